@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -90,9 +91,9 @@ func (n *Node) Written() iter.Seq2[string, any] {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.attrs == nil {
 			return
 		}
-		var symbols map[string]int
+		var symbols map[string]sym.Int
 		if len(n.Out) > 0 && n.Out[0].graph != nil {
-			symbols = n.Out[0].graph.bound
+			symbols = n.Out[0].graph.sizes
 		}
 		for _, f := range n.Op.Schema.Fields {
 			v, ok := n.attrs.given[f.Name]
@@ -113,8 +114,8 @@ func (n *Node) Written() iter.Seq2[string, any] {
 
 // isDefault reports whether a given attribute decodes to what it is when left out. One
 // that names a symbol never does: the symbol may be bound to another size.
-func (s *Schema) isDefault(f Field, v any, symbols map[string]int) bool {
-	if _, ok := v.(Ref); ok || f.Required || namesSymbol(v, symbols) {
+func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
+	if _, ok := v.(Ref); ok || f.Required || usesAny(v, symbols) {
 		return false
 	}
 	got, left := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
@@ -127,24 +128,9 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]int) bool {
 	return identical(got, left)
 }
 
-func namesSymbol(v any, symbols map[string]int) bool {
-	switch x := v.(type) {
-	case string:
-		_, ok := symbols[x]
-		return ok
-	case []any:
-		for _, e := range x {
-			if namesSymbol(e, symbols) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // decode decodes the attributes. If some are values that are not constant, there are none
 // yet.
-func (n *Node) decode(symbols map[string]int) (any, error) {
+func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 	given, ok, err := n.attrs.resolved(func(v *Value) *tensor.Tensor { return v.Const })
 	if err != nil || !ok {
 		return nil, err

@@ -3,8 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,22 +96,6 @@ func valueText(v any) string {
 		return s.String()
 	}
 	return "something else"
-}
-
-// noInteger is the error of a string where an integer must stand: one in quotes, a symbol
-// that there is not, or an expression.
-func noInteger(text string, symbols map[string]int) error {
-	m := &misfit{got: text}
-	switch _, err := strconv.ParseInt(text, 10, 64); {
-	case err == nil:
-		m.hint = words.DidYouMean(text)
-	case numerals.IsExpression(text):
-		m.hint = ": expressions over symbols are not supported yet, only a size or the name of one symbol"
-	case len(symbols) > 0 && !numerals.IsSpecial(text):
-		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
-		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, known))
-	}
-	return m
 }
 
 // noNumber is the error of a value where a number must stand.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
@@ -30,7 +31,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
-	g.bound = map[string]int{}
+	g.sizes = map[string]sym.Int{}
 	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 		b := g.Symbols[name]
 		n, ok := dims[name]
@@ -43,21 +44,51 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		if n < b.Min || b.Max > 0 && n > b.Max {
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, n, b.Min, b.Max)
 		}
-		g.bound[name] = n
+		g.sizes[name] = sym.Of(n)
 	}
 	for _, v := range g.Inputs {
-		if v.Dims != nil {
-			m, err := Decl{DType: v.Meta.DType, Dims: v.Dims, Layout: v.Layout(), Offset: v.Meta.Offset}.Meta(g.bound)
-			if err != nil {
-				return g.failValue(v, err)
-			}
-			v.SetMeta(m)
+		if v.Dims == nil {
+			continue
+		}
+		t, err := v.decl.Type(g.sizes)
+		if err != nil {
+			return g.failValue(v, err)
+		}
+		v.Type = t
+		v.Meta, _ = t.Meta()
+	}
+	g.decodeAll()
+	return nil
+}
+
+// decodeAll decodes the attributes of nodes that depend on symbols, or are yet to be decoded: once for all
+// nodes that share them.
+func (g *Graph) decodeAll() {
+	done := map[*attributes]any{}
+	for _, n := range g.Nodes {
+		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.attrs.uses(g.sizes) {
+			continue
+		}
+		a, ok := done[n.attrs]
+		if !ok || n.attrs == nil {
+			a, _ = n.decode(g.sizes) // inference tells why there are none
+			done[n.attrs] = a
+		}
+		n.Attrs = a
+	}
+}
+
+// uses reports whether one of the attributes depends on a symbol.
+func (a *attributes) uses(symbols map[string]sym.Int) bool {
+	if a == nil {
+		return false
+	}
+	for _, v := range a.given {
+		if usesAny(v, symbols) {
+			return true
 		}
 	}
-	for _, n := range g.Nodes {
-		n.Attrs, _ = n.decode(g.bound) // inference tells why there are none
-	}
-	return nil
+	return false
 }
 
 // Drop returns a copy of the graph without the given nodes, what depends on them, and the

@@ -23,7 +23,7 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m)
-	v.layout = &Pin{Format: f}
+	v.decl = &Decl{DType: d, Layout: Pin{Format: f}}
 	return v
 }
 
@@ -40,38 +40,9 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	return v
 }
 
-// InputDims adds an input with symbolic sizes, in a memory format or, for NoFormat,
-// row-major. Symbols without bounds ([Graph.Symbols]) are made known. Until [Graph.Bind]
-// they have the least size over 1 within their bounds, and are among [Graph.Assumed].
+// InputDims is [Graph.InputDecl] of sizes and a memory format; row-major for NoFormat.
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
-	dims = slices.Clone(dims)
-	v := &Value{Name: name, Dims: dims, layout: &Pin{Format: f}, graph: g}
-	for _, dim := range dims {
-		if dim.Symbol == "" {
-			continue
-		}
-		if g.Symbols == nil {
-			g.Symbols = map[string]Bounds{}
-		}
-		if _, ok := g.Symbols[dim.Symbol]; !ok {
-			g.Symbols[dim.Symbol] = Bounds{}
-		}
-		if _, ok := g.bound[dim.Symbol]; !ok {
-			if g.bound == nil {
-				g.bound = map[string]int{}
-			}
-			g.bound[dim.Symbol] = g.Symbols[dim.Symbol].least()
-			g.Assume(dim.Symbol, g.bound[dim.Symbol])
-		}
-	}
-	m, err := Decl{DType: d, Dims: dims, Layout: *v.layout}.Meta(g.bound)
-	if err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
-	}
-	v.SetMeta(m)
-	g.Inputs = append(g.Inputs, v)
-	g.addValue(v)
-	return v
+	return g.InputDecl(name, Decl{DType: d, Dims: dims, Layout: Pin{Format: f}})
 }
 
 // refuse keeps a mistake in an input or a constant and returns what stands for the value.
@@ -310,7 +281,7 @@ func (n *Node) results(g *Graph, count int) ([]Result, error) {
 	if err := n.checkBodies(g); err != nil {
 		return nil, err
 	}
-	a, err := n.decode(g.bound)
+	a, err := n.decode(g.sizes)
 	if err != nil {
 		return nil, err
 	}

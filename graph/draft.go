@@ -58,66 +58,31 @@ func (d *Draft) graph() *Graph {
 	return d.g
 }
 
-// Decl is how an input or a constant is declared: its layout by name or by strides.
-type Decl struct {
-	DType tensor.DType
-	Dims  []Dim
-	// Layout is a memory format or an order; without one, and without Strides, the value is row-major.
-	Layout  Pin
-	Strides []int
-	Offset  int
-}
-
-// Meta returns what is declared, with the sizes that symbols are bound to; others are 0.
-func (d Decl) Meta(bound map[string]int) (tensor.Meta, error) {
-	m := tensor.Meta{DType: d.DType, Shape: make([]int, len(d.Dims)), Strides: d.Strides, Offset: d.Offset}
-	for i, dim := range d.Dims {
-		if m.Shape[i] = dim.Size; dim.Symbol != "" {
-			m.Shape[i] = bound[dim.Symbol]
-		}
-	}
-	if m.Strides == nil {
-		m.Strides = make([]int, len(m.Shape))
-		if err := m.Check(); err != nil {
-			return m, err
-		}
-		p := d.Layout
-		if !p.Lays() {
-			p.Format = tensor.Contiguous
-		}
-		o, err := p.For(len(m.Shape))
-		if err != nil {
-			return m, err
-		}
-		m.Strides = o.Strides(m.Shape)
-	}
-	return m, m.Check()
-}
-
 // Layout returns the memory format or the order in which an input or a constant was declared to lie; the
 // zero Pin where it was declared by strides, or as row-major.
 func (v *Value) Layout() Pin {
-	if v == nil || v.layout == nil {
+	if v == nil || v.decl == nil {
 		return Pin{}
 	}
-	return *v.layout
+	return v.decl.Layout
 }
 
 // Input declares an input. Symbols among its sizes are to be made known in [Graph.Symbols], and bound by
 // [Graph.BindOnly] when all was read; they stand for 0 until then.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
-	m, err := decl.Meta(nil)
+	m, err := decl.unbound()
 	if err != nil {
 		return nil, err
 	}
 	v := &Value{Name: name, graph: g}
-	for _, dim := range decl.Dims {
-		if dim.Symbol != "" {
-			v.Dims = decl.Dims
-		}
+	if decl.symbolic() {
+		v.Dims = decl.Dims
 	}
-	if err := d.declare(v, decl.Layout, m); err != nil {
+	if decl.symbolic() || decl.Layout.Lays() {
+		v.decl = &decl
+	}
+	if err := d.declare(v, m); err != nil {
 		return nil, err
 	}
 	g.Inputs = append(g.Inputs, v)
@@ -131,20 +96,20 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 		return nil, err
 	}
 	v := &Value{Name: name, Const: t, graph: g}
-	if err := d.declare(v, layout, t.Meta); err != nil {
+	if layout.Lays() {
+		v.decl = &Decl{DType: t.DType, Layout: layout}
+	}
+	if err := d.declare(v, t.Meta); err != nil {
 		return nil, err
 	}
 	g.Constants = append(g.Constants, v)
 	return v, nil
 }
 
-func (d *Draft) declare(v *Value, layout Pin, m tensor.Meta) error {
+func (d *Draft) declare(v *Value, m tensor.Meta) error {
 	names := d.g.named()
 	if v.Name == "" || names.values[v.Name] != nil {
 		return d.g.nameError(v.Name)
-	}
-	if layout.Lays() {
-		v.layout = &layout
 	}
 	v.SetMeta(m)
 	d.g.number(v)

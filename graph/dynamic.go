@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,35 +51,33 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 		if err := metas[i].Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		c.bound = v.bindTo(metas[i].Shape, c.bound)
+		c.sizes = v.bindTo(metas[i].Shape, c.sizes)
 		v.SetMeta(metas[i])
 		v.Dims, v.Dynamic = nil, false
 	}
-	if !maps.Equal(c.bound, g.bound) {
-		for _, n := range c.Nodes {
-			n.Attrs, _ = n.decode(c.bound) // inference tells why there are none
-		}
+	if !maps.EqualFunc(c.sizes, g.sizes, sym.Int.Same) {
+		c.decodeAll()
 	}
 	return c, c.Infer()
 }
 
 // bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
 // that name them. It returns bound, or a changed copy.
-func (v *Value) bindTo(shape []int, bound map[string]int) map[string]int {
+func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return bound
 	}
 	copied := false
 	for i, d := range v.Dims {
-		if d.Symbol == "" || bound[d.Symbol] == shape[i] {
+		if d.Symbol == "" || bound[d.Symbol].Same(sym.Of(shape[i])) {
 			continue
 		}
 		if !copied {
 			if bound, copied = maps.Clone(bound), true; bound == nil {
-				bound = map[string]int{}
+				bound = map[string]sym.Int{}
 			}
 		}
-		bound[d.Symbol] = shape[i]
+		bound[d.Symbol] = sym.Of(shape[i])
 	}
 	return bound
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"maps"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,7 +19,8 @@ type Graph struct {
 
 	lookup Lookup
 	names  *names
-	bound  map[string]int
+	sizes  map[string]sym.Int // of symbols: numbers once they are bound; see Symbolic
+	open   *Symbolic          // what infers the graph for unknown sizes; nil: they are numbers
 	errs   []error
 	serial int
 	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
@@ -57,18 +59,12 @@ type Value struct {
 	Packed *Packed
 	// Pin is the layout in which all that read an input or a constant want it. A node has its own.
 	Pin Pin
-	// Dims is the shape as written, for inputs that have symbolic dimensions.
+	// Dims is the shape as written, for inputs that depend on symbols.
 	Dims []Dim
 
 	graph  *Graph
-	layout *Pin  // of an input or a constant, as declared; see Layout
+	decl   *Decl // of an input or a constant, where its layout is declared; see Layout
 	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was refused
-}
-
-// Dim is a size, or the symbol that stands for one.
-type Dim struct {
-	Size   int
-	Symbol string
 }
 
 // Node applies an op.
@@ -148,15 +144,16 @@ func (v *Value) Root() *Value {
 }
 
 // StorageLen returns the number of elements, of v's dtype, in the storage that v is in.
-func (v *Value) StorageLen() int {
+func (v *Value) StorageLen() sym.Int {
 	root := v.Root()
 	if !v.Meta.DType.Valid() {
-		return 0 // not inferred
+		return sym.Int{} // not inferred
 	}
 	if root.Const != nil {
-		return root.Const.Storage().Len() / v.Meta.DType.Size()
+		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
-	return root.Meta.Extent() * root.Meta.DType.Size() / v.Meta.DType.Size()
+	t := Arg{Kind: TensorArg, Value: root}.Type()
+	return t.Extent().Mul(sym.Of(t.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
 }
 
 // Kind tells what the value is: "input", "constant", or the name of its op.
@@ -193,7 +190,7 @@ func (n *Node) Call() *Call {
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, serial: g.serial,
+	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
 		refused: maps.Clone(g.refused), folded: g.folded,
 		Nodes: make([]*Node, len(g.Nodes))}
@@ -246,5 +243,11 @@ func (g *Graph) Clone() *Graph {
 	return c
 }
 
-// Bound returns the sizes that symbols are bound to.
-func (g *Graph) Bound() map[string]int { return maps.Clone(g.bound) }
+// Bound returns the sizes that symbols are bound to; the hints of those that are open ([Graph.Symbolic]).
+func (g *Graph) Bound() map[string]int {
+	bound := make(map[string]int, len(g.sizes))
+	for name, s := range g.sizes {
+		bound[name] = s.Hint()
+	}
+	return bound
+}

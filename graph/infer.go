@@ -27,12 +27,15 @@ func (n *Node) infer(s *inference) error {
 		return errors.New("the node was not made by a graph")
 	}
 	g := n.Out[0].graph
+	if g.open != nil {
+		defer g.open.record(Guard{Node: n})
+	}
 	if len(g.refused) > 0 && g.refused[n.number] != nil {
 		return g.refused[n.number]
 	}
 	if n.Attrs == nil {
 		// Symbols may have been bound, or attributes that are values have become known, since.
-		a, err := n.decode(g.bound)
+		a, err := n.decode(g.sizes)
 		if err != nil {
 			return err
 		}
@@ -49,7 +52,7 @@ func (n *Node) infer(s *inference) error {
 	}
 	s.last = nil // what it gave is in the call
 	c := &s.call // what it returns is overwritten anyway
-	c.In, c.Attrs, c.Out, c.Impl, c.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
+	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.open != nil
 	res, err := n.Op.Infer(c)
 	if err != nil {
 		return err
@@ -143,13 +146,10 @@ func (n *Node) settle(res []Result) error {
 		if r.Alias >= 0 {
 			v.Alias = n.In[r.Alias].Value
 		}
-		if n.Pin.Lays() && !n.Pin.Holds(v.Meta) {
-			m, err := n.Pin.Lay(v.Meta)
-			if err != nil {
+		if n.Pin.Lays() {
+			if err := v.layAs(n.Pin); err != nil {
 				return err
 			}
-			v.SetMeta(m)
-			v.Alias = nil
 		}
 		if err := v.Meta.Check(); err != nil {
 			return err
@@ -158,7 +158,18 @@ func (n *Node) settle(res []Result) error {
 	return nil
 }
 
-// setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
+// layAs lays a value out as a pin demands, unless it lies so.
+func (v *Value) layAs(p Pin) error {
+	o, err := p.For(v.Meta.Rank())
+	if err != nil || o.HoldsOf(v.Type) {
+		return err
+	}
+	v.Type = v.Type.WithStrides(o.StridesOf(v.Type.Shape))
+	v.Meta, v.Alias = v.Type.AtHints(), nil
+	return nil
+}
+
+// setType is SetMeta for what inference gives. Where the type shares its slices
 // with that of an operand, the numbers are shared too: long chains of values of one shape then
 // take no memory of their own.
 func (v *Value) setType(t *tensor.Type, in []Arg) error {
@@ -175,7 +186,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		return nil
 	}
 	m, known := t.Meta()
-	if !known {
+	if !known && v.graph.open == nil {
 		return fmt.Errorf("%v depends on sizes that are not known", *t)
 	}
 	v.Type, v.Meta = *t, m

@@ -176,6 +176,8 @@ type Call struct {
 	Impl *Impl
 	Walk Walk
 
+	binds bool // sizes that are not known are bound where numbers are asked for: inference of [Symbolic]
+
 	one [1]Result // what One and Shared return
 	all []Result  // what All and AllShared return
 }
@@ -254,10 +256,13 @@ func (c *Call) Type(i int) tensor.Type {
 }
 
 // Meta returns operand i in numbers, or the zero Meta where it is left out: for kernels, and for
-// inference that cannot do without numbers.
+// inference that cannot do without numbers, which sizes that are not known are bound to by guards then.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
+	}
+	if c.binds {
+		c.In[i].Type().Specialize()
 	}
 	return c.In[i].Meta()
 }

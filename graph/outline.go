@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -70,7 +71,7 @@ const (
 // attributes name symbols, sizes of the results are not known. refs tells their shape and
 // elements, nil standing for one that is not known; ok is false where not even the shape is.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
-	symbols map[string]int) []Outline {
+	symbols map[string]sym.Int) []Outline {
 	if o == nil || o.Schema == nil || o.Infer == nil {
 		return nil // Define has not seen it
 	}
@@ -108,19 +109,14 @@ type prober struct {
 }
 
 // decode prepares the attributes. Lists that are computed get elements that stand in.
-func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), symbols map[string]int) bool {
+func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), symbols map[string]sym.Int) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
 		if _, ok := a.(Ref); ok {
 			p.loose = true
 			fills = []any{1, 3, 0, 2, -1, 1.5}
 		}
-		list, _ := a.([]any)
-		for _, x := range append(list, a) {
-			if s, ok := x.(string); ok && symbols[s] > 0 {
-				p.loose = true
-			}
-		}
+		p.loose = p.loose || usesAny(a, symbols)
 	}
 	for _, fill := range fills {
 		given := Attrs{}

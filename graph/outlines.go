@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/sym"
+)
 
 // Outlines tells of every value what is known before the graph, which must be inferred, has run: all of
 // it, or, where its shape depends on data, what follows from its op and from the outlines of its
@@ -60,9 +64,9 @@ func (n *Node) outlines(known *ByValue[Outline]) []Outline {
 		}
 		return shape, make([]any, size), shape != nil && size <= maxAttr && !slices.Contains(shape, -1)
 	}
-	var symbols map[string]int
+	var symbols map[string]sym.Int
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
-		symbols = n.Out[0].graph.bound
+		symbols = n.Out[0].graph.sizes
 	}
 	return n.Op.Outline(in, n.written(), refs, symbols)
 }

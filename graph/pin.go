@@ -230,7 +230,7 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
-	v.layout = &p
+	v.decl = &Decl{DType: d, Layout: p}
 	return v
 }
 

@@ -49,7 +49,7 @@ func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error)
 	case name == "":
 		return nil, g.nameError(name)
 	}
-	a, err := o.Schema.Decode(attrs, g.bound)
+	a, err := o.Schema.Decode(attrs, g.sizes)
 	if err != nil {
 		return nil, err
 	}

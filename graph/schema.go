@@ -162,10 +162,11 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
-// Decode returns a pointer to the attribute struct filled from the given attributes.
-// symbols gives the sizes of symbolic dimensions, which may be wherever an integer
-// may. Unknown, missing and ill-typed attributes are errors that name the attribute.
-func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
+// Decode returns a pointer to the attribute struct filled from the given attributes. Wherever an integer may
+// be, an expression over symbols may, whose values are given: a field of type sym.Int keeps one that depends on
+// unknown sizes, an int is bound by a guard. Unknown, missing and ill-typed attributes are errors that name the
+// attribute.
+func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	if s.typ == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
 	}
@@ -208,7 +209,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 }
 
 // setOther stores an attribute that no field is for.
-func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]int) error {
+func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
 	var x tensor.Scalar
 	if err := s.Others.set(reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
 		return s.Others.words(err)
@@ -278,7 +279,7 @@ func literal(s string) any {
 	return s
 }
 
-func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
+func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)
 		if !ok || g == nil {
@@ -323,7 +324,7 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 }
 
 // noWord is the error of a word that an attribute does not know.
-func (f Field) noWord(word string, symbols map[string]int) error {
+func (f Field) noWord(word string, symbols map[string]sym.Int) error {
 	if near := words.Nearest(word, slices.Values(f.Words)); near != "" {
 		return &misfit{word, words.DidYouMean(near)}
 	}
@@ -331,7 +332,7 @@ func (f Field) noWord(word string, symbols map[string]int) error {
 }
 
 // setValue stores a JSON or Go value in a field of a matching type.
-func setValue(dst reflect.Value, v any, symbols map[string]int) error {
+func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
 		v = list[0]
@@ -348,8 +349,8 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		*p = i
 		return err
 	case *sym.Int:
-		i, err := toInt(v, symbols)
-		*p = sym.Of(i)
+		i, err := toSize(v, symbols)
+		*p = i
 		return err
 	case *float64:
 		x, ok := numerals.Float(v)
@@ -383,9 +384,9 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 	return nil
 }
 
-func (p *IntsOrWord) set(v any, symbols map[string]int) error {
+func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
 	if s, ok := v.(string); ok {
-		if _, symbol := symbols[s]; !symbol {
+		if _, err := expressionIn(s, symbols); err != nil && !isExpression(s) {
 			p.Word = s
 			return nil
 		}
@@ -393,7 +394,7 @@ func (p *IntsOrWord) set(v any, symbols map[string]int) error {
 	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
 }
 
-func (p *IntOrInts) set(v any, symbols map[string]int) error {
+func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
 	switch v.(type) {
 	case []int, []any, elements:
 		p.List = []int{}
@@ -416,7 +417,7 @@ func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
 	return err
 }
 
-func setCompound(dst reflect.Value, v any, symbols map[string]int) error {
+func setCompound(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Kind() == reflect.Pointer {
 		e := reflect.New(dst.Type().Elem())
 		if err := setValue(e.Elem(), v, symbols); err != nil {
@@ -438,23 +439,4 @@ func setCompound(dst reflect.Value, v any, symbols map[string]int) error {
 	}
 	dst.Set(list)
 	return nil
-}
-
-func toInt(v any, symbols map[string]int) (int, error) {
-	switch x := v.(type) {
-	case int:
-		return x, nil
-	case int64:
-		return int(x), nil
-	case float64:
-		if x == float64(int(x)) {
-			return int(x), nil
-		}
-	case string:
-		if n, ok := symbols[x]; ok {
-			return n, nil
-		}
-		return 0, noInteger(x, symbols)
-	}
-	return 0, &misfit{got: v}
 }

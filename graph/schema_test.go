@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -67,7 +68,7 @@ func TestSchemaDecodes(t *testing.T) {
 	} {
 		want := defaults()
 		c.want(&want)
-		got, err := s.Decode(c.given, map[string]int{"N": 12})
+		got, err := s.Decode(c.given, map[string]sym.Int{"N": sym.Of(12)})
 		if err != nil || !reflect.DeepEqual(got, &want) {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, want)
 		}
@@ -98,7 +99,8 @@ func TestSchemaRefuses(t *testing.T) {
 		`attribute "bools": want true or false, a list of these or null, got 1`: {"bools": []any{int64(1)}},
 		`attribute "maybe_float": want a number or null, got an object`:         {"maybe_float": map[string]any{}},
 	} {
-		if _, err := s.Decode(given, map[string]int{"N": 12}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		_, err := s.Decode(given, map[string]sym.Int{"N": sym.Of(12)})
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", given, err, want)
 		}
 	}
@@ -154,7 +156,7 @@ func TestSchemaWords(t *testing.T) {
 		{"N", graph.IntsOrWord{Ints: []int{12}}},
 		{"same", graph.IntsOrWord{Word: "same"}},
 	} {
-		got, err := s.Decode(graph.Attrs{"padding": c.given}, map[string]int{"N": 12})
+		got, err := s.Decode(graph.Attrs{"padding": c.given}, map[string]sym.Int{"N": sym.Of(12)})
 		if err != nil || !reflect.DeepEqual(got, &paddingAttrs{c.want}) {
 			t.Errorf("%v: got %+v, %v, want %+v", c.given, got, err, c.want)
 		}

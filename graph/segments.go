@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -298,7 +299,7 @@ func (s *Segment) Ahead() (*Graph, error) {
 		return nil, nil
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	return s.graph.part(s, meta, nil, s.graph.bound)
+	return s.graph.part(s, meta, nil, s.graph.sizes)
 }
 
 // Class tells for which values at hand [Segment.At] gives the same graph: those of one class, which are
@@ -349,8 +350,8 @@ func appendShape(b []byte, t *tensor.Tensor) []byte {
 }
 
 // boundBy returns the sizes of symbols: those of the inputs at hand, else as they are bound.
-func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]int {
-	bound := g.bound
+func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
+	bound := g.sizes
 	for _, v := range g.Inputs {
 		if t := known[v]; v.Dims != nil && t != nil {
 			bound = v.bindTo(t.Shape, bound)
@@ -362,9 +363,9 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]int {
 // part makes a graph of a segment. meta tells of values made outside, known has those that attributes
 // are read from.
 func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known map[*Value]*tensor.Tensor,
-	bound map[string]int) (*Graph, error) {
+	bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.bound, s.assumed, s.warnings, s.folded = bound, g.assumed, g.warnings, g.folded
+	s.sizes, s.assumed, s.warnings, s.folded = bound, g.assumed, g.warnings, g.folded
 	// Nodes keep their numbers, so that those that passes add have others.
 	s.nodes, s.refused = g.nodes, map[int32]error{}
 	if g.places != nil {
@@ -441,7 +442,7 @@ func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Va
 		return nil, errors.New("a value that an attribute is read from is not known")
 	default:
 		m.attrs = attributesOf(given)
-		m.Attrs, _ = n.Op.Schema.Decode(given, g.bound)
+		m.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
 	}
 	return m, nil
 }

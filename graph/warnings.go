@@ -38,30 +38,13 @@ func (g *Graph) wasGiven(symbol string) {
 // uses reports whether a size of an input or an attribute depends on a symbol.
 func (g *Graph) uses(symbol string) bool {
 	for _, v := range g.Inputs {
-		for _, d := range v.Dims {
-			if d.Symbol == symbol {
-				return true
-			}
+		if v.Dims != nil && v.decl != nil && v.decl.uses(symbol) {
+			return true
 		}
 	}
 	for _, n := range g.Nodes {
 		for _, a := range n.written() {
-			if mentions(a, symbol) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// mentions reports whether an attribute as given is a symbol, or a list with it.
-func mentions(attr any, symbol string) bool {
-	switch x := attr.(type) {
-	case string:
-		return x == symbol
-	case []any:
-		for _, e := range x {
-			if mentions(e, symbol) {
+			if attrUses(a, symbol) {
 				return true
 			}
 		}

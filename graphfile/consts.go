@@ -10,7 +10,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -78,17 +77,25 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 		return l.scan.text(&d.dtype)
 	case key == "shape":
 		d.hasShape = true
-		return l.scan.array(func(at int) error { return l.dim(d, at, constant) })
+		return l.scan.array(func(at int) error {
+			dim, err := l.dim(d, "shape", at, constant)
+			if dim.Size < 0 {
+				l.failAt(at, "negative size %d", dim.Size)
+			}
+			d.decl.Dims = append(d.decl.Dims, dim)
+			return err
+		})
 	case key == "strides":
-		d.decl.Strides = []int{}
-		return l.scan.array(func(int) error {
-			var i int
-			err := l.scan.integer(&i)
-			d.decl.Strides = append(d.decl.Strides, i)
+		d.decl.Strides = []graph.Dim{}
+		return l.scan.array(func(at int) error {
+			dim, err := l.dim(d, "strides", at, constant)
+			d.decl.Strides = append(d.decl.Strides, dim)
 			return err
 		})
 	case key == "offset":
-		return l.scan.integer(&d.decl.Offset)
+		dim, err := l.dim(d, "offset", l.scan.at(), constant)
+		d.decl.Offset = dim
+		return err
 	case key == "memory_format":
 		return l.scan.format(&d.decl.Layout.Format)
 	case key == "order":
@@ -108,51 +115,49 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 	return l.unknown(key, at, inputKeys)
 }
 
-func (l *loader) dim(d *declared, at int, constant bool) error {
+// dim reads a size, a stride or an offset.
+func (l *loader) dim(d *declared, what string, at int, constant bool) (graph.Dim, error) {
 	var dim graph.Dim
-	var err error
-	if l.scan.isText() {
-		err = l.scan.text(&dim.Symbol)
-		switch {
-		case constant:
-			l.failAt(at, "a constant's shape cannot be symbolic")
-		default:
-			l.symbolic(d, dim.Symbol, at)
-		}
-	} else if err = l.scan.integer(&dim.Size); dim.Size < 0 {
-		l.failAt(at, "negative size %d", dim.Size)
+	if !l.scan.isText() {
+		return dim, l.scan.integer(&dim.Size)
 	}
-	d.decl.Dims = append(d.decl.Dims, dim)
-	return err
-}
-
-// symbolic notes a size that is written as text. What looks like arithmetic is refused when
-// all symbols are known, unless it is the name of one.
-func (l *loader) symbolic(d *declared, text string, at int) {
-	switch _, err := strconv.Atoi(text); {
+	var text string
+	err := l.scan.text(&text)
+	_, number := strconv.Atoi(text)
+	switch {
+	case constant:
+		l.failAt(at, "a constant's %s cannot be symbolic", what)
 	case text == "":
 		l.failAt(at, "a symbol needs a name")
-	case err == nil:
-		l.failAt(at, "want an integer or the name of a symbol, got %q; did you mean %s?", text, text)
-	case numerals.IsExpression(text):
-		l.expressions = append(l.expressions, expression{d, text, at})
+	case number == nil:
+		l.failAt(at, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
+	default:
+		dim = graph.ParseDim(text)
+		if what != "shape" || dim.Expr != "" {
+			l.expressions = append(l.expressions, expression{d, what, len(d.decl.Dims), text, at})
+		}
 	}
+	return dim, err
 }
 
-// expression is a size that is written as arithmetic.
+// expression is a size, a stride or an offset that is written as arithmetic.
 type expression struct {
-	of   *declared
-	text string
-	at   int
+	of    *declared
+	what  string
+	index int // of a size
+	text  string
+	at    int
 }
 
-// checkExpressions refuses sizes that are arithmetic. A model from elsewhere may have a
-// symbol of such a name: it then is among the file's symbols.
+// checkExpressions looks at what is written as arithmetic when all symbols are known. A model from elsewhere
+// may have a symbol of such a name: it then is among the file's symbols.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
-		if !l.declaredSymbols[e.text] {
-			l.failAt(e.at, "input %q: want an integer or the name of a symbol, got %q: "+
-				"expressions over symbols are not supported yet", e.of.name, e.text)
+		dim := graph.ParseDim(e.text)
+		if l.declaredSymbols[e.text] && e.what == "shape" {
+			e.of.decl.Dims[e.index] = graph.Dim{Symbol: e.text}
+		} else if err := dim.Check(l.g.Symbols); err != nil {
+			l.failAt(e.at, "input %q: %s: %w", e.of.name, e.what, err)
 		}
 	}
 }
@@ -168,12 +173,8 @@ func (l *loader) input(at int) error {
 		l.failAt(d.dtypeAt, "%w", err)
 	}
 	for _, dim := range d.decl.Dims {
-		if dim.Symbol == "" {
-			continue
-		}
-		l.symbol(dim.Symbol)
-		if d.decl.Strides != nil && len(l.errs) == before {
-			l.failAt(at, "\"strides\" cannot be used with symbolic sizes")
+		if dim.Symbol != "" {
+			l.symbol(dim.Symbol)
 		}
 	}
 	if len(l.errs) == before {
@@ -242,10 +243,11 @@ func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
 		return nil, d.dtypeAt, err
 	}
 	d.decl.DType = dt
-	m, err := d.decl.Meta(nil)
+	declared, err := d.decl.Type(nil)
 	if err != nil {
 		return nil, d.at, err
 	}
+	m, _ := declared.Meta()
 	if err := checkSpread(m); err != nil {
 		return nil, d.at, err
 	}

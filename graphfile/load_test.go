@@ -149,8 +149,8 @@ var mistakes = []struct{ name, text, want string }{
 	{"strides and format", input(
 		`{"name": "x", "dtype": "bool", "shape": [2], "strides": [1], "memory_format": "contiguous"}`),
 		`"strides" and "memory_format" cannot both be given`},
-	{"strides and symbols", input(`{"name": "x", "dtype": "bool", "shape": ["N"], "strides": [1]}`),
-		`"strides" cannot be used with symbolic sizes`},
+	{"strides and symbols", input(`{"name": "x", "dtype": "bool", "shape": ["N"], "strides": ["M"]}`),
+		`g.json:2:71: input "x": strides: expression "M", column 1: there is no symbol "M"`},
 	{"two inputs", input(x + ",\n" + x), `g.json:3:1: input "x": two values are named "x"`},
 
 	{"constant without data", constant(`{"name": "k", "dtype": "bool", "shape": []}`),

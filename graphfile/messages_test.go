@@ -72,7 +72,7 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 7}}`),
 		`4:69: node "y" (softmax): Dimension out of range (expected to be in range of [-2, 1], but got 7)`},
 	{node(`{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": "N*2"}}`),
-		`4:69: node "y" (softmax): attribute "dim": want an integer, got "N*2": expressions over symbols are not supported yet, only a size or the name of one symbol`},
+		`4:69: node "y" (softmax): attribute "dim": expression "N*2", column 1: there is no symbol "N"`},
 	{node(`{"name": "y", "op": "to", "inputs": ["x"], "attrs": {"dtype": "half"}}`),
 		`4:64: node "y" (to): attribute "dtype": unknown dtype "half": want one of ` + dtypeList + `; did you mean float16?`},
 	{node(`{"name": "y", "op": "sum", "inputs": ["x"], "attrs": {"keepdim": 1}}`),
@@ -111,10 +111,10 @@ var messages = []struct{ text, want string }{
 		`2:74: input "x": unknown memory format "NHWC": want contiguous, channels_last, channels_last_3d or preserve; did you mean channels_last?`},
 	{sizes(`[4294967296, 4294967296, 4294967296, 4294967296]`),
 		`2:12: input "x": shape [4294967296, 4294967296, 4294967296, 4294967296] has too many elements: more than the 35184372088832 of float32 that take 2^47 bytes`},
-	{sizes(`["2", 3]`), `2:56: input "x": want an integer or the name of a symbol, got "2"; did you mean 2?`},
-	{sizes(`["N*2", 3]`), `2:56: input "x": want an integer or the name of a symbol, got "N*2": expressions over symbols are not supported yet`},
+	{sizes(`["2", 3]`), `2:56: input "x": want an integer, a symbol or an expression, got "2"; did you mean 2?`},
+	{sizes(`["N*2", 3]`), `2:56: input "x": shape: expression "N*2", column 1: there is no symbol "N"`},
 	{sizes(`[3, "Max(1, N)"]`),
-		`2:59: input "x": want an integer or the name of a symbol, got "Max(1, N)": expressions over symbols are not supported yet`},
+		`2:59: input "x": shape: expression "Max(1, N)", column 8: there is no symbol "N"`},
 
 	// Results.
 	{node(`{"name": "y", "op": "topk", "inputs": ["x"], "attrs": {"k": 1}}`),

@@ -191,20 +191,9 @@ func (s *saver) head(v *graph.Value) {
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
 	if v.Dims == nil {
 		s.ints(v.Meta.Shape)
-		return
+	} else {
+		s.dims(v.Dims)
 	}
-	s.buf.WriteByte('[')
-	for i, d := range v.Dims {
-		if i > 0 {
-			s.buf.WriteString(", ")
-		}
-		if d.Symbol != "" {
-			s.buf.WriteString(quote(d.Symbol))
-		} else {
-			fmt.Fprint(&s.buf, d.Size)
-		}
-	}
-	s.buf.WriteByte(']')
 }
 
 // layout writes the strides, offset or memory format of an input or a constant.
@@ -215,15 +204,46 @@ func (s *saver) layout(v *graph.Value) {
 		o, err := layout.For(v.Meta.Rank())
 		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
+	offset := graph.Dim{Size: v.Meta.Offset}
 	switch {
+	case v.Dims != nil:
+		d := v.Declared()
+		offset = d.Offset
+		if d.Strides != nil {
+			s.buf.WriteString(", \"strides\": ")
+			s.dims(d.Strides)
+		} else if layout.Lays() {
+			s.pin(layout)
+		}
 	case formatted:
 		s.pin(layout)
-	case v.Dims == nil && !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
+	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
 		s.buf.WriteString(", \"strides\": ")
 		s.ints(v.Meta.Strides)
 	}
-	if v.Meta.Offset != 0 {
-		fmt.Fprintf(&s.buf, ", \"offset\": %d", v.Meta.Offset)
+	if offset != (graph.Dim{}) {
+		s.buf.WriteString(", \"offset\": ")
+		s.dim(offset)
+	}
+}
+
+// dims writes sizes or strides, which may be symbols and expressions.
+func (s *saver) dims(list []graph.Dim) {
+	s.buf.WriteByte('[')
+	for i, d := range list {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		s.dim(d)
+	}
+	s.buf.WriteByte(']')
+}
+
+func (s *saver) dim(d graph.Dim) {
+	if d.IsNumber() {
+		fmt.Fprint(&s.buf, d.Size)
+	} else {
+		s.buf.WriteString(quote(d.String()))
 	}
 }
 

@@ -45,7 +45,7 @@ func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 // for.
 func leaveOpen(g *graph.Graph) {
 	for _, v := range g.Inputs {
-		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return d.Symbol != "" })
+		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return !d.IsNumber() })
 	}
 }
 

@@ -58,6 +58,6 @@ func Example() {
 	fmt.Println(g.Value("y").Meta)
 	// Output:
 	// refused: true
-	// [{0 N} {3 }] mul
+	// [N 3] mul
 	// float32[2,3]@(3,1)
 }

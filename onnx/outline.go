@@ -36,7 +36,7 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 			in[i] = n.outlined(x)
 		}
 	}
-	return o.Outline(in, attrs, n.refElements, n.importer.sizes)
+	return o.Outline(in, attrs, n.refElements, numbers(n.importer.sizes))
 }
 
 // tighten finds the results of which nothing seemed to be known under other sizes of the

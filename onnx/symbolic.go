@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -119,7 +120,7 @@ func (im *importer) inferOther(vals []*graph.Value, attrs graph.Attrs) {
 	c.Out = nil
 	touched, loose := false, false
 	if im.bySymbol(attrs) {
-		decoded, err := node.Op.Schema.Decode(attrs, im.otherSizes)
+		decoded, err := node.Op.Schema.Decode(attrs, numbers(im.otherSizes))
 		touched, loose = true, err != nil
 		c.Attrs = decoded
 	}
@@ -337,4 +338,13 @@ func (n *node) expandDual(x *val, d *dual) *val {
 		}
 	}
 	return n.op("expand", graph.Attrs{"size": a}, x)
+}
+
+// numbers returns sizes of symbols as package graph takes them.
+func numbers(sizes map[string]int) map[string]sym.Int {
+	out := make(map[string]sym.Int, len(sizes))
+	for name, n := range sizes {
+		out[name] = sym.Of(n)
+	}
+	return out
 }

@@ -190,6 +190,24 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(b)
 }
 
+// HoldsOf is [Order.Holds] for sizes that may be unknown: what form and bounds do not decide becomes a guard.
+func (o Order) HoldsOf(t Type) bool {
+	t.fits()
+	if len(o) != len(t.Shape) {
+		return false
+	}
+	var buf [2 * fewDims]int
+	if m, known := t.in(&buf); known {
+		return o.Holds(m)
+	}
+	if o.IsRowMajor() {
+		return t.IsRowMajor() || t.IsContiguous()
+	}
+	order := o.Dims()
+	slices.Reverse(order)
+	return t.dense(order).Holds()
+}
+
 // OrderOf returns the order in which a value lies, and whether it is dense in it: that its elements fill
 // a block of storage without gaps and overlap. Among the orders that are the same for its shape the
 // one that a format names comes first, then the one that its strides tell.

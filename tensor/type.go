@@ -36,7 +36,7 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type's numbers, and whether there is nothing but numbers.
+// Meta returns the type's numbers, and whether there is nothing but numbers; what is unknown is as the hints say.
 func (t Type) Meta() (Meta, bool) {
 	t.fits()
 	n := len(t.Shape)
@@ -50,6 +50,23 @@ func (t Type) Meta() (Meta, bool) {
 		m.Shape[i], m.Strides[i], known = size, stride, known && a && b
 	}
 	return m, known
+}
+
+// AtHints returns the numbers that the type has at the hints of its symbols: for display and for prices.
+func (t Type) AtHints() Meta {
+	m, _ := t.Meta() // what is not known are the hints
+	return m
+}
+
+// Specialize returns the numbers at the hints, and records guards that the type has those.
+func (t Type) Specialize() Meta {
+	t.fits()
+	for i := range t.Shape {
+		t.Shape[i].Specialize()
+		t.Strides[i].Specialize()
+	}
+	t.Offset.Specialize()
+	return t.AtHints()
 }
 
 // IsMeta reports whether t is m: the same numbers throughout.

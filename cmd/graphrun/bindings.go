@@ -80,7 +80,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.Symbol == "" && n != d.Size, bound && n != want && from == "":
+		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && from == "":
 			return b.misfit(v, m)
 		case d.Symbol == "":
 		case bound && n != want:
@@ -110,7 +110,7 @@ func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
 	for _, d := range v.Dims {
 		switch n, bound := b.dims[d.Symbol]; {
 		case d.Symbol == "":
-			shape = append(shape, fmt.Sprint(d.Size))
+			shape = append(shape, d.String())
 		case bound:
 			shape = append(shape, fmt.Sprint(n))
 		default:

@@ -67,6 +67,16 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Call]():  func(w *world) any { return w.call() },
 	reflect.TypeFor[graph.Places](): func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
 	reflect.TypeFor[*graph.Draft](): func(w *world) any { return w.draft() },
+	reflect.TypeFor[graph.Dim](): func(w *world) any {
+		return pick(w, []graph.Dim{{}, {Size: w.rng.IntN(9)}, {Symbol: "N"}, {Expr: "N*2 - 7"}, {Expr: "8//(N-2"}})
+	},
+	reflect.TypeFor[*graph.Symbolic](): func(w *world) any {
+		s, err := symbolic().Symbolic(nil)
+		if err != nil {
+			panic(err)
+		}
+		return pick(w, []*graph.Symbolic{s, {}})
+	},
 	reflect.TypeFor[*graph.NodeAttrs](): func(w *world) any {
 		return w.draft().Attributes(pick(w, kernels.All()), w.attrs())
 	},

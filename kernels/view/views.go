@@ -23,7 +23,7 @@ func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
 		if o.Storage { // to find it takes a walk to the root of a chain of views
-			storage = sym.Of(c.In[0].Value.StorageLen())
+			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := show(c, c.Type(0), storage)
 		return c.Shared(t, 0), err

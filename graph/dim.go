@@ -1,0 +1,240 @@
+package graph
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Dim is a size, a stride or an offset: a number, the symbol that stands for one, or an expression over
+// symbols in Python's syntax, as [sym.Parse] reads it. Of the three at most one is set.
+type Dim struct {
+	Size   int
+	Symbol string
+	Expr   string
+}
+
+// Numbers returns numbers as Dims.
+func Numbers(list ...int) []Dim {
+	dims := make([]Dim, len(list))
+	for i, n := range list {
+		dims[i].Size = n
+	}
+	return dims
+}
+
+// IsNumber reports whether the Dim depends on no symbol.
+func (d Dim) IsNumber() bool { return d.Symbol == "" && d.Expr == "" }
+
+// String returns the number, the symbol or the expression.
+func (d Dim) String() string {
+	switch {
+	case d.Symbol != "":
+		return d.Symbol
+	case d.Expr != "":
+		return d.Expr
+	}
+	return strconv.Itoa(d.Size)
+}
+
+// In returns the value for the given ones of symbols. The error of an expression names the column within.
+func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
+	if d.IsNumber() {
+		return sym.Of(d.Size), nil
+	}
+	return expressionIn(d.String(), symbols)
+}
+
+// expressionIn reads a symbol's name, which may be no identifier, or an expression.
+func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
+	if s, ok := symbols[text]; ok {
+		return s, nil
+	}
+	s, err := sym.Parse(text, func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok })
+	if n, known := s.Known(); err == nil && known && (n > tensor.MaxBytes || n < -tensor.MaxBytes) {
+		err = fmt.Errorf("expression %q is %d, which is out of range", text, n)
+	}
+	return s, err
+}
+
+// uses reports whether the Dim depends on a symbol.
+func (d Dim) uses(symbol string) bool { return d.Symbol == symbol || textUses(d.Expr, symbol) }
+
+// textUses reports whether a text is a symbol's name or an expression with it.
+func textUses(text, symbol string) bool {
+	if text == symbol || !strings.Contains(text, symbol) {
+		return text == symbol
+	}
+	uses := false
+	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+		uses = uses || name == symbol
+		return standIn(name), true
+	})
+	return uses && err == nil
+}
+
+// standIn is a number for a symbol where only the form of an expression counts: large, and another for most
+// other names, so that divisors are hardly ever 0.
+func standIn(name string) sym.Int {
+	n := 1 << 20
+	for _, c := range name {
+		n = (n*31 + int(c)) % (1 << 30)
+	}
+	return sym.Of(n + 1<<20)
+}
+
+// Check reports what is wrong with an expression over the given symbols, as far as that can be told before
+// they have values.
+func (d Dim) Check(symbols map[string]Bounds) error {
+	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
+		return nil
+	}
+	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return standIn(name), ok })
+	return err
+}
+
+// attrUses reports whether an attribute as given is an expression with a symbol, or a list with one.
+func attrUses(attr any, symbol string) bool {
+	return anyText(attr, func(text string) bool { return textUses(text, symbol) })
+}
+
+// anyText reports whether one of the strings that an attribute as given consists of is such.
+func anyText(attr any, is func(text string) bool) bool {
+	switch x := attr.(type) {
+	case string:
+		return is(x)
+	case []any:
+		return slices.ContainsFunc(x, func(e any) bool { return anyText(e, is) })
+	case []string:
+		return slices.ContainsFunc(x, is)
+
+	}
+	return false
+}
+
+// usesAny reports whether an attribute as given depends on one of the symbols.
+func usesAny(attr any, symbols map[string]sym.Int) bool {
+	if len(symbols) == 0 {
+		return false
+	}
+	return anyText(attr, func(text string) bool {
+		for name := range symbols {
+			if textUses(text, name) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// toSize reads an integer, or an expression over symbols.
+func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
+	switch x := v.(type) {
+	case int:
+		return sym.Of(x), nil
+	case int64:
+		return sym.Of(int(x)), nil
+	case float64:
+		if x == float64(int(x)) {
+			return sym.Of(int(x)), nil
+		}
+	case string:
+		if _, err := strconv.ParseInt(x, 10, 64); err == nil {
+			return sym.Int{}, noInteger(x, symbols)
+		}
+		s, err := expressionIn(x, symbols)
+		if err != nil && !isExpression(x) {
+			err = noInteger(x, symbols)
+		}
+		return s, err
+	}
+	return sym.Int{}, &misfit{got: v}
+}
+
+// toInt is toSize for a number: a size that is not known is bound by a guard.
+func toInt(v any, symbols map[string]sym.Int) (int, error) {
+	if n, ok := v.(int); ok {
+		return n, nil
+	}
+	s, err := toSize(v, symbols)
+	if err != nil {
+		return 0, err
+	}
+	return s.Specialize(), nil
+}
+
+// ParseDim reads what is no integer: the name of a symbol, or an expression. A name may hold a minus sign where
+// the text is no difference; one that reads as arithmetic is an expression, unless there is a symbol of that name.
+func ParseDim(text string) Dim {
+	if isExpression(text) {
+		return Dim{Expr: text}
+	}
+	return Dim{Symbol: text}
+}
+
+func isExpression(text string) bool {
+	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
+		return numerals.IsExpression(text)
+	}
+	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return standIn(name), true })
+	return err == nil
+}
+
+// noInteger is the error of a string where an integer must stand: one in quotes, or a symbol that there is not.
+func noInteger(text string, symbols map[string]sym.Int) error {
+	m := &misfit{got: text}
+	switch _, err := strconv.ParseInt(text, 10, 64); {
+	case err == nil:
+		m.hint = words.DidYouMean(text)
+	case len(symbols) > 0 && !numerals.IsSpecial(text):
+		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
+		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, known))
+	}
+	return m
+}
+
+// InputDecl adds an input as declared. Symbols that are sizes by themselves, and have no bounds
+// ([Graph.Symbols]), are made known; those in expressions must be. Until [Graph.Bind] they have the least size
+// over 1 within their bounds, and are among [Graph.Assumed].
+func (g *Graph) InputDecl(name string, decl Decl) *Value {
+	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
+	for _, dim := range decl.Dims {
+		if dim.Symbol == "" {
+			continue
+		}
+		if g.Symbols == nil {
+			g.Symbols = map[string]Bounds{}
+		}
+		if _, ok := g.Symbols[dim.Symbol]; !ok {
+			g.Symbols[dim.Symbol] = Bounds{}
+		}
+	}
+	for symbol, b := range g.Symbols {
+		if _, ok := g.sizes[symbol]; !ok {
+			if g.sizes == nil {
+				g.sizes = map[string]sym.Int{}
+			}
+			g.sizes[symbol] = sym.Of(b.least())
+			g.Assume(symbol, b.least())
+		}
+	}
+	t, err := decl.Type(g.sizes)
+	if err != nil {
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+	}
+	m, _ := t.Meta()
+	v := &Value{Name: name, Type: t, Meta: m, decl: &decl, graph: g}
+	if decl.symbolic() {
+		v.Dims = decl.Dims
+	}
+	g.Inputs = append(g.Inputs, v)
+	g.addValue(v)
+	return v
+}

@@ -1,0 +1,214 @@
+package graph
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Symbolic is a graph that was inferred for sizes that are not known.
+type Symbolic struct {
+	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env, and
+	// [Value.Meta] is what they are at the hints, for which alone it holds.
+	Graph *Graph
+	// Env has the symbols that are open, by the names that [Symbolic.Name] gives.
+	Env *sym.Env
+	// Guards are the conditions under which the types hold, in the order in which inference asked for them.
+	Guards []Guard
+	// Hints are the sizes of the open symbols that decided where form and bounds did not.
+	Hints sym.Binding
+
+	bound map[string]bool // symbols that guards leave one size
+}
+
+// Guard is a condition that inference rests on.
+type Guard struct {
+	Cond sym.Bool
+	// Node is the one whose inference asked for it, in the copy; nil for what an input needs.
+	Node *Node
+	// Value is the input that needs it; nil for a node's.
+	Value *Value
+	// Binds lists the symbols that have one size from here on, that of the hints.
+	Binds []string
+}
+
+// Symbolic infers a copy of the graph in which sizes stay unknown: those of the symbols that hints names, and of
+// all others that nobody gave a number ([Graph.Assumed]). Where form and bounds do not decide, inference goes by
+// the hints, which are what the graph assumes unless given, and records a guard. So at all sizes at which the
+// guards hold the types are what [Graph.Bind] infers there. Limits of memory apart: sizes at which a value were
+// larger than [tensor.MaxBytes] are refused when they are bound.
+//
+// The error is that of the first node that is refused at the hints; what was inferred before it, and its guards,
+// are returned beside it.
+func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
+	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
+	c := s.Graph
+	for _, name := range slices.Sorted(maps.Keys(hints)) {
+		if _, ok := g.Symbols[name]; !ok {
+			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
+				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
+		}
+	}
+	c.sizes, c.open = map[string]sym.Int{}, s
+	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+		size, err := s.symbol(g, name, hints)
+		if err != nil {
+			return nil, err
+		}
+		c.sizes[name] = size
+	}
+	if err := s.inputs(); err != nil {
+		return s, err
+	}
+	// What attributes bind is then their nodes'.
+	for _, n := range c.Nodes {
+		if n.attrs.uses(c.sizes) {
+			n.Attrs = nil
+		}
+	}
+	err := c.Infer()
+	return s, err
+}
+
+// symbol returns the size of a symbol of g: a number where somebody gave one.
+func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
+	b := g.Symbols[name]
+	hint, open := hints[name]
+	if !open {
+		if hint, open = g.assumed[name]; !open {
+			if n, bound := g.sizes[name]; bound {
+				return n, nil
+			}
+			hint = b.least()
+		}
+	}
+	hi := math.MaxInt
+	if b.Max > 0 {
+		hi = b.Max
+	}
+	if hint < b.Min || hint > hi {
+		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, hint, b.Min, b.Max)
+	}
+	inEnv := s.Name(name)
+	s.Hints[inEnv] = hint
+	return s.Env.Symbol(inEnv, b.Min, hi, hint)
+}
+
+// Name returns the name that a symbol of the graph has in the Env: its own, unless that is no identifier there.
+func (s *Symbolic) Name(symbol string) string {
+	if legalSymbol(symbol) {
+		return symbol
+	}
+	name := strings.Map(func(r rune) rune {
+		if r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return '_'
+	}, symbol)
+	if name == "" || !legalSymbol(name) {
+		name = "s_" + name
+	}
+	if s.Graph == nil {
+		return name
+	}
+	for _, taken := s.Graph.Symbols[name]; taken; _, taken = s.Graph.Symbols[name] {
+		name += "_"
+	}
+	return name
+}
+
+// legalSymbol reports whether an Env takes a name.
+func legalSymbol(name string) bool {
+	_, err := sym.NewEnv().Symbol(name, 0, 1, 0)
+	return err == nil
+}
+
+// Binding returns sizes of the graph's symbols by their names in the Env.
+func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
+	b := make(sym.Binding, len(sizes))
+	for name, n := range sizes {
+		b[s.Name(name)] = n
+	}
+	return b
+}
+
+// Holds reports whether all guards hold at the given sizes of the graph's symbols.
+func (s *Symbolic) Holds(sizes map[string]int) bool {
+	at := s.Binding(sizes)
+	return !slices.ContainsFunc(s.Guards, func(g Guard) bool {
+		holds, err := g.Cond.At(at)
+		return err != nil || !holds
+	})
+}
+
+// inputs gives the inputs their types. What they need so that there are such values are guards.
+func (s *Symbolic) inputs() error {
+	for _, v := range s.Graph.Inputs {
+		if v.Dims == nil {
+			continue
+		}
+		t, err := v.decl.Type(s.Graph.sizes)
+		if err == nil {
+			err = s.mayBe(t)
+		}
+		if err != nil {
+			return s.Graph.failValue(v, err)
+		}
+		v.Type, v.Meta = t, t.AtHints()
+		s.record(Guard{Value: v})
+	}
+	return nil
+}
+
+// mayBe refuses sizes, strides or an offset that are negative.
+func (s *Symbolic) mayBe(t tensor.Type) error {
+	for d, size := range t.Shape {
+		if size.Lt(sym.Int{}).Holds() {
+			return fmt.Errorf("negative size %v of dimension %d", size, d)
+		}
+	}
+	for d, stride := range t.Strides {
+		if stride.Lt(sym.Int{}).Holds() {
+			return fmt.Errorf("negative stride %v of dimension %d", stride, d)
+		}
+	}
+	if t.Offset.Lt(sym.Int{}).Holds() {
+		return fmt.Errorf("negative offset %v", t.Offset)
+	}
+	return nil
+}
+
+// record notes who asked for the guards that are new.
+func (s *Symbolic) record(by Guard) {
+	all := s.Env.Guards()
+	if len(all) == len(s.Guards) {
+		return
+	}
+	first := len(s.Guards)
+	for _, cond := range all[first:] {
+		by.Cond = cond
+		s.Guards = append(s.Guards, by)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Graph.sizes)) {
+		size := s.Graph.sizes[name]
+		if _, number := size.Known(); number || s.bound[name] {
+			continue
+		}
+		cond := size.Eq(sym.Of(size.Hint()))
+		if fixed, known := cond.Known(); fixed && known {
+			i := slices.IndexFunc(s.Guards[first:], func(g Guard) bool { return g.Cond.Same(cond) })
+			if i < 0 {
+				i = len(s.Guards) - first - 1
+			}
+			s.Guards[first+i].Binds = append(s.Guards[first+i].Binds, name)
+			s.bound[name] = true
+		}
+	}
+}
