@@ -203,10 +203,6 @@ func (l *layouter) able(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Wal
 		return nil, c.Walk, misfit("%s is no view", n.Name)
 	case c.Impl == nil || n.IsView():
 		return c.Impl, c.Walk, nil
-	case n.Op.Storage && slices.ContainsFunc(n.In, func(a graph.Arg) bool {
-		return a.Kind == graph.TensorArg && l.strays(a.Value)
-	}):
-		return nil, c.Walk, misfit("what %s reads the storage of is not laid out as written", n.Name)
 	}
 	call := n.Call()
 	candidates := []tensor.Order{c.Walk.Order}
@@ -232,14 +228,18 @@ func (l *layouter) able(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Wal
 	return nil, c.Walk, misfit("no implementation of %s gives the layout that was decided", n.Name)
 }
 
-// strays reports whether a value, or one whose storage it shows, is laid out otherwise than in the graph as written.
-func (l *layouter) strays(v *graph.Value) bool {
+// asWritten reports whether the storage that an op reads through an operand is that of the graph as written: nothing
+// that the operand shows was moved; or a copy with the very strides stands for it, and it has memory of its own.
+func (l *layouter) asWritten(v *graph.Value, by *layout.Copy) bool {
+	if by != nil && !by.Bare {
+		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View
+	}
 	for ; v != nil; v = v.Alias {
 		if l.moved[v] {
-			return true
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // laysAlike reports whether two walks lay the results of a node out at the same addresses.

@@ -134,8 +134,15 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if i < len(c.In) && c.In[i] != nil {
-			v, err := l.copy(c.In[i])
+		var by *layout.Copy
+		if i < len(c.In) {
+			by = c.In[i]
+		}
+		if l.follows && n.Op.Storage && !l.asWritten(a.Value, by) {
+			return misfit("what %s reads the storage of is not laid out as written", n.Name)
+		}
+		if by != nil {
+			v, err := l.copy(by)
 			if err != nil {
 				return err
 			}
