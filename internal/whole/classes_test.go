@@ -51,7 +51,7 @@ func drawInputs(g *graph.Graph, rng *rand.Rand) map[string]*tensor.Tensor {
 
 // boundAlike runs a program that has run at other sizes, one that was made for this run alone with the same hints, and
 // one whose sizes are fixed, at the same sizes. The first two give the same bits; the last is planned for itself, and
-// gives the same values up to rounding, laid out alike.
+// gives the same values up to rounding. Outputs are laid out as inference says.
 func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, sizes map[string]int,
 	rng *rand.Rand) (compared bool, err error) {
 	bound := g.Clone()
@@ -82,12 +82,14 @@ func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, size
 	if err != nil {
 		return false, fmt.Errorf("at %v, as the first run: %w", sizes, err)
 	}
+	for _, o := range bound.Outputs {
+		if a := got[o.Name]; !a.SameAddresses(o.Value.Meta) {
+			return false, fmt.Errorf("at %v: output %s is %v, inferred is %v", sizes, o.Name, a.Meta, o.Value.Meta)
+		}
+	}
 	for name, w := range want {
 		if a, b := got[name], same[name]; !a.SameLayout(b.Meta) || !slices.EqualFunc(floats(a), floats(b), sameFloat) {
 			return false, fmt.Errorf("at %v: output %s has other bits after runs at other sizes", sizes, name)
-		}
-		if a := got[name]; !a.SameLayout(w.Meta) {
-			return false, fmt.Errorf("at %v: output %s is %v, planned for these sizes %v", sizes, name, a.Meta, w.Meta)
 		}
 		if x, y := floats(got[name]), floats(w); !slices.EqualFunc(x, y, nearFloat) {
 			return false, fmt.Errorf("at %v: output %s is %v, planned for these sizes %v", sizes, name, x, y)
@@ -106,7 +108,7 @@ func nearFloat(a, b float32) bool {
 // TestClasses runs programs of random graphs at random sizes, 0 and 1 among them, one after another.
 func TestClasses(t *testing.T) {
 	runs := 0
-	for seed := range uint64(120) {
+	for seed := range uint64(150) {
 		runs += runClasses(t, seed)
 	}
 	require.Greater(t, runs, 200)
