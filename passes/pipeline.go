@@ -151,7 +151,8 @@ type Options struct {
 	// Record has [Plan.Decisions] noted, for plans of the same graph with other sizes.
 	Record bool
 	// Follow, if set, are decisions of the same graph with other sizes, which are taken instead of being made: nothing
-	// is searched for, and nothing priced unless Price says so. The error is a [*Misfit] where they do not fit.
+	// is searched for, and nothing priced unless Price says so. The graph must be inferred. The error is a [*Misfit]
+	// where they do not fit.
 	Follow *Decisions
 	Price  bool
 	// KeepGoing drops nodes that are refused, and what depends on them, instead of failing
@@ -344,6 +345,9 @@ func (p Pass) run(plan *Plan) (err error) {
 }
 
 func inferTypes(p *Plan) error {
+	if p.follow != nil {
+		return nil
+	}
 	if !p.keepGoing {
 		return p.Graph.Infer()
 	}
