@@ -158,6 +158,28 @@ func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 	return sym.Int{}, &misfit{got: v}
 }
 
+// toNumber reads a number, or an integer expression over symbols.
+func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
+	if s, ok := numerals.Scalar(v); ok {
+		return NumberOrSize{Number: s}, nil
+	}
+	text, ok := v.(string)
+	if !ok {
+		return NumberOrSize{}, noNumber(v)
+	}
+	s, err := expressionIn(text, symbols)
+	if err != nil {
+		if !isExpression(text) {
+			err = noNumber(v)
+		}
+		return NumberOrSize{}, err
+	}
+	if n, known := s.Known(); known {
+		return NumberOrSize{Number: tensor.IntScalar(int64(n))}, nil
+	}
+	return NumberOrSize{Size: s}, nil
+}
+
 // toInt is toSize for a number: a size that is not known is bound by a guard.
 func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	if n, ok := v.(int); ok {

@@ -32,7 +32,8 @@ import (
 // wrong whatever the operands are, of one attribute by an [AttrError].
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
-// *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.
+// *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and
+// *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -53,8 +54,15 @@ type IntsOrWord struct {
 // IntOrInts is an attribute that is one integer or a list, which mean different things:
 // split takes the size of all parts, or the size of each. List is nil for the one.
 type IntOrInts struct {
-	One  int
-	List []int
+	One  sym.Int
+	List []sym.Int
+}
+
+// NumberOrSize is an attribute that is a number, or an integer that depends on sizes which are not known: Size
+// then, and Number without a dtype.
+type NumberOrSize struct {
+	Number tensor.Scalar
+	Size   sym.Int
 }
 
 // Field is one attribute.
@@ -126,6 +134,7 @@ func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
 		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
+		reflect.TypeFor[NumberOrSize](),
 		reflect.TypeFor[bool](),
 		reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
@@ -136,7 +145,7 @@ func decodable(t reflect.Type) bool {
 
 func typeName(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[tensor.Scalar]():
+	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize]():
 		return "number"
 	case reflect.TypeFor[tensor.DType]():
 		return "dtype"
@@ -365,11 +374,15 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 		}
 		*p = s
 	case *tensor.Scalar:
-		s, ok := numerals.Scalar(v)
-		if !ok {
-			return noNumber(v)
+		n, err := toNumber(v, symbols)
+		if *p = n.Number; err == nil && n.Number.DType() == tensor.Invalid {
+			*p = tensor.IntScalar(int64(n.Size.Specialize()))
 		}
-		*p = s
+		return err
+	case *NumberOrSize:
+		n, err := toNumber(v, symbols)
+		*p = n
+		return err
 	case *tensor.DType:
 		return setNamed(p, v, tensor.ParseDType)
 	case *tensor.MemoryFormat:
@@ -397,7 +410,7 @@ func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
 func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
 	switch v.(type) {
 	case []int, []any, elements:
-		p.List = []int{}
+		p.List = []sym.Int{}
 		return setValue(reflect.ValueOf(&p.List).Elem(), v, symbols)
 	}
 	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)

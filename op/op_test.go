@@ -183,8 +183,9 @@ func attribute(t *testing.T, g *graph.Graph, p reflect.Type, name string, v refl
 		n, _ := tensor.Type{Shape: x, Strides: x}.Meta()
 		v = reflect.ValueOf(n.Shape)
 	case graph.IntOrInts:
-		if v = reflect.ValueOf(x.One); x.List != nil {
-			v = reflect.ValueOf(x.List)
+		if v = reflect.ValueOf(x.One.Hint()); x.List != nil {
+			n, _ := tensor.Type{Shape: x.List, Strides: x.List}.Meta()
+			v = reflect.ValueOf(n.Shape)
 		}
 	}
 	switch {

@@ -15,6 +15,7 @@ const (
 	kindMod
 	kindMax
 	kindMin
+	kindWhere
 )
 
 // atom is what a product is made of: a symbol, or a function of expressions that is no sum of
@@ -22,53 +23,101 @@ const (
 type atom struct {
 	kind   kind
 	name   string // of a symbol
+	cond   *cond  // of Where
 	args   []*expr
 	id     int
 	lo, hi int
 	hint   int
+	self   *expr // the atom as an expression
+
+	// What the facts of the moment add.
+	stands *expr // what it equals, and is replaced by
+	gen    int
+	span   [2]int
 }
 
 // atom returns the one atom with the given parts as an expression.
-func (v *Env) atom(k kind, args ...*expr) *expr {
+func (v *Env) atom(k kind, args ...*expr) *expr { return v.atomIf(k, nil, args...) }
+
+// atomIf is atom for what depends on a condition.
+func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	key := []byte{byte(k)}
+	if c != nil {
+		key = binary.AppendVarint(key, int64(c.id))
+	}
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
 	}
 	a := v.atoms[string(key)]
 	if a == nil {
-		a = &atom{kind: k, args: args, id: len(v.symbols) + len(v.atoms)}
-		a.bound()
+		a = &atom{kind: k, cond: c, args: args, id: len(v.symbols) + len(v.atoms)}
+		a.lo, a.hi = a.within((*expr).bounds)
+		a.hint = a.value()
+		a.self = v.sum([]term{{1, []*atom{a}}}, 0)
 		v.atoms[string(key)] = a
 	}
-	return v.sum([]term{{1, []*atom{a}}}, 0)
+	return a.self
 }
 
-// bound computes bounds and hint from those of the operands.
-func (a *atom) bound() {
-	x, y := a.args[0], a.args[1]
+func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
+
+// within computes bounds from those of the operands, of which bounds tells.
+func (a *atom) within(bounds func(*expr) (lo, hi int)) (lo, hi int) {
+	if a.kind == kindSymbol {
+		return a.lo, a.hi
+	}
+	lo, hi = bounds(a.args[0])
+	l, h := bounds(a.args[1])
 	switch a.kind {
 	case kindDiv:
-		a.lo, a.hi = divRange(x.lo, x.hi, y.lo, y.hi)
-		a.hint = floorDiv(x.hint, y.hint)
+		return divRange(lo, hi, l, h)
 	case kindMod:
-		a.lo, a.hi = math.MinInt, math.MaxInt
-		if y.lo > 0 {
-			a.lo, a.hi = 0, satAdd(y.hi, -1)
-			if x.lo >= 0 {
-				a.hi = min(a.hi, x.hi)
-			}
+		if l <= 0 {
+			return math.MinInt, math.MaxInt
 		}
-		a.hint = x.hint - y.hint*floorDiv(x.hint, y.hint)
-	default:
-		a.lo, a.hi, a.hint = x.lo, x.hi, x.hint
-		pick := func(x, y int) int { return max(x, y) }
-		if a.kind == kindMin {
-			pick = func(x, y int) int { return min(x, y) }
+		top := satAdd(h, -1)
+		if lo >= 0 {
+			top = min(top, hi)
 		}
-		for _, e := range a.args[1:] {
-			a.lo, a.hi, a.hint = pick(a.lo, e.lo), pick(a.hi, e.hi), pick(a.hint, e.hint)
+		return 0, top
+	case kindWhere:
+		return min(lo, l), max(hi, h)
+	}
+	for _, e := range a.args[1:] {
+		l, h := bounds(e)
+		if a.kind == kindMax {
+			lo, hi = max(lo, l), max(hi, h)
+		} else {
+			lo, hi = min(lo, l), min(hi, h)
 		}
 	}
+	return lo, hi
+}
+
+// value computes the hint from those of the operands. A quotient by a hint of 0 has none that means anything.
+func (a *atom) value() int {
+	x, y := a.args[0].hint, a.args[1].hint
+	switch {
+	case a.kind == kindWhere && a.cond.hint:
+		return x
+	case a.kind == kindWhere:
+		return y
+	case a.kind == kindDiv || a.kind == kindMod:
+		if y == 0 {
+			return 0
+		} else if a.kind == kindDiv {
+			return floorDiv(x, y)
+		}
+		return x - y*floorDiv(x, y)
+	}
+	for _, e := range a.args[1:] {
+		if a.kind == kindMax {
+			x = max(x, e.hint)
+		} else {
+			x = min(x, e.hint)
+		}
+	}
+	return x
 }
 
 // single returns the atom that e consists of; nil if it is more or less than one.
@@ -89,8 +138,14 @@ func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 // win is dropped.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
+	defer v.under(false)()
+	x, y := v.of(a), v.of(b)
+	return v.again(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
+}
+
+func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	var args []*expr
-	for _, e := range []*expr{v.of(a), v.of(b)} {
+	for _, e := range operands {
 		if s := e.single(); s != nil && s.kind == k {
 			args = append(args, s.args...)
 		} else {
@@ -113,7 +168,7 @@ func extreme(k kind, a, b Int) Int {
 		}
 	}
 	if len(kept) == 1 {
-		return kept[0].int()
+		return kept[0]
 	}
 	// Constants first, as in Max(1, x).
 	slices.SortFunc(kept, func(a, b *expr) int {
@@ -122,14 +177,13 @@ func extreme(k kind, a, b Int) Int {
 		}
 		return a.id - b.id
 	})
-	return v.atom(k, kept...).int()
+	return v.atom(k, kept...)
 }
 
 // never reports whether sign*e is at most sign*o for all sizes.
 func (v *Env) never(e, o *expr, sign int) bool {
-	d := v.plus(o, e, -1)
 	if sign < 0 {
-		return d.hi <= 0
+		o, e = e, o
 	}
-	return d.lo >= 0
+	return v.proves(v.plus(o, e, -1))
 }

@@ -82,12 +82,26 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth, and whether it is one for all sizes within bounds.
+// Known returns the truth, and whether it is one for all sizes within bounds for which the guards so far hold.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
 	}
-	return a.c.env.known(a.c)
+	r := a.c.env.ask(a.c)
+	return r.truth, r.known
+}
+
+// Decide returns one of three: true, false, or the condition that remains once the parts of a that bounds and guards
+// decide are dropped. Nothing is recorded.
+func (a Bool) Decide() Bool {
+	if a.c == nil {
+		return a
+	}
+	r := a.c.env.ask(a.c)
+	if r.known {
+		return Bool{v: r.truth}
+	}
+	return Bool{v: r.rest.hint, c: r.rest}
 }
 
 // Hint returns the truth for the hints of the symbols.

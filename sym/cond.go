@@ -25,12 +25,18 @@ type cond struct {
 	d    *expr
 	args []*cond // of condAnd and condOr, ordered
 	id   int
+	hint bool // the truth for the hints of symbols
 	neg  *cond
 	// For display: the sides as they were written first, and how many symbols and numbers there are.
 	a, b *expr
 	rel  string
 	size int
 	text string
+
+	// What the facts of the moment add.
+	settled bool // whether it was entered as true
+	gen     int  // the state of the facts that left belongs to
+	left    reduced
 }
 
 // The slow ways of the comparisons: functions of two arguments each that are not inlined themselves,
@@ -53,8 +59,11 @@ func ne(a, b Int) Bool { return eq(a, b).Not() }
 func lt(a, b Int) Bool {
 	v := envOf(a, b)
 	x, y := v.of(a), v.of(b)
-	return v.atLeast(v.plus(v.plus(y, x, -1), v.constant(-1), 1), x, y, "Lt")
+	return v.atLeast(v.gap(x, y), x, y, "Lt")
 }
+
+// gap returns y - x - 1, which is not negative where x < y.
+func (v *Env) gap(x, y *expr) *expr { return v.plus(v.plus(y, x, -1), v.constant(1), -1) }
 
 //go:noinline
 func le(a, b Int) Bool {
@@ -75,46 +84,110 @@ func (v *Env) equal(x, y *expr) Bool {
 	if len(d.terms) == 0 {
 		return Bool{v: d.c == 0}
 	}
+	defer v.under(false)()
 	g := d.gcd()
-	if d.c%g != 0 || d.lo > 0 || d.hi < 0 {
+	if d.c%g != 0 {
 		return Bool{}
 	}
 	if d.terms[0].k < 0 {
 		g = -g
 	}
-	n := v.scaled(d, g, d.c/g)
-	if len(n.terms) == 1 && n.c == 0 {
-		n = v.mayVanish(n)
+	n := v.mayVanish(v.scaled(d, g, d.c/g))
+	if b, ok := v.equalsOperand(n); ok {
+		return b
+	}
+	if c := v.conds[relationKey(condEq, n)]; c != nil {
+		return Bool{v: c.hint, c: c}
+	}
+	if truth, known := v.vanishes(n); known {
+		return Bool{v: truth}
 	}
 	if n != d && n != v.plus(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
 		x, y = v.sides(n)
 	}
-	return Bool{v: d.hint == 0, c: v.relation(condEq, n, "Eq", x, y)}
+	c := v.relation(condEq, n, "Eq", x, y)
+	return Bool{v: c.hint, c: c}
 }
 
-// mayVanish drops the factors of a product that cannot be 0, and repetitions.
+// mayVanish drops the factors of all terms that cannot be 0, and repetitions of those of a product.
 func (v *Env) mayVanish(e *expr) *expr {
-	var m []*atom
-	for _, a := range e.terms[0].m {
-		if a.lo <= 0 && a.hi >= 0 && !slices.Contains(m, a) {
-			m = append(m, a)
+	if e.c != 0 {
+		return e
+	}
+	m := e.terms[0].m
+	if len(e.terms) > 1 {
+		m = e.shared()
+	}
+	var drop []*atom
+	for i, a := range m {
+		if a.lo > 0 || a.hi < 0 || len(e.terms) == 1 && i > 0 && m[i-1] == a {
+			drop = append(drop, a)
 		}
 	}
-	return v.sum([]term{{1, m}}, 0)
+	if len(drop) == len(e.terms[0].m) {
+		return e
+	}
+	return v.over(e, drop)
+}
+
+// equalsOperand tells when a Max or Min equals one of its operands: none of the others is beyond that. ok is false
+// where n = 0 says something else.
+func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
+	for _, t := range n.terms {
+		if len(t.m) != 1 || t.k != 1 && t.k != -1 || t.m[0].kind != kindMax && t.m[0].kind != kindMin {
+			continue
+		}
+		a := t.m[0]
+		other := v.plus(a.self, n, -t.k)
+		b = Bool{v: true}
+		if !slices.Contains(a.args, other) {
+			// A constant operand, which comes first, is not it where another number is asked for.
+			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
+				continue
+			}
+			if beyond := other.c - a.args[0].c; (beyond < 0) == (a.kind == kindMax) {
+				return Bool{}, true
+			}
+			return v.extreme(a.kind, a.args[1:]...).int().Eq(other.int()), true
+		}
+		for _, e := range a.args {
+			switch {
+			case e == other:
+			case a.kind == kindMax:
+				b = b.And(e.int().Le(other.int()))
+			default:
+				b = b.And(other.int().Le(e.int()))
+			}
+		}
+		return b, true
+	}
+	return b, false
 }
 
 // atLeast returns whether d >= 0, which was written as x rel y.
 func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
+	if len(d.terms) == 0 {
+		return Bool{v: d.c >= 0}
+	}
+	defer v.under(false)()
+	n := d
 	if g := d.gcd(); g > 1 {
-		d = v.scaled(d, g, floorDiv(d.c, g))
+		n = v.scaled(d, g, floorDiv(d.c, g))
 	}
-	switch {
-	case d.lo >= 0:
-		return Bool{v: true}
-	case d.hi < 0:
-		return Bool{}
+	if c := v.conds[relationKey(condGe, n)]; c != nil {
+		return Bool{v: c.hint, c: c}
 	}
-	return Bool{v: d.hint >= 0, c: v.relation(condGe, d, rel, x, y)}
+	if truth, known := v.notNegative(n); known {
+		return Bool{v: truth}
+	}
+	// What a Max or Min with a number is asked that the number does not answer, the other operand is asked.
+	if a := n.terms[0].m[0]; len(n.terms) == 1 && len(n.terms[0].m) == 1 && len(a.args) == 2 && a.kind != kindWhere &&
+		a.kind >= kindMax && len(a.args[0].terms) == 0 {
+		k := n.terms[0].k
+		return Int{}.Le(v.plus(v.constant(n.c), a.args[1], k).int())
+	}
+	c := v.relation(condGe, n, rel, x, y)
+	return Bool{v: c.hint, c: c}
 }
 
 // sides writes n = 0 with its positive terms at the left.
@@ -130,12 +203,18 @@ func (v *Env) sides(n *expr) (x, y *expr) {
 	return v.sum(left, 0), v.sum(right, -n.c)
 }
 
+func relationKey(k condKind, d *expr) string {
+	var buf [12]byte
+	return string(binary.AppendVarint(append(buf[:0], byte(k)), int64(d.id)))
+}
+
 func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
-	key := string(binary.AppendVarint([]byte{byte(k)}, int64(d.id)))
+	key := relationKey(k, d)
 	if c := v.conds[key]; c != nil {
 		return c
 	}
 	c := &cond{env: v, kind: k, d: d, id: len(v.conds), a: x, b: y, rel: rel, size: x.size() + y.size()}
+	c.hint = k == condEq && d.hint == 0 || k == condNe && d.hint != 0 || k == condGe && d.hint >= 0
 	c.text = rel + "(" + x.String() + ", " + y.String() + ")"
 	v.conds[key] = c
 	return c
@@ -153,7 +232,7 @@ func (c *cond) not() *cond {
 	case condNe:
 		c.neg = v.relation(condEq, c.d, "Eq", c.a, c.b)
 	case condGe:
-		d, rel := v.plus(v.constant(-1), c.d, -1), "Lt"
+		d, rel := v.gap(c.d, v.constant(0)), "Lt"
 		if c.rel == "Lt" {
 			rel = "Le"
 		}
@@ -197,12 +276,17 @@ func junction(k condKind, a, b Bool) Bool {
 			return Bool{v: k == condOr}
 		}
 	}
+	return Bool{v: hint, c: v.joined(k, parts)}
+}
+
+// joined joins parts in any order, one at least, of which some may be the same.
+func (v *Env) joined(k condKind, parts []*cond) *cond {
 	slices.SortFunc(parts, compareConds)
 	parts = absorb(slices.Compact(parts))
 	if len(parts) == 1 {
-		return Bool{v: hint, c: parts[0]}
+		return parts[0]
 	}
-	return Bool{v: hint, c: v.join(k, parts)}
+	return v.join(k, parts)
 }
 
 // absorb drops a part that another one makes superfluous: p & (p | q) is p.
@@ -231,9 +315,12 @@ func (v *Env) join(k condKind, parts []*cond) *cond {
 	if c := v.conds[string(key)]; c != nil {
 		return c
 	}
-	c := &cond{env: v, kind: k, args: parts, id: len(v.conds)}
+	c := &cond{env: v, kind: k, args: parts, id: len(v.conds), hint: k == condAnd}
 	var texts []string
 	for _, p := range parts {
+		if p.hint == (k == condOr) {
+			c.hint = p.hint
+		}
 		c.size += p.size
 		text := p.text
 		if p.kind >= condAnd {

@@ -1,22 +1,41 @@
 package sym
 
+import "math"
+
 // div takes out of a // b what divides evenly, so that equal quotients are the same expression
 // where their form allows it. That b is not 0 becomes a guard, unless it is known.
 func div(a, b Int) Int {
-	v := envOf(a, b)
-	v.nonZero(b)
-	return v.floor(v.of(a), v.of(b)).int()
+	envOf(a, b).nonZero(b)
+	return quotientOf(a, b)
 }
 
 func mod(a, b Int) Int {
-	v := envOf(a, b)
-	v.nonZero(b)
-	return v.remainder(v.of(a), v.of(b)).int()
+	envOf(a, b).nonZero(b)
+	return remainderOf(a, b)
 }
 
+// quotientOf is a // b without a guard.
+func quotientOf(a, b Int) Int {
+	v := envOf(a, b)
+	defer v.under(false)()
+	x, y := v.of(a), v.of(b)
+	return v.again('/', x, y, func() *expr { return v.floor(x, y) }).int()
+}
+
+// remainderOf is a % b without a guard.
+func remainderOf(a, b Int) Int {
+	v := envOf(a, b)
+	defer v.under(false)()
+	x, y := v.of(a), v.of(b)
+	return v.again('%', x, y, func() *expr { return v.remainder(x, y) }).int()
+}
+
+// zeroDivision is what a division by zero panics with.
+const zeroDivision = "sym: division by zero"
+
 func (v *Env) nonZero(b Int) {
-	if b.n == 0 || !b.Ne(Int{}).Holds() {
-		panic("sym: division by zero")
+	if !b.Ne(Int{}).Holds() {
+		panic(zeroDivision)
 	}
 }
 
@@ -42,7 +61,7 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}
-	if a.lo >= 0 && v.plus(b, a, -1).lo > 0 {
+	if v.proves(a) && v.proves(v.gap(a, b)) {
 		return v.constant(0)
 	}
 	return v.atom(kindDiv, a, b)
@@ -50,12 +69,16 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 
 // floorConstant is a // c.
 func (v *Env) floorConstant(a *expr, c int) *expr {
-	if c < 0 {
+	switch {
+	case c == 0 || c == math.MinInt:
+		// What no facts allow, or no negation has, stays as it is.
+		return v.atom(kindDiv, a, v.constant(c))
+	case c < 0:
 		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)
 	}
 	q, r := v.divided(a, c)
-	switch {
-	case r.lo >= 0 && r.hi < c:
+	switch lo, hi := v.bounds(r); {
+	case lo >= 0 && hi < c:
 		return q
 	case len(r.terms) == 0:
 		return v.plus(q, v.constant(floorDiv(r.c, c)), 1)
@@ -68,7 +91,8 @@ func (v *Env) floorConstant(a *expr, c int) *expr {
 		}
 	}
 	// (y // d) // c = y // (d*c) for positive d
-	if s := r.single(); s != nil && s.kind == kindDiv && len(s.args[1].terms) == 0 {
+	if s := r.single(); s != nil && s.kind == kindDiv && len(s.args[1].terms) == 0 && s.args[1].c > 0 &&
+		s.args[1].c <= math.MaxInt/c {
 		return v.plus(q, v.floorConstant(s.args[0], s.args[1].c*c), 1)
 	}
 	return v.plus(q, v.atom(kindDiv, r, v.constant(c)), 1)
@@ -184,7 +208,7 @@ func (v *Env) remainder(a, b *expr) *expr {
 	} else if len(b.terms) == 1 && b.c == 0 {
 		_, a = v.multiples(a, b.terms[0])
 	}
-	if a.lo >= 0 && v.plus(b, a, -1).lo > 0 {
+	if v.proves(a) && v.proves(v.gap(a, b)) {
 		return a
 	}
 	return v.atom(kindMod, a, b)

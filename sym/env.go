@@ -14,8 +14,11 @@ type Env struct {
 	exprs   map[string]*expr
 	atoms   map[string]*atom
 	conds   map[string]*cond
-	facts   map[*cond]bool
+	done    map[operation]*expr
+	small   [64]*expr // small constants
 	guards  []Bool
+	facts   facts
+	fork    *forking // nil where branches go by the hints
 }
 
 // Binding gives symbols values, by name.
@@ -32,16 +35,19 @@ func NewEnv() *Env {
 func (v *Env) init() {
 	if v.symbols == nil {
 		*v = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
-			conds: map[string]*cond{}, facts: map[*cond]bool{}}
+			conds: map[string]*cond{}, done: map[operation]*expr{}}
 	}
 }
+
+// reserved are the names that expressions and conditions use themselves.
+var reserved = []string{"Max", "Min", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "True", "False"}
 
 // Symbol returns the symbol with the name, whose value is from lo to hi (math.MinInt or math.MaxInt
 // where there is no bound), with a hint between them. Where both bounds are equal it is a number.
 // A symbol that exists already must be asked for with the same bounds and hint.
 func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	switch {
-	case !token.IsIdentifier(name) || slices.Contains([]string{"Max", "Min", "Eq", "Ne", "Lt", "Le", "Where"}, name):
+	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
 		return Int{}, fmt.Errorf("sym: %q is no name for a symbol", name)
 	case lo > hi:
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d", name, lo, hi)
@@ -54,11 +60,16 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		s = Int{n: lo}
 		if lo < hi {
 			a := &atom{kind: kindSymbol, name: name, id: len(v.symbols) + len(v.atoms), lo: lo, hi: hi, hint: hint}
-			s = v.sum([]term{{1, []*atom{a}}}, 0).int()
+			a.self = v.sum([]term{{1, []*atom{a}}}, 0)
+			s = a.self.int()
 		}
 		v.symbols[name] = s
 	}
-	if l, h := s.Bounds(); l != lo || h != hi || s.n != hint {
+	l, h := s.n, s.n
+	if s.e != nil {
+		l, h = s.e.lo, s.e.hi
+	}
+	if l != lo || h != hi || s.n != hint {
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.n,
 			lo, hi, hint)
 	}
@@ -68,45 +79,56 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 // Guards returns the conditions that decisions rested on, in the order in which they were recorded.
 func (v *Env) Guards() []Bool { return slices.Clone(v.guards) }
 
-// decide answers by what is known, else by the hints, and records the answer.
-func (v *Env) decide(b Bool) bool {
-	if known, ok := v.known(b.c); ok {
-		return known
+// Assume enters a condition that holds, as a guard does but without recording it: what is known of symbols beyond
+// their bounds, such as that one is a multiple of another. The error tells of one that contradicts what is known.
+func (v *Env) Assume(b Bool) error {
+	if b.c == nil && b.v {
+		return nil
 	}
-	c := b.c
-	if !b.v {
+	if b.c != nil {
+		if b.c.env != v {
+			return fmt.Errorf("sym: %v is a condition of another Env", b)
+		}
+		defer v.under(true)()
+		mark := v.mark()
+		if v.learn(b.c); !v.facts.contradiction {
+			return nil
+		}
+		v.reset(mark)
+	}
+	return fmt.Errorf("sym: %v contradicts what is known", b)
+}
+
+// decide answers by what is known; else by the hints, or in a fork by its turn. The answer is recorded.
+func (v *Env) decide(b Bool) bool {
+	defer v.under(true)()
+	r := v.reduce(b.c)
+	if r.known {
+		return r.truth
+	}
+	answer := b.v
+	if v.fork != nil {
+		answer = v.fork.next(b)
+	}
+	c := r.rest
+	if !answer {
 		c = c.not()
 	}
-	v.learn(c)
-	v.guards = append(v.guards, Bool{v: true, c: c})
-	return b.v
-}
-
-// learn enters a condition that holds. With a conjunction its parts hold.
-func (v *Env) learn(c *cond) {
-	v.facts[c], v.facts[c.not()] = true, false
-	if c.kind == condAnd {
-		for _, p := range c.args {
-			v.learn(p)
+	mark := v.mark()
+	if v.learn(c); v.facts.contradiction {
+		// What cannot hold beside the facts was known to be otherwise, though nobody saw it before.
+		v.reset(mark)
+		if v.fork != nil {
+			v.fork.forced()
 		}
+		v.settle(c.not())
+		return !answer
 	}
-}
-
-// known returns the truth of a condition that follows from what was recorded.
-func (v *Env) known(c *cond) (truth, ok bool) {
-	if t, ok := v.facts[c]; ok {
-		return t, true
+	if all := b.c; answer {
+		v.settle(all)
+	} else {
+		v.settle(all.not())
 	}
-	if c.kind != condAnd && c.kind != condOr {
-		return false, false
-	}
-	all := true
-	for _, p := range c.args {
-		t, ok := v.known(p)
-		if ok && t == (c.kind == condOr) {
-			return t, true
-		}
-		all = all && ok
-	}
-	return c.kind == condAnd, all
+	v.guards = append(v.guards, Bool{v: c.hint, c: c})
+	return answer
 }

@@ -2,6 +2,7 @@ package sym
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 )
 
@@ -12,8 +13,15 @@ type expr struct {
 	terms  []term // in the order of compareTerms, no product twice
 	c      int
 	id     int
-	lo, hi int // bounds
+	lo, hi int // bounds, by those of the symbols alone
 	hint   int
+
+	// What the facts of the moment add; decisions write it, nothing else does.
+	fact     *fact // of sums that are their own linear part: see linear
+	spanGen  int   // the state of facts that span belongs to, 0 for none
+	span     [2]int
+	plainGen int // likewise of plain
+	plain    *expr
 }
 
 // term is a coefficient other than 0 and a product of at least one atom, ordered by id.
@@ -51,7 +59,8 @@ func (v *Env) sum(terms []term, c int) *expr {
 			out = out[:len(out)-1]
 		}
 	}
-	key := binary.AppendVarint(nil, int64(c))
+	var buf [64]byte
+	key := binary.AppendVarint(buf[:0], int64(c))
 	for _, t := range out {
 		key = binary.AppendVarint(key, int64(t.k))
 		key = binary.AppendVarint(key, int64(len(t.m)))
@@ -62,7 +71,7 @@ func (v *Env) sum(terms []term, c int) *expr {
 	if e := v.exprs[string(key)]; e != nil {
 		return e
 	}
-	e := &expr{env: v, terms: out, c: c, id: len(v.exprs)}
+	e := &expr{env: v, terms: out, c: c, id: len(v.exprs) + 1}
 	e.bound()
 	v.exprs[string(key)] = e
 	return e
@@ -81,7 +90,32 @@ func (e *expr) bound() {
 	}
 }
 
-func (v *Env) constant(n int) *expr { return v.sum(nil, n) }
+func (v *Env) constant(n int) *expr {
+	if n < 0 || n >= len(v.small) {
+		return v.sum(nil, n)
+	}
+	if v.small[n] == nil {
+		v.small[n] = v.sum(nil, n)
+	}
+	return v.small[n]
+}
+
+// operation is a key of what was computed before: no expression is built twice.
+type operation struct {
+	op   byte
+	a, b int
+}
+
+// again returns a op b, which form computes only the first time. What it depends on must not change.
+func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
+	key := operation{op, a.id, b.id}
+	e := v.done[key]
+	if e == nil {
+		e = form()
+		v.done[key] = e
+	}
+	return e
+}
 
 // of returns an Int of this Env as an expression.
 func (v *Env) of(a Int) *expr {
@@ -127,6 +161,18 @@ func mul(a, b Int) Int {
 
 // plus returns a + k*b.
 func (v *Env) plus(a, b *expr, k int) *expr {
+	switch {
+	case len(b.terms) == 0 && b.c == 0:
+		return a
+	case k == 1:
+		return v.again('+', a, b, func() *expr { return v.scaledSum(a, b, 1) })
+	case k == -1:
+		return v.again('-', a, b, func() *expr { return v.scaledSum(a, b, -1) })
+	}
+	return v.scaledSum(a, b, k)
+}
+
+func (v *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	for _, t := range b.terms {
 		terms = append(terms, term{k * t.k, t.m})
@@ -135,6 +181,10 @@ func (v *Env) plus(a, b *expr, k int) *expr {
 }
 
 func (v *Env) times(a, b *expr) *expr {
+	return v.again('*', a, b, func() *expr { return v.product(a, b) })
+}
+
+func (v *Env) product(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	for _, s := range a.terms {
 		for _, t := range b.terms {
@@ -197,9 +247,13 @@ func (e *expr) gcd() int {
 	return g
 }
 
+// gcd is 1 where the divisor does not fit: that of the least number and 0.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
+	}
+	if a == math.MinInt {
+		return 1
 	}
 	return max(a, -a)
 }

@@ -104,13 +104,24 @@ func (a Int) Specialize() int {
 	return a.n
 }
 
-// Bounds returns the least and the greatest value that a can have by the bounds of its symbols;
-// math.MinInt and math.MaxInt where there is none. They need not be reached.
+// Bounds returns the least and the greatest value that a can have by the bounds of its symbols and the guards
+// so far; math.MinInt and math.MaxInt where there is none. They need not be reached.
 func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
 	}
-	return a.e.lo, a.e.hi
+	defer a.e.env.under(true)()
+	return a.e.env.bounds(a.e)
+}
+
+// Simplify returns what is left of a once the guards so far are used: "N" of "Max(1, N)" where N was found to be
+// positive, one of the two sides of a Where. It equals a wherever the guards hold, and nowhere else.
+func (a Int) Simplify() Int {
+	if a.e == nil {
+		return a
+	}
+	defer a.e.env.under(true)()
+	return a.e.env.simplify(a.e).int()
 }
 
 // Same reports whether a and b are the same number or the same expression: equal for all sizes.
@@ -142,7 +153,7 @@ func (a Int) String() string {
 
 func floorDiv(a, b int) int {
 	if b == 0 {
-		panic("sym: division by zero")
+		panic(zeroDivision)
 	}
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {

@@ -5,20 +5,26 @@ import (
 	"strconv"
 )
 
-// Parse reads an expression in Python's syntax: integers, names, + - * // %, parentheses, Max(a, b, ...)
-// and Min(a, b, ...). lookup gives the names their values; false: there is no such symbol. Without it there are
-// none. Errors name the column, counted in bytes from 1.
+// Parse reads an expression in Python's syntax: integers, names, + - * // %, powers such as x**2, parentheses, Max(a,
+// b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as [ParseBool] reads them. What an Int prints
+// is read as the same expression. lookup gives the names their values; false: there is no such symbol. Without it
+// there are none. Errors name the column, counted in bytes from 1.
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
-	if lookup == nil {
-		lookup = func(string) (Int, bool) { return Int{}, false }
-	}
-	p := parser{text: text, lookup: lookup}
-	p.next()
+	p := newParser(text, lookup)
 	v, err = p.sum()
 	if err == nil && p.token != "" {
 		err = p.fail("%q is unexpected", p.token)
 	}
 	return v, err
+}
+
+func newParser(text string, lookup func(name string) (Int, bool)) *parser {
+	if lookup == nil {
+		lookup = func(string) (Int, bool) { return Int{}, false }
+	}
+	p := &parser{text: text, lookup: lookup}
+	p.next()
+	return p
 }
 
 // parser holds the token that comes next and where it begins.
@@ -28,6 +34,9 @@ type parser struct {
 	at     int // behind the token
 	token  string
 	depth  int
+	// How many operands of Where this is in: what is not evaluated everywhere may divide by zero elsewhere, and is no
+	// reason for a guard.
+	optional int
 }
 
 // maxDepth bounds parentheses within parentheses, so that no text exhausts the stack.
@@ -37,7 +46,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return fmt.Errorf("expression %q, column %d: %s", p.text, p.at-len(p.token)+1, fmt.Sprintf(format, args...))
 }
 
-// next reads a token: a number, a name, //, or one character. "" is the end.
+// next reads a token: a number, a name, //, **, or one character. "" is the end.
 func (p *parser) next() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
@@ -48,7 +57,7 @@ func (p *parser) next() {
 	}
 	if p.at == begin && p.at < len(p.text) {
 		p.at++
-		if p.text[begin] == '/' && p.at < len(p.text) && p.text[p.at] == '/' {
+		if c := p.text[begin]; (c == '/' || c == '*') && p.at < len(p.text) && p.text[p.at] == c {
 			p.at++
 		}
 	}
@@ -64,6 +73,9 @@ func (p *parser) sum() (Int, error) {
 	for err == nil && (p.token == "+" || p.token == "-") {
 		op := p.token
 		p.next()
+		if op == "-" && p.token == least {
+			p.token = "-" + least
+		}
 		var w Int
 		if w, err = p.product(); err != nil {
 			break
@@ -85,15 +97,16 @@ func (p *parser) product() (Int, error) {
 		if w, err = p.factor(); err != nil {
 			break
 		}
+		n, number := w.Known()
 		switch {
 		case op == "*":
 			v = v.Mul(w)
-		case w.Hint() == 0:
+		case number && n == 0 || p.optional == 0 && w.Hint() == 0:
 			err = where.fail("division by zero")
-		case op == "//":
-			v = v.Div(w)
+		case number || p.optional == 0:
+			v = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](v, w)
 		default:
-			v = v.Mod(w)
+			v = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](v, w)
 		}
 	}
 	return v, err
@@ -105,15 +118,49 @@ func (p *parser) factor() (Int, error) {
 	}
 	defer func() { p.depth-- }()
 	switch token := p.token; {
-	case token == "":
-		return Int{}, p.fail("it ends where a number, a symbol or ( should stand")
 	case token == "-" || token == "+":
 		p.next()
+		if token == "-" && p.token == least {
+			p.token = "-" + least
+			return p.power()
+		}
 		v, err := p.factor()
 		if token == "-" {
 			v = v.Neg()
 		}
 		return v, err
+	}
+	return p.power()
+}
+
+// least is the absolute value of the least integer, which is none that fits itself.
+const least = "9223372036854775808"
+
+// maxPower bounds exponents, so that no text makes products without end.
+const maxPower = 64
+
+func (p *parser) power() (Int, error) {
+	v, err := p.primary()
+	if err != nil || p.token != "**" {
+		return v, err
+	}
+	p.next()
+	n, err := strconv.Atoi(p.token)
+	if err != nil || n < 0 || n > maxPower {
+		return v, p.fail("%q is no power; want a number from 0 to %d", p.token, maxPower)
+	}
+	p.next()
+	out := Of(1)
+	for range n {
+		out = out.Mul(v)
+	}
+	return out, nil
+}
+
+func (p *parser) primary() (Int, error) {
+	switch token := p.token; {
+	case token == "":
+		return Int{}, p.fail("it ends where a number, a symbol or ( should stand")
 	case token == "(":
 		p.next()
 		v, err := p.sum()
@@ -121,7 +168,7 @@ func (p *parser) factor() (Int, error) {
 			return v, err
 		}
 		return v, p.expect(")")
-	case token[0] >= '0' && token[0] <= '9':
+	case token[0] >= '0' && token[0] <= '9' || token == "-"+least:
 		n, err := strconv.Atoi(token)
 		if err != nil {
 			return Int{}, p.fail("%s is no integer that fits 64 bits", token)
@@ -129,9 +176,12 @@ func (p *parser) factor() (Int, error) {
 		p.next()
 		return Of(n), nil
 	case !isWord(token[0]):
-		return Int{}, p.fail("%q is unexpected; want integers, symbols, + - * // %%, Max(a, b) and Min(a, b)", token)
+		return Int{}, p.fail("%q is unexpected; want integers, symbols, + - * // %% **, Max(a, b), Min(a, b) and "+
+			"Where(condition, a, b)", token)
 	case token == "Max" || token == "Min":
 		return p.call(token)
+	case token == "Where":
+		return p.where()
 	}
 	v, ok := p.lookup(p.token)
 	if !ok {

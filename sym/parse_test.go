@@ -1,6 +1,8 @@
 package sym_test
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,44 +28,17 @@ func TestParseWhatIsPrinted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, leaves, at := setting(t)
 		p := draw(t, leaves, 3)
-		got, err := sym.Parse(pythonPowers(p.e.String()), names(leaves))
+		got, err := sym.Parse(p.e.String(), names(leaves))
 		require.NoError(t, err, "%v", p.e)
+		require.True(t, got.Same(p.e), "%v read as %v", p.e, got)
 		n, err := got.At(at)
 		require.NoError(t, err)
 		require.Equal(t, p.n, n, "%v read as %v", p.e, got)
+		b := drawTruth(t, leaves)
+		read, err := sym.ParseBool(b.b.String(), names(leaves))
+		require.NoError(t, err, "%v", b.b)
+		require.True(t, read.Same(b.b), "%v read as %v", b.b, read)
 	})
-}
-
-// pythonPowers writes x**3 as x*x*x: powers are no part of the syntax of graph files.
-func pythonPowers(s string) string {
-	out := ""
-	for i := 0; i < len(s); i++ {
-		if i+2 < len(s) && s[i:i+2] == "**" {
-			begin := i
-			if s[i-1] == ')' {
-				for depth := 0; ; {
-					begin--
-					if s[begin] == ')' {
-						depth++
-					} else if s[begin] == '(' {
-						if depth--; depth == 0 {
-							break
-						}
-					}
-				}
-			}
-			for begin > 0 && s[begin-1] >= 'A' && s[begin-1] <= 'z' {
-				begin--
-			}
-			for range s[i+2] - '1' {
-				out += "*" + s[begin:i]
-			}
-			i += 2
-			continue
-		}
-		out += s[i : i+1]
-	}
-	return out
 }
 
 func TestParse(t *testing.T) {
@@ -92,25 +67,86 @@ func TestParse(t *testing.T) {
 		"N % (3-3)":            `expression "N % (3-3)", column 3: division by zero`,
 		"2x":                   `expression "2x", column 1: 2x is no integer that fits 64 bits`,
 		"99999999999999999999": `expression "99999999999999999999", column 1: 99999999999999999999 is no integer that fits 64 bits`,
-		"$":                    `expression "$", column 1: "$" is unexpected; want integers, symbols, + - * // %, Max(a, b) and Min(a, b)`,
+		"$":                    `expression "$", column 1: "$" is unexpected; want integers, symbols, + - * // % **, Max(a, b), Min(a, b) and Where(condition, a, b)`,
+		"N**65":                `expression "N**65", column 4: "65" is no power; want a number from 0 to 64`,
+		"Where(N, 1, 2)":       `expression "Where(N, 1, 2)", column 7: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
+		"Where(True, 1":        `expression "Where(True, 1", column 14: "," is missing at the end`,
+		"9223372036854775808":  `expression "9223372036854775808", column 1: 9223372036854775808 is no integer that fits 64 bits`,
 	} {
 		_, err := sym.Parse(text, lookup)
 		assert.EqualError(t, err, want)
 	}
-	deep := ""
-	for range 100000 {
-		deep += "("
-	}
-	_, err = sym.Parse(deep, lookup)
+	_, err = sym.Parse(strings.Repeat("(", 100000), lookup)
 	assert.ErrorContains(t, err, "more than 200 nested parts")
+}
+
+func TestParseBool(t *testing.T) {
+	env := sym.NewEnv()
+	n, m := at(t, env, "N", 0, 64, 8), at(t, env, "M", 0, 64, 8)
+	lookup := func(name string) (sym.Int, bool) {
+		return map[string]sym.Int{"N": n, "M": m}[name], name == "N" || name == "M"
+	}
+	for text, want := range map[string]string{
+		"True": "True", "~True": "False", "Eq(N, 3)": "Eq(N, 3)", "Ge(N, M)": "Le(M, N)", "Gt(N+1, 2*M)": "Lt(2*M, N + 1)",
+		"~(Eq(N, 3) | Lt(N, M))":         "Le(M, N) & Ne(N, 3)",
+		"Eq(N, 1) & Ne(M, 2) | Lt(N, M)": "Lt(N, M) | (Eq(N, 1) & Ne(M, 2))",
+		"(Le(N, 64))":                    "True",
+	} {
+		got, err := sym.ParseBool(text, lookup)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got.String(), text)
+	}
+	for text, want := range map[string]string{
+		"":                  `expression "", column 1: it ends where a condition should stand`,
+		"N":                 `expression "N", column 1: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
+		"Eq(N)":             `expression "Eq(N)", column 5: ")" is unexpected; want ","`,
+		"Eq N":              `expression "Eq N", column 4: "N" is unexpected; want "("`,
+		"Eq(N, 1) Eq(N, 2)": `expression "Eq(N, 1) Eq(N, 2)", column 10: "Eq" is unexpected`,
+		"Eq(N, 1) &":        `expression "Eq(N, 1) &", column 11: it ends where a condition should stand`,
+		"Eq(N, K)":          `expression "Eq(N, K)", column 7: there is no symbol "K"`,
+		"(True":             `expression "(True", column 6: ")" is missing at the end`,
+	} {
+		_, err := sym.ParseBool(text, lookup)
+		assert.EqualError(t, err, want)
+	}
+	_, err := sym.ParseBool(strings.Repeat("~", 100000), lookup)
+	assert.ErrorContains(t, err, "more than 200 nested parts")
+	assert.Empty(t, env.Guards())
+}
+
+func fuzzed(t *testing.T) func(name string) (sym.Int, bool) {
+	env := sym.NewEnv()
+	x, y := at(t, env, "x", 0, 100, 3), at(t, env, "y", math.MinInt, math.MaxInt, -7)
+	return func(name string) (sym.Int, bool) {
+		return map[string]sym.Int{"x": x, "y": y}[name], name == "x" || name == "y"
+	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("Max(1, x)*5 - y//2 % 3")
+	f.Add("Where(Lt(x, y) | Eq(x % 4, 0), x**2, -9223372036854775808)")
 	f.Fuzz(func(t *testing.T, text string) {
-		env := sym.NewEnv()
-		x, err := env.Symbol("x", 0, 100, 3)
-		require.NoError(t, err)
-		_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { return x, name == "x" })
+		names := fuzzed(t)
+		v, err := sym.Parse(text, names)
+		if err != nil {
+			return
+		}
+		again, err := sym.Parse(v.String(), names)
+		require.NoError(t, err, "%q", v)
+		require.True(t, again.Same(v), "%q is read as %q", v, again)
+	})
+}
+
+func FuzzParseBool(f *testing.F) {
+	f.Add("Eq(x, 1) & ~Lt(y, Max(x, 3)) | Ne(x*y, 0)")
+	f.Fuzz(func(t *testing.T, text string) {
+		names := fuzzed(t)
+		b, err := sym.ParseBool(text, names)
+		if err != nil {
+			return
+		}
+		again, err := sym.ParseBool(b.String(), names)
+		require.NoError(t, err, "%q", b)
+		require.True(t, again.Same(b), "%q is read as %q", b, again)
 	})
 }

@@ -76,9 +76,9 @@ func (a *atom) String() string {
 	for i, e := range a.args {
 		args[i] = e.String()
 	}
-	name := "Max"
-	if a.kind == kindMin {
-		name = "Min"
+	name := map[kind]string{kindMax: "Max", kindMin: "Min", kindWhere: "Where"}[a.kind]
+	if a.cond != nil {
+		args = append([]string{a.cond.text}, args...)
 	}
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
@@ -111,6 +111,9 @@ func (e *expr) size() int {
 			n++
 			for _, x := range a.args {
 				n += x.size()
+			}
+			if a.cond != nil {
+				n += a.cond.size
 			}
 		}
 	}
@@ -145,6 +148,15 @@ func (a *atom) at(b Binding) (int, error) {
 			return 0, fmt.Errorf("symbol %s has no value", a.name)
 		}
 		return n, nil
+	}
+	if a.kind == kindWhere {
+		holds, err := a.cond.at(b)
+		if err != nil {
+			return 0, err
+		} else if holds {
+			return a.args[0].at(b)
+		}
+		return a.args[1].at(b)
 	}
 	n, err := a.args[0].at(b)
 	for _, e := range a.args[1:] {

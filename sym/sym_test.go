@@ -34,7 +34,14 @@ func draw(t *rapid.T, leaves []pair, depth int) pair {
 		return rapid.SampledFrom(leaves).Draw(t, "symbol")
 	}
 	a, b := draw(t, leaves, depth-1), draw(t, leaves, depth-1)
-	switch rapid.SampledFrom([]string{"+", "-", "*", "//", "%", "max", "min", "neg"}).Draw(t, "op") {
+	switch rapid.SampledFrom([]string{"+", "-", "*", "//", "%", "max", "min", "neg", "where"}).Draw(t, "op") {
+	case "where":
+		c := drawRelation(t, leaves)
+		p := pair{sym.Where(c.b, a.e, b.e), b.n}
+		if c.want {
+			p.n = a.n
+		}
+		return p
 	case "+":
 		return pair{a.e.Add(b.e), a.n + b.n}
 	case "-":
@@ -86,44 +93,58 @@ func TestExpressionsMeanWhatTheyWereMadeOf(t *testing.T) {
 	})
 }
 
+// claim is a condition and whether it holds for one choice of sizes.
+type claim struct {
+	b    sym.Bool
+	want bool
+}
+
+func drawRelation(t *rapid.T, leaves []pair) claim {
+	depth := rapid.IntRange(0, 1).Draw(t, "depth")
+	a, b := draw(t, leaves, depth), draw(t, leaves, depth)
+	switch rapid.SampledFrom([]string{"eq", "ne", "lt", "le", "gt", "ge"}).Draw(t, "relation") {
+	case "eq":
+		return claim{a.e.Eq(b.e), a.n == b.n}
+	case "ne":
+		return claim{a.e.Ne(b.e), a.n != b.n}
+	case "lt":
+		return claim{a.e.Lt(b.e), a.n < b.n}
+	case "le":
+		return claim{a.e.Le(b.e), a.n <= b.n}
+	case "gt":
+		return claim{a.e.Gt(b.e), a.n > b.n}
+	}
+	return claim{a.e.Ge(b.e), a.n >= b.n}
+}
+
+func drawTruth(t *rapid.T, leaves []pair) claim {
+	c := drawRelation(t, leaves)
+	for range rapid.IntRange(0, 4).Draw(t, "joined") {
+		d := drawRelation(t, leaves)
+		switch rapid.SampledFrom([]string{"and", "or", "not"}).Draw(t, "junction") {
+		case "and":
+			c = claim{c.b.And(d.b), c.want && d.want}
+		case "or":
+			c = claim{c.b.Or(d.b), c.want || d.want}
+		default:
+			c = claim{c.b.Not(), !c.want}
+		}
+	}
+	return c
+}
+
 func TestConditionsMeanWhatTheyWereMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		env, leaves, at := setting(t)
-		truth := func() (sym.Bool, bool) {
-			a, b := draw(t, leaves, 2), draw(t, leaves, 2)
-			switch rapid.SampledFrom([]string{"eq", "ne", "lt", "le", "gt", "ge"}).Draw(t, "relation") {
-			case "eq":
-				return a.e.Eq(b.e), a.n == b.n
-			case "ne":
-				return a.e.Ne(b.e), a.n != b.n
-			case "lt":
-				return a.e.Lt(b.e), a.n < b.n
-			case "le":
-				return a.e.Le(b.e), a.n <= b.n
-			case "gt":
-				return a.e.Gt(b.e), a.n > b.n
-			}
-			return a.e.Ge(b.e), a.n >= b.n
-		}
-		b, want := truth()
-		for range rapid.IntRange(0, 4).Draw(t, "joined") {
-			c, w := truth()
-			switch rapid.SampledFrom([]string{"and", "or", "not"}).Draw(t, "junction") {
-			case "and":
-				b, want = b.And(c), want && w
-			case "or":
-				b, want = b.Or(c), want || w
-			default:
-				b, want = b.Not(), !want
-			}
-		}
+		c := drawTruth(t, leaves)
+		b, want := c.b, c.want
 		got, err := b.At(at)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "%v at %v", b, at)
 		if v, ok := b.Known(); ok {
 			require.Equal(t, want, v, "%v", b)
 		}
-		require.True(t, b.Not().Not().Same(b))
+		require.True(t, b.Not().Not().Same(b), "%v, twice negated %v", b, b.Not().Not())
 
 		// What was decided is known, and the guard is what was decided.
 		taken := b.Holds()

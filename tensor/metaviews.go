@@ -70,7 +70,7 @@ func (m Meta) Diagonal(offset, dim1, dim2 int) (Meta, error) {
 }
 
 // Split is [Type.Split].
-func (m Meta) Split(size, dim int) ([]Meta, error) { return allNumbers(m.Type().Split(size, dim)) }
+func (m Meta) Split(size, dim int) ([]Meta, error) { return allNumbers(m.Type().Split(sym.Of(size), dim)) }
 
 // SplitSizes is [Type.SplitSizes].
 func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {

@@ -15,43 +15,48 @@ const maxParts = 1 << 20
 
 // Split cuts a dimension into parts of the given size, the last of which may be smaller
 // (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
-// must be known: a size that is not becomes a guard.
-func (t Type) Split(size, dim int) ([]Type, error) {
+// must be known: where sizes do not tell, it becomes a guard.
+func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
 	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
-	if size < 0 {
-		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%d", size)
+	if size.Lt(sym.Int{}).Holds() {
+		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%v", size)
 	}
 	dim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	total := t.Shape[dim].Specialize()
-	if size == 0 && total != 0 {
-		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %d", total)
+	total := t.Shape[dim]
+	switch {
+	case is(total, 0):
+		return []Type{t}, nil
+	case is(size, 0):
+		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %v", total)
 	}
-	parts := 1
-	if total > 0 {
-		parts = (total-1)/size + 1
-	}
+	one := sym.Of(1)
+	parts := total.Sub(one).Div(size).Add(one).Specialize()
 	if parts > maxParts {
 		return nil, fmt.Errorf("split into %d parts: at most %d can be made", parts, maxParts)
 	}
 	out := make([]Type, parts)
 	for i := range out {
-		start := i * size
-		end := min(start+size, total)
-		out[i] = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(times(sym.Of(start), t.Strides[dim]))}
-		if i > 0 && end-start == size {
-			out[i].Shape = out[0].Shape
-		} else {
-			out[i].Shape = with(t.Shape, dim, sym.Of(end-start))
+		start := times(sym.Of(i), size)
+		part := &out[i]
+		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(times(start, t.Strides[dim]))}
+		have := size
+		if i == parts-1 {
+			have = total.Sub(start)
 		}
-		if err := out[i].valid(); err != nil {
+		if i > 0 && have.Same(size) {
+			part.Shape = out[0].Shape
+		} else {
+			part.Shape = with(t.Shape, dim, have)
+		}
+		if err := part.valid(); err != nil {
 			return nil, err
 		}
 	}
@@ -114,9 +119,8 @@ func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := t.Shape[at].Specialize()
-	if total > 0 {
-		return t.Split((total-1)/chunks+1, at)
+	if total, one := t.Shape[at], sym.Of(1); !is(total, 0) {
+		return t.Split(total.Sub(one).Div(sym.Of(chunks)).Add(one), at)
 	}
 	if chunks > maxParts {
 		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)

@@ -37,11 +37,14 @@ var packages = []string{".", "sym", "tensor", "expr", "iter", "iter/axes", "grap
 // functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
 var functions = joined(exprFunctions, iterFunctions, map[string]any{
-	"sym.Ints":   sym.Ints,
-	"sym.NewEnv": sym.NewEnv,
-	"sym.Of":     sym.Of,
-	"sym.Parse":  sym.Parse,
-	"sym.Truth":  sym.Truth,
+	"sym.Fork":      sym.Fork[int],
+	"sym.Ints":      sym.Ints,
+	"sym.NewEnv":    sym.NewEnv,
+	"sym.Of":        sym.Of,
+	"sym.Parse":     sym.Parse,
+	"sym.ParseBool": sym.ParseBool,
+	"sym.Truth":     sym.Truth,
+	"sym.Where":     sym.Where,
 
 	"tensor.BoolScalar":        tensor.BoolScalar,
 	"tensor.BF16Of":            tensor.BF16Of,

@@ -223,6 +223,16 @@ var symbolicSteps = []func(r *grower, v *graph.Value, d int){
 		r.apply("constant_pad_nd", graph.Attrs{"pad": []any{"N", "W % 3"}, "value": 0}, v)
 	},
 	func(r *grower, v *graph.Value, d int) { r.apply("softmax", graph.Attrs{"dim": "N - N"}, v) },
+	func(r *grower, v *graph.Value, d int) {
+		r.apply("split", graph.Attrs{"split_size": []any{"N", 1, "C*H - N"}, "dim": d}, v)
+	},
+	func(r *grower, _ *graph.Value, d int) {
+		r.apply("arange", graph.Attrs{"start": "N", "end": "2*H - 1", "step": r.rng.IntN(7) - 3})
+	},
+	func(r *grower, _ *graph.Value, _ int) { r.apply("arange", graph.Attrs{"start": 0.5, "end": "W"}) },
+	func(r *grower, _ *graph.Value, _ int) {
+		r.apply("full", graph.Attrs{"size": []any{"N", 2}, "fill_value": "H//2"})
+	},
 }
 
 // anyOp adds a call of any op of the catalogue with the attributes of one of its examples.

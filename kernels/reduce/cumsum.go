@@ -68,7 +68,7 @@ func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step fu
 func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) complex128,
 	i func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
-		return folds.SumDType(c.Meta(0).DType, kit.Attrs[cumAttrs](c).DType)
+		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
 	return kit.Define[cumAttrs](graph.Op{
 		AnyOrder: true,

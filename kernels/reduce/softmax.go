@@ -26,7 +26,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
 			return d
 		}
-		return c.Meta(0).DType
+		return c.Type(0).DType
 	}
 	rows := func(c *graph.Call) (*graph.Rows, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())

@@ -12,10 +12,10 @@ import (
 )
 
 type arangeAttrs struct {
-	Start tensor.Scalar `attr:"start" default:"0" doc:"first number"`
-	End   tensor.Scalar `attr:"end" doc:"bound, which is not reached"`
-	Step  tensor.Scalar `attr:"step" default:"1" doc:"difference between numbers"`
-	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
+	Start graph.NumberOrSize `attr:"start" default:"0" doc:"first number"`
+	End   graph.NumberOrSize `attr:"end" doc:"bound, which is not reached"`
+	Step  tensor.Scalar      `attr:"step" default:"1" doc:"difference between numbers"`
+	DType tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
 }
 
 // Arange is torch.arange.
@@ -30,10 +30,14 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 })
 
 // inferArange computes the number of elements as at::arange_out does: from the numbers
-// as given, in float64; for int64 from integers. The attributes are plain numbers, and so is the size.
+// as given, in float64; for int64 from integers.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
-	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+	if t, ok, err := a.unknown(); ok {
+		return c.One(t), err
+	}
+	first, last := kit.NumberOrHint(a.Start), kit.NumberOrHint(a.End)
+	for _, s := range []tensor.Scalar{first, last, a.Step} {
 		if s.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
 		}
@@ -42,15 +46,15 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	if d == tensor.Bool || d.IsComplex() {
 		return nil, kit.NotImplemented("arange", d)
 	}
-	start, end, step := a.Start.Float(), a.End.Float(), a.Step.Float()
+	start, end, step := first.Float(), last.Float(), a.Step.Float()
 	size := math.Ceil((end - start) / step)
 	if d.IsIntegral(false) {
-		for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+		for _, s := range []tensor.Scalar{first, last, a.Step} {
 			if err := kit.NumberFits(s, tensor.Int64); err != nil {
 				return nil, err
 			}
 		}
-		start, end, step = float64(a.Start.Int()), float64(a.End.Int()), float64(a.Step.Int())
+		start, end, step = float64(first.Int()), float64(last.Int()), float64(a.Step.Int())
 		if d == tensor.Int64 {
 			size = math.Ceil((end - start) / step)
 		}
@@ -69,11 +73,46 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
+// unknown returns the type where a bound is a size that is not known and all numbers are integers; ok is false
+// where that is not so. Numbers below 2^53 float64 holds as they are.
+func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
+	start, whole := sizeOf(a.Start)
+	end, also := sizeOf(a.End)
+	d, step := a.dtype(), a.Step
+	_, startKnown := start.Known()
+	_, endKnown := end.Known()
+	if startKnown && endKnown || !whole || !also || !step.DType().IsIntegral(false) || step.Int() == 0 ||
+		d == tensor.Bool || d.IsComplex() {
+		return t, false, nil
+	}
+	span, by := end.Sub(start), step.Int()
+	if by < 0 {
+		span, by = span.Neg(), -by
+	}
+	if kit.Negative(span) {
+		return t, true, errors.New("upper bound and larger bound inconsistent with step sign")
+	}
+	n := sym.Of(int(by))
+	t, err = kit.FreshType(d, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
+	return t, true, err
+}
+
+// sizeOf returns an integer; false for a number that is none.
+func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
+	switch d := n.Number.DType(); {
+	case d == tensor.Invalid:
+		return n.Size, true
+	case d.IsIntegral(false):
+		return sym.Of(int(n.Number.Int())), true
+	}
+	return sym.Int{}, false
+}
+
 func (a *arangeAttrs) dtype() tensor.DType {
 	if a.DType != tensor.Invalid {
 		return a.DType
 	}
-	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+	for _, s := range []tensor.Scalar{a.Start.Number, a.End.Number, a.Step} {
 		if s.DType().IsFloat() {
 			return tensor.Float32
 		}
@@ -84,9 +123,9 @@ func (a *arangeAttrs) dtype() tensor.DType {
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[arangeAttrs](c)
 	if a.dtype().IsIntegral(false) {
-		start, step := a.Start.Int(), a.Step.Int()
+		start, step := a.Start.Number.Int(), a.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
-	start, step := a.Start.Float(), a.Step.Float()
+	start, step := a.Start.Number.Float(), a.Step.Float()
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
 }

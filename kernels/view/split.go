@@ -51,7 +51,7 @@ var Split = partsOp[splitAttrs](graph.Op{
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[splitAttrs](c)
 	if a.SplitSize.List != nil {
-		return t.SplitSizes(sym.Ints(a.SplitSize.List...), a.Dim)
+		return t.SplitSizes(a.SplitSize.List, a.Dim)
 	}
 	return t.Split(a.SplitSize.One, a.Dim)
 })

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -39,6 +40,14 @@ func NumbersOf(s []sym.Int) []int {
 func OfNumbers(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
+}
+
+// NumberOrHint returns a number. A size that is not known is bound to its hint by a guard.
+func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
+	if n.Number.DType() == tensor.Invalid {
+		return tensor.IntScalar(int64(n.Size.Specialize()))
+	}
+	return n.Number
 }
 
 // SizeAtDim is [index.sizeAt] for sizes that may be unknown.

@@ -1,0 +1,99 @@
+package whole_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// binding lists the ops whose inference binds a size to a number although it takes others, and why.
+var binding = map[string]string{
+	"conv2d":    "the padding that the word same stands for is a list of numbers, which follow from the window's",
+	"gather_nd": "the last size of indices tells how many dimensions the result has",
+	"resize":    "a scale that is no fraction of a small power of two multiplies sizes in floating point",
+}
+
+// sameSizeGraph makes a graph of one call in whose operands N stands for all sizes n.
+func sameSizeGraph(op *graph.Op, e graph.Example, n int) (*graph.Graph, error) {
+	g := graph.New(op.Name, kernels.Lookup)
+	g.Symbols = map[string]graph.Bounds{"N": {Min: 2}}
+	var operands []any
+	for i, m := range e.In {
+		if m.DType == tensor.Invalid {
+			operands = append(operands, nil)
+			continue
+		}
+		decl := graph.Decl{DType: m.DType, Dims: graph.Numbers(m.Shape...)}
+		if o, dense := tensor.OrderOf(m); dense && slices.Equal(o.Strides(m.Shape), m.Strides) {
+			decl.Layout.Order = o
+		} else {
+			decl.Strides = graph.Numbers(m.Strides...)
+		}
+		for d := range decl.Dims {
+			if m.Shape[d] == n {
+				decl.Dims[d] = graph.Dim{Symbol: "N"}
+			}
+		}
+		operands = append(operands, g.InputDecl(fmt.Sprint("x", i), decl))
+	}
+	if err := g.Bind(map[string]int{"N": n}); err != nil {
+		return nil, err
+	}
+	g.Apply(op.Name, e.Attrs, operands...)
+	return g, g.Err()
+}
+
+// bindsFreely reports whether inference of a graph binds N although other sizes over 1 will do.
+func bindsFreely(g *graph.Graph, n int) (bool, error) {
+	s, err := g.Symbolic(map[string]int{"N": n})
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(s.Guards, func(g graph.Guard) bool { return g.Binds != nil }) {
+		return false, nil
+	}
+	for other := 2; other < 2*n+4; other++ {
+		if other != n && g.Clone().Bind(map[string]int{"N": other}) == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// TestOpsStaySymbolic makes a symbol of each size of each example of all ops: no op may bind it where others will do,
+// but for those that are listed.
+func TestOpsStaySymbolic(t *testing.T) {
+	asked := 0
+	for _, op := range kernels.All() {
+		binds := false
+		for i, e := range op.Examples {
+			done := map[int]bool{0: true, 1: true}
+			for _, m := range e.In {
+				for _, n := range m.Shape {
+					if done[n] {
+						continue
+					}
+					done[n] = true
+					g, err := sameSizeGraph(op, e, n)
+					require.NoError(t, err, "%s, example %d, size %d", op.Name, i, n)
+					free, err := bindsFreely(g, n)
+					require.NoError(t, err, "%s, example %d, size %d", op.Name, i, n)
+					binds, asked = binds || free, asked+1
+				}
+			}
+		}
+		if why := binding[op.Name]; why == "" {
+			assert.False(t, binds, "%s binds sizes", op.Name)
+		} else {
+			assert.True(t, binds, "%s is listed since %s", op.Name, why)
+		}
+	}
+	require.Greater(t, asked, 500)
+}

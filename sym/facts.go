@@ -1,0 +1,269 @@
+package sym
+
+import (
+	"math"
+	"slices"
+)
+
+// facts are what is known beyond bounds: by guards, assumptions, and while an alternative is looked at by what its
+// other sides say. They are entered and taken back in the manner of a stack. What is known of a sum is kept with it,
+// and a trail says what it was before.
+type facts struct {
+	deep          bool // whether questions use facts, or only bounds
+	gen           int  // names the state of the facts; 0: there are none
+	last          int  // the latest name
+	contradiction bool
+	trail         []change
+	held          []*cond // relations that hold
+	clauses       []*cond // alternatives that hold
+	sums          int     // how many facts are about sums of several terms
+	effort        int     // what a proof may still try
+}
+
+// fact is what is known of an expression: it is from lo to hi, none of not, and rem modulo mod.
+type fact struct {
+	lo, hi   int
+	not      []int
+	mod, rem int // mod is at least 1
+}
+
+// change is what an expression, an atom or a condition was before a fact was entered.
+type change struct {
+	e    *expr
+	fact *fact
+	a    *atom
+	c    *cond
+}
+
+// mark is a state of the facts to come back to.
+type mark struct {
+	gen, trail, held, clauses, sums, guards int
+	contradiction                           bool
+}
+
+func (v *Env) mark() mark {
+	f := &v.facts
+	return mark{f.gen, len(f.trail), len(f.held), len(f.clauses), f.sums, len(v.guards), f.contradiction}
+}
+
+// reset takes back what was entered since the mark. Guards that were recorded since are dropped.
+func (v *Env) reset(m mark) {
+	f := &v.facts
+	for len(f.trail) > m.trail {
+		c := f.trail[len(f.trail)-1]
+		f.trail = f.trail[:len(f.trail)-1]
+		switch {
+		case c.a != nil:
+			c.a.stands = nil
+		case c.c != nil:
+			c.c.settled = false
+		default:
+			c.e.fact = c.fact
+		}
+	}
+	f.gen, f.held, f.clauses, f.sums, f.contradiction = m.gen, f.held[:m.held], f.clauses[:m.clauses], m.sums,
+		m.contradiction
+	v.guards = v.guards[:m.guards]
+}
+
+// under makes questions use facts, or bounds alone: forms of expressions depend on bounds only, so that they are the
+// same whenever they are made. What it returns sets things back.
+func (v *Env) under(deep bool) func() {
+	was := v.facts.deep
+	v.facts.deep = deep
+	return func() { v.facts.deep = was }
+}
+
+// changed gives the state of the facts another name.
+func (f *facts) changed() {
+	f.last++
+	f.gen = f.last
+}
+
+func (f *facts) live() bool { return f.deep && f.gen != 0 }
+
+// bounds returns the least and the greatest value that e may have.
+func (v *Env) bounds(e *expr) (lo, hi int) {
+	if !v.facts.live() || len(e.terms) == 0 {
+		return e.lo, e.hi
+	}
+	if e.spanGen == v.facts.gen {
+		return e.span[0], e.span[1]
+	}
+	lo, hi = e.c, e.c
+	for _, t := range e.terms {
+		l, h := v.termBounds(t)
+		lo, hi = satAdd(lo, l), satAdd(hi, h)
+	}
+	lo, hi = max(lo, e.lo), min(hi, e.hi)
+	if f := e.fact; f != nil {
+		lo, hi = max(lo, f.lo), min(hi, f.hi)
+	} else if v.facts.sums > 0 && len(e.terms) > 1 {
+		if p, k, c := v.linear(e); p.fact != nil {
+			l, h := mulRange(p.fact.lo, p.fact.hi, k, k)
+			lo, hi = max(lo, satAdd(l, c)), min(hi, satAdd(h, c))
+		}
+	}
+	e.spanGen, e.span = v.facts.gen, [2]int{lo, hi}
+	return lo, hi
+}
+
+func (v *Env) termBounds(t term) (lo, hi int) {
+	lo, hi = t.k, t.k
+	for _, a := range t.m {
+		l, h := v.atomBounds(a)
+		lo, hi = mulRange(lo, hi, l, h)
+	}
+	return lo, hi
+}
+
+func (v *Env) atomBounds(a *atom) (lo, hi int) {
+	if !v.facts.live() {
+		return a.lo, a.hi
+	}
+	if a.gen == v.facts.gen {
+		return a.span[0], a.span[1]
+	}
+	lo, hi = a.within(v.bounds)
+	lo, hi = max(lo, a.lo), min(hi, a.hi)
+	if f := a.self.fact; f != nil {
+		lo, hi = max(lo, f.lo), min(hi, f.hi)
+	}
+	if a.stands != nil {
+		l, h := v.bounds(a.stands)
+		lo, hi = max(lo, l), min(hi, h)
+	}
+	a.gen, a.span = v.facts.gen, [2]int{lo, hi}
+	return lo, hi
+}
+
+// linear returns p, k and c with e = k*p + c, where p has no constant, a first coefficient that is positive, and
+// coefficients without a common divisor. Facts are kept with such p. It is for sums that have terms.
+func (v *Env) linear(e *expr) (p *expr, k, c int) {
+	k = e.gcd()
+	if e.terms[0].k < 0 {
+		k = -k
+	}
+	if k == 1 && e.c == 0 {
+		return e, 1, 0
+	}
+	p = v.again('p', e, e, func() *expr { return v.scaled(e, k, 0) })
+	return p, k, e.c
+}
+
+// maxModulus keeps products of moduli within an int.
+const maxModulus = 1 << 30
+
+// residue returns m and r with e = r modulo m; m is 1 where nothing is known, and 0 where e is the number r.
+func (v *Env) residue(e *expr) (m, r int) {
+	m, r = modulo(0, e.c)
+	for _, t := range e.terms {
+		tm, tr := modulo(0, t.k)
+		for _, a := range t.m {
+			am, ar := v.atomResidue(a)
+			tm, tr = modulo(gcd(gcd(tm*am, tm*ar), am*tr), tr*ar)
+		}
+		m, r = modulo(gcd(m, tm), r+tr)
+	}
+	if len(e.terms) > 1 && v.facts.live() && v.facts.sums > 0 {
+		if p, k, c := v.linear(e); p.fact != nil && p.fact.mod > 1 && max(k, -k, c, -c) < maxModulus {
+			if fm, fr := modulo(p.fact.mod*k, p.fact.rem*k+c); fm > m {
+				return fm, fr
+			}
+		}
+	}
+	return m, r
+}
+
+// modulo brings a residue into its range; what does not fit says nothing.
+func modulo(m, r int) (int, int) {
+	m = max(m, -m)
+	switch {
+	case m > maxModulus || r > maxModulus*maxModulus || r < -maxModulus*maxModulus:
+		return 1, 0
+	case m == 0 && (r > maxModulus || r < -maxModulus):
+		return 1, 0
+	case m == 0:
+		return 0, r
+	}
+	return m, r - m*floorDiv(r, m)
+}
+
+func (v *Env) atomResidue(a *atom) (m, r int) {
+	m = 1
+	if v.facts.live() {
+		if lo, hi := v.atomBounds(a); lo == hi {
+			return modulo(0, lo)
+		}
+		if a.stands != nil {
+			return v.residue(a.stands)
+		}
+		if f := a.self.fact; f != nil {
+			m, r = f.mod, f.rem
+		}
+	}
+	if m > 1 || a.kind == kindSymbol {
+		return m, r
+	}
+	x, y := a.args[0], a.args[1]
+	xm, xr := v.residue(x)
+	by := y.c
+	switch number := len(y.terms) == 0 && by > 0; {
+	case a.kind == kindDiv && number && xm != 0 && xm%by == 0:
+		return modulo(xm/by, floorDiv(xr, by))
+	case a.kind == kindMod && number && xm != 0 && gcd(xm, by) > 1:
+		if xm%by == 0 {
+			return modulo(0, xr-by*floorDiv(xr, by))
+		}
+		return modulo(gcd(xm, by), xr)
+	case a.kind == kindMax || a.kind == kindMin || a.kind == kindWhere:
+		for _, e := range a.args[1:] {
+			em, er := v.residue(e)
+			xm, xr = modulo(gcd(gcd(xm, em), xr-er), xr)
+		}
+		return xm, xr
+	}
+	return 1, 0
+}
+
+// enter sets what is known of p, which is a linear part.
+func (v *Env) enter(p *expr, f fact) {
+	if p.fact == nil && len(p.terms) > 1 {
+		v.facts.sums++
+	}
+	v.facts.trail = append(v.facts.trail, change{e: p, fact: p.fact})
+	p.fact = &f
+	v.facts.changed()
+}
+
+// factOf returns what is known of p with the bounds that it has by other ways.
+func (v *Env) factOf(p *expr) fact {
+	lo, hi := v.bounds(p)
+	f := fact{lo: lo, hi: hi, mod: 1}
+	if p.fact != nil {
+		f.not, f.mod, f.rem = p.fact.not, p.fact.mod, p.fact.rem
+	}
+	return f
+}
+
+// tighten moves the bounds to values that exclusions and the residue allow.
+func (f *fact) tighten() {
+	for f.lo > math.MinInt && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
+		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {
+			f.lo = f.rem + f.mod*floorDiv(off, f.mod) + f.mod
+		}
+		if !slices.Contains(f.not, f.lo) {
+			break
+		}
+		f.lo++
+	}
+	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+maxModulus {
+		if off := f.hi - f.rem; f.mod > 1 && off%f.mod != 0 {
+			f.hi = f.rem + f.mod*floorDiv(off, f.mod)
+		}
+		if !slices.Contains(f.not, f.hi) {
+			break
+		}
+		f.hi--
+	}
+}

@@ -1,0 +1,111 @@
+package sym
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ParseBool reads a condition as a Bool prints it: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as [Parse] reads
+// them, joined by | and &, which binds more closely, with ~ before what is not, True, False and parentheses. lookup
+// and errors are those of Parse.
+func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
+	p := newParser(text, lookup)
+	b, err := p.either()
+	if err == nil && p.token != "" {
+		err = p.fail("%q is unexpected", p.token)
+	}
+	return b, err
+}
+
+func (p *parser) either() (Bool, error) { return p.joined("|", p.both, Bool.Or) }
+
+func (p *parser) both() (Bool, error) { return p.joined("&", p.condition, Bool.And) }
+
+// joined reads parts with a sign between them.
+func (p *parser) joined(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
+	b, err := part()
+	for err == nil && p.token == sign {
+		p.next()
+		var c Bool
+		if c, err = part(); err == nil {
+			b = join(b, c)
+		}
+	}
+	return b, err
+}
+
+var relations = map[string]func(a, b Int) Bool{
+	"Eq": Int.Eq, "Ne": Int.Ne, "Lt": Int.Lt, "Le": Int.Le, "Gt": Int.Gt, "Ge": Int.Ge,
+}
+
+func (p *parser) condition() (b Bool, err error) {
+	if p.depth++; p.depth > maxDepth {
+		return b, p.fail("more than %d nested parts", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	token := p.token
+	relation := relations[token]
+	switch {
+	case token == "~":
+		p.next()
+		b, err = p.condition()
+		return b.Not(), err
+	case token == "(":
+		p.next()
+		if b, err = p.either(); err != nil {
+			return b, err
+		}
+		return b, p.expect(")")
+	case token == "True" || token == "False":
+		p.next()
+		return Truth(token == "True"), nil
+	case token == "":
+		return b, p.fail("it ends where a condition should stand")
+	case relation == nil:
+		return b, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
+			strings.Join(slices.Sorted(maps.Keys(relations)), ", "))
+	}
+	p.next()
+	if err := p.expect("("); err != nil {
+		return b, err
+	}
+	x, y, err := p.pair()
+	if err != nil {
+		return b, err
+	}
+	return relation(x, y), p.expect(")")
+}
+
+// pair reads two expressions with a comma between them.
+func (p *parser) pair() (x, y Int, err error) {
+	if x, err = p.sum(); err != nil {
+		return x, y, err
+	}
+	if err = p.expect(","); err != nil {
+		return x, y, err
+	}
+	y, err = p.sum()
+	return x, y, err
+}
+
+// where reads what stands behind Where.
+func (p *parser) where() (Int, error) {
+	p.next()
+	if err := p.expect("("); err != nil {
+		return Int{}, err
+	}
+	c, err := p.either()
+	if err != nil {
+		return Int{}, err
+	}
+	if err := p.expect(","); err != nil {
+		return Int{}, err
+	}
+	p.optional++
+	x, y, err := p.pair()
+	if p.optional--; err != nil {
+		return Int{}, err
+	}
+	return Where(c, x, y), p.expect(")")
+}
