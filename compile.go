@@ -185,6 +185,13 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	}
 	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
 	maps.Copy(p.fixed, o.Sizes)
+	for _, hint := range o.Hints { // what a loader gave are sizes for inputs that were made up
+		for name := range hint {
+			if _, is := o.Sizes[name]; !is {
+				delete(p.fixed, name)
+			}
+		}
+	}
 	p.findOpen()
 	if err := p.checkHints(); err != nil {
 		return nil, err
@@ -248,7 +255,7 @@ func (p *Program) checkHints() error {
 			if _, ok := p.graph.Symbols[name]; !ok {
 				return fmt.Errorf("Options.Hints[%d]: %w", i, noSymbol(name, p.graph.Symbols))
 			}
-			if _, is := p.fixed[name]; is {
+			if _, is := p.options.Sizes[name]; is {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
 			}
 			if !slices.Contains(p.open, name) {

@@ -202,18 +202,30 @@ type layoutOf struct {
 // result lays a result out as its walk has it.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	if v.Alias == nil {
-		m := v.Node.Walk.Lay(i, v.Meta)
-		if (c.Written || l.follows) && m.SameAddresses(written.meta) {
-			m = written.meta
+		m, as := v.Node.Walk.Lay(i, v.Meta), tensor.Order("")
+		if i < len(v.Node.Walk.Out) {
+			as = v.Node.Walk.Out[i]
 		}
-		if !m.SameLayout(v.Meta) {
-			v.SetMeta(m)
+		switch {
+		case (c.Written || l.follows) && m.SameAddresses(written.meta):
+			v.Type, v.Meta = written.typ, written.meta
+		case !m.SameLayout(v.Meta):
+			layAs(v, m, as)
 		}
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
 		v.Meta.Offset != written.meta.Offset {
 		l.moved[v] = true
 	}
+}
+
+// layAs lays a value out as m, which has the order. Where sizes are not known the type has the strides of that.
+func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
+	if _, numbers := v.Type.Meta(); numbers || as == "" || as.Rank() != len(v.Type.Shape) {
+		v.SetMeta(m)
+		return
+	}
+	v.Type, v.Meta = v.Type.WithStrides(as.StridesOf(v.Type.Shape)), m
 }
 
 // infer gives the node's outputs the metas that follow from the operands as they now are.
@@ -275,7 +287,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 		return nil, err
 	}
 	out := n.Out[0]
-	out.SetMeta(c.Lay(from.Meta))
+	layAs(out, c.Lay(from.Meta), c.Order)
 	n.Impl, n.Walk = &op.Impls[0], n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
@@ -308,9 +320,9 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 			return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
 		}
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
-		out.SetMeta(n.Walk.Lay(0, out.Meta))
+		layAs(out, n.Walk.Lay(0, out.Meta), c.Order)
 		if c.Strides != nil {
-			out.SetMeta(c.Lay(out.Meta))
+			layAs(out, c.Lay(out.Meta), c.Order)
 		}
 	}
 	return out, nil

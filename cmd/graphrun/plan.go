@@ -21,6 +21,7 @@ type planFlags struct {
 	json, dump, check, noFusion bool
 	measure                     bool
 	dims, pins                  []string
+	hints                       []map[string]int
 	limits                      planLimits
 	study                       planStudy
 }
@@ -102,7 +103,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
-	dimFlag(cmd, &f.dims)
+	hintFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.study.add(cmd)
@@ -127,10 +128,13 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.dims, f.hints, err = splitHints(f.dims); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { g, err = f.load(path); return err }); err != nil {
 		return err
 	}
 	var p *graphrun.Program
@@ -139,6 +143,9 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err = j.do(planning, func() (err error) {
 		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
+			return err
+		}
+		if r.Classes, err = p.Classes(); err != nil {
 			return err
 		}
 		return f.study.ask(j.ctx, p, r)
@@ -180,11 +187,29 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	return nil
 }
 
+// load reads the graph, with pins and the sizes of the first hint.
+func (f *planFlags) load(path string) (*graph.Graph, error) {
+	if len(f.hints) == 0 {
+		return loadPinned(path, f.dims, f.pins)
+	}
+	g, _, err := openGraph(path, f.dims, false)
+	if err == nil {
+		err = bindHint(path, g, f.hints)
+	}
+	if err == nil {
+		err = inferStrictly(g)
+	}
+	if err == nil {
+		err = applyPins(g, f.pins)
+	}
+	return g, err
+}
+
 // plan compiles the graph within the limits.
 func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
-		Costs: costs, MemoryLimit: -1} // it may be for another machine
+		Costs: costs, Hints: f.hints, MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump
 	}
