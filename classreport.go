@@ -11,12 +11,12 @@ import (
 
 // ClassReport is a plan that serves more than one set of sizes.
 type ClassReport struct {
-	Hint   map[string]int `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
-	Holds  []string       `json:"holds_while" doc:"The conditions under which layouts are by form what they are here."`
-	Guards []GuardReport  `json:"guards" doc:"What asked for each of the conditions, in the same order."`
-	Copies int            `json:"copies" doc:"How many copies it inserts."`
-	Regret []RegretReport `json:"regret" doc:"What it costs at bounds of sizes and at hints, beside a plan for these."`
-	Unknown string `json:"unknown,omitzero" doc:"Why the conditions are not known."`
+	Hint    map[string]int `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
+	Holds   []string       `json:"holds_while" doc:"The conditions under which layouts are by form what they are here."`
+	Guards  []GuardReport  `json:"guards" doc:"What asked for each of the conditions, in the same order."`
+	Copies  int            `json:"copies" doc:"How many copies it inserts."`
+	Regret  []RegretReport `json:"regret" doc:"What it costs at bounds of sizes and at hints, beside a plan for these."`
+	Unknown string         `json:"unknown,omitzero" doc:"Why the conditions are not known."`
 }
 
 // GuardReport is who asked for a condition.
@@ -88,7 +88,7 @@ func (p *Program) named(sizes []int) map[string]int {
 func (p *Program) report(k *class) (r ClassReport, err error) {
 	r = ClassReport{Hint: p.named(k.hint), Holds: []string{}, Guards: []GuardReport{}, Copies: len(k.plan.Copies),
 		Regret: []RegretReport{}}
-	form, err := p.form(k)
+	form, err := p.form(k, k.hint)
 	if err != nil {
 		r.Unknown = err.Error()
 	} else {
@@ -170,13 +170,13 @@ type form struct {
 	guards  []graph.Guard
 }
 
-// form plans the graph for unknown sizes by the decisions of a class.
-func (p *Program) form(k *class) (*form, error) {
+// form plans the graph for unknown sizes by the decisions of a class; what form does not decide is as at the hints.
+func (p *Program) form(k *class, hints []int) (*form, error) {
 	g := p.graph.Clone()
 	if err := p.bind(g, nil); err != nil {
 		return nil, err
 	}
-	s, err := g.Symbolic(p.named(k.hint))
+	s, err := g.Symbolic(p.named(hints))
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}

@@ -21,6 +21,7 @@ type planFlags struct {
 	json, dump, check, noFusion bool
 	measure                     bool
 	dims, pins                  []string
+	forAll                      []string
 	hints                       []map[string]int
 	limits                      planLimits
 	study                       planStudy
@@ -62,6 +63,13 @@ applies the labels that a solver of your own has found, in the place of a strate
 plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
 would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
 
+Where sizes are open, a plan serves all sizes that its decisions can be followed for. For each such plan it is
+said for which sizes it was priced, the conditions under which layouts follow from the form of sizes (its guards), and
+its regret: how much more it costs at bounds and hints than a plan that is made for these. --dim N=1,64 makes a plan
+for each of these sizes, and others are served by the nearest. --for-all proves a property for all sizes within
+bounds by cases, each with its conditions, or gives sizes that break it (exit code 1): no-copies, that no copy is
+inserted; VALUE=FORMAT or 'FORMAT(VALUE)', that a value lies in a memory format.
+
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`
@@ -79,6 +87,7 @@ func planCommand() *cobra.Command {
   graphrun plan model.json --max-copies 0 --max-memory 64MiB
   graphrun plan model.json --strategy optimal --certificate plan.cert.json
   graphrun plan model.json --k-best 5 --sensitivity
+  graphrun plan model.json --dim N=1,64 --for-all no-copies --for-all 'channels_last(conv1)'
   graphrun plan model.json --code sum`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -104,6 +113,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
 	hintFlag(cmd, &f.dims)
+	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
+		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.study.add(cmd)
@@ -148,6 +159,9 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		if r.Classes, err = p.Classes(); err != nil {
 			return err
 		}
+		if err := f.prove(p, r); err != nil {
+			return err
+		}
 		return f.study.ask(j.ctx, p, r)
 	})
 	if !f.measure {
@@ -183,6 +197,23 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}
 	if err := f.limits.countCopies(p.Graph(), r.Copies); err != nil {
 		return named(path, err)
+	}
+	for _, a := range r.ForAll {
+		if a.Broken != nil {
+			return named(path, fmt.Errorf("--for-all %s: it does not hold at %s: %s", a.Property, sizesText(a.Broken), a.Why))
+		}
+	}
+	return nil
+}
+
+// prove asks for what is to hold for all sizes.
+func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
+	for _, property := range f.forAll {
+		a, err := p.ForAll(property)
+		if err != nil {
+			return fmt.Errorf("--for-all: %w", err)
+		}
+		r.ForAll = append(r.ForAll, a)
 	}
 	return nil
 }

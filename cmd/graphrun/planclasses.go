@@ -60,3 +60,29 @@ func sizesText(sizes map[string]int) string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// writeForAll prints what was proved, or what breaks it.
+func writeForAll(w io.Writer, show display, list []*graphrun.ForAllReport) {
+	for _, a := range list {
+		fmt.Fprintln(w, "\n"+show.paint(strong, a.Property+" for all sizes"))
+		switch {
+		case a.Broken != nil:
+			fmt.Fprintf(w, "does not hold at %s: %s\n", sizesText(a.Broken), a.Why)
+			continue
+		case a.Proved:
+			fmt.Fprintf(w, "proved by %s, which cover all sizes\n", count(len(a.Cases), "case"))
+		default:
+			fmt.Fprintf(w, "not proved: %s\n", a.Why)
+		}
+		for _, c := range a.Cases {
+			cond := "all sizes"
+			if len(c.Holds) > 0 {
+				cond = strings.Join(c.Holds, " & ")
+			}
+			if c.Refused {
+				cond += " (the graph refuses these sizes)"
+			}
+			fmt.Fprintf(w, "  %s\n", cond)
+		}
+	}
+}
