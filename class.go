@@ -125,7 +125,7 @@ func (p *Program) at(sizes []int) (*graph.Graph, error) {
 	return g, Infer(g)
 }
 
-// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where no class fits.
+// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where none fits.
 func (c *compiled) prepare(p *Program, sizes []int) error {
 	if !p.classes() || c.runs.Dynamic() {
 		return c.plans(p, passes.Options{})

@@ -101,8 +101,8 @@ func (p *Program) ForAll(text string) (*ForAllReport, error) {
 		return nil, errors.New("the program was not made by Compile")
 	}
 	if p.graph == nil || !p.classes() || p.first.runs.Dynamic() {
-		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, shapes depend on data, or " +
-			"passes are one's own")
+		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, shapes depend on data, " +
+			"or passes are one's own")
 	}
 	q, err := p.propertyOf(text)
 	if err != nil {
@@ -232,8 +232,8 @@ func (f *forAll) conclude() error {
 		f.r.Proved = true
 		return nil
 	}
-	f.r.Why = fmt.Sprintf("it holds at all %d sets of sizes that were tried; it is shown by form while %v, and not proved "+
-		"that this covers all sizes", f.r.Tried, rest)
+	f.r.Why = fmt.Sprintf("it holds at all %d sets of sizes that were tried; it is shown by form while %v, and not "+
+		"proved that this covers all sizes", f.r.Tried, rest)
 	return nil
 }
 

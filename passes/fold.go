@@ -57,7 +57,10 @@ func foldConstants(p *Plan) error {
 		p.room.spent, bytes = sum(p.room.spent, f.Bytes), sum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
-			p.Graph.MakeConstant(v, data[i])
+			t := v.Type
+			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are not known: the data are for the hints
+				v.Type = t
+			}
 		}
 	}
 	p.Graph.Nodes = rest

@@ -128,6 +128,28 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
 	}
 	l.written = written
+	if err := l.reads(n, c); err != nil {
+		return err
+	}
+	n.Impl, n.Walk = c.Impl, c.Walk
+	if l.follows {
+		var err error
+		if n.Impl, n.Walk, err = l.able(n, c); err != nil {
+			return err
+		}
+	}
+	for i, v := range n.Out {
+		l.result(v, i, c, written[i])
+	}
+	l.nodes = append(l.nodes, n)
+	if err := l.after(n, c); err != nil || !l.follows {
+		return err
+	}
+	return l.done(n)
+}
+
+// reads has a node read the copies that stand for its operands, and infers what follows from how these lie.
+func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 	stale := n.Pin.Lays()
 	for i := range n.In {
 		a := &n.In[i]
@@ -151,21 +173,13 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		stale = stale || l.moved[a.Value]
 	}
 	if stale {
-		if err := infer(n); err != nil {
-			return err
-		}
+		return infer(n)
 	}
-	n.Impl, n.Walk = c.Impl, c.Walk
-	if l.follows {
-		var err error
-		if n.Impl, n.Walk, err = l.able(n, c); err != nil {
-			return err
-		}
-	}
-	for i, v := range n.Out {
-		l.result(v, i, c, written[i])
-	}
-	l.nodes = append(l.nodes, n)
+	return nil
+}
+
+// after inserts the copies of a node's results for all that read them. One that is pinned takes its name and pin over.
+func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
 	for _, after := range c.After {
 		pin := n.Pin // a pinned copy takes it over
 		v, err := l.copy(after)
@@ -185,9 +199,6 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		if after.Pinned {
 			n.Pin = graph.Pin{Impl: n.Pin.Impl}
 		}
-	}
-	if l.follows {
-		return l.done(n)
 	}
 	return nil
 }

@@ -178,6 +178,12 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
+	return f.finish(cmd, path, j, p, g, r, watch)
+}
+
+// finish measures and prints a plan, and holds it to what was demanded.
+func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.Program, g *graph.Graph,
+	r *graphrun.Report, watch *stepWatch) (err error) {
 	f.limits.tell(cmd, r)
 	if f.code != "" {
 		if r.Code, err = p.Code(f.code); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 )
 
-// writeClasses prints the plans that serve more than one set of sizes, what they hold for, and what they cost elsewhere.
+// writeClasses prints the plans that serve several sets of sizes: what they hold for, and what they cost elsewhere.
 func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
 	for _, c := range classes {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Plan for "+sizesText(c.Hint)+" and sizes like these"))

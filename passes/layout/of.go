@@ -53,13 +53,15 @@ func (t *transfer) copy(c *Copy) *Copy {
 		return d
 	}
 	d := *c
-	if i := c.Value.Number(); i >= 0 && i < len(t.values) {
-		d.Value = t.values[i]
+	t.made[c] = &d
+	if c.Value != nil {
+		if i := c.Value.Number(); i >= 0 && i < len(t.values) {
+			d.Value = t.values[i]
+		}
 	}
 	d.From = t.copy(c.From)
 	if c.Strides != nil && d.Value != nil {
 		d.Strides = d.Value.Meta.Strides
 	}
-	t.made[c] = &d
 	return &d
 }
