@@ -219,7 +219,7 @@ func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
 		if err != nil {
 			return fmt.Errorf("--for-all: %w", err)
 		}
-		r.ForAll = append(r.ForAll, a)
+		r.ForAll = append(r.ForAll, *a)
 	}
 	return nil
 }

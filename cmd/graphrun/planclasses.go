@@ -62,7 +62,7 @@ func sizesText(sizes map[string]int) string {
 }
 
 // writeForAll prints what was proved, or what breaks it.
-func writeForAll(w io.Writer, show display, list []*graphrun.ForAllReport) {
+func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 	for _, a := range list {
 		fmt.Fprintln(w, "\n"+show.paint(strong, a.Property+" for all sizes"))
 		switch {
