@@ -206,7 +206,8 @@ func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.
 	}
 	for _, a := range r.ForAll {
 		if a.Broken != nil {
-			return named(path, fmt.Errorf("--for-all %s: it does not hold at %s: %s", a.Property, sizesText(a.Broken), a.Why))
+			return failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, a.Property, sizesText(a.Broken),
+				a.Why))
 		}
 	}
 	return nil
@@ -217,7 +218,7 @@ func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
 	for _, property := range f.forAll {
 		a, err := p.ForAll(property)
 		if err != nil {
-			return fmt.Errorf("--for-all: %w", err)
+			return wrongf("--for-all: %w", err)
 		}
 		r.ForAll = append(r.ForAll, *a)
 	}
