@@ -177,3 +177,28 @@ func BenchmarkFindBinding(b *testing.B) {
 		}
 	}
 }
+
+// Proofs for all sizes, and sizes that break what does not hold.
+func TestForAll(t *testing.T) {
+	g := residualNet(4, 1)
+	g.Symbols = map[string]graph.Bounds{"N": {Min: 1, Max: 64}, "H": {Min: 32, Max: 256}, "W": {Min: 32, Max: 256}}
+	require.NoError(t, g.BindOnly(nil))
+	p, err := Compile(g, Options{Strategy: ChannelsLast})
+	require.NoError(t, err)
+	classes, err := p.Classes()
+	require.NoError(t, err)
+	require.NotEmpty(t, classes)
+	assert.Less(t, len(classes[0].Guards), 20)
+	r, err := p.ForAll("conv2d=channels_last")
+	require.NoError(t, err)
+	assert.True(t, r.Proved, r.Why)
+	r, err = p.ForAll("contiguous(conv2d)")
+	require.NoError(t, err)
+	assert.False(t, r.Proved)
+	assert.NotNil(t, r.Broken)
+	r, err = p.ForAll("no-copies")
+	require.NoError(t, err)
+	assert.NotNil(t, r.Broken, "the input is copied to channels_last")
+	_, err = p.ForAll("fast")
+	assert.ErrorContains(t, err, "there is no property")
+}

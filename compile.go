@@ -125,8 +125,9 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 }
 
 // Compile plans a graph and prepares it to be run. The graph is not changed, and the program does not
-// depend on it any more. Where sizes are open, it is compiled for those that the graph assumes
-// ([graph.Graph.Assumed]), and a run that brings others is planned for them then.
+// depend on it any more. Where sizes are open, it is compiled for [Options.Hints], or for what the graph assumes
+// ([graph.Graph.Assumed]). A run that brings others waits until they are bound: by the decisions of a plan that serves
+// them, which is made once and follows from the sizes alone.
 //
 // The error names the node that no implementation supports, with its place in the file, or is a
 // [*PinError] or an [*MemoryError].
@@ -184,6 +185,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
 	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
+	p.bound.limit = max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // what a loader gave are sizes for inputs that were made up
 		for name := range hint {

@@ -173,8 +173,9 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 		var room [maxQuick]int
 		if sizes := room[:len(p.open)]; p.quick(in, sizes) {
 			if c := p.bound.find(sizes); c != nil {
-				<-c.done
-				return c, c.err
+				if <-c.done; c.err == nil {
+					return c, nil
+				} // else it was dropped: another time there may be more memory
 			}
 		}
 	}
