@@ -132,7 +132,7 @@ func eachObject(v any, f func(map[string]any)) {
 	case map[string]any:
 		f(x)
 		for key, inner := range x {
-			if !slices.Contains([]string{"assumed", "dims", "hint", "sizes", "broken"}, key) { // their keys are names of the graph
+			if !slices.Contains([]string{"assumed", "dims", "hint", "sizes", "broken"}, key) { // names of the graph
 				eachObject(inner, f)
 			}
 		}
