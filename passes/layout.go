@@ -217,10 +217,11 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 		if i < len(v.Node.Walk.Out) {
 			as = v.Node.Walk.Out[i]
 		}
+		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
 		switch {
-		case (c.Written || l.follows) && m.SameAddresses(written.meta):
+		case asWritten && !written.meta.SameLayout(v.Meta):
 			v.Type, v.Meta = written.typ, written.meta
-		case !m.SameLayout(v.Meta):
+		case !asWritten && !m.SameLayout(v.Meta):
 			layAs(v, m, as)
 		}
 	}
