@@ -53,6 +53,10 @@ type Options struct {
 	// Sizes fixes the sizes of symbols for all runs. Symbols that neither it nor the graph's loader
 	// gives a size take it from the inputs of each run.
 	Sizes map[string]int
+	// Hints are sizes of symbols that runs bring: the graph is planned for each of them, the first of which is what
+	// [Program.Report] and the like tell of, and a run takes the plan of the nearest that fits its sizes. Symbols that
+	// one leaves out have the size that the graph assumes. Without hints the graph is planned for what it assumes.
+	Hints []map[string]int
 	// Pins demand a layout of values, or an implementation of nodes, by their names, beside what the
 	// graph demands itself. One that cannot be met is a [*PinError].
 	Pins map[string]graph.Pin
@@ -121,8 +125,9 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 }
 
 // Compile plans a graph and prepares it to be run. The graph is not changed, and the program does not
-// depend on it any more. Where sizes are open, it is compiled for those that the graph assumes
-// ([graph.Graph.Assumed]), and a run that brings others is planned for them then.
+// depend on it any more. Where sizes are open, it is compiled for [Options.Hints], or for what the graph assumes
+// ([graph.Graph.Assumed]). A run that brings others waits until they are bound: by the decisions of a plan that serves
+// them, which is made once and follows from the sizes alone.
 //
 // The error names the node that no implementation supports, with its place in the file, or is a
 // [*PinError] or an [*MemoryError].
@@ -131,8 +136,20 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.first, err = p.compiledFor(nil); err != nil {
-		return nil, err
+	hints := p.options.Hints
+	if len(hints) == 0 {
+		hints = []map[string]int{nil}
+	}
+	for i, hint := range hints {
+		c, err := p.compiledFor(hint, true)
+		switch {
+		case err != nil && len(hint) > 0:
+			return nil, fmt.Errorf("for %s: %w", sizesText(hint), err)
+		case err != nil:
+			return nil, err
+		case i == 0:
+			p.first = c
+		}
 	}
 	if len(p.open) == 0 {
 		p.graph = nil // nothing is planned any more
@@ -159,7 +176,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	o.Pins, o.Passes, o.Hints = maps.Clone(o.Pins), slices.Clone(o.Passes), slices.Clone(o.Hints)
 	own := o.Passes != nil
 	if o.NoFusion {
 		if o.Passes == nil {
@@ -168,8 +185,19 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
 	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
+	p.bound.limit = max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
+	for _, hint := range o.Hints { // what a loader gave are sizes for inputs that were made up
+		for name := range hint {
+			if _, is := o.Sizes[name]; !is {
+				delete(p.fixed, name)
+			}
+		}
+	}
 	p.findOpen()
+	if err := p.checkHints(); err != nil {
+		return nil, err
+	}
 	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
 	if p.infers || g.Dynamic() {
 		// It is read when runs are planned, and by then the caller may have changed it.
@@ -215,6 +243,36 @@ func (p *Program) findOpen() {
 		}
 	}
 	slices.Sort(p.open)
+	p.findPlaces()
+	bound := p.graph.Bound()
+	for _, name := range p.open {
+		p.assumed = append(p.assumed, bound[name])
+	}
+}
+
+// checkHints refuses hints that are of no open symbol.
+func (p *Program) checkHints() error {
+	for i, hint := range p.options.Hints {
+		for _, name := range slices.Sorted(maps.Keys(hint)) {
+			if _, ok := p.graph.Symbols[name]; !ok {
+				return fmt.Errorf("Options.Hints[%d]: %w", i, noSymbol(name, p.graph.Symbols))
+			}
+			if _, is := p.options.Sizes[name]; is {
+				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
+			}
+			if !slices.Contains(p.open, name) {
+				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
+			}
+		}
+		sizes := slices.Clone(p.assumed)
+		for k, name := range p.open {
+			if n, is := hint[name]; is {
+				sizes[k] = n
+			}
+		}
+		p.hints = append(p.hints, sizes)
+	}
+	return nil
 }
 
 // pin demands what the options do.

@@ -24,17 +24,26 @@ type Program struct {
 	fixed    map[string]int // sizes of symbols for all runs
 	open     []string       // symbols that runs give sizes to
 	symbolic []int          // places of inputs that have symbols
+	places   []place        // the same, for who reads the sizes of a run
+	assumed  []int          // sizes of the open symbols where nobody tells them
 	first    *compiled      // for the sizes that Compile saw
 	// ownPasses says that the list of passes is the caller's, of which nobody else knows what they do.
 	ownPasses bool
 
-	mu     sync.Mutex
-	recent []*compiled // for other sizes, the last used first
+	bound    bindings
+	hints    [][]int    // of the open symbols, as options give them
+	planning sync.Mutex // of planned; held by who plans a class
+	planned  []*class
+
+	genericOnce  sync.Once
+	genericSizes []int // see generic
 }
 
 // compiled is a program for one set of sizes.
 type compiled struct {
-	open   map[string]int // sizes of the open symbols; nil for those that the graph assumes
+	told   map[string]int // sizes of open symbols; others are those that the graph assumes
+	hinted bool           // they are a hint, for which a class is planned
+	class  *class         // by which it was planned; nil where plans serve one set of sizes
 	done   chan struct{}  // closed when the rest is there
 	err    error
 	graph  *graph.Graph // bound and inferred
@@ -51,87 +60,44 @@ type compiled struct {
 	asked   error           // why there is none
 }
 
-// keptSizes bounds the programs that are kept for sizes beside the first.
-const keptSizes = 8
-
-// compiledFor returns the program for sizes of the open symbols; nil for those that the graph assumes.
-// The first caller who asks for sizes compiles, others wait.
-func (p *Program) compiledFor(open map[string]int) (*compiled, error) {
-	p.mu.Lock()
-	i := slices.IndexFunc(p.recent, func(c *compiled) bool { return maps.Equal(c.open, open) })
-	var c *compiled
-	if i >= 0 {
-		c = p.recent[i]
-		p.recent = slices.Delete(p.recent, i, i+1)
-	} else {
-		c = &compiled{open: open, done: make(chan struct{})}
+// compiledFor returns the program for sizes of open symbols by name; others are as the graph assumes. The first caller
+// who asks for sizes compiles, others wait.
+func (p *Program) compiledFor(told map[string]int, hinted bool) (*compiled, error) {
+	sizes := slices.Clone(p.assumed)
+	for i, name := range p.open {
+		if n, is := told[name]; is {
+			sizes[i] = n
+		}
 	}
-	p.recent = slices.Insert(p.recent, 0, c)
-	p.recent = p.recent[:min(len(p.recent), keptSizes)]
-	p.mu.Unlock()
-	if i >= 0 {
-		<-c.done
-		return c, c.err
+	c := &compiled{told: told, hinted: hinted, done: make(chan struct{})}
+	if at := p.bound.put(sizes, c); at != c {
+		<-at.done
+		return at, at.err
 	}
 	c.err = errors.New("compiling it ended in a panic") // unless it does not
 	defer func() {
 		if c.err != nil {
-			p.forget(c)
+			p.bound.drop(sizes, c) // there may be more memory another time
+		} else {
+			p.bound.settle(sizes, c)
 		}
 		close(c.done)
 	}()
-	c.err = c.compile(p)
+	c.err = c.compile(p, sizes)
 	return c, c.err
-}
-
-// forget drops a program that could not be compiled: there may be more memory another time.
-func (p *Program) forget(c *compiled) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.recent = slices.DeleteFunc(p.recent, func(other *compiled) bool { return other == c })
 }
 
 // compile binds, infers, plans and compiles the program's graph. It is the one place where these are
 // joined.
-func (c *compiled) compile(p *Program) (err error) {
+func (c *compiled) compile(p *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
 	start := time.Now()
 	c.graph = p.graph
 	if c.runs, err = c.infer(p); err != nil {
 		return err
 	}
-	o, ahead := p.options, true
-	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		o.Progress("planning")
-		how := passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
-			Check: o.Check, KeepGoing: o.KeepGoing}
-		if ahead {
-			how.Dump = o.Dump
-		}
-		made, err := passes.Run(g, how)
-		if err != nil {
-			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
-		}
-		if ahead {
-			c.plan = made
-		}
-		o.Progress("compiling")
-		if len(made.Failed) > 0 {
-			return made.Graph, made.Failed
-		}
-		return made.Graph, nil
-	}
-	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
-		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing})
-	if err != nil {
-		return err
-	}
-	if c.ahead = c.runner.Program(); c.ahead == nil {
-		c.place, c.ahead, err = c.runner.Ahead()
-	}
-	ahead = false // from now on it plans segments, in runs
 	c.took = time.Since(start)
-	return err
+	return c.prepare(p, sizes)
 }
 
 // infer gives the symbols their sizes, and all values their types. It returns the graph without the
@@ -141,7 +107,7 @@ func (c *compiled) infer(p *Program) (*graph.Graph, error) {
 		return c.graph, nil
 	}
 	c.graph = p.graph.Clone()
-	if err := p.bind(c.graph, c.open); err != nil {
+	if err := p.bind(c.graph, c.told); err != nil {
 		return nil, err
 	}
 	if err := c.graph.Settle(); err != nil {
@@ -201,21 +167,20 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return c.complete(out, err)
 }
 
-// suits reports whether all inputs with symbols have the shapes that the program is compiled for.
-func (c *compiled) suits(p *Program, in map[string]*tensor.Tensor) bool {
-	for _, i := range p.symbolic {
-		v := c.graph.Inputs[i]
-		if t := in[v.Name]; t == nil || !slices.Equal(t.Shape, v.Meta.Shape) {
-			return false
-		}
-	}
-	return true
-}
-
 // suiting returns the program for the sizes of a run's inputs.
 func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
-	if p.first != nil && p.first.suits(p, in) {
+	if len(p.open) == 0 && p.first != nil && len(p.symbolic) == 0 {
 		return p.first, nil
+	}
+	if len(p.open) <= maxQuick {
+		var room [maxQuick]int
+		if sizes := room[:len(p.open)]; p.quick(in, sizes) {
+			if c := p.bound.find(sizes); c != nil {
+				if <-c.done; c.err == nil {
+					return c, nil
+				} // else it was dropped: another time there may be more memory
+			}
+		}
 	}
 	inputs := p.symbolicInputs()
 	shapeOf := func(name string) ([]int, bool) {
@@ -234,21 +199,15 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := map[string]int{}
+	told := map[string]int{}
 	for _, name := range p.open {
-		if n, told := sizes[name]; told {
-			open[name] = n
+		if n, is := sizes[name]; is {
+			told[name] = n
 		}
 	}
-	if p.first != nil && p.first.has(open) {
-		return p.first, nil
-	}
-	if len(open) == 0 {
-		open = nil
-	}
-	c, err := p.compiledFor(open)
-	if err != nil && open != nil {
-		return nil, fmt.Errorf("for %s: %w", sizesText(open), err)
+	c, err := p.compiledFor(told, false)
+	if err != nil && len(told) > 0 {
+		return nil, fmt.Errorf("for %s: %w", sizesText(told), err)
 	}
 	return c, err
 }
@@ -282,17 +241,6 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 		}
 	}
 	return nil
-}
-
-// has reports whether the program was compiled for these sizes of open symbols.
-func (c *compiled) has(open map[string]int) bool {
-	bound := c.graph.Bound()
-	for name, n := range open {
-		if bound[name] != n {
-			return false
-		}
-	}
-	return true
 }
 
 // complete adds to the outcome of a run what inference had refused.

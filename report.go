@@ -39,6 +39,8 @@ type Report struct {
 	Advice       *AdviceReport       `json:"advice,omitzero" doc:"What a caller could change, where strategy optimal planned."`
 	Best         []PlanChoice        `json:"best,omitzero" doc:"The cheapest plans, for --k-best: see [Program.Best]."`
 	Sensitivity  *layout.Sensitivity `json:"sensitivity,omitzero" doc:"How far prices of copies may be off, for --sensitivity."`
+	Classes      []ClassReport       `json:"classes,omitzero" doc:"The plans that serve other sizes: see [Program.Classes]."`
+	ForAll       []ForAllReport      `json:"for_all,omitzero" doc:"Whether what --for-all asked holds for all sizes: see [Program.ForAll]."`
 	Code         *CodeReport         `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }

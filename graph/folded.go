@@ -1,11 +1,12 @@
 package graph
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
+	"unsafe"
 	"weak"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -83,27 +84,43 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 // key tells of a call whether it is the same as another, its attributes apart; false where an operand
 // is no constant.
 func (f *folded) key(n *Node) (string, bool) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%p", n.Op)
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
-		fmt.Fprintf(&b, " %s %v", n.Impl.Name, n.Walk)
+		b = keyText(keyText(b, n.Impl.Name), string(n.Walk.Order))
+		for _, o := range n.Walk.Out {
+			b = keyText(b, string(o))
+		}
 	}
 	for _, a := range n.In {
+		b = append(b, ';', byte(a.Kind))
 		switch {
 		case a.Kind == NumberArg:
-			fmt.Fprintf(&b, ";%#v", a.Number)
+			b = fmt.Appendf(b, "%#v", a.Number)
 		case a.Kind == Null:
-			b.WriteString(";-")
 		case a.Value == nil || a.Value.Const == nil:
 			return "", false
 		default:
-			fmt.Fprintf(&b, ";%d %v", f.id(a.Value.Const.Storage()), a.Value.Meta)
+			b = keyMeta(binary.AppendVarint(b, int64(f.id(a.Value.Const.Storage()))), a.Value.Meta)
 		}
 	}
 	for _, v := range n.Out {
-		fmt.Fprintf(&b, ">%v", v.Meta)
+		b = keyMeta(append(b, '>'), v.Meta)
 	}
-	return b.String(), true
+	return string(b), true
+}
+
+// keyText appends a text of any length.
+func keyText(b []byte, s string) []byte { return append(binary.AppendVarint(b, int64(len(s))), s...) }
+
+// keyMeta appends all that a meta holds.
+func keyMeta(b []byte, m tensor.Meta) []byte {
+	b = binary.AppendVarint(binary.AppendVarint(append(b, byte(m.DType)), int64(m.Offset)), int64(len(m.Shape)))
+	for _, list := range [][]int{m.Shape, m.Strides} {
+		for _, n := range list {
+			b = binary.AppendVarint(b, int64(n))
+		}
+	}
+	return b
 }
 
 func (f *folded) id(s *tensor.Storage) int {

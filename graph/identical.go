@@ -3,6 +3,8 @@ package graph
 import (
 	"math"
 	"reflect"
+
+	"github.com/graphrun/graphrun/sym"
 )
 
 // identical is [reflect.DeepEqual] by the bits of numbers: 0 and -0 are two, of which 1/x tells, and
@@ -10,6 +12,9 @@ import (
 func identical(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return a.IsValid() == b.IsValid() && !a.IsValid()
+	}
+	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
+		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // what it is made of leads to all of its Env
 	}
 	switch a.Kind() {
 	case reflect.Float32, reflect.Float64:

@@ -262,13 +262,13 @@ func (w Walk) gives(c *Call) bool {
 	return true
 }
 
-// Reads reports whether the implementation reads all operands in their own layouts.
+// Reads reports whether the implementation reads all operands in their own layouts. What has no elements lies in any.
 func (m *Impl) Reads(c *Call, w Walk) bool {
 	if c == nil || m.Read == nil || !m.selective {
 		return c != nil
 	}
 	for i, a := range c.In {
-		if a.Kind == TensorArg {
+		if a.Kind == TensorArg && a.Meta().Numel() > 0 {
 			if _, ok := m.Read(c, w, i, a.Meta()); !ok {
 				return false
 			}

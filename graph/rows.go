@@ -199,15 +199,22 @@ const (
 	minRows = 4
 )
 
-// Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
-func (r *Rows) Unsuited(shape []int) string {
+// Fits reports whether rows of values of that shape can be gone over by loops at all: whether that is worth it,
+// [Rows.Unsuited] tells.
+func (r *Rows) Fits(shape []int) bool {
+	length, _, ok := r.lengths(shape)
+	return ok && length > 0 && length <= maxRow
+}
+
+// lengths are the length of rows of values of that shape, and their number; false where it has no rows.
+func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.rank(len(shape)) {
-		return "has no rows"
+		return 0, 0, false
 	}
 	if r.Split != 0 {
 		shape = slices.Concat(shape[:1], []int{r.Split, shape[1] / r.Split}, shape[2:])
 	}
-	length, count := 1, 1
+	length, count = 1, 1
 	for d, size := range shape {
 		if r.Mask[d] {
 			length *= size
@@ -215,7 +222,15 @@ func (r *Rows) Unsuited(shape []int) string {
 			count *= size
 		}
 	}
+	return length, count, true
+}
+
+// Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
+func (r *Rows) Unsuited(shape []int) string {
+	length, count, ok := r.lengths(shape)
 	switch {
+	case !ok:
+		return "has no rows"
 	case length == 0:
 		return "has rows of no elements"
 	case length > maxRow:

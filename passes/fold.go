@@ -30,6 +30,7 @@ const foldLimit = 1 << 14
 // dtype. What memory is short for is left to the run, and so are what fails where planning is to keep
 // going, and what no kernel makes in the layouts that it has: layouts may change yet, and compiling tells.
 func foldConstants(p *Plan) error {
+	p.only = p.folding()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
 	if first < 0 {
 		return nil
@@ -48,6 +49,7 @@ func foldConstants(p *Plan) error {
 			rest = append(rest, n)
 			continue
 		}
+		p.noteFolded(n)
 		f := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 		if !n.IsView() {
 			f.Bytes = resultBytes(n)
@@ -55,7 +57,10 @@ func foldConstants(p *Plan) error {
 		p.room.spent, bytes = sum(p.room.spent, f.Bytes), sum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
-			p.Graph.MakeConstant(v, data[i])
+			t := v.Type
+			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are not known: the data are for the hints
+				v.Type = t
+			}
 		}
 	}
 	p.Graph.Nodes = rest
@@ -85,7 +90,10 @@ func (p *Plan) folds(n *graph.Node) bool {
 			return false
 		}
 	}
-	return n.Op.Eager == nil && (n.IsView() || n.Packing() != nil || worthKeeping(n) && p.room.allows(n, p.Graph))
+	if n.Op.Eager != nil || p.only != nil && n.Packing() == nil && !p.only[n.Number()] {
+		return false
+	}
+	return n.IsView() || n.Packing() != nil || (p.only != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
 }
 
 // worthKeeping reports whether the node's results take no more memory than a few times

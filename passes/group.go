@@ -40,6 +40,9 @@ func groupNodes(p *Plan) error {
 	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
 		apart: map[*graph.Node]string{}}
+	if p.follow != nil {
+		return g.followGroups()
+	}
 	for i, n := range p.Graph.Nodes {
 		if len(n.Out) > 0 {
 			g.place.Set(n.Out[0], i)
@@ -89,9 +92,16 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	case n.Out[0].Meta.Numel() == 0:
 		return s, "has no elements"
 	}
+	if s, why = g.loopOf(n); why == "" && s.mask != nil {
+		why = g.fuser.Rows(n).Unsuited(s.shape)
+	}
+	return s, why
+}
+
+// loopOf is what a node goes over if it is a loop of an expression, or folds rows by one.
+func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
-		shape := n.In[0].Meta().Shape
-		return space{shape, r.Mask, r.Split}, r.Unsuited(shape)
+		return space{n.In[0].Meta().Shape, r.Mask, r.Split}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -221,6 +231,7 @@ func (g *grouper) build() error {
 		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
+	g.p.noteGroups(groups)
 	made, err := g.fuser.Fuse(groups, keep)
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ func layOut(p *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
+	if p.follow != nil {
+		return p.followLayouts()
+	}
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
 	problem.KeepGoing = p.keepGoing
@@ -48,9 +51,8 @@ func chooseLayouts(p *Plan) error {
 	}
 	p.Failed, p.weighed = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution = a.Model, a.Solution
-	l := &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
-		again: map[anew]*graph.Node{}}
-	return l.apply(a)
+	p.noteLayouts(a)
+	return newLayouter(p).apply(a)
 }
 
 // layouter applies an assignment: it inserts the copies, infers what follows from them, and lays
@@ -63,6 +65,12 @@ type layouter struct {
 	written []layoutOf            // of a node's results; the memory is shared by all nodes
 	moved   map[*graph.Value]bool // values with another layout than in the graph as written
 	again   map[anew]*graph.Node
+	follows bool // the assignment is of other sizes: what it says may not be possible
+}
+
+func newLayouter(p *Plan) *layouter {
+	return &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
+		again: map[anew]*graph.Node{}}
 }
 
 // anew is a view's node, and what it is to view besides.
@@ -120,14 +128,43 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
 	}
 	l.written = written
+	if err := l.reads(n, c); err != nil {
+		return err
+	}
+	n.Impl, n.Walk = c.Impl, c.Walk
+	if l.follows {
+		var err error
+		if n.Impl, n.Walk, err = l.able(n, c); err != nil {
+			return err
+		}
+	}
+	for i, v := range n.Out {
+		l.result(v, i, c, written[i])
+	}
+	l.nodes = append(l.nodes, n)
+	if err := l.after(n, c); err != nil || !l.follows {
+		return err
+	}
+	return l.done(n)
+}
+
+// reads has a node read the copies that stand for its operands, and infers what follows from how these lie.
+func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 	stale := n.Pin.Lays()
 	for i := range n.In {
 		a := &n.In[i]
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if i < len(c.In) && c.In[i] != nil {
-			v, err := l.copy(c.In[i])
+		var by *layout.Copy
+		if i < len(c.In) {
+			by = c.In[i]
+		}
+		if l.follows && n.Op.Storage && !l.asWritten(a.Value, by) {
+			return misfit("what %s reads the storage of is not laid out as written", n.Name)
+		}
+		if by != nil {
+			v, err := l.copy(by)
 			if err != nil {
 				return err
 			}
@@ -136,15 +173,13 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		stale = stale || l.moved[a.Value]
 	}
 	if stale {
-		if err := infer(n); err != nil {
-			return err
-		}
+		return infer(n)
 	}
-	n.Impl, n.Walk = c.Impl, c.Walk
-	for i, v := range n.Out {
-		l.result(v, i, c, written[i])
-	}
-	l.nodes = append(l.nodes, n)
+	return nil
+}
+
+// after inserts the copies of a node's results for all that read them. One that is pinned takes its name and pin over.
+func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
 	for _, after := range c.After {
 		pin := n.Pin // a pinned copy takes it over
 		v, err := l.copy(after)
@@ -178,18 +213,31 @@ type layoutOf struct {
 // result lays a result out as its walk has it.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	if v.Alias == nil {
-		m := c.Walk.Lay(i, v.Meta)
-		if c.Written && m.SameAddresses(written.meta) {
-			m = written.meta
+		m, as := v.Node.Walk.Lay(i, v.Meta), tensor.Order("")
+		if i < len(v.Node.Walk.Out) {
+			as = v.Node.Walk.Out[i]
 		}
-		if !m.SameLayout(v.Meta) {
-			v.SetMeta(m)
+		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
+		switch {
+		case asWritten && !written.meta.SameLayout(v.Meta):
+			v.Type, v.Meta = written.typ, written.meta
+		case !asWritten && !m.SameLayout(v.Meta):
+			layAs(v, m, as)
 		}
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
 		v.Meta.Offset != written.meta.Offset {
 		l.moved[v] = true
 	}
+}
+
+// layAs lays a value out as m, which has the order. Where sizes are not known the type has the strides of that.
+func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
+	if _, numbers := v.Type.Meta(); numbers || as == "" || as.Rank() != len(v.Type.Shape) {
+		v.SetMeta(m)
+		return
+	}
+	v.Type, v.Meta = v.Type.WithStrides(as.StridesOf(v.Type.Shape)), m
 }
 
 // infer gives the node's outputs the metas that follow from the operands as they now are.
@@ -251,7 +299,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 		return nil, err
 	}
 	out := n.Out[0]
-	out.SetMeta(c.Lay(from.Meta))
+	layAs(out, c.Lay(from.Meta), c.Order)
 	n.Impl, n.Walk = &op.Impls[0], n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
@@ -284,9 +332,9 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 			return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
 		}
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
-		out.SetMeta(n.Walk.Lay(0, out.Meta))
+		layAs(out, n.Walk.Lay(0, out.Meta), c.Order)
 		if c.Strides != nil {
-			out.SetMeta(c.Lay(out.Meta))
+			layAs(out, c.Lay(out.Meta), c.Order)
 		}
 	}
 	return out, nil

@@ -148,6 +148,13 @@ type Options struct {
 	Check bool
 	// Dump, if set, receives the graph after every pass as text.
 	Dump io.Writer
+	// Record has [Plan.Decisions] noted, for plans of the same graph with other sizes.
+	Record bool
+	// Follow, if set, are decisions of the same graph with other sizes, which are taken instead of being made: nothing
+	// is searched for, and nothing priced unless Price says so. The graph must be inferred. The error is a [*Misfit]
+	// where they do not fit.
+	Follow *Decisions
+	Price  bool
 	// KeepGoing drops nodes that are refused, and what depends on them, instead of failing
 	// on the first: see Plan.Failed.
 	KeepGoing bool
@@ -181,7 +188,13 @@ type Plan struct {
 	Model    *layout.Model
 	Solution *wcsp.Solution
 
-	weighed   bool // the strategy has weighed the copies in the graph, too
+	// Decisions are what was decided, where [Options.Record] asked for them.
+	Decisions *Decisions
+
+	follow    *Decisions
+	only      map[int]bool // numbers of the nodes that may fold; nil: those that are worth it
+	foldings  int          // how many passes that fold have begun
+	weighed   bool         // the strategy has weighed the copies in the graph, too
 	strategy  layout.Strategy
 	profile   *layout.Profile
 	priced    bool // the profile is that of the problem of layouts, for its constants
@@ -251,7 +264,10 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, room: foldBudget{limit: o.MemoryLimit}}
+		keepGoing: o.KeepGoing, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+	if o.Record {
+		p.Decisions = &Decisions{}
+	}
 	var check *checker
 	if o.Check {
 		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
@@ -278,7 +294,9 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
 	}
-	p.summarise()
+	if o.Follow == nil || o.Price {
+		p.summarise()
+	}
 	return p, nil
 }
 
@@ -331,6 +349,9 @@ func (p Pass) run(plan *Plan) (err error) {
 }
 
 func inferTypes(p *Plan) error {
+	if p.follow != nil {
+		return nil
+	}
 	if !p.keepGoing {
 		return p.Graph.Infer()
 	}

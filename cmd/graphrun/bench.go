@@ -26,6 +26,7 @@ type benchFlags struct {
 
 	runs, threads int
 	dims, pins    []string
+	hints         []map[string]int
 	costs         string
 	prices        *machine.Profile // that costs names
 }
@@ -106,7 +107,7 @@ trace is written, and the exit code is 130.`,
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
 	strategyFlag(cmd, &f.strategy)
-	dimFlag(cmd, &f.dims)
+	hintFlag(cmd, &f.dims)
 	return cmd
 }
 
@@ -118,11 +119,14 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if f.prices, err = pricesOf(cmd, f.costs); err != nil {
 		return err
 	}
+	if f.dims, f.hints, err = splitHints(f.dims); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
 	if err := j.do(loading, func() (err error) {
-		t, err = loadTimed(path, f.dims, f.pins, f.src)
+		t, err = loadTimed(path, f.dims, f.pins, f.hints, f.src)
 		return err
 	}); err != nil {
 		return err
@@ -213,10 +217,13 @@ type timed struct {
 	in *inputs
 }
 
-func loadTimed(path string, dims, pins []string, src sources) (t timed, err error) {
+func loadTimed(path string, dims, pins []string, hints []map[string]int, src sources) (t timed, err error) {
 	collectEarly()
 	g, given, err := loadFor(src, path, dims)
 	if err != nil {
+		return t, err
+	}
+	if err := bindHint(path, g, hints); err != nil {
 		return t, err
 	}
 	if err := inferStrictly(g); err != nil {
@@ -234,7 +241,7 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Costs: f.prices, Progress: j.enterUntilRun}
+		Costs: f.prices, Hints: f.hints, Progress: j.enterUntilRun}
 	if f.trace != "" {
 		r.trace = &chromeTrace{}
 	}

@@ -238,7 +238,7 @@ func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 
 func (s *comparison) load(j *job, path string, dims []string) (t timed, err error) {
 	err = j.do(loading, func() (err error) {
-		t, err = loadTimed(path, dims, s.flags.pins, s.flags.src)
+		t, err = loadTimed(path, dims, s.flags.pins, nil, s.flags.src)
 		return err
 	})
 	if err != nil {

@@ -21,6 +21,8 @@ type planFlags struct {
 	json, dump, check, noFusion bool
 	measure                     bool
 	dims, pins                  []string
+	forAll                      []string
+	hints                       []map[string]int
 	limits                      planLimits
 	study                       planStudy
 }
@@ -61,6 +63,13 @@ applies the labels that a solver of your own has found, in the place of a strate
 plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
 would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
 
+Where sizes are open, a plan serves all sizes that its decisions can be followed for. For each such plan it is
+said for which sizes it was priced, the conditions under which layouts follow from the form of sizes (its guards), and
+its regret: how much more it costs at bounds and hints than a plan that is made for these. --dim N=1,64 makes a plan
+for each of these sizes, and others are served by the nearest. --for-all proves a property for all sizes within
+bounds by cases, each with its conditions, or gives sizes that break it (exit code 1): no-copies, that no copy is
+inserted; VALUE=FORMAT or 'FORMAT(VALUE)', that a value lies in a memory format.
+
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`
@@ -78,6 +87,7 @@ func planCommand() *cobra.Command {
   graphrun plan model.json --max-copies 0 --max-memory 64MiB
   graphrun plan model.json --strategy optimal --certificate plan.cert.json
   graphrun plan model.json --k-best 5 --sensitivity
+  graphrun plan model.json --dim N=1,64 --for-all no-copies --for-all 'channels_last(conv1)'
   graphrun plan model.json --code sum`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -102,7 +112,9 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
-	dimFlag(cmd, &f.dims)
+	hintFlag(cmd, &f.dims)
+	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
+		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.study.add(cmd)
@@ -127,10 +139,13 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.dims, f.hints, err = splitHints(f.dims); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { g, err = f.load(path); return err }); err != nil {
 		return err
 	}
 	var p *graphrun.Program
@@ -139,6 +154,12 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err = j.do(planning, func() (err error) {
 		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
+			return err
+		}
+		if r.Classes, err = p.Classes(); err != nil {
+			return err
+		}
+		if err := f.prove(p, r); err != nil {
 			return err
 		}
 		return f.study.ask(j.ctx, p, r)
@@ -157,6 +178,12 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
+	return f.finish(cmd, path, j, p, g, r, watch)
+}
+
+// finish measures and prints a plan, and holds it to what was demanded.
+func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.Program, g *graph.Graph,
+	r *graphrun.Report, watch *stepWatch) (err error) {
 	f.limits.tell(cmd, r)
 	if f.code != "" {
 		if r.Code, err = p.Code(f.code); err != nil {
@@ -177,14 +204,50 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := f.limits.countCopies(p.Graph(), r.Copies); err != nil {
 		return named(path, err)
 	}
+	for _, a := range r.ForAll {
+		if a.Broken != nil {
+			return failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, a.Property, sizesText(a.Broken),
+				a.Why))
+		}
+	}
 	return nil
+}
+
+// prove asks for what is to hold for all sizes.
+func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
+	for _, property := range f.forAll {
+		a, err := p.ForAll(property)
+		if err != nil {
+			return wrongf("--for-all: %w", err)
+		}
+		r.ForAll = append(r.ForAll, *a)
+	}
+	return nil
+}
+
+// load reads the graph, with pins and the sizes of the first hint.
+func (f *planFlags) load(path string) (*graph.Graph, error) {
+	if len(f.hints) == 0 {
+		return loadPinned(path, f.dims, f.pins)
+	}
+	g, _, err := openGraph(path, f.dims, false)
+	if err == nil {
+		err = bindHint(path, g, f.hints)
+	}
+	if err == nil {
+		err = inferStrictly(g)
+	}
+	if err == nil {
+		err = applyPins(g, f.pins)
+	}
+	return g, err
 }
 
 // plan compiles the graph within the limits.
 func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
-		Costs: costs, MemoryLimit: -1} // it may be for another machine
+		Costs: costs, Hints: f.hints, MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump
 	}

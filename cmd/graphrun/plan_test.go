@@ -40,6 +40,8 @@ type planJSON struct {
 	Best      []graphrun.PlanChoice      `json:"best"`
 	Sensitive *layout.Sensitivity        `json:"sensitivity"`
 	Measured  *graphrun.MeasuredReport   `json:"measured"`
+	Classes   []graphrun.ClassReport     `json:"classes"`
+	ForAll    []graphrun.ForAllReport    `json:"for_all"`
 }
 
 type timesDoc struct {

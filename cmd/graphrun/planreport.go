@@ -23,6 +23,8 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeStudy(w, show, r)
 	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
 	writeMeasured(w, r.Measured)
+	writeClasses(w, show, r.Classes)
+	writeForAll(w, show, r.ForAll)
 	writeSegments(w, show, r.Segments)
 	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},

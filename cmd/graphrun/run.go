@@ -21,6 +21,7 @@ type runFlags struct {
 	src       sources
 	outputs   string
 	dims      []string
+	hints     []map[string]int
 	pins      []string
 	strategy  string
 	costs     string
@@ -68,7 +69,7 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; "+
 		"the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
-	dimFlag(cmd, &f.dims)
+	hintFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
@@ -84,6 +85,9 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	}
 	costs, err := pricesOf(cmd, f.costs)
 	if err != nil {
+		return err
+	}
+	if f.dims, f.hints, err = splitHints(f.dims); err != nil {
 		return err
 	}
 	f.src.keepGoing = f.keepGoing
@@ -104,7 +108,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	var p *graphrun.Program
 	err = j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
-			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter})
+			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter, Hints: f.hints})
 		return err
 	})
 	if err != nil {
@@ -145,6 +149,10 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 func loadRun(path string, f runFlags) (w runWork, err error) {
 	g, given, err := loadFor(f.src, path, f.dims)
 	if err != nil {
+		return w, err
+	}
+	if err := bindHint(path, g, f.hints); err != nil {
+		given.close()
 		return w, err
 	}
 	w.whole, w.g = g, g

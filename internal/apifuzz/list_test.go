@@ -256,6 +256,7 @@ var receivers = append(append(exprReceivers, iterReceivers...),
 	reflect.TypeFor[tensor.Type](),
 
 	reflect.TypeFor[graph.Effort](),
+	reflect.TypeFor[*layout.Assignment](),
 	reflect.TypeFor[*layout.Copy](),
 	reflect.TypeFor[layout.Change](),
 	reflect.TypeFor[*layout.GivenError](),
@@ -305,6 +306,7 @@ var receivers = append(append(exprReceivers, iterReceivers...),
 	reflect.TypeFor[graph.Walk](),
 	reflect.TypeFor[graph.Work](),
 
+	reflect.TypeFor[*passes.Misfit](),
 	reflect.TypeFor[*passes.Plan](),
 	reflect.TypeFor[passes.Unchecked](),
 

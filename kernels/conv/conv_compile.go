@@ -70,16 +70,27 @@ func (s *convShape) pixelStride() (int, bool) {
 // errUneven is what no implementation comes to whose walks were asked for.
 var errUneven = errors.New("convolution writes outputs whose pixels lie evenly only")
 
-// convTerms are the steps of a weight by depth: by place in the window and channel, or by channel and
-// place.
-func (s *convShape) convTerms(channelsLast bool) []int {
+// channelsLastTerms are the steps of a weight by depth: by place in the window, and then by channel.
+func (s *convShape) channelsLastTerms() []int {
 	terms := make([]int, 0, s.depth())
-	add := func(c, kh, kw int) { terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]) }
-	for i := range s.depth() {
-		if channelsLast {
-			add(i%s.cg, i/s.cg/s.kw, i/s.cg%s.kw)
-		} else {
-			add(i/(s.kh*s.kw), i/s.kw%s.kh, i%s.kw)
+	for kh := range s.kh {
+		for kw := range s.kw {
+			for c := range s.cg {
+				terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])
+			}
+		}
+	}
+	return terms
+}
+
+// channelsFirstTerms are the steps of a weight by depth: by channel, and then by place in the window.
+func (s *convShape) channelsFirstTerms() []int {
+	terms := make([]int, 0, s.depth())
+	for c := range s.cg {
+		for kh := range s.kh {
+			for kw := range s.kw {
+				terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])
+			}
 		}
 	}
 	return terms
@@ -89,11 +100,11 @@ func (s *convShape) convTerms(channelsLast bool) []int {
 func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
 	switch a {
 	case convByPixels:
-		return s.weightPanels(d, gemm.PanelCols[T](), "kh,kw,c", s.convTerms(true))
+		return s.weightPanels(d, gemm.PanelCols[T](), "kh,kw,c", s.depth(), s.channelsLastTerms)
 	case convByPlanes:
-		return s.weightPanels(d, gemm.PanelRows[T](), "c,kh,kw", s.convTerms(false))
+		return s.weightPanels(d, gemm.PanelRows[T](), "c,kh,kw", s.depth(), s.channelsFirstTerms)
 	case depthwiseByPixels:
-		p := s.weightPanels(d, s.o, "kh,kw", s.convTerms(true))
+		p := s.weightPanels(d, s.o, "kh,kw", s.depth(), s.channelsLastTerms)
 		p.Lanes, p.Starts = s.o, []int{0} // groups make no difference
 		return p
 	}
@@ -101,8 +112,8 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 }
 
 // weightPanels are the panels of each group's output channels. by names the order of the terms.
-func (s *convShape) weightPanels(d tensor.DType, width int, by string, terms []int) *multiply.Panels {
-	p := &multiply.Panels{Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: len(terms), Terms: terms}
+func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int, terms func() []int) *multiply.Panels {
+	p := &multiply.Panels{Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: depth, Terms: terms}
 	p.Form = fmt.Sprintf("%v panels of %d by %s", d, width, by)
 	if s.groups > 1 {
 		p.Form += fmt.Sprintf(" in %d groups", s.groups)
@@ -136,12 +147,12 @@ func (w packedWeight[T]) phases() []graph.Phase {
 	each, cuts := w.Each(), kit.DivUp(w.Lanes, w.Width)
 	chunks := cuts * len(w.Starts)
 	// A chunk of some ten thousand elements.
-	group := max(1, 1<<14/max(1, w.Width*w.Depth))
+	group, terms := max(1, 1<<14/max(1, w.Width*w.Depth)), w.Terms()
 	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
 		dst := kit.SliceOf[T](m.Scratch, 0, each*len(w.Starts))
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
 			g := i / cuts
-			multiply.FillPanel(w.Panels, dst[g*each:][:each], kit.Elem[T](m.Ptrs[2], w.Starts[g]), i%cuts)
+			multiply.FillPanel(w.Panels, terms, dst[g*each:][:each], kit.Elem[T](m.Ptrs[2], w.Starts[g]), i%cuts)
 		}
 		return nil
 	}}}

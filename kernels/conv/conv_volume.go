@@ -113,13 +113,15 @@ func (v convolution) lowerVolume(c *graph.Call) (*graph.Kernel, error) {
 // volumePanels are the panels of the weight, by channel and place in the window.
 func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *multiply.Panels {
 	taps := product3(v.k)
-	terms := make([]int, 0, v.c*taps)
-	for c := range v.c {
-		for t := range taps {
-			terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
+	return v.groups.weightPanels(d, gemm.PanelRows[T](), "c,kd,kh,kw", v.c*taps, func() []int {
+		terms := make([]int, 0, v.c*taps)
+		for c := range v.c {
+			for t := range taps {
+				terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
+			}
 		}
-	}
-	return v.groups.weightPanels(d, gemm.PanelRows[T](), "c,kd,kh,kw", terms)
+		return terms
+	})
 }
 
 // convVolumes multiplies channels by the windows under the elements of the output, as

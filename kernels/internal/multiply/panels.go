@@ -21,24 +21,30 @@ type Panels struct {
 	Lanes  int
 	Starts []int // where each matrix begins in the operand
 	Lane   int   // from one lane to the next; all steps count elements
-	Terms  []int // steps by depth; nil: they are even
-	Depth  int
-	Step   int // of even ones
+	// Terms lists the steps by depth; nil: they are even. It is called by who packs or unpacks: to ask for the form
+	// alone costs nothing.
+	Terms func() []int
+	Depth int
+	Step  int // of even ones
 }
 
 // Each is the elements that one matrix takes.
 func (p *Panels) Each() int { return kit.DivUp(p.Lanes, p.Width) * p.Width * p.Depth }
 
-// term is the step to depth k.
-func (p *Panels) term(k int) int {
-	if p.Terms == nil {
-		return k * p.Step
+// terms are the steps by depth.
+func (p *Panels) terms() []int {
+	if p.Terms != nil {
+		return p.Terms()
 	}
-	return p.Terms[k]
+	list := make([]int, p.Depth)
+	for k := range list {
+		list[k] = k * p.Step
+	}
+	return list
 }
 
-// FillPanel fills panel i of a matrix that begins at src. dst holds the matrix.
-func FillPanel[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer, i int) {
+// FillPanel fills panel i of a matrix that begins at src. dst holds the matrix; terms are the steps by depth.
+func FillPanel[T gemm.Number](p *Panels, terms []int, dst []T, src unsafe.Pointer, i int) {
 	first := i * p.Width
 	dst = dst[first*p.Depth:][:p.Width*p.Depth]
 	lanes := min(p.Width, p.Lanes-first)
@@ -47,8 +53,8 @@ func FillPanel[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer, i int) {
 	}
 	for l := range lanes {
 		from, at := kit.Elem[T](src, (first+l)*p.Lane), l
-		for k := range p.Depth {
-			dst[at] = *(*T)(kit.Elem[T](from, p.term(k)))
+		for _, step := range terms {
+			dst[at] = *(*T)(kit.Elem[T](from, step))
 			at += p.Width
 		}
 	}
@@ -62,18 +68,20 @@ func fillMatrix[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer) {
 	case p.Terms == nil && p.Width == gemm.PanelRows[T]():
 		gemm.PackA(dst, src, p.Lanes, p.Depth, p.Lane, p.Step)
 	default:
+		terms := p.terms()
 		for i := range kit.DivUp(p.Lanes, p.Width) {
-			FillPanel(p, dst, src, i)
+			FillPanel(p, terms, dst, src, i)
 		}
 	}
 }
 
 // unpackMatrix is the inverse of fillMatrix.
 func unpackMatrix[T gemm.Number](p *Panels, dst unsafe.Pointer, src []T) {
+	terms := p.terms()
 	for l := range p.Lanes {
 		at := l/p.Width*p.Width*p.Depth + l%p.Width
-		for k := range p.Depth {
-			*(*T)(kit.Elem[T](dst, l*p.Lane+p.term(k))) = src[at+k*p.Width]
+		for k, step := range terms {
+			*(*T)(kit.Elem[T](dst, l*p.Lane+step)) = src[at+k*p.Width]
 		}
 	}
 }

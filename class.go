@@ -1,0 +1,201 @@
+package graphrun
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// class is a plan for all sizes that it fits: layouts, implementations, copies, groups, and what is computed ahead were
+// chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a search.
+//
+// Which class serves sizes follows from these alone, and not from what was run before: so do the bits of results.
+type class struct {
+	hint      []int // the sizes of the open symbols for which it was priced
+	decisions *passes.Decisions
+	plan      *passes.Plan // for its hint; it holds the constants that all bindings share
+	err       error        // why there is none
+}
+
+// keptClasses bounds the classes that are kept beside those of [Options.Hints].
+const keptClasses = 8
+
+// classes reports whether plans of the program serve more than one set of sizes. Somebody's own passes may go by sizes,
+// graphs whose shapes depend on data are planned in segments, and where planning keeps going it is not known what is
+// left of a graph at other sizes.
+func (p *Program) classes() bool { return len(p.open) > 0 && !p.ownPasses && !p.options.KeepGoing }
+
+// distance tells how far sizes are apart: the sum of the logarithms of their ratios.
+func distance(a, b []int) (d float64) {
+	for i := range a {
+		d += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
+	}
+	return d
+}
+
+// candidates are the hints of the classes by which sizes may be bound: those that were given, the nearest first; one at
+// which no size is 0 or 1 by chance; and that with the sizes that are 0 or 1 here.
+func (p *Program) candidates(sizes []int) [][]int {
+	list := slices.Clone(p.hints)
+	slices.SortStableFunc(list, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
+	add := func(hint []int) {
+		if !slices.ContainsFunc(list, func(h []int) bool { return slices.Equal(h, hint) }) {
+			list = append(list, hint)
+		}
+	}
+	generic := p.generic()
+	if generic == nil {
+		return list
+	}
+	add(generic)
+	mixed := slices.Clone(generic)
+	for i, n := range sizes {
+		if n < 2 {
+			mixed[i] = n
+		}
+	}
+	add(mixed)
+	return list
+}
+
+// classAt returns the class of a hint, which is planned when it is first asked for; nil where the graph cannot be
+// planned for it.
+func (p *Program) classAt(hint []int) *class {
+	p.planning.Lock()
+	defer p.planning.Unlock()
+	i := slices.IndexFunc(p.planned, func(k *class) bool { return slices.Equal(k.hint, hint) })
+	if i < 0 {
+		k := &class{hint: hint}
+		k.err = k.make(p)
+		i = p.addClass(k)
+	}
+	if k := p.planned[i]; k.err == nil {
+		return k
+	}
+	return nil
+}
+
+// addClass keeps a class, and drops the oldest of those that nobody gave a hint for where there are too many. It
+// returns its place.
+func (p *Program) addClass(k *class) int {
+	if len(p.planned) >= keptClasses+len(p.hints) {
+		i := slices.IndexFunc(p.planned, func(k *class) bool {
+			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, k.hint) })
+		})
+		p.planned = slices.Delete(p.planned, i, i+1)
+	}
+	p.planned = append(p.planned, k)
+	return len(p.planned) - 1
+}
+
+// make plans a class without compiling it.
+func (k *class) make(p *Program) (err error) {
+	defer tensor.CatchMemory(&err)
+	g, err := p.at(k.hint)
+	if err != nil {
+		return err
+	}
+	o := p.planOptions()
+	o.Record = true
+	k.plan, err = passes.Run(g, o)
+	if err == nil {
+		k.decisions = k.plan.Decisions
+	}
+	return err
+}
+
+// at returns the graph with sizes of the open symbols, inferred.
+func (p *Program) at(sizes []int) (*graph.Graph, error) {
+	told := make(map[string]int, len(sizes))
+	for i, name := range p.open {
+		told[name] = sizes[i]
+	}
+	g := p.graph.Clone()
+	if err := p.bind(g, told); err != nil {
+		return nil, err
+	}
+	return g, Infer(g)
+}
+
+// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where none fits.
+func (c *compiled) prepare(p *Program, sizes []int) error {
+	if !p.classes() || c.runs.Dynamic() {
+		return c.plans(p, passes.Options{})
+	}
+	if !c.hinted && p.first != nil {
+		for _, hint := range p.candidates(sizes) {
+			k := p.classAt(hint)
+			if k == nil {
+				continue
+			}
+			err := c.plans(p, passes.Options{Follow: k.decisions})
+			if err == nil {
+				c.class = k
+				return nil
+			}
+			if errors.As(err, new(*MemoryError)) {
+				return err
+			}
+		}
+	}
+	if err := c.plans(p, passes.Options{Record: c.hinted}); err != nil || !c.hinted {
+		return err
+	}
+	c.class = &class{hint: sizes, decisions: c.plan.Decisions, plan: c.plan}
+	p.planning.Lock()
+	defer p.planning.Unlock()
+	p.addClass(c.class)
+	return nil
+}
+
+// planOptions are those of the program for its passes.
+func (p *Program) planOptions() passes.Options {
+	o := p.options
+	return passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
+		Check: o.Check, KeepGoing: o.KeepGoing}
+}
+
+// plans plans and compiles the graph. Of how it is planned, with says what to record or to follow.
+func (c *compiled) plans(p *Program, with passes.Options) (err error) {
+	o, ahead := p.options, true
+	plan := func(g *graph.Graph) (*graph.Graph, error) {
+		o.Progress("planning")
+		how := p.planOptions()
+		how.Record, how.Follow = with.Record, with.Follow
+		if ahead {
+			how.Dump = o.Dump
+		}
+		made, err := passes.Run(g, how)
+		if err != nil {
+			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
+		}
+		if ahead {
+			c.plan = made
+		}
+		o.Progress("compiling")
+		if len(made.Failed) > 0 {
+			return made.Graph, made.Failed
+		}
+		return made.Graph, nil
+	}
+	start := time.Now()
+	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
+		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing})
+	if err != nil {
+		return err
+	}
+	if c.ahead = c.runner.Program(); c.ahead == nil {
+		c.place, c.ahead, err = c.runner.Ahead()
+	}
+	ahead = false // from now on it plans segments, in runs
+	c.took += time.Since(start)
+	return err
+}

@@ -1,0 +1,204 @@
+package graphrun
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// residualNet is a network of bottlenecks as resnet50 is, whose batch, height and width are open. blocks are those of
+// its four stages; widths begin at width.
+func residualNet(width int, blocks ...int) *graph.Graph {
+	g := New("bottlenecks")
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
+		graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"})
+	weights, channels := 0, 3
+	conv := func(x *graph.Value, out, kernel, stride int) *graph.Value {
+		weights++
+		w := g.Constant(fmt.Sprint("w", weights), tensor.Zeros(tensor.Float32, out, channels, kernel, kernel))
+		b := g.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, out))
+		channels = out
+		return op.Conv2d(x, w, b, op.Conv2dAttrs{Stride: []int{stride, stride}, Padding: []int{kernel / 2, kernel / 2}})
+	}
+	v := op.Relu(conv(x, width, 7, 2))
+	v = op.MaxPool2d(v, []int{3, 3}, op.MaxPool2dAttrs{Stride: []int{2, 2}, Padding: []int{1, 1}})
+	for stage, n := range blocks {
+		for block := range n {
+			stride := 1
+			if block == 0 && stage > 0 {
+				stride = 2
+			}
+			in, skip := channels, v
+			u := op.Relu(conv(v, width<<stage, 1, 1))
+			u = op.Relu(conv(u, width<<stage, 3, stride))
+			u = conv(u, 4*width<<stage, 1, 1)
+			if block == 0 {
+				channels = in
+				skip = conv(v, 4*width<<stage, 1, stride)
+			}
+			v = op.Relu(op.Add(u, skip))
+		}
+	}
+	v = op.Flatten(op.Mean(v, op.MeanAttrs{Dim: []int{2, 3}, Keepdim: true}), op.FlattenAttrs{StartDim: 1})
+	w := g.Constant("fc", tensor.Zeros(tensor.Float32, 1000, channels))
+	return g.Output("y", op.Linear(v, w, g.Constant("fcb", tensor.Zeros(tensor.Float32, 1000))))
+}
+
+// The plan for one class serves all sizes, 0 and 1 among them, and is made once.
+func TestOneClass(t *testing.T) {
+	for _, s := range Strategies() {
+		p, err := Compile(residualNet(4, 1, 2), Options{Strategy: s})
+		require.NoError(t, err)
+		for _, n := range []int{0, 1, 2, 3, 8} {
+			for _, size := range []int{1, 7, 32, 65} {
+				c, err := p.compiledFor(map[string]int{"N": n, "H": size, "W": size + 1}, false)
+				require.NoError(t, err)
+				require.NotNil(t, c.class, "%s at N=%d, H=%d", s.Name(), n, size)
+				assert.Equal(t, p.generic(), c.class.hint)
+				assert.Equal(t, []int{n, 1000}, c.plan.Graph.Outputs[0].Value.Meta.Shape)
+			}
+		}
+		assert.LessOrEqual(t, len(p.planned), 2, s.Name())
+	}
+}
+
+// The nearest of the hints serves sizes, and each is planned before the first run.
+func TestHints(t *testing.T) {
+	hints := []map[string]int{{"N": 1, "H": 32, "W": 32}, {"N": 64, "H": 32, "W": 32}}
+	p, err := Compile(residualNet(4, 1), Options{Hints: hints})
+	require.NoError(t, err)
+	require.Len(t, p.planned, 2)
+	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
+		c, err := p.compiledFor(map[string]int{"N": n, "H": 32, "W": 40}, false)
+		require.NoError(t, err)
+		require.NotNil(t, c.class)
+		assert.Equal(t, p.hints[at], c.class.hint, "N=%d", n)
+	}
+	for _, bad := range []map[string]int{{"M": 1}, {"N": -1}} {
+		_, err = Compile(residualNet(4, 1), Options{Hints: []map[string]int{bad}})
+		assert.Error(t, err)
+	}
+	_, err = Compile(residualNet(4, 1), Options{Hints: hints, Sizes: map[string]int{"N": 3}})
+	assert.ErrorContains(t, err, "N=3 is fixed for all runs")
+}
+
+// A binding that was made before is found without allocation.
+func TestBindingIsFound(t *testing.T) {
+	p, err := Compile(residualNet(4, 1), Options{})
+	require.NoError(t, err)
+	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
+	first, err := p.suiting(in)
+	require.NoError(t, err)
+	least := testing.AllocsPerRun(100, func() {
+		if c, err := p.suiting(in); err != nil || c != first {
+			panic("another program")
+		}
+	})
+	assert.Zero(t, least)
+}
+
+// Many goroutines bring sizes at once: each set is bound once, and results do not depend on who comes first.
+func TestBindingsAtOnce(t *testing.T) {
+	p, err := Compile(residualNet(4, 1), Options{Threads: 2})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	seen := make([][]*compiled, 4)
+	for n := range seen {
+		seen[n] = make([]*compiled, 6)
+		for k := range seen[n] {
+			wg.Go(func() {
+				in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, n, 3, 16, 16)}
+				out, err := p.Run(context.Background(), in)
+				if assert.NoError(t, err) {
+					assert.Equal(t, []int{n, 1000}, out["y"].Shape)
+				}
+				seen[n][k], _ = p.suiting(in)
+			})
+		}
+	}
+	wg.Wait()
+	for n := range seen {
+		for _, c := range seen[n] {
+			assert.Same(t, seen[n][0], c)
+		}
+	}
+}
+
+// What was used least recently goes first where bindings hold too much.
+func TestBindingsAreBounded(t *testing.T) {
+	b := bindings{limit: 10 * 2 << 10}
+	for n := range 30 {
+		c := &compiled{}
+		require.Same(t, c, b.put([]int{n, 1}, c))
+		b.settle([]int{n, 1}, c)
+		b.find([]int{0, 1})
+	}
+	assert.Equal(t, 10, b.used.Len())
+	assert.Equal(t, 10, len(b.of))
+	assert.LessOrEqual(t, b.bytes, b.limit)
+	assert.NotNil(t, b.find([]int{0, 1}), "it was used all the time")
+	assert.Nil(t, b.find([]int{5, 1}))
+	assert.NotNil(t, b.find([]int{29, 1}))
+}
+
+// BenchmarkBind binds a network like resnet50 to sizes, each time anew.
+func BenchmarkBind(b *testing.B) {
+	p, err := Compile(residualNet(64, 3, 4, 6, 3), Options{})
+	require.NoError(b, err)
+	bind := func(n int) {
+		c := &compiled{told: map[string]int{"N": n, "H": 224, "W": 224}}
+		require.NoError(b, c.compile(p, []int{224, n, 224}))
+		require.NotNil(b, c.class)
+	}
+	bind(2)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		bind(1 + i%8)
+	}
+}
+
+// BenchmarkFindBinding finds the program for the sizes of a run's inputs.
+func BenchmarkFindBinding(b *testing.B) {
+	p, err := Compile(residualNet(4, 1), Options{})
+	require.NoError(b, err)
+	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.suiting(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Proofs for all sizes, and sizes that break what does not hold.
+func TestForAll(t *testing.T) {
+	g := residualNet(4, 1)
+	g.Symbols = map[string]graph.Bounds{"N": {Min: 1, Max: 64}, "H": {Min: 32, Max: 256}, "W": {Min: 32, Max: 256}}
+	require.NoError(t, g.BindOnly(nil))
+	p, err := Compile(g, Options{Strategy: ChannelsLast})
+	require.NoError(t, err)
+	classes, err := p.Classes()
+	require.NoError(t, err)
+	require.NotEmpty(t, classes)
+	assert.Less(t, len(classes[0].Guards), 20)
+	r, err := p.ForAll("conv2d=channels_last")
+	require.NoError(t, err)
+	assert.True(t, r.Proved, r.Why)
+	r, err = p.ForAll("contiguous(conv2d)")
+	require.NoError(t, err)
+	assert.False(t, r.Proved)
+	assert.NotNil(t, r.Broken)
+	r, err = p.ForAll("no-copies")
+	require.NoError(t, err)
+	assert.NotNil(t, r.Broken, "the input is copied to channels_last")
+	_, err = p.ForAll("fast")
+	assert.ErrorContains(t, err, "there is no property")
+}

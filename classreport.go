@@ -1,0 +1,195 @@
+package graphrun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes"
+)
+
+// ClassReport is a plan that serves more than one set of sizes.
+type ClassReport struct {
+	Hint    map[string]int `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
+	Holds   []string       `json:"holds_while" doc:"The conditions under which layouts are by form what they are here."`
+	Guards  []GuardReport  `json:"guards" doc:"What asked for each of the conditions, in the same order."`
+	Copies  int            `json:"copies" doc:"How many copies it inserts."`
+	Regret  []RegretReport `json:"regret" doc:"What it costs at bounds of sizes and at hints, beside a plan for these."`
+	Unknown string         `json:"unknown,omitzero" doc:"Why the conditions are not known."`
+}
+
+// GuardReport is who asked for a condition.
+type GuardReport struct {
+	Node  string   `json:"node,omitzero" doc:"The node that asked for it; left out for inputs and for what planning asked."`
+	Op    string   `json:"op,omitzero" doc:"The op of the node."`
+	Binds []string `json:"binds,omitzero" doc:"The symbols to which it leaves one size."`
+}
+
+// RegretReport compares a class with a plan that is made for other sizes than its hint.
+type RegretReport struct {
+	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
+	Fits   bool           `json:"fits" doc:"Whether the class serves these sizes at all."`
+	CostNS float64        `json:"cost_ns" doc:"What the plan of the class is estimated to cost there, in nanoseconds."`
+	BestNS float64        `json:"best_ns" doc:"What a plan that is made for these sizes is estimated to cost."`
+	Regret float64        `json:"regret" doc:"How much more the class costs, as a part of the other."`
+}
+
+// Classes tells of the plans that serve more than one set of sizes: those of [Options.Hints], or, without these, that
+// for what the graph assumes and the one that serves other sizes. It is empty where no size is open, and where plans
+// serve one set of sizes each, as those of graphs whose shapes depend on data do. It plans the graph several times.
+//
+// A class serves all sizes for which its decisions can be followed, which is found out when they come. While the
+// conditions in Holds hold that follows from the form of sizes alone.
+func (p *Program) Classes() ([]ClassReport, error) {
+	if p == nil || p.first == nil {
+		return nil, errors.New("the program was not made by Compile")
+	}
+	if !p.classes() || p.first.runs.Dynamic() {
+		return nil, nil
+	}
+	var list []ClassReport
+	for _, k := range p.mainClasses() {
+		r, err := p.report(k)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// mainClasses are those by which nearly all sizes are served.
+func (p *Program) mainClasses() (list []*class) {
+	hints := slices.Clone(p.hints)
+	if generic := p.generic(); len(hints) == 0 && generic != nil {
+		hints = append(hints, generic)
+	}
+	if len(hints) == 0 {
+		hints = append(hints, p.assumed)
+	}
+	for _, hint := range hints {
+		if k := p.classAt(hint); k != nil && !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// named returns sizes of the open symbols by name.
+func (p *Program) named(sizes []int) map[string]int {
+	m := make(map[string]int, len(sizes))
+	for i, name := range p.open {
+		m[name] = sizes[i]
+	}
+	return m
+}
+
+func (p *Program) report(k *class) (r ClassReport, err error) {
+	r = ClassReport{Hint: p.named(k.hint), Holds: []string{}, Guards: []GuardReport{}, Copies: len(k.plan.Copies),
+		Regret: []RegretReport{}}
+	form, err := p.form(k, k.hint)
+	if err != nil {
+		r.Unknown = err.Error()
+	} else {
+		for _, g := range form.guards {
+			r.Holds = append(r.Holds, g.Cond.String())
+			by := GuardReport{Binds: g.Binds}
+			if g.Node != nil {
+				by.Node, by.Op = g.Node.Name, g.Node.Op.Name
+			}
+			r.Guards = append(r.Guards, by)
+		}
+	}
+	for _, sizes := range p.corners() {
+		c, err := p.regret(k, sizes)
+		if err != nil {
+			continue // there is no such graph
+		}
+		r.Regret = append(r.Regret, c)
+	}
+	return r, nil
+}
+
+// corners are the sizes at which classes are compared: the bounds of all symbols, where they have them, and the hints.
+func (p *Program) corners() (list [][]int) {
+	least, most := slices.Clone(p.assumed), slices.Clone(p.assumed)
+	bounded := true
+	for i := range least {
+		least[i], most[i] = p.within(i, 1), p.graph.Symbols[p.open[i]].Max
+		bounded = bounded && most[i] > 0
+	}
+	add := func(sizes []int) {
+		if !slices.ContainsFunc(list, func(s []int) bool { return slices.Equal(s, sizes) }) {
+			list = append(list, sizes)
+		}
+	}
+	add(least)
+	for _, hint := range p.hints {
+		add(hint)
+	}
+	if bounded {
+		add(most)
+	}
+	return list
+}
+
+// regret prices a class at sizes.
+func (p *Program) regret(k *class, sizes []int) (r RegretReport, err error) {
+	g, err := p.at(sizes)
+	if err != nil {
+		return r, err
+	}
+	r.Sizes = p.named(sizes)
+	o := p.planOptions()
+	o.Check, o.MemoryLimit = false, -1
+	best, err := passes.Run(g, o)
+	if err != nil {
+		return r, err
+	}
+	o.Follow, o.Price = k.decisions, true
+	own, err := passes.Run(g, o)
+	switch {
+	case errors.As(err, new(*passes.Misfit)):
+		return r, nil
+	case err != nil:
+		return r, err
+	}
+	r.Fits, r.CostNS, r.BestNS = true, own.CostNS, min(best.CostNS, own.CostNS)
+	if r.BestNS > 0 {
+		r.Regret = r.CostNS/r.BestNS - 1
+	}
+	return r, nil
+}
+
+// form is a class for sizes that are not known: its planned graph, whose types are expressions, and the conditions
+// under which they are.
+type form struct {
+	*graph.Symbolic
+	planned *graph.Graph
+	guards  []graph.Guard
+}
+
+// form plans the graph for unknown sizes by the decisions of a class; what form does not decide is as at the hints.
+func (p *Program) form(k *class, hints []int) (*form, error) {
+	g := p.graph.Clone()
+	if err := p.bind(g, nil); err != nil {
+		return nil, err
+	}
+	s, err := g.Symbolic(p.named(hints))
+	if err != nil {
+		return nil, fmt.Errorf("for unknown sizes: %w", err)
+	}
+	written := slices.Clone(s.Guards) // who asks for others is planning
+	o := p.planOptions()
+	o.Follow, o.Check, o.MemoryLimit = k.decisions, false, -1
+	plan, err := passes.Run(s.Graph, o)
+	if err != nil {
+		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
+	}
+	f := &form{Symbolic: s, planned: plan.Graph, guards: written}
+	for _, cond := range s.Env.Guards()[len(written):] {
+		f.guards = append(f.guards, graph.Guard{Cond: cond})
+	}
+	return f, nil
+}

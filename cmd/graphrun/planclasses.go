@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+)
+
+// writeClasses prints the plans that serve several sets of sizes: what they hold for, and what they cost elsewhere.
+func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
+	for _, c := range classes {
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Plan for "+sizesText(c.Hint)+" and sizes like these"))
+		switch {
+		case c.Unknown != "":
+			fmt.Fprintf(w, "what it holds for is not known: %s\n", c.Unknown)
+		case len(c.Holds) == 0:
+			fmt.Fprintln(w, "holds for all sizes: there is no guard")
+		default:
+			fmt.Fprintf(w, "holds while (%s)\n", count(len(c.Holds), "guard"))
+			for i, cond := range c.Holds {
+				fmt.Fprintf(w, "  %s%s\n", cond, askedBy(c.Guards[i]))
+			}
+		}
+		fmt.Fprintf(w, "%s inserted\n", countIrregular(c.Copies, "copy", "copies"))
+		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"))
+		for _, r := range c.Regret {
+			if !r.Fits {
+				t.add(sizesText(r.Sizes), "-", "-", "does not fit")
+				continue
+			}
+			t.add(sizesText(r.Sizes), nanoseconds(r.CostNS), nanoseconds(r.BestNS), fmt.Sprintf("%.1f%%", 100*r.Regret))
+		}
+		if len(c.Regret) > 0 {
+			t.write(w, show)
+		}
+	}
+}
+
+// askedBy names the node that asked for a condition, and what it left one size.
+func askedBy(g graphrun.GuardReport) string {
+	text := ""
+	if g.Node != "" {
+		text = fmt.Sprintf(", asked by %s (%s)", g.Node, g.Op)
+	}
+	if len(g.Binds) > 0 {
+		text += ", which leaves one size of " + strings.Join(g.Binds, ", ")
+	}
+	return text
+}
+
+// sizesText lists sizes by symbol.
+func sizesText(sizes map[string]int) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// writeForAll prints what was proved, or what breaks it.
+func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
+	for _, a := range list {
+		fmt.Fprintln(w, "\n"+show.paint(strong, a.Property+" for all sizes"))
+		switch {
+		case a.Broken != nil:
+			fmt.Fprintf(w, "does not hold at %s: %s\n", sizesText(a.Broken), a.Why)
+			continue
+		case a.Proved:
+			fmt.Fprintf(w, "proved by %s, which cover all sizes\n", count(len(a.Cases), "case"))
+		default:
+			fmt.Fprintf(w, "not proved: %s\n", a.Why)
+		}
+		for _, c := range a.Cases {
+			cond := "all sizes"
+			if len(c.Holds) > 0 {
+				cond = strings.Join(c.Holds, " & ")
+			}
+			if c.Refused {
+				cond += " (the graph refuses these sizes)"
+			}
+			fmt.Fprintf(w, "  %s\n", cond)
+		}
+	}
+}

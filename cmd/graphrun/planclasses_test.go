@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
+func TestPlanHints(t *testing.T) {
+	path := write(t, "g.json", small)
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--dim", "N=1,8", "--for-all", "no-copies"))
+	if assert.Len(t, doc.Classes, 2) {
+		assert.Equal(t, map[string]int{"N": 1}, doc.Classes[0].Hint)
+		assert.Equal(t, map[string]int{"N": 8}, doc.Classes[1].Hint)
+		for _, c := range doc.Classes {
+			assert.Empty(t, c.Unknown)
+			assert.Len(t, c.Guards, len(c.Holds))
+			assert.NotEmpty(t, c.Regret)
+			for _, r := range c.Regret {
+				assert.True(t, r.Fits)
+				assert.GreaterOrEqual(t, r.CostNS, r.BestNS)
+			}
+		}
+	}
+	if assert.Len(t, doc.ForAll, 1) {
+		assert.True(t, doc.ForAll[0].Proved, doc.ForAll[0].Why)
+		assert.NotEmpty(t, doc.ForAll[0].Cases)
+	}
+	text := succeed(t, "plan", path, "--dim", "N=1,8")
+	for _, want := range []string{"Plan for N=1 and sizes like these", "Plan for N=8", "planned for it", "regret"} {
+		assert.Contains(t, text, want)
+	}
+	for _, bad := range [][]string{{"--dim", "N=1,1"}, {"--dim", "N=1,8", "--dim", "N=3"}, {"--dim", "Q=1,2"},
+		{"--dim", "N=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"}, {"--dim", "N=1,x"}} {
+		r := call(t, append([]string{"plan", path}, bad...)...)
+		assert.Equal(t, exitWrong, r.code)
+		assert.Contains(t, r.errors, "--dim", strings.Join(bad, " "))
+	}
+}
+
+// TestForAll finds sizes that break a property, and refuses what is none.
+func TestForAll(t *testing.T) {
+	path := write(t, "g.json", small)
+	r := call(t, "plan", path, "--for-all", "p=channels_last")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.errors, "--for-all p=channels_last: it does not hold at N=")
+	assert.Contains(t, r.out, "does not hold at N=")
+	for _, bad := range []string{"fast", "q=contiguous", "p=wide", "contiguous(q)", "=contiguous"} {
+		r := call(t, "plan", path, "--for-all", bad)
+		assert.Equal(t, exitWrong, r.code, bad)
+		assert.Contains(t, r.errors, "property", bad)
+	}
+}

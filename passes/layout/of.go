@@ -1,0 +1,67 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Of returns the assignment as one of another copy of its graph, whose nodes and values have the same numbers and whose
+// sizes may be others: what is to have the very strides of the graph as written has those of that graph.
+func (a *Assignment) Of(g *graph.Graph) *Assignment {
+	if a == nil || g == nil {
+		return nil
+	}
+	t := &transfer{made: map[*Copy]*Copy{}}
+	g.Values(func(v *graph.Value) {
+		if i := v.Number(); i >= 0 {
+			t.values = append(t.values, make([]*graph.Value, max(0, i+1-len(t.values)))...)
+			t.values[i] = v
+		}
+	})
+	b := &Assignment{Nodes: slices.Clone(a.Nodes), Inputs: t.copies(a.Inputs), Outputs: t.copies(a.Outputs),
+		LostOutputs: a.LostOutputs, Final: a.Final}
+	for i := range b.Nodes {
+		c := &b.Nodes[i]
+		c.In, c.After = t.copies(c.In), t.copies(c.After)
+	}
+	return b
+}
+
+// transfer makes copies of copies, each once.
+type transfer struct {
+	values []*graph.Value // by number
+	made   map[*Copy]*Copy
+}
+
+func (t *transfer) copies(list []*Copy) []*Copy {
+	if list == nil {
+		return nil
+	}
+	out := make([]*Copy, len(list))
+	for i, c := range list {
+		out[i] = t.copy(c)
+	}
+	return out
+}
+
+func (t *transfer) copy(c *Copy) *Copy {
+	if c == nil {
+		return nil
+	}
+	if d := t.made[c]; d != nil {
+		return d
+	}
+	d := *c
+	t.made[c] = &d
+	if c.Value != nil {
+		if i := c.Value.Number(); i >= 0 && i < len(t.values) {
+			d.Value = t.values[i]
+		}
+	}
+	d.From = t.copy(c.From)
+	if c.Strides != nil && d.Value != nil {
+		d.Strides = d.Value.Meta.Strides
+	}
+	return &d
+}
