@@ -14,6 +14,20 @@ import (
 type growth struct {
 	m    *Model
 	todo []grown
+	done []carried // by the place of the node
+}
+
+// carried are the orders that were added to all results of a node that carries orders, and to all its operands and
+// results: of a node with many operands and results each would be added by each of them again.
+type carried struct{ results, all []tensor.Order }
+
+// first reports whether an order is not in a list yet, where it is put.
+func first(list *[]tensor.Order, o tensor.Order) bool {
+	if slices.Contains(*list, o) {
+		return false
+	}
+	*list = append(*list, o)
+	return true
 }
 
 // grown is a form that was added.
@@ -23,7 +37,7 @@ type grown struct {
 }
 
 func (m *Model) grow() error {
-	w := &growth{m: m}
+	w := &growth{m: m, done: make([]carried, len(m.Problem.Graph.Nodes))}
 	for _, x := range m.values {
 		for i := range x.forms {
 			w.todo = append(w.todo, grown{x, i})
@@ -79,7 +93,7 @@ func (w *growth) add(x *variable, meta tensor.Meta) int {
 }
 
 func (w *growth) order(x *variable, o tensor.Order) {
-	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 {
+	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.of(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
@@ -138,7 +152,7 @@ func (w *growth) spread(x *variable, i int) {
 			}
 			continue
 		}
-		if f.dense && carries(n) {
+		if f.dense && carries(n) && first(&w.done[u.node].results, f.order) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
 					w.order(w.m.variables.At(out), f.order)
@@ -162,7 +176,7 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 		}
 		return
 	}
-	if !f.dense || !carries(n) {
+	if !f.dense || !carries(n) || !first(&w.done[w.m.places[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {

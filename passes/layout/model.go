@@ -310,10 +310,18 @@ func (x *variable) find(meta tensor.Meta) int {
 	return -1
 }
 
+// of is the place of a form that is known to be of an order; -1 for none.
+func (x *variable) of(o tensor.Order) int {
+	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
+}
+
 // addOrder is add for a dense layout.
 func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1
+	}
+	if i := x.of(o); i >= 0 {
+		return i
 	}
 	return x.add(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 }
