@@ -38,12 +38,21 @@ type grown struct {
 
 func (m *Model) grow() error {
 	w := &growth{m: m, done: make([]carried, len(m.Problem.Graph.Nodes))}
+	g := m.Problem.Graph
+	for _, v := range m.views { // what stands for certain comes first where there is little room: what is, viewed
+		if v != nil {
+			x := m.variables.At(v.node.In[v.operand].Value)
+			for i := range x.forms {
+				w.through(v, x, i)
+			}
+		}
+	}
+	w.todo = nil
 	for _, x := range m.values {
 		for i := range x.forms {
 			w.todo = append(w.todo, grown{x, i})
 		}
 	}
-	g := m.Problem.Graph
 	for _, o := range g.Outputs {
 		if o.Pin.Lays() {
 			order, err := o.Pin.For(o.Value.Meta.Rank())
@@ -63,9 +72,16 @@ func (m *Model) grow() error {
 		}
 	}
 	w.run()
-	// What stands for certain comes first where there is little room; row-major can be had of everything.
+	// Row-major can be had of everything.
 	for _, x := range m.values {
 		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+	}
+	w.run()
+	// So that no strategy can do what is not considered here.
+	for _, x := range m.values {
+		if x.value.Const == nil && m.Problem.Image(x.value) {
+			w.order(x, lastOrder(x.value.Meta.Rank()))
+		}
 	}
 	w.run()
 	return nil
@@ -144,6 +160,10 @@ func (w *growth) spread(x *variable, i int) {
 	if n := x.value.Node; n != nil {
 		w.back(n, x, f)
 	}
+	follows := f.order // a part of a dense layout is followed in the order of its strides, too
+	if !f.dense {
+		follows, _ = tensor.OrderOf(f.meta)
+	}
 	for _, u := range w.m.readers.At(x.value) {
 		n := w.m.Problem.Graph.Nodes[u.node]
 		if v := w.m.views[u.node]; v != nil {
@@ -152,10 +172,10 @@ func (w *growth) spread(x *variable, i int) {
 			}
 			continue
 		}
-		if f.dense && carries(n) && first(&w.done[u.node].results, f.order) {
+		if (f.dense || i > 0) && carries(n) && first(&w.done[u.node].results, follows) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
-					w.order(w.m.variables.At(out), f.order)
+					w.order(w.m.variables.At(out), follows)
 				}
 			}
 		}
@@ -193,6 +213,10 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 
 // through notes how the results of a view lie where its operand has form i.
 func (w *growth) through(v *viewed, x *variable, i int) {
+	if v.seen>>i&1 != 0 {
+		return
+	}
+	v.seen |= 1 << i
 	var metas []tensor.Meta
 	if i == 0 || !v.node.Op.Storage {
 		metas = v.of(x.forms[i].meta)
@@ -233,7 +257,7 @@ func (m *Model) settle(v *viewed, x *variable) {
 			}
 		}
 		for i, to := range v.to[k] {
-			if to < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
+			if v.view(k, i) < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
 				continue
 			}
 			if to > 0 || !m.Problem.fixed[out] {

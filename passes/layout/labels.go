@@ -286,6 +286,13 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
+	if v.same && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
+		for i := range x.forms {
+			if res, err := n.Op.Infer(callWith(n, v.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
+				v.own |= 1 << i
+			}
+		}
+	}
 	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {
@@ -295,7 +302,7 @@ func (m *Model) reshapes(v *viewed) {
 	v.copies = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
-		if v.same {
+		if v.same && v.own>>i&1 == 0 {
 			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
 			continue
 		}
@@ -315,7 +322,7 @@ func (m *Model) reshapes(v *viewed) {
 		}
 		v.shows[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.to[k][i] >= 0 {
+			if v.view(k, i) >= 0 {
 				continue
 			}
 			if v.copies[k] == nil {
