@@ -14,13 +14,15 @@ type search struct {
 	deadline  time.Time
 	late      bool
 	wantProof bool
+	nodes     int // that were gone through, and may be: 0 for any number
+	most      int
 	held      int // entries of tables that proofs were made of
 	blamed    int // the variable that an error names: the first whose labels were all found forbidden
 	hasBlame  bool
 }
 
 func newSearch(o Options) *search {
-	s := &search{table: o.MaxTable, limit: o.TimeLimit, wantProof: o.Proof, relaxed: searchTable}
+	s := &search{table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
 	if s.table <= 0 {
 		s.table = defaultTable
 	}
@@ -31,10 +33,11 @@ func newSearch(o Options) *search {
 	return s
 }
 
-// expired reports whether it is time to end: the time is up, or a proof takes too much memory.
+// expired reports whether it is time to end: the time is up, or there were enough nodes, or a proof takes too much
+// memory.
 func (s *search) expired() bool {
 	if !s.late {
-		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.held > proofTables
+		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.most > 0 && s.nodes > s.most || s.held > proofTables
 	}
 	return s.late
 }
@@ -50,6 +53,7 @@ type result struct {
 // node minimises an instance. Assignments that cost the cutoff or more are of no interest. At the top elimination does
 // not ask for the time.
 func (s *search) node(in *instance, cutoff int64, top bool) result {
+	s.nodes++
 	e := in.eliminate()
 	if top || !s.expired() {
 		s.reduce(e)

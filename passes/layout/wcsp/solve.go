@@ -21,6 +21,9 @@ type Options struct {
 	TimeLimit time.Duration
 	// MaxTable is how many entries a table may have; zero stands for 4194304.
 	MaxTable int
+	// MaxNodes is how many nodes of a search are gone through at most, so that what is found does not depend on the time
+	// that they take; zero: as many as the time allows.
+	MaxNodes int
 	// Proof asks for [Solution.Proof]. A search ends, as if its time were up, when its tables are past half a gigabyte.
 	Proof bool
 }

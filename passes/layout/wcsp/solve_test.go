@@ -199,6 +199,33 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// TestMaxNodes bounds searches by their nodes: more must not find less, and enough find the optimum.
+func TestMaxNodes(t *testing.T) {
+	gaps := 0
+	for seed := range uint64(50) {
+		p := dense(rand.New(rand.NewPCG(seed, 8)), 1, 7)
+		want, before := cheapest(t, p), int64(0)
+		for _, nodes := range []int{1, 4, 16, 1 << 20} {
+			s, err := wcsp.Exact.Solve(p, wcsp.Options{MaxTable: 2, TimeLimit: -1, MaxNodes: nodes, Proof: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verify.Solution(p, s); err != nil {
+				t.Errorf("problem %d, %d nodes: %v", seed, nodes, err)
+			}
+			if s.Bound < before || s.Bound > want || nodes == 1<<20 && (!s.Optimal() || s.Cost != want) {
+				t.Errorf("problem %d, %d nodes: cost %d, bound %d; the best costs %d", seed, nodes, s.Cost, s.Bound, want)
+			}
+			if before = s.Bound; !s.Optimal() {
+				gaps++
+			}
+		}
+	}
+	if gaps < 50 {
+		t.Errorf("only %d searches were cut short", gaps)
+	}
+}
+
 // TestSameEachTime solves problems twice: ties must be broken the same way.
 func TestSameEachTime(t *testing.T) {
 	for seed := range uint64(300) {
