@@ -130,7 +130,8 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
-		own := b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && err == nil && res[k].Alias == graph.Fresh
+		own := b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && err == nil &&
+			res[k].Alias == graph.Fresh
 		for f := range outside {
 			if cost, ok := b.copy(y, m, f); own && ok {
 				least(f, cost)
