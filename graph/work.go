@@ -39,8 +39,10 @@ func EffortOf(c *expr.Code) (e Effort) {
 	if c == nil {
 		return e
 	}
-	if x, err := c.Expand(); err == nil {
-		c = x
+	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
+		if x, err := c.Expand(); err == nil {
+			c = x
+		}
 	}
 	row := make([]bool, len(c.Insts))
 	for i, in := range c.Insts {

@@ -31,6 +31,7 @@ type brute struct {
 	bound   int64            // what costs more is not of interest
 	least   []int64          // of the nodes from one on: what they cost at least
 	ways    []bruteWays      // by node that computes
+	tries   int              // sets of results of views that were gone over
 	inexact bool             // there was more than this goes over
 
 	// What was found is kept: forms by value, sets by what they were found of.
@@ -63,10 +64,12 @@ type bruteWay struct {
 	cost    int64
 }
 
-// bruteForms is how many forms a value may have for this to be fast, and bruteStates how many states there may be.
+// bruteForms is how many forms a value may have for this to be fast, bruteStates how many states there may be, and
+// bruteTries how many sets of the results of views.
 const (
 	bruteForms  = 4
 	bruteStates = 1000
+	bruteTries  = 1 << 20
 )
 
 // bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may

@@ -93,6 +93,10 @@ func (b *brute) view(i int, n *graph.Node) {
 		}
 		var masks func(k int, sum int64, before []uint)
 		masks = func(k int, sum int64, before []uint) {
+			if b.tries++; b.tries > bruteTries { // a view of many results
+				b.inexact = true
+				return
+			}
 			if k == len(n.Out) {
 				add(sum, before...)
 				return
@@ -126,6 +130,18 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
+		own := b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && err == nil &&
+			res[k].Alias == graph.Fresh
+		for f := range outside {
+			if cost, ok := b.copy(y, m, f); own && ok {
+				least(f, cost)
+			}
+			if own {
+				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+					least(f, cost)
+				}
+			}
+		}
 		switch {
 		case b.transparent(n):
 		case err != nil:
@@ -143,7 +159,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		default:
 			m = res[k].Meta()
 		}
-		if f := b.place(y, m); f >= 0 && (f > 0 || b.same(x, y, i, m)) {
+		if f := b.place(y, m); f >= 0 && (f > 0 || !own && b.same(x, y, i, m)) {
 			roots |= 1 << f
 		}
 		for f := range outside {
@@ -204,7 +220,7 @@ func (b *brute) certain(v *graph.Value, f int) bool {
 
 // transparent reports whether a node is a copy for which its operand can stand.
 func (b *brute) transparent(n *graph.Node) bool {
-	return n.Op.Identity && !n.Pin.Lays() && !b.p.Output(n.Out[0])
+	return n.Op.Identity
 }
 
 // remade is what it costs that a view's node copies its operand into a form of its result.

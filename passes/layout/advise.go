@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -37,8 +36,9 @@ const (
 	worthSaying = 0.001
 )
 
-// trialLimit is how long each may take that is not solved at once. Those of networks take milliseconds.
-const trialLimit = 100 * time.Millisecond
+// trialNodes is how many nodes each may take that is not solved at once: some tenths of a second where the problem is
+// as large as it may be. Those of networks take a few. It is no time, so that the same is said everywhere.
+const trialNodes = 64
 
 // trial is a change that is priced.
 type trial struct {
@@ -67,7 +67,7 @@ func Advise(p *Problem) (*Advice, error) {
 	if len(list) == 0 {
 		return a, nil
 	}
-	now, err := m.cheapest(trialLimit)
+	now, err := m.cheapest()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func Advise(p *Problem) (*Advice, error) {
 		if err != nil {
 			continue // it cannot be had
 		}
-		then, err := other.cheapest(trialLimit)
+		then, err := other.cheapest()
 		if err != nil {
 			continue
 		}
@@ -91,8 +91,8 @@ func Advise(p *Problem) (*Advice, error) {
 }
 
 // cheapest is what the cheapest assignment means.
-func (m *Model) cheapest(limit time.Duration) (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: limit})
+func (m *Model) cheapest() (*Outcome, error) {
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: -1, MaxNodes: trialNodes})
 	if err != nil {
 		return nil, err
 	}

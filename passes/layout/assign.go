@@ -144,8 +144,8 @@ func (r *reading) sources(v *viewed, k int) {
 // source is the form of the operand, of a set, that result k shows in form f: one of those that others need, if any.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
-	for i, to := range v.to[k] {
-		if to == f && set>>i&1 != 0 && (at < 0 || needed>>i&1 != 0 && needed>>at&1 == 0) {
+	for i := range v.to[k] {
+		if v.view(k, i) == f && set>>i&1 != 0 && (at < 0 || needed>>i&1 != 0 && needed>>at&1 == 0) {
 			at = i
 		}
 	}

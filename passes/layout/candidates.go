@@ -14,6 +14,20 @@ import (
 type growth struct {
 	m    *Model
 	todo []grown
+	done []carried // by the place of the node
+}
+
+// carried are the orders that were added to all results of a node that carries orders, and to all its operands and
+// results: of a node with many operands and results each would be added by each of them again.
+type carried struct{ results, all []tensor.Order }
+
+// first reports whether an order is not in a list yet, where it is put.
+func first(list *[]tensor.Order, o tensor.Order) bool {
+	if slices.Contains(*list, o) {
+		return false
+	}
+	*list = append(*list, o)
+	return true
 }
 
 // grown is a form that was added.
@@ -23,13 +37,22 @@ type grown struct {
 }
 
 func (m *Model) grow() error {
-	w := &growth{m: m}
+	w := &growth{m: m, done: make([]carried, len(m.Problem.Graph.Nodes))}
+	g := m.Problem.Graph
+	for _, v := range m.views { // what stands for certain comes first where there is little room: what is, viewed
+		if v != nil {
+			x := m.variables.At(v.node.In[v.operand].Value)
+			for i := range x.forms {
+				w.through(v, x, i)
+			}
+		}
+	}
+	w.todo = nil
 	for _, x := range m.values {
 		for i := range x.forms {
 			w.todo = append(w.todo, grown{x, i})
 		}
 	}
-	g := m.Problem.Graph
 	for _, o := range g.Outputs {
 		if o.Pin.Lays() {
 			order, err := o.Pin.For(o.Value.Meta.Rank())
@@ -49,9 +72,16 @@ func (m *Model) grow() error {
 		}
 	}
 	w.run()
-	// What stands for certain comes first where there is little room; row-major can be had of everything.
+	// Row-major can be had of everything.
 	for _, x := range m.values {
 		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+	}
+	w.run()
+	// So that no strategy can do what is not considered here.
+	for _, x := range m.values {
+		if x.value.Const == nil && m.Problem.Image(x.value) {
+			w.order(x, lastOrder(x.value.Meta.Rank()))
+		}
 	}
 	w.run()
 	return nil
@@ -79,7 +109,7 @@ func (w *growth) add(x *variable, meta tensor.Meta) int {
 }
 
 func (w *growth) order(x *variable, o tensor.Order) {
-	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 {
+	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.of(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
@@ -130,6 +160,10 @@ func (w *growth) spread(x *variable, i int) {
 	if n := x.value.Node; n != nil {
 		w.back(n, x, f)
 	}
+	follows := f.order // a part of a dense layout is followed in the order of its strides, too
+	if !f.dense {
+		follows, _ = tensor.OrderOf(f.meta)
+	}
 	for _, u := range w.m.readers.At(x.value) {
 		n := w.m.Problem.Graph.Nodes[u.node]
 		if v := w.m.views[u.node]; v != nil {
@@ -138,10 +172,10 @@ func (w *growth) spread(x *variable, i int) {
 			}
 			continue
 		}
-		if f.dense && carries(n) {
+		if (f.dense || i > 0) && carries(n) && first(&w.done[u.node].results, follows) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
-					w.order(w.m.variables.At(out), f.order)
+					w.order(w.m.variables.At(out), follows)
 				}
 			}
 		}
@@ -162,7 +196,7 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 		}
 		return
 	}
-	if !f.dense || !carries(n) {
+	if !f.dense || !carries(n) || !first(&w.done[w.m.places[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {
@@ -179,6 +213,10 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 
 // through notes how the results of a view lie where its operand has form i.
 func (w *growth) through(v *viewed, x *variable, i int) {
+	if v.seen>>i&1 != 0 {
+		return
+	}
+	v.seen |= 1 << i
 	var metas []tensor.Meta
 	if i == 0 || !v.node.Op.Storage {
 		metas = v.of(x.forms[i].meta)
@@ -219,7 +257,7 @@ func (m *Model) settle(v *viewed, x *variable) {
 			}
 		}
 		for i, to := range v.to[k] {
-			if to < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
+			if v.view(k, i) < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
 				continue
 			}
 			if to > 0 || !m.Problem.fixed[out] {

@@ -29,7 +29,11 @@ func (m *Model) label(i int, n *graph.Node) error {
 		}
 		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
 			supported = true
-			t.labels = append(t.labels, m.walk(n, call, impl, w)...)
+			for _, l := range m.walk(n, call, impl, w) {
+				if !slices.ContainsFunc(t.labels, l.same) {
+					t.labels = append(t.labels, l)
+				}
+			}
 		}
 	}
 	switch {
@@ -40,6 +44,12 @@ func (m *Model) label(i int, n *graph.Node) error {
 			n.Pin.Impl, supportedBy(n, call))
 	}
 	return errors.New("no kernel supports these operands")
+}
+
+// same reports whether labels read and write alike, and cost the same.
+func (l label) same(o label) bool {
+	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.out, o.out) && slices.Equal(l.form, o.form) &&
+		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
 }
 
 // distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it
@@ -153,6 +163,12 @@ func (m *Model) readings(call *graph.Call, impl *graph.Impl, w graph.Walk, k int
 // form in each: that in the graph as written, or, all of them, one order.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	looked := m.looked(n)
+	if !slices.Contains(looked, true) && !n.Pin.Lays() {
+		if l, ok := m.laid(n, call, impl, w, nil, nil); ok {
+			return []label{l}
+		}
+		return nil
+	}
 	var list []label
 	seen := map[string]bool{}
 	try := func(o tensor.Order) {
@@ -197,14 +213,26 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	return list
 }
 
-// laid is the label of a walk whose results lie as inference gives them of the operands of in.
+// laid is the label of a walk whose results lie as inference gives them of the operands of in; nil: as in the graph as
+// written.
 func (m *Model) laid(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
 	only []int) (label, bool) {
+	out, at := make([]int, len(n.Out)), *call
+	if in == nil {
+		for k, v := range n.Out {
+			if v.Alias != nil {
+				return label{}, false
+			}
+			if out[k] = m.variables.At(v).add(w.Lay(k, v.Meta)); out[k] < 0 {
+				return label{}, false
+			}
+		}
+		return m.priced(n, &at, impl, w, out, only)
+	}
 	res, err := n.Op.Infer(in)
 	if err != nil || len(res) != len(n.Out) {
 		return label{}, false
 	}
-	out, at := make([]int, len(n.Out)), *call
 	at.Out = make([]tensor.Meta, len(res))
 	for k, r := range res {
 		if r.Alias != graph.Fresh {
@@ -258,6 +286,13 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
+	if v.same && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
+		for i := range x.forms {
+			if res, err := n.Op.Infer(callWith(n, v.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
+				v.own |= 1 << i
+			}
+		}
+	}
 	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {
@@ -267,7 +302,7 @@ func (m *Model) reshapes(v *viewed) {
 	v.copies = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
-		if v.same {
+		if v.same && v.own>>i&1 == 0 {
 			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
 			continue
 		}
@@ -287,7 +322,7 @@ func (m *Model) reshapes(v *viewed) {
 		}
 		v.shows[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.to[k][i] >= 0 {
+			if v.view(k, i) >= 0 {
 				continue
 			}
 			if v.copies[k] == nil {

@@ -23,8 +23,8 @@ import (
 //   - A value costs the cheapest copies, of copies where that is cheaper, by which its forms are made of the one that
 //     is written: an arborescence.
 //   - A view has the forms of its operand, viewed, for nothing, and copies of these. What a reshape cannot view is
-//     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned or handed
-//     over.
+//     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned: one that
+//     is handed over is made, for it has memory of its own, but who reads it may read its operand.
 //   - Constants are converted when the graph is planned, for nothing.
 //   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
 //
@@ -97,6 +97,8 @@ type viewed struct {
 	node    *graph.Node
 	operand int
 	same    bool        // a copy that changes nothing: its result is the operand, in all forms
+	own     uint        // forms of the operand of which that makes a copy in its first form, since it is handed over
+	seen    uint        // forms of the operand for which that is known:
 	to      [][]int     // by result and form of the operand: the form of the result; -1: it is copied
 	copies  [][][]int64 // by result, form of the operand, and of the result: what it costs to copy one into the other
 	shows   []bool      // by form of the operand: it is viewed, and where there are copies that is copied
@@ -279,9 +281,8 @@ func viewedOperand(n *graph.Node) int {
 // changesNothing reports whether a node is a copy for which its operand can stand.
 func (m *Model) changesNothing(n *graph.Node) bool {
 	v := n.Out[0]
-	return n.Op.Identity && !n.Pin.Lays() && !m.Problem.outputs[v] &&
-		n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 && n.In[0].Meta().DType == v.Meta.DType &&
-		slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
+	return n.Op.Identity && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
+		n.In[0].Meta().DType == v.Meta.DType && slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
 
 // maxForms bounds the forms of a value: the table of its sets has a label for each set of them.
@@ -310,10 +311,18 @@ func (x *variable) find(meta tensor.Meta) int {
 	return -1
 }
 
+// of is the place of a form that is known to be of an order; -1 for none.
+func (x *variable) of(o tensor.Order) int {
+	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
+}
+
 // addOrder is add for a dense layout.
 func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1
+	}
+	if i := x.of(o); i >= 0 {
+		return i
 	}
 	return x.add(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 }

@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -20,14 +21,10 @@ func (m *Model) stated() error {
 // state writes the problem down.
 func (m *Model) state() error {
 	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
-	s := &stating{m: m}
+	s := &stating{m: m, names: map[string][]string{}}
 	for _, x := range m.values {
 		if x.value.Const == nil && len(x.sets) > 1 {
-			names := make([]string, len(x.sets))
-			for i, set := range x.sets {
-				names[i] = x.set(set)
-			}
-			x.id = s.variable("value "+x.value.Name, names)
+			x.id = s.variable("value "+x.value.Name, s.sets(x))
 		}
 	}
 	for _, t := range m.tasks {
@@ -36,7 +33,7 @@ func (m *Model) state() error {
 			for i := range t.labels {
 				names[i] = t.labels[i].text()
 			}
-			t.id = s.variable("node "+t.node.Name, names)
+			t.id = s.variable("node "+t.node.Name, apart(names))
 		}
 	}
 	for _, v := range m.Problem.Graph.Inputs {
@@ -92,21 +89,56 @@ func (l *label) text() string {
 	return text
 }
 
+var errUnsuited = errors.New("its operands and results can have no layouts that suit one another")
+
 // stating collects factors.
 type stating struct {
 	m     *Model
 	fixed [2]int64 // what is the same whatever is chosen: of all else, and of copies
 	err   error    // nothing can be had
+	names map[string][]string
 }
 
-// variable adds a variable. Labels have names of their own.
-func (s *stating) variable(name string, labels []string) int {
-	p, seen := s.m.WCSP, map[string]int{}
-	for i, l := range labels {
-		if seen[l]++; seen[l] > 1 {
-			labels[i] = fmt.Sprintf("%s (%d)", l, seen[l])
+// sets names the sets of a value. Values whose forms have the same names share the list.
+func (s *stating) sets(x *variable) []string {
+	var key strings.Builder
+	for i := range x.forms {
+		key.WriteString(x.forms[i].text())
+		key.WriteByte(0)
+	}
+	for _, set := range x.sets {
+		key.WriteByte(byte(set))
+	}
+	names, known := s.names[key.String()]
+	if !known {
+		for _, set := range x.sets {
+			names = append(names, x.set(set))
+		}
+		names = apart(names)
+		s.names[key.String()] = names
+	}
+	return names
+}
+
+// apart numbers those of some names that are the same.
+func apart(names []string) []string {
+	for i := range names {
+		name, times := names[i], 1
+		for _, other := range names[:i] {
+			if other == name || strings.HasPrefix(other, name+" (") {
+				times++
+			}
+		}
+		if times > 1 {
+			names[i] = fmt.Sprintf("%s (%d)", name, times)
 		}
 	}
+	return names
+}
+
+// variable adds a variable.
+func (s *stating) variable(name string, labels []string) int {
+	p := s.m.WCSP
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
@@ -120,6 +152,13 @@ func (s *stating) copies(a, b, na, nb int, cost func(i, j int) int64) {
 }
 
 func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
+	if na == 1 && nb == 1 { // as most factors of graphs without a choice
+		c := min(cost(0, 0), wcsp.Forbidden)
+		if s.fixed[kind] = min(s.fixed[kind]+c, wcsp.Forbidden); c >= wcsp.Forbidden && s.err == nil {
+			s.err = errUnsuited
+		}
+		return
+	}
 	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
 	zero, never := true, true
 	for i := range na {
@@ -129,7 +168,7 @@ func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 		}
 	}
 	if never && s.err == nil {
-		s.err = errors.New("its operands and results can have no layouts that suit one another")
+		s.err = errUnsuited
 	}
 	if zero {
 		return
@@ -138,10 +177,6 @@ func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 		if id >= 0 {
 			f.Scope = append(f.Scope, id)
 		}
-	}
-	if len(f.Scope) == 0 {
-		s.fixed[kind] += f.Costs[0]
-		return
 	}
 	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
 }
@@ -177,6 +212,9 @@ func (s *stating) task(t *task, n *graph.Node) {
 	s.term(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
 	for k, v := range n.Out {
 		y := s.m.variables.At(v)
+		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].out[k]) == 0 {
+			continue // it is there as it is written
+		}
 		ways := map[int]*made{}
 		for _, l := range t.labels {
 			if ways[l.out[k]] == nil {

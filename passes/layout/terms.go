@@ -195,10 +195,18 @@ func (v *viewed) outside(k int, set uint) []int64 {
 
 // shown is the set of forms of result k that views of a set of the operand's have.
 func (v *viewed) shown(k int, set uint) (roots uint) {
-	for i, to := range v.to[k] {
-		if set>>i&1 != 0 && to >= 0 {
+	for i := range v.to[k] {
+		if to := v.view(k, i); set>>i&1 != 0 && to >= 0 {
 			roots |= 1 << to
 		}
 	}
 	return roots
+}
+
+// view is the form of result k that shows form i of the operand; -1 for none.
+func (v *viewed) view(k, i int) int {
+	if to := v.to[k][i]; to != 0 || v.own>>i&1 == 0 {
+		return to
+	}
+	return -1
 }

@@ -182,10 +182,13 @@ func (s *step) cost(sizes, labels []int, l int) int64 {
 }
 
 // cost is an entry of the function.
-func (f *function) cost(sizes, labels []int) int64 {
+func (f *function) cost(sizes, labels []int) int64 { return f.table[f.index(sizes, labels)] }
+
+// index is the place of an entry in the table.
+func (f *function) index(sizes, labels []int) int {
 	at := 0
 	for _, v := range f.scope {
 		at = at*sizes[v] + labels[v]
 	}
-	return f.table[at]
+	return at
 }

@@ -14,9 +14,10 @@ func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 
 // instance is a problem within a problem: what is left to do after some variables were eliminated.
 type instance struct {
-	names     []int // the numbers that the variables have in the problem
-	within    []int // those that they have in the instance that this is a part of
-	sizes     []int // how many labels they have
+	names     []int   // the numbers that the variables have in the problem
+	within    []int   // those that they have in the instance that this is a part of
+	sizes     []int   // how many labels they have
+	labels    [][]int // the numbers that these have in the problem, where labels were taken away
 	gone      []bool
 	functions []*function // none of them without variables
 	constant  int64
@@ -84,6 +85,15 @@ func (f *function) add(g *Factor, sizes []int) {
 // kept returns the instance with those labels alone that are listed by variable.
 func (in *instance) kept(labels [][]int) *instance {
 	out := *in
+	out.labels = labels
+	if in.labels != nil {
+		out.labels = make([][]int, len(labels))
+		for v, list := range labels {
+			for _, l := range list {
+				out.labels[v] = append(out.labels[v], in.labels[v][l])
+			}
+		}
+	}
 	out.sizes = make([]int, len(labels))
 	for v := range labels {
 		out.sizes[v] = len(labels[v])
@@ -98,19 +108,19 @@ func (in *instance) kept(labels [][]int) *instance {
 			continue
 		}
 		g := &function{scope: f.scope, from: f.from}
-		first := labels[f.scope[0]]
-		if len(f.scope) == 1 {
-			for _, a := range first {
-				g.table = append(g.table, f.table[a])
-			}
-		} else {
-			second, columns := labels[f.scope[1]], in.sizes[f.scope[1]]
-			g.table = make([]int64, 0, len(first)*len(second))
-			for _, a := range first {
-				for _, b := range second {
-					g.table = append(g.table, f.table[a*columns+b])
+		places := []int{0}
+		for _, v := range f.scope {
+			next := make([]int, 0, len(places)*len(labels[v]))
+			for _, at := range places {
+				for _, l := range labels[v] {
+					next = append(next, at*in.sizes[v]+l)
 				}
 			}
+			places = next
+		}
+		g.table = make([]int64, len(places))
+		for k, at := range places {
+			g.table[k] = f.table[at]
 		}
 		out.functions[i] = g
 	}
@@ -152,6 +162,7 @@ func (in *instance) components() []*instance {
 		local[v] = len(c.names)
 		c.names, c.within = append(c.names, in.names[v]), append(c.within, v)
 		c.sizes = append(c.sizes, in.sizes[v])
+		c.labels = append(c.labels, in.labels[v])
 		c.gone = append(c.gone, false)
 	}
 	for _, f := range in.functions {

@@ -21,9 +21,12 @@ type plan struct {
 	left  int   // variables whose message would be too large
 }
 
+// roomPart is how many entries messages may have together for each variable.
+const roomPart = 1 << 6
+
 // plan returns an order in which variables can be eliminated with messages of at most so many entries each, and four
-// times that together: those of no neighbour, one and two come first by themselves. The better of two orders is taken,
-// unless there is little to do anyway.
+// times that together besides some for each variable: those of no neighbour, one and two come first by themselves. The
+// better of two orders is taken, unless there is little to do anyway.
 func (in *instance) plan(limit int) plan {
 	const little = 1 << 17
 	a := in.order(limit, leastWork)
@@ -117,7 +120,7 @@ func (o *ordering) run(p *plan) {
 			continue // it was entered again since
 		}
 		table := o.table(v)
-		if entries += table; entries > 4*o.limit {
+		if entries += table; entries > 4*o.limit+roomPart*int64(len(o.names)) {
 			return
 		}
 		o.keys[v] = -1

@@ -14,14 +14,15 @@ type search struct {
 	deadline  time.Time
 	late      bool
 	wantProof bool
-	nodes     int // that may yet be searched, where it is not 0
+	nodes     int // that were gone through, and may be: 0 for any number
+	most      int
 	held      int // entries of tables that proofs were made of
 	blamed    int // the variable that an error names: the first whose labels were all found forbidden
 	hasBlame  bool
 }
 
 func newSearch(o Options) *search {
-	s := &search{table: o.MaxTable, limit: o.TimeLimit, wantProof: o.Proof, relaxed: searchTable}
+	s := &search{table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
 	if s.table <= 0 {
 		s.table = defaultTable
 	}
@@ -32,10 +33,11 @@ func newSearch(o Options) *search {
 	return s
 }
 
-// expired reports whether it is time to end: the time is up, or a proof takes too much memory.
+// expired reports whether it is time to end: the time is up, or there were enough nodes, or a proof takes too much
+// memory.
 func (s *search) expired() bool {
 	if !s.late {
-		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.held > proofTables
+		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.most > 0 && s.nodes > s.most || s.held > proofTables
 	}
 	return s.late
 }
@@ -51,11 +53,7 @@ type result struct {
 // node minimises an instance. Assignments that cost the cutoff or more are of no interest. At the top elimination does
 // not ask for the time.
 func (s *search) node(in *instance, cutoff int64, top bool) result {
-	if s.nodes > 0 {
-		if s.nodes--; s.nodes == 0 {
-			s.late = true
-		}
-	}
+	s.nodes++
 	e := in.eliminate()
 	if top || !s.expired() {
 		s.reduce(e)
@@ -68,19 +66,15 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 		}
 		return s.finish(e, r)
 	}
-	if parts := e.rest().components(); len(parts) > 1 {
-		return s.finish(e, s.parts(e, parts, cutoff, top))
-	}
-	return s.finish(e, s.whole(e, cutoff, top))
+	return s.finish(e, s.parts(e, e.rest().components(), cutoff, top))
 }
 
-// reduce eliminates everything if messages have room, else what takes small tables: then branches cost less than large
-// ones.
+// reduce eliminates everything if that is little work, else what takes small tables.
 func (s *search) reduce(e *elimination) {
 	in := e.rest()
 	plan := in.plan(s.table)
-	if plan.left > 0 {
-		plan = in.plan(min(s.table, branchTable))
+	if plan.left > 0 || plan.work > lightWork+lightPart*int64(len(in.names)) {
+		plan = in.plan(min(s.table, lightTable))
 	}
 	e.all(plan.order, s.table)
 }
@@ -103,12 +97,12 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	r := result{labels: make([]int, len(e.names)), bound: e.constant, cost: e.constant,
 		tree: tree{steps: s.steps(e), constant: e.constant}}
 	bounds := make([]int64, len(parts))
-	sum := e.constant
 	for i, part := range parts {
-		relaxed := part.eliminate()
-		relaxed.relax(s.relaxed)
-		bounds[i] = relaxed.constant
-		sum = add(sum, bounds[i])
+		if len(parts) > 1 {
+			relaxed := part.eliminate()
+			relaxed.relax(s.relaxed)
+			bounds[i] = relaxed.constant
+		}
 	}
 	for i, part := range parts {
 		others := e.constant
@@ -121,7 +115,7 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 		if cutoff < Forbidden {
 			limit = max(cutoff-others, 0)
 		}
-		found := s.node(part, limit, top)
+		found := s.core(part, limit, top)
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
@@ -136,19 +130,85 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	return r
 }
 
-// whole minimises what is left in one piece.
-func (s *search) whole(e *elimination, cutoff int64, top bool) result {
-	table := s.relaxed
-	if top {
-		table = min(s.table, boundTable)
+// core minimises an instance in one piece that small tables do not settle: it tightens the bound, cuts the labels that
+// are too dear for the best assignment that was found, and goes on with those that are left. Where few go, it is split.
+func (s *search) core(in *instance, cutoff int64, top bool) result {
+	r := result{cost: Forbidden}
+	if !top && s.expired() {
+		return s.whole(in, r, cutoff, top)
 	}
-	relaxed := e.clone()
-	relaxed.relax(table)
-	r := result{bound: relaxed.constant, cost: Forbidden}
-	if r.bound < cutoff {
+	left, cuts, all := in.supported()
+	switch {
+	case !all:
+		return s.whole(in, r, cutoff, top)
+	case len(cuts) > 0:
+		return s.below(in, left, cuts, r, Forbidden, cutoff, top)
+	}
+	t := in.tighten(cutoff)
+	if t == nil {
+		return s.whole(in, r, cutoff, top)
+	}
+	if t.cost < cutoff {
+		r.cost, r.labels = t.cost, t.best
+	}
+	tight, shifts := t.tight()
+	bound, limit := t.bound(), min(cutoff, r.cost)
+	labels := 0
+	for _, n := range in.sizes {
+		labels += n
+	}
+	if left, cut := t.cut(limit - bound); bound < limit && cut*cutPart >= labels {
+		r = s.below(tight, left, tight.cuts(left), r, limit, limit, top)
+	} else {
+		r = s.whole(tight, r, cutoff, top)
+	}
+	r.tree.shifts = shifts
+	return r
+}
+
+// below minimises what is left of an instance after cuts, which leave what costs less than so much; r has what is known
+// already.
+func (s *search) below(in *instance, left [][]int, cuts []Cut, r result, worth, cutoff int64, top bool) result {
+	found := s.node(in.kept(left), cutoff, top)
+	if found.cost < r.cost {
+		r.cost, r.labels = found.cost, found.labels
+		for v, l := range r.labels {
+			r.labels[v] = left[v][l]
+		}
+	}
+	r.tree = found.tree
+	r.tree.cuts, r.tree.cutoff = cuts, worth
+	r.bound = min(found.bound, worth)
+	r.tree.bound = r.bound
+	return r
+}
+
+// whole minimises an instance in one piece by large tables, or by branches; r has what is known already.
+func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
+	e := in.eliminate()
+	table := branchTable
+	if top {
+		table = s.table
+	}
+	if plan := in.plan(min(s.table, table)); plan.left == 0 && (top || !s.expired()) {
+		e.all(plan.order, s.table)
+		s.blame(e)
+		found := result{bound: e.constant, cost: Forbidden, tree: tree{bound: e.constant, steps: s.steps(e)}}
+		if e.constant < min(cutoff, r.cost) {
+			found.cost = e.constant
+		} else {
+			found.cost, found.labels = r.cost, r.labels
+			return found
+		}
+		return s.finish(e, found)
+	}
+	limit := min(cutoff, r.cost)
+	relaxed := s.bounded(e, limit, top)
+	r.bound = relaxed.constant
+	if r.bound < limit && r.cost == Forbidden {
 		labels := make([]int, len(e.names))
 		decode(e.sizes, relaxed.steps, labels)
-		g := guess{in: e.rest(), at: e.at, labels: labels}
+		g := guess{in: in, at: e.at, labels: labels}
 		g.improve()
 		if g.cost() == Forbidden && cutoff == Forbidden && g.dive(relaxed.steps) {
 			g.improve()
@@ -165,8 +225,23 @@ func (s *search) whole(e *elimination, cutoff int64, top bool) result {
 		r.bound = relaxed.constant
 	}
 	s.blame(relaxed)
-	r.tree = tree{bound: r.bound, steps: slices.Concat(s.steps(e), s.steps(relaxed))}
+	r.tree = tree{bound: r.bound, steps: s.steps(relaxed)}
 	return r
+}
+
+// bounded is a relaxation of what is left: one with the smallest tables, if its bound reaches the limit.
+func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
+	relaxed := e.clone()
+	if relaxed.relax(1); relaxed.constant >= limit {
+		return relaxed
+	}
+	table := s.relaxed
+	if top {
+		table = min(s.table, boundTable)
+	}
+	relaxed = e.clone()
+	relaxed.relax(table)
+	return relaxed
 }
 
 // relax eliminates all that is left with messages of at most so many entries. The constant that comes out is a bound.
@@ -192,8 +267,7 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	var children []child
 	for l := range e.sizes[v] {
 		c := e.narrow(v, l)
-		children = append(children, child{l, c, c.clone()})
-		children[l].bound.relax(s.relaxed)
+		children = append(children, child{l, c, s.bounded(c, min(cutoff, r.cost), false)})
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
 		return compare(a.bound.constant, b.bound.constant)
@@ -203,14 +277,15 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	for _, c := range children {
 		limit := min(cutoff, r.cost)
 		steps := s.steps(c.begun)
-		t := tree{label: c.label, bound: c.bound.constant, steps: slices.Concat(steps, s.steps(c.bound))}
+		name := e.labels[v][c.label]
+		t := tree{label: name, bound: c.bound.constant, steps: slices.Concat(steps, s.steps(c.bound))}
 		if t.bound < limit && !s.expired() {
 			found := s.node(c.begun.rest(), limit, false)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
 			}
-			found.tree.label, found.tree.steps = c.label, slices.Concat(steps, found.tree.steps)
+			found.tree.label, found.tree.steps = name, slices.Concat(steps, found.tree.steps)
 			found.tree.relaxed, found.tree.loose = t.steps, t.bound
 			t = found.tree
 		}

@@ -21,6 +21,9 @@ type Options struct {
 	TimeLimit time.Duration
 	// MaxTable is how many entries a table may have; zero stands for 4194304.
 	MaxTable int
+	// MaxNodes is how many nodes of a search are gone through at most, so that what is found does not depend on the time
+	// that they take; zero: as many as the time allows.
+	MaxNodes int
 	// Proof asks for [Solution.Proof]. A search ends, as if its time were up, when its tables are past half a gigabyte.
 	Proof bool
 }
@@ -29,14 +32,17 @@ const (
 	defaultTable = 1 << 22
 	largestTable = 1 << 30
 	// Tables of bounds in a search are small: what is not settled is split again. The first is computed once.
-	searchTable = 1 << 12
+	searchTable = 1 << 8
 	boundTable  = 1 << 16
 	relaxedWork = 1 << 25 // entries of the messages of one bound, about
-	// HRNet with 4 layouts is solved in 0.6 s by branches over tables of so many; with 64 times that it takes 5 s.
 	branchTable = 1 << 16
-	// The first attempt at a problem that may be searched.
-	trialTable = 1 << 14
-	trialNodes = 1000
+	// What is eliminated at once: all, where so many costs are looked at, and so many for each variable; else what takes
+	// tables of so many entries.
+	lightWork  = 1 << 18
+	lightPart  = 1 << 8
+	lightTable = 1 << 6
+	// Of labels at least such a part must be cut; else the problem is split.
+	cutPart = 16
 	// A search for which a proof is wanted ends when its tables have so many entries together.
 	proofTables = 1 << 26
 )
@@ -87,17 +93,6 @@ func prepare(p *Problem) (*instance, error) {
 
 // Solve implements Solver.
 func (exact) Solve(p *Problem, o Options) (*Solution, error) {
-	if o.MaxTable <= 0 && o.TimeLimit != 0 {
-		// Where many variables share many neighbours, as the features and concatenations of a DenseNet do, a few
-		// branches over small tables settle in a tenth of the time what elimination needs large ones for.
-		small := o
-		small.MaxTable = trialTable
-		s := newSearch(small)
-		s.nodes = trialNodes
-		if sol, err := s.solve(p); err == nil && sol.Optimal() {
-			return sol, nil
-		}
-	}
 	return newSearch(o).solve(p)
 }
 
@@ -123,26 +118,8 @@ func (s *search) solve(p *Problem) (*Solution, error) {
 			r.bound))
 	}
 	if s.wantProof {
-		solution.Proof, solution.Bound = proof(prunings, left, &r.tree)
+		solution.Proof = &Proof{Prunings: prunings}
+		solution.Proof.Root, solution.Bound = r.tree.node(r.tree.bound)
 	}
 	return solution, nil
-}
-
-// proof returns a proof of the tree's bound, or of a higher one that it comes by, which is returned as well. In the
-// tree labels have the numbers that they have among those that are left.
-func proof(prunings []Pruning, left [][]int, t *tree) (*Proof, int64) {
-	var walk func(n *Node)
-	walk = func(n *Node) {
-		for i := range n.Branches {
-			b := &n.Branches[i]
-			b.Label = left[n.Variable][b.Label]
-			walk(&b.Node)
-		}
-		for i := range n.Parts {
-			walk(&n.Parts[i])
-		}
-	}
-	root, bound := t.node(t.bound)
-	walk(&root)
-	return &Proof{Prunings: prunings, Root: root}, bound
 }

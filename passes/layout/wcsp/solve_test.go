@@ -49,13 +49,13 @@ func random(rng *rand.Rand) *wcsp.Problem {
 	return p
 }
 
-// dense makes a problem of seven variables that all depend on one another: small tables do not settle it.
-func dense(rng *rand.Rand) *wcsp.Problem {
+// dense makes a problem of groups of variables that all depend on one another: small tables do not settle it.
+func dense(rng *rand.Rand, groups, size int) *wcsp.Problem {
 	const labels = 3
 	p := new(wcsp.Problem)
-	for v := range 7 {
+	for v := range groups * size {
 		p.Variables = append(p.Variables, wcsp.Variable{Labels: make([]string, labels)})
-		for u := range v {
+		for u := v / size * size; u < v; u++ {
 			f := wcsp.Factor{Scope: []int{v, u}}
 			for range labels * labels {
 				f.Costs = append(f.Costs, rng.Int64N(1000))
@@ -107,10 +107,16 @@ func cheapest(t *testing.T, p *wcsp.Problem) int64 {
 // TestExact holds optima against those that are found by trying everything, and has their proofs checked, with tables
 // of any size.
 func TestExact(t *testing.T) {
-	infeasible, splits, parts, pruned, large := 0, 0, 0, 0, 0
+	infeasible, splits, parts, pruned, large, shifts, cuts := 0, 0, 0, 0, 0, 0, 0
 	for seed := range uint64(6000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p := random(rng)
+		switch seed % 20 {
+		case 0:
+			p = dense(rng, 1, 7)
+		case 10:
+			p = dense(rng, 2, 4)
+		}
 		o := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 2, 4, 8, 16}[rng.IntN(6)], Proof: true}
 		want := cheapest(t, p)
 		s, err := wcsp.Exact.Solve(p, o)
@@ -130,14 +136,16 @@ func TestExact(t *testing.T) {
 		}
 		pruned += len(s.Proof.Prunings)
 		walk(&s.Proof.Root, func(n *wcsp.Node) {
-			splits, parts = splits+min(len(n.Branches), 1), parts+len(n.Parts)
+			splits, parts = splits+min(len(n.Branches), 1), parts+max(len(n.Parts), 1)-1
+			shifts, cuts = shifts+len(n.Shifts), cuts+len(n.Cuts)
 			for _, step := range n.Steps {
 				large += max(len(step.Buckets), 1) - 1
 			}
 		})
 	}
-	t.Logf("%d infeasible, %d splits, %d parts, %d prunings, %d second buckets", infeasible, splits, parts, pruned, large)
-	if infeasible < 100 || splits < 100 || parts < 10 || pruned < 1000 || large < 100 {
+	t.Logf("%d infeasible, %d splits, %d parts, %d prunings, %d second buckets, %d shifts, %d cuts", infeasible, splits,
+		parts, pruned, large, shifts, cuts)
+	if infeasible < 100 || splits < 100 || parts < 10 || pruned < 1000 || large < 100 || shifts < 1000 || cuts < 100 {
 		t.Error("there are too few of some kind")
 	}
 }
@@ -160,7 +168,7 @@ func TestGap(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		p := random(rng)
 		if seed%8 == 0 {
-			p = dense(rng)
+			p = dense(rng, 1, 7)
 		}
 		o := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(3) - 1)}
 		want := cheapest(t, p)
@@ -188,6 +196,33 @@ func TestGap(t *testing.T) {
 	}
 	if t.Logf("%d gaps, %d splits in proofs of them", gaps, split); gaps < 50 || split < 20 {
 		t.Error("there are too few gaps, or splits")
+	}
+}
+
+// TestMaxNodes bounds searches by their nodes: more must not find less, and enough find the optimum.
+func TestMaxNodes(t *testing.T) {
+	gaps := 0
+	for seed := range uint64(50) {
+		p := dense(rand.New(rand.NewPCG(seed, 8)), 1, 7)
+		want, before := cheapest(t, p), int64(0)
+		for _, nodes := range []int{1, 4, 16, 1 << 20} {
+			s, err := wcsp.Exact.Solve(p, wcsp.Options{MaxTable: 2, TimeLimit: -1, MaxNodes: nodes, Proof: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verify.Solution(p, s); err != nil {
+				t.Errorf("problem %d, %d nodes: %v", seed, nodes, err)
+			}
+			if s.Bound < before || s.Bound > want || nodes == 1<<20 && (!s.Optimal() || s.Cost != want) {
+				t.Errorf("problem %d, %d nodes: cost %d, bound %d; the best costs %d", seed, nodes, s.Cost, s.Bound, want)
+			}
+			if before = s.Bound; !s.Optimal() {
+				gaps++
+			}
+		}
+	}
+	if gaps < 50 {
+		t.Errorf("only %d searches were cut short", gaps)
 	}
 }
 

@@ -5,6 +5,9 @@ import "slices"
 // tree is a node of a proof in the making.
 type tree struct {
 	label    int // of the variable that the parent is split on
+	shifts   []Shift
+	cuts     []Cut
+	cutoff   int64 // with cuts: what it is worth at most
 	bound    int64
 	constant int64 // what the bound is more than the sum of those of the parts
 	steps    []Step
@@ -23,7 +26,7 @@ func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.loose >= target {
 		return Node{Steps: t.relaxed}, t.loose
 	}
-	n, worth := Node{Steps: t.steps}, t.bound
+	n, worth := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
 	switch {
 	case len(t.branches) > 0:
 		n.Variable, worth = t.variable, Forbidden
@@ -35,7 +38,10 @@ func (t *tree) node(target int64) (Node, int64) {
 		}
 		slices.SortFunc(n.Branches, func(a, b Branch) int { return a.Label - b.Label })
 	case len(t.parts) > 0:
-		spare := t.bound - target
+		spare := t.constant - target
+		for i := range t.parts {
+			spare = add(spare, t.parts[i].bound)
+		}
 		worth = t.constant
 		for i := range t.parts {
 			p := &t.parts[i]
@@ -44,6 +50,10 @@ func (t *tree) node(target int64) (Node, int64) {
 			n.Parts = append(n.Parts, below)
 			worth = add(worth, w)
 		}
+	}
+	if len(t.cuts) > 0 {
+		n.Cutoff = t.cutoff
+		worth = min(worth, t.cutoff)
 	}
 	return n, worth
 }

@@ -2,9 +2,10 @@
 // minimisation with a proof.
 //
 // Such a problem is also called a cost function network, or a partitioned Boolean quadratic problem (PBQP). [Exact]
-// removes labels that another makes superfluous, eliminates variables one by one, and searches where the tables of
-// that would get too large. A [Solution] has its cost and a bound below which no assignment can be; where the two are
-// equal it is [Solution.Optimal]. Its [Proof] holds what is needed to be certain of the bound without trust in the
+// removes labels that another makes superfluous, and eliminates variables one by one. Where the tables of that would
+// get too large it moves costs between functions until a bound comes near the least cost, cuts the labels that are too
+// dear, and splits what is left. A [Solution] has its cost and a bound below which no assignment can be; where the two
+// are equal it is [Solution.Optimal]. Its [Proof] holds what is needed to be certain of the bound without trust in the
 // solver: package verify checks it.
 package wcsp
 

@@ -34,6 +34,16 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
+	if err := c.shifts(n.Shifts, at); err != nil {
+		return 0, err
+	}
+	if len(n.Cuts) > 0 {
+		left := slices.Clone(c.left)
+		defer func() { c.left = left }()
+		if err := c.cuts(n.Cuts, n.Cutoff, at); err != nil {
+			return 0, err
+		}
+	}
 	var worth int64
 	for i := range n.Steps {
 		constants, err := c.step(&n.Steps[i], at)
@@ -54,7 +64,10 @@ func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	case len(at) > 0:
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(at))))
 	}
-	return add(worth, below), err
+	if worth = add(worth, below); len(n.Cuts) > 0 {
+		worth = min(worth, n.Cutoff)
+	}
+	return worth, err
 }
 
 // step checks the elimination of a variable and returns the constants that come of it.
@@ -152,8 +165,8 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 	for i, g := range from {
 		terms[i] = c.term(&c.functions[g], scope, v)
 	}
-	labels, sums := make([]int, len(scope)), make([]int64, len(c.left[v]))
-	for {
+	sums := make([]int64, len(c.left[v]))
+	return c.each(terms, scope, func([]int) error {
 		clear(sums)
 		for i := range terms {
 			t := &terms[i]
@@ -161,7 +174,15 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 				sums[l] = add(sums[l], t.table[t.at+of])
 			}
 		}
-		if err := f(slices.Min(sums)); err != nil {
+		return f(slices.Min(sums))
+	})
+}
+
+// each calls f for all labels of a scope in turn, the last variable's fastest, with terms at these.
+func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
+	labels := make([]int, len(scope))
+	for {
+		if err := f(labels); err != nil {
 			return err
 		}
 		k := len(scope) - 1
@@ -239,7 +260,7 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 // parts returns the sum of what parts are worth that have no function in common.
 func (c *checker) parts(nodes []wcsp.Node, at live) (int64, error) {
 	list := c.components(at)
-	if len(list) < 2 || len(list) != len(nodes) {
+	if len(list) != len(nodes) {
 		return 0, fmt.Errorf("%d parts; what is left has %d", len(nodes), len(list))
 	}
 	var sum int64

@@ -18,12 +18,12 @@ import (
 // grid makes a problem whose proof has prunings, splits, parts and several buckets: two grids side by side, and a
 // variable with a label that nobody needs.
 func grid(rng *rand.Rand) *wcsp.Problem {
-	const width, labels = 4, 3
+	const width, labels = 5, 3
 	p := new(wcsp.Problem)
 	add := func(scope []int, size int) {
 		f := wcsp.Factor{Scope: scope}
 		for range size {
-			f.Costs = append(f.Costs, rng.Int64N(int64(100*size)))
+			f.Costs = append(f.Costs, rng.Int64N(int64(20*size*size)))
 		}
 		p.Factors = append(p.Factors, f)
 	}
@@ -61,6 +61,8 @@ type places struct {
 	buckets  []*wcsp.Bucket
 	branched []*wcsp.Node
 	parted   []*wcsp.Node
+	shifted  []*wcsp.Node
+	cut      []*wcsp.Node
 }
 
 func (p *places) add(n *wcsp.Node) {
@@ -73,8 +75,14 @@ func (p *places) add(n *wcsp.Node) {
 	if len(n.Branches) > 0 {
 		p.branched = append(p.branched, n)
 	}
-	if len(n.Parts) > 0 {
+	if len(n.Parts) > 1 {
 		p.parted = append(p.parted, n)
+	}
+	if len(n.Shifts) > 0 {
+		p.shifted = append(p.shifted, n)
+	}
+	if len(n.Cuts) > 0 {
+		p.cut = append(p.cut, n)
 	}
 	for i := range n.Branches {
 		p.add(&n.Branches[i].Node)
@@ -199,6 +207,57 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 		n := pick(rng, at.parted)
 		n.Branches = pick(rng, at.branched).Branches
 	},
+	"a shift of too much": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		by := pick(rng, pick(rng, pick(rng, at.shifted).Shifts).By)
+		by[rng.IntN(len(by))] += pick(rng, []int64{1 << 40, -1 << 40})
+	},
+	"a shift past all bounds": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		by := pick(rng, pick(rng, pick(rng, at.shifted).Shifts).By)
+		by[rng.IntN(len(by))] = pick(rng, []int64{wcsp.Forbidden, -wcsp.Forbidden, 1<<63 - 1, -1 << 63})
+	},
+	"a shift to a variable too few": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		s := &pick(rng, at.shifted).Shifts[0]
+		s.By = s.By[1:]
+	},
+	"a shift of a label too few": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		s := &pick(rng, at.shifted).Shifts[0]
+		s.By[0] = s.By[0][1:]
+	},
+	"a shift of another function": func(rng *rand.Rand, p *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		s := &pick(rng, at.shifted).Shifts[0]
+		s.From[0] = pick(rng, []int{-1, 0, len(p.Factors) - 1, 1 << 40})
+	},
+	"a shift of nothing": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		pick(rng, at.shifted).Shifts[0].From = nil
+	},
+	"a shift twice": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		n := pick(rng, at.shifted)
+		n.Shifts = append(n.Shifts, n.Shifts[0])
+	},
+	"a shift left out": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		n := pick(rng, at.shifted)
+		n.Shifts = n.Shifts[1:]
+	},
+	"a cutoff raised": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		pick(rng, at.cut).Cutoff += pick(rng, []int64{1 << 40, wcsp.Forbidden})
+	},
+	"a cutoff lowered": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		pick(rng, at.cut).Cutoff = pick(rng, []int64{0, -1, -1 << 40})
+	},
+	"a cut twice": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		n := pick(rng, at.cut)
+		n.Cuts = append(n.Cuts, n.Cuts[0])
+	},
+	"a cut of nothing": func(rng *rand.Rand, p *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		pick(rng, at.cut).Cuts[0] = pick(rng, []wcsp.Cut{{Variable: -1}, {Variable: len(p.Variables)}, {Label: -1},
+			{Label: 1 << 40}})
+	},
+	"cuts of all labels": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
+		n := pick(rng, at.cut)
+		for l := range 3 {
+			n.Cuts = append(n.Cuts, wcsp.Cut{Variable: n.Cuts[0].Variable, Label: l})
+		}
+	},
 	"no proof": func(_ *rand.Rand, _ *wcsp.Problem, s *wcsp.Solution, _ *places) { s.Proof = nil },
 	"an empty proof": func(_ *rand.Rand, _ *wcsp.Problem, s *wcsp.Solution, _ *places) {
 		s.Proof = new(wcsp.Proof)
@@ -279,9 +338,10 @@ func TestFraud(t *testing.T) {
 			s := solve(t, p)
 			at := new(places)
 			at.add(&s.Proof.Root)
-			if len(at.branched) < 2 || len(at.parted) < 1 || len(s.Proof.Prunings) < 1 {
-				t.Fatalf("the proof has %d splits, %d times parts and %d prunings", len(at.branched), len(at.parted),
-					len(s.Proof.Prunings))
+			if len(at.branched) < 2 || len(at.parted) < 1 || len(s.Proof.Prunings) < 1 || len(at.shifted) < 2 ||
+				len(at.cut) < 1 {
+				t.Fatalf("the proof has %d splits, %d times parts, %d prunings, %d times shifts and %d times cuts",
+					len(at.branched), len(at.parted), len(s.Proof.Prunings), len(at.shifted), len(at.cut))
 			}
 			commit(rand.New(rand.NewPCG(seed, 2)), p, s, at)
 			err := verify.Solution(p, s)
@@ -330,7 +390,7 @@ func TestFile(t *testing.T) {
 // method.
 func TestOfTheSolverTypesAlone(t *testing.T) {
 	allowed := map[string]bool{"Forbidden": true, "Problem": true, "Solution": true, "Pruning": true, "Node": true,
-		"Step": true, "Bucket": true}
+		"Step": true, "Bucket": true, "Shift": true, "Cut": true}
 	methods := map[string]bool{"Validate": true, "Cost": true, "Write": true, "Optimal": true, "Solve": true,
 		"MarshalJSON": true, "UnmarshalJSON": true}
 	files, err := filepath.Glob("*.go")

@@ -1,0 +1,354 @@
+package wcsp
+
+import "slices"
+
+// tightening moves costs between the functions of an instance, so that the sum of their least entries, which no
+// assignment is below, grows: each function gives to the variables of its scope what their labels cost in it at least,
+// and the variables give on what they have, in shares, to the functions that come next in the order. This is
+// sequential reweighted message passing (TRW-S, SRMP), in whole numbers. What any assignment costs stays as it is, no
+// entry gets negative, and the bound never falls. Where costs are submodular, as they are with two layouts, it
+// approaches the least cost itself; so that labels that are far from that can be cut, and the rest be eliminated.
+type tightening struct {
+	*instance
+	functions []moved // those of two variables or more
+	unary     [][]int64
+	least     []int64 // by variable: what all of its labels cost; unary is what they cost more
+	at        [][]place
+	wild      bool // costs have got too large to be added up
+	shares    []int64
+	best      []int // the labels of the best assignment that was found, which costs so much
+	cost      int64
+	edges     [][]*function // by variable
+}
+
+// place is where a variable is in the scope of a function.
+type place struct {
+	function, inner int // inner entries of the table have the same label of it
+	scope           int
+	first, last     bool // of the variables of the scope
+}
+
+// moved is a function in the course of tightening.
+type moved struct {
+	was   *function
+	table []int64
+	given [][]int64 // by variable of the scope and label: what it gave
+}
+
+const (
+	tightenPasses = 128
+	tightenWork   = 1 << 23 // entries of functions
+	// It ends after so many passes that bring the bound nearer by less than so small a part of the gap.
+	steadyPasses = 8
+	steadyPart   = 64
+)
+
+// tighten moves the costs of an instance, where each label must be in some allowed entry of each function of its
+// variable. It ends once the bound reaches the cutoff, or what the best assignment costs, or stays. It returns nil
+// where sums get too large.
+func (in *instance) tighten(cutoff int64) *tightening {
+	t := in.loosely()
+	entries := 1
+	for i := range t.functions {
+		entries += len(t.functions[i].table)
+	}
+	before, steady := t.bound(), 0
+	for pass := range min(tightenPasses, tightenWork/entries) {
+		for v := range in.names {
+			t.variable(v, true)
+		}
+		for v := len(in.names) - 1; v >= 0; v-- {
+			t.variable(v, false)
+		}
+		if t.wild {
+			return nil
+		}
+		if pass&(pass-1) == 0 {
+			t.round()
+		}
+		now, want := t.bound(), min(cutoff, t.cost)
+		if steady++; now-before > (want-now)/steadyPart {
+			before, steady = now, 0
+		}
+		if now >= want || steady >= steadyPasses {
+			break
+		}
+	}
+	t.round()
+	return t
+}
+
+// loosely is the tightening that has moved nothing yet.
+func (in *instance) loosely() *tightening {
+	t := &tightening{instance: in, unary: make([][]int64, len(in.names)), least: make([]int64, len(in.names)),
+		at: make([][]place, len(in.names)), edges: in.eliminate().at, cost: Forbidden}
+	for v, n := range in.sizes {
+		t.unary[v] = make([]int64, n)
+		t.shares = append(t.shares, make([]int64, max(0, n-len(t.shares)))...)
+	}
+	for _, f := range in.functions {
+		if len(f.scope) == 1 {
+			for l, c := range f.table {
+				t.unary[f.scope[0]][l] = t.sum(t.unary[f.scope[0]][l], c)
+			}
+			continue
+		}
+		m := moved{was: f, table: slices.Clone(f.table), given: make([][]int64, len(f.scope))}
+		inner := 1
+		for k := len(f.scope) - 1; k >= 0; k-- {
+			v := f.scope[k]
+			m.given[k] = make([]int64, in.sizes[v])
+			t.at[v] = append(t.at[v], place{len(t.functions), inner, k, k == 0, k == len(f.scope)-1})
+			inner *= in.sizes[v]
+		}
+		t.functions = append(t.functions, m)
+	}
+	return t
+}
+
+// sum is a sum of costs that must stay below Forbidden.
+func (t *tightening) sum(a, b int64) int64 {
+	if a += b; a >= Forbidden {
+		t.wild = true
+		return Forbidden - 1
+	}
+	return a
+}
+
+// variable has the functions of v give to it, and gives shares of that to those that have another variable after it.
+func (t *tightening) variable(v int, forward bool) {
+	after, before := 0, 0
+	unary := t.unary[v]
+	for _, p := range t.at[v] {
+		t.gather(v, p)
+		if !p.last {
+			after++
+		}
+		if !p.first {
+			before++
+		}
+	}
+	least := unary[0]
+	for _, c := range unary {
+		least = min(least, c)
+	}
+	shares := int64(max(after, before, 1))
+	t.least[v] = t.sum(t.least[v], least)
+	some := int64(0)
+	for l := range unary {
+		unary[l] -= least
+		t.shares[l] = unary[l] / shares
+		some |= t.shares[l]
+	}
+	if some == 0 {
+		return
+	}
+	for _, p := range t.at[v] {
+		if forward && !p.last || !forward && !p.first {
+			t.give(v, p)
+		}
+	}
+}
+
+// gather gives v what its labels cost in a function at least.
+func (t *tightening) gather(v int, p place) {
+	f, n := &t.functions[p.function], t.sizes[v]
+	unary, given := t.unary[v], f.given[p.scope]
+	for l := range n {
+		least := Forbidden
+		for at := l * p.inner; at < len(f.table); at += n * p.inner {
+			for _, c := range f.table[at : at+p.inner] {
+				least = min(least, c)
+			}
+		}
+		if least == 0 {
+			continue
+		}
+		for at := l * p.inner; at < len(f.table); at += n * p.inner {
+			for i, c := range f.table[at : at+p.inner] {
+				if c < Forbidden {
+					f.table[at+i] = c - least
+				}
+			}
+		}
+		unary[l] = t.sum(unary[l], least)
+		given[l] += least
+	}
+}
+
+// give takes shares from v, and adds them to a function.
+func (t *tightening) give(v int, p place) {
+	f, n := &t.functions[p.function], t.sizes[v]
+	for l := range n {
+		share := t.shares[l]
+		if share == 0 {
+			continue
+		}
+		t.unary[v][l] -= share
+		f.given[p.scope][l] -= share
+		for at := l * p.inner; at < len(f.table); at += n * p.inner {
+			for i, c := range f.table[at : at+p.inner] {
+				if c < Forbidden {
+					f.table[at+i] = t.sum(c, share)
+				}
+			}
+		}
+	}
+}
+
+// bound is what no assignment is below.
+func (t *tightening) bound() int64 {
+	sum := t.constant
+	for v, least := range t.least {
+		more := Forbidden
+		for _, c := range t.unary[v] {
+			more = min(more, c)
+		}
+		sum = add(sum, add(least, more))
+	}
+	for i := range t.functions {
+		least := Forbidden
+		for _, c := range t.functions[i].table {
+			least = min(least, c)
+		}
+		sum = add(sum, least)
+	}
+	return sum
+}
+
+// round looks for a better assignment: labels that cost least with those before, then made better one by one.
+func (t *tightening) round() {
+	labels := make([]int, len(t.names))
+	for v := range labels {
+		best := Forbidden + 1
+		for l, c := range t.unary[v] {
+			labels[v] = l
+			for _, p := range t.at[v] {
+				if p.last {
+					f := &t.functions[p.function]
+					c = add(c, f.table[f.was.index(t.sizes, labels)])
+				}
+			}
+			if c < best {
+				best, t.shares[0] = c, int64(l)
+			}
+		}
+		labels[v] = int(t.shares[0])
+	}
+	g := guess{in: t.instance, at: t.edges, labels: labels}
+	g.improve()
+	if c := g.cost(); c < t.cost {
+		t.cost, t.best = c, labels
+	}
+}
+
+// cut returns, by variable, the labels with which assignments may cost less than so much more than the bound.
+func (t *tightening) cut(gap int64) (left [][]int, cut int) {
+	left = make([][]int, len(t.names))
+	for v, unary := range t.unary {
+		least := slices.Min(unary)
+		for l, c := range unary {
+			if c-least < gap {
+				left[v] = append(left[v], l)
+			}
+		}
+		cut += len(unary) - len(left[v])
+	}
+	return left, cut
+}
+
+// tight returns the instance with the costs where they are now, and how they came there.
+func (t *tightening) tight() (*instance, []Shift) {
+	out := *t.instance
+	out.functions = nil
+	var shifts []Shift
+	given := make([]bool, len(t.names))
+	for i := range t.functions {
+		f := &t.functions[i]
+		if !slices.ContainsFunc(f.given, func(by []int64) bool {
+			return slices.ContainsFunc(by, func(c int64) bool { return c != 0 })
+		}) {
+			out.functions = append(out.functions, f.was)
+			continue
+		}
+		s := Shift{From: slices.Sorted(slices.Values(f.was.from))}
+		for k, v := range f.was.scope {
+			given[v] = true
+			s.By = append(s.By, f.given[k])
+		}
+		shifts = append(shifts, s)
+		out.functions = append(out.functions, &function{scope: f.was.scope, table: f.table, from: []int{out.next}})
+		out.next++
+	}
+	for _, f := range t.instance.functions {
+		if len(f.scope) == 1 && !given[f.scope[0]] {
+			out.functions = append(out.functions, f)
+		}
+	}
+	for v, is := range given {
+		if is {
+			table := slices.Clone(t.unary[v])
+			for l := range table {
+				table[l] += t.least[v]
+			}
+			out.functions = append(out.functions, &function{scope: []int{v}, table: table, from: []int{out.next}})
+			out.next++
+		}
+	}
+	return &out, shifts
+}
+
+// cuts lists labels by the numbers that they have in the problem, those that are not left.
+func (in *instance) cuts(left [][]int) []Cut {
+	var list []Cut
+	for v, n := range in.sizes {
+		for l := range n {
+			if !slices.Contains(left[v], l) {
+				list = append(list, Cut{Variable: in.names[v], Label: in.labels[v][l]})
+			}
+		}
+	}
+	return list
+}
+
+// supported returns, by variable, the labels that are in an allowed entry of each function of it, beside labels that
+// are, too; the others in the order in which they went; and whether each variable has one left.
+func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
+	at := in.eliminate().at
+	left, all = make([][]int, len(in.names)), true
+	for v, n := range in.sizes {
+		for l := range n {
+			left[v] = append(left[v], l)
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for v := range in.names {
+			left[v] = slices.DeleteFunc(left[v], func(l int) bool {
+				if !slices.ContainsFunc(at[v], func(f *function) bool { return !f.supports(v, l, in.sizes, left) }) {
+					return false
+				}
+				changed, cuts = true, append(cuts, Cut{Variable: in.names[v], Label: in.labels[v][l]})
+				return true
+			})
+			all = all && len(left[v]) > 0
+		}
+	}
+	return left, cuts, all
+}
+
+// supports reports whether an entry is allowed where v has a label, and the other variables have labels that are left.
+func (f *function) supports(v, label int, sizes []int, left [][]int) bool {
+	var try func(k, at int) bool
+	try = func(k, at int) bool {
+		if k == len(f.scope) {
+			return f.table[at] < Forbidden
+		}
+		u := f.scope[k]
+		if u == v {
+			return try(k+1, at*sizes[u]+label)
+		}
+		return slices.ContainsFunc(left[u], func(l int) bool { return try(k+1, at*sizes[u]+l) })
+	}
+	return try(0, 0)
+}

@@ -1,0 +1,236 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// shifts replaces functions by those that have given costs to single variables, or taken some from them.
+func (c *checker) shifts(list []wcsp.Shift, at live) error {
+	given := map[int][]int64{} // by variable, and label that is left
+	for i := range list {
+		if err := c.shift(&list[i], at, given); err != nil {
+			return fmt.Errorf("shift %d: %w", i, err)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(given)) {
+		sum, rest := given[v], []int(nil)
+		for _, f := range at[v] {
+			if len(c.functions[f].scope) > 1 {
+				rest = append(rest, f)
+				continue
+			}
+			for i, l := range c.left[v] {
+				sum[i] = plus(sum[i], c.functions[f].table[slices.Index(c.functions[f].labels[0], l)])
+			}
+		}
+		for i, cost := range sum {
+			if cost < 0 || cost > wcsp.Forbidden {
+				return fmt.Errorf("what variable %d is left with is %d for its label %d", v, cost, c.left[v][i])
+			}
+		}
+		at[v] = append(rest, len(c.functions))
+		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.left[v]}, table: sum})
+	}
+	return nil
+}
+
+// plus adds a cost to a number that may be negative. What is forbidden stays so.
+func plus(a, cost int64) int64 {
+	if a >= wcsp.Forbidden || cost >= wcsp.Forbidden {
+		return wcsp.Forbidden
+	}
+	return a + cost
+}
+
+// shift replaces functions of the same variables by their sum less what it gives, and notes that.
+func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
+	if len(s.From) == 0 {
+		return fmt.Errorf("it is of no function")
+	}
+	var scope []int
+	for i, f := range s.From {
+		if f < 0 || f >= len(c.functions) || slices.Contains(s.From[:i], f) {
+			return fmt.Errorf("there is no function %d, or it is there twice", f)
+		}
+		of := slices.Sorted(slices.Values(c.functions[f].scope))
+		if scope == nil {
+			scope = of
+		}
+		if len(of) < 2 || !slices.Equal(of, scope) || !slices.Contains(at[scope[0]], f) {
+			return fmt.Errorf("function %d is used up, or of other variables, or of fewer than two", f)
+		}
+	}
+	if len(s.By) != len(scope) {
+		return fmt.Errorf("it gives to %d variables of %d", len(s.By), len(scope))
+	}
+	for k, v := range scope {
+		if len(s.By[k]) != len(c.left[v]) {
+			return fmt.Errorf("%d costs do not fit the labels that are left of variable %d", len(s.By[k]), v)
+		}
+		if given[v] == nil {
+			given[v] = make([]int64, len(c.left[v]))
+		}
+		for i, by := range s.By[k] {
+			if by <= -wcsp.Forbidden || by >= wcsp.Forbidden {
+				return fmt.Errorf("it gives %d to variable %d", by, v)
+			}
+			given[v][i] += by
+			if sum := given[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
+				return fmt.Errorf("variable %d is given %d", v, sum)
+			}
+		}
+	}
+	return c.less(s, scope, at)
+}
+
+// less makes the function that is left, and has it take the place of the others.
+func (c *checker) less(s *wcsp.Shift, scope []int, at live) error {
+	terms := make([]term, len(s.From))
+	for i, f := range s.From {
+		terms[i] = c.term(&c.functions[f], scope, -1)
+	}
+	g := function{scope: scope}
+	size := 1
+	for _, v := range scope {
+		g.labels = append(g.labels, c.left[v])
+		size *= len(c.left[v]) // at most that of the function
+	}
+	g.table = make([]int64, 0, size)
+	err := c.each(terms, scope, func(labels []int) error {
+		var cost int64
+		for i := range terms {
+			cost = add(cost, terms[i].table[terms[i].at])
+		}
+		for k, l := range labels {
+			if cost == wcsp.Forbidden {
+				break
+			}
+			cost -= s.By[k][l]
+			if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
+				return fmt.Errorf("a cost is beyond all bounds")
+			}
+		}
+		if g.table = append(g.table, cost); cost < 0 {
+			return fmt.Errorf("cost %d gets %d", len(g.table)-1, cost)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, v := range scope {
+		at[v] = slices.DeleteFunc(at[v], func(f int) bool { return slices.Contains(s.From, f) })
+		at[v] = append(at[v], len(c.functions))
+	}
+	c.functions = append(c.functions, g)
+	return nil
+}
+
+// alike are functions of the same variables, whose sum counts.
+type alike struct {
+	scope, from []int
+	least       int64 // of the sums, by labels that are left
+}
+
+// cuts takes labels away with which nothing costs less than the cutoff: the least entries of all functions, those of
+// the same variables in sum, add up to that where the variable has the label.
+func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
+	if cutoff < 0 || cutoff > wcsp.Forbidden {
+		return fmt.Errorf("the cutoff is %d", cutoff)
+	}
+	sum, by := c.sorted(at)
+	for i, cut := range list {
+		v := cut.Variable
+		if _, there := at[v]; !there || !slices.Contains(c.left[v], cut.Label) || len(c.left[v]) == 1 {
+			return fmt.Errorf("cut %d: label %d of variable %d is not left, or the last one", i, cut.Label, v)
+		}
+		left := c.left[v]
+		with := sum
+		c.left[v] = []int{cut.Label}
+		for _, a := range by[v] {
+			with.count(a.least, -1)
+			with.count(c.least(a), 1)
+		}
+		if with.never == 0 && with.sum < cutoff {
+			return fmt.Errorf("cut %d: with label %d of variable %d the rest can cost %d", i, cut.Label, v, with.sum)
+		}
+		c.left[v] = slices.DeleteFunc(slices.Clone(left), func(l int) bool { return l == cut.Label })
+		for _, a := range by[v] {
+			sum.count(a.least, -1)
+			a.least = c.least(a)
+			sum.count(a.least, 1)
+		}
+	}
+	return nil
+}
+
+// sorted returns the functions that are left, together where they are of the same variables, by each of these, and the
+// sum of their least entries.
+func (c *checker) sorted(at live) (total, map[int][]*alike) {
+	var sum total
+	by, found := map[int][]*alike{}, map[string]*alike{}
+	seen := map[int]bool{}
+	for _, v := range slices.Sorted(maps.Keys(at)) {
+		for _, f := range at[v] {
+			if seen[f] {
+				continue
+			}
+			seen[f] = true
+			scope := slices.Sorted(slices.Values(c.functions[f].scope))
+			key := fmt.Sprint(scope)
+			if found[key] == nil {
+				found[key] = &alike{scope: scope}
+				for _, u := range scope {
+					by[u] = append(by[u], found[key])
+				}
+			}
+			found[key].from = append(found[key].from, f)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(by)) {
+		for _, a := range by[v] {
+			if a.scope[0] == v {
+				a.least = c.least(a)
+				sum.count(a.least, 1)
+			}
+		}
+	}
+	return sum, by
+}
+
+// total is a sum of costs, of which those that are forbidden are counted.
+type total struct {
+	sum   int64
+	never int
+}
+
+// count adds a cost to the sum, or takes it away. Where the sum is past all bounds it stays there, or below.
+func (t *total) count(cost int64, sign int) {
+	if cost == wcsp.Forbidden {
+		t.never += sign
+	} else {
+		t.sum = add(t.sum, int64(sign)*cost)
+	}
+}
+
+// least is the least sum of functions of the same variables, by the labels that are left.
+func (c *checker) least(a *alike) int64 {
+	terms := make([]term, len(a.from))
+	for i, f := range a.from {
+		terms[i] = c.term(&c.functions[f], a.scope, -1)
+	}
+	least := wcsp.Forbidden
+	_ = c.each(terms, a.scope, func([]int) error { // which stops for nothing
+		var sum int64
+		for i := range terms {
+			sum = add(sum, terms[i].table[terms[i].at])
+		}
+		least = min(least, sum)
+		return nil
+	})
+	return least
+}
