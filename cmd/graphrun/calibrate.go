@@ -139,7 +139,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show display) {
 		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), shortDigest)])
 	}
 	columns := []column{wholeCol("bytes")}
-	for _, access := range []string{"dense", "kept", "copied", "tiled", "strided", "gathered"} {
+	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
 		columns = append(columns, wholeCol(access))
 	}
 	writeList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
@@ -170,7 +170,7 @@ func memoryRows(p *machine.Profile) [][]any {
 	m := &p.Memory
 	for _, l := range m.Dense {
 		row := []any{byteSize(int(l.Bytes))}
-		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Copied, m.Tiled, m.Strided, m.Gathered} {
+		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
 			rate := "-"
 			if ps := c.At(l.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)

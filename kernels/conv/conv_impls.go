@@ -150,7 +150,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 { // packed with steps
 		all := float64(c.Meta(0).Numel()) * float64(c.Meta(1).Shape[2])
 		w.Do(multiply.PackStep, all)
-		w.Do(multiply.PackWin, -all)
+		w.Do(multiply.PackTap, -all)
 	}
 	return w, true
 }
