@@ -114,10 +114,8 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 // write matrices, so pixels must lie evenly.
 func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
 	switch {
-	case to.Rank() != out.Rank() || a == depthwiseByPixels:
+	case to.Rank() != out.Rank() || a <= depthwiseByPlanes: // planes are written as they are: to turn a copy is faster
 		return false
-	case a == depthwiseByPlanes:
-		return true
 	}
 	shape, strides := spatial(out.WithStrides(to.Strides(out.Shape)), v.dims)
 	s := convShape{oh: shape[2], ow: shape[3], os: strides}

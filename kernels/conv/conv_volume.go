@@ -220,6 +220,7 @@ func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
 	s := v.volume(&laid)
 	points, taps := product3(s.out), product3(s.k)
 	multiply.Paneled(&w, c, 1, points)
+	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)
 	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups.groups), s.groups.og(), points, s.c*taps)
 	w.Do(multiply.Begin, float64(s.n*s.groups.groups))

@@ -46,6 +46,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
 		return w
 	}
+	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)
 	multiply.Paneled(&w, c, 1, pixels)
 	if !c.Constant(1) {

@@ -182,6 +182,7 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		work.Do(multiply.Begin, entries)
 		multiply.ThinProduct(work, d, entries, macs)
 	default:
+		multiply.Stored(work, c)
 		multiply.Paneled(work, c, y.opA, y.n)
 		multiply.Paneled(work, c, y.opB, y.m)
 		work.Do(multiply.Begin, entries)

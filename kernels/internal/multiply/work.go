@@ -39,6 +39,14 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
+// Stored moves the bytes of the result, which [graph.Call.Streamed] has counted, to those that are only copied: tiles are
+// brought there between others, and nothing is computed meanwhile.
+func Stored(w *graph.Work, c *graph.Call) {
+	bytes := float64(c.Out[0].Bytes())
+	w.Bytes[graph.Dense] -= bytes
+	w.Bytes[graph.Copied] += bytes
+}
+
 // Product adds the multiplications of products of m x k by k x n elements of dtype d in register tiles.
 func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	var macs, calls float64
