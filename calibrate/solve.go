@@ -50,6 +50,16 @@ func (m *measurer) solve() {
 			}
 		}
 	}
+	for a := range curves {
+		rising(*m.profile.Memory.Of(a))
+	}
+}
+
+// rising makes a curve one of bytes that take no less where there are more: what exceeds a later level was disturbed.
+func rising(c machine.Curve) {
+	for i := len(c) - 2; i >= 0; i-- {
+		c[i].PS = min(c[i].PS, c[i+1].PS)
+	}
 }
 
 // bytesPS is what a byte takes in the call of a probe, if all else takes what the profile says.
