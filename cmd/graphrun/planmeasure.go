@@ -50,7 +50,8 @@ const (
 )
 
 // measurePlan runs a program on inputs that are made up, with one worker, and puts the median time of each step beside
-// what it was estimated to cost: the least is that of a processor that had rested, and no run has it for all steps. Watch is the program's tracer.
+// what it was estimated to cost: the least is that of a processor that had rested, and no run has it for all steps.
+// Watch is the program's tracer.
 func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *graphrun.Report) error {
 	in, err := sources{}.values(g, &given{})
 	if err != nil {

@@ -39,8 +39,8 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
-// Stored moves the bytes of the result, which [graph.Call.Streamed] has counted, to those that are only copied: tiles are
-// brought there between others, and nothing is computed meanwhile.
+// Stored moves the bytes of the result, which [graph.Call.Streamed] has counted, to those that are only copied: tiles
+// are brought there between others, and nothing is computed meanwhile.
 func Stored(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
