@@ -163,7 +163,7 @@ type StepReport struct {
 	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
 	Bytes     int         `json:"bytes,omitzero" doc:"The bytes of what it reads and makes, each operand once."`
 	// MeasuredNS is set by who runs the plan: see the command's plan --measure.
-	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The least time that it took, in nanoseconds."`
+	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the times that it took, in nanoseconds."`
 	Strides    []int    `json:"strides" doc:"Strides of its first output, in elements."`
 	Buffer     int      `json:"buffer" doc:"The memory of its first output, by number."`
 }
@@ -171,7 +171,7 @@ type StepReport struct {
 // MeasuredReport is what was measured of a plan, beside what was estimated.
 type MeasuredReport struct {
 	Runs        int     `json:"runs" doc:"How often it was run, by one worker."`
-	MeasuredNS  float64 `json:"measured_ns" doc:"The least times of all steps, in nanoseconds, added up."`
+	MeasuredNS  float64 `json:"measured_ns" doc:"The medians of all steps, in nanoseconds, added up."`
 	PredictedNS float64 `json:"predicted_ns" doc:"What these were estimated to cost, in nanoseconds, added up."`
 	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
 	P90Error    float64 `json:"p90_error" doc:"The error that a tenth of the steps exceed."`

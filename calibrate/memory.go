@@ -10,6 +10,15 @@ import (
 var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
+// tiledChannels are about those of the images that are turned.
+const tiledChannels = 128
+
+// layerBytes are the constants of one step, of those of a network.
+const layerBytes = 1 << 20
+
+// panelRows are the rows of products by which constants in panels are measured: few tiles, which wait for them.
+const panelRows = 48
+
 // denseChain is how many steps follow the first of those by which dense bytes are measured.
 const denseChain = 7
 
@@ -37,22 +46,33 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
 	},
 	graph.Kept: func(bytes int) graph.RateCall {
+		bytes = min(bytes, layerBytes)
 		k := min(1024, bytes/64)
 		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "thin",
 			In: []tensor.Meta{tensor.New(tensor.Float32, 1, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
+	},
+	graph.Panels: func(bytes int) graph.RateCall {
+		bytes = min(bytes, layerBytes)
+		k := min(1024, bytes/64)
+		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "tiled",
+			In: []tensor.Meta{tensor.New(tensor.Float32, panelRows, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
 	},
 	graph.Copied: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
 			tensor.New(tensor.Float32, bytes/16)}}
 	},
 	graph.Tiled: func(bytes int) graph.RateCall {
-		side := 8
-		for side*side*side*8 < bytes/4 {
+		side := 7 // as networks have them
+		for side < 112 && side*side*tiledChannels*8 < bytes {
 			side *= 2
 		}
 		c := max(8, bytes/8/(side*side))
-		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
-			In: []tensor.Meta{channelsLast(1, c, side, side)}}
+		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, c, side, side),
+			tensor.New(tensor.Float32, 1, c, side, side)},
+			Make: func(g *graph.Graph, in []any) []*graph.Value {
+				return append(g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, in[0]),
+					g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)
+			}}
 	},
 	graph.Strided: func(bytes int) graph.RateCall {
 		n := bytes / 8

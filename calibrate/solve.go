@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -23,11 +24,12 @@ func (m *measurer) solve() {
 			curves[p.access] = machine.Curve{}
 		}
 		c := curves[p.access]
-		footprint := 0.0
-		for _, w := range p.works {
-			footprint = max(footprint, w.Footprint)
+		if p.kept() == 0 {
+			p.level = 0
+			for _, w := range p.works {
+				p.level = max(p.level, w.Footprint)
+			}
 		}
-		p.level = footprint
 		level(&c, p.level).PS = m.profile.Memory.Of(p.access).At(p.level)
 		curves[p.access] = c
 	}
@@ -36,17 +38,27 @@ func (m *measurer) solve() {
 		*m.profile.Memory.Of(a) = c
 	}
 	for range sweeps {
+		for _, r := range m.rates {
+			if probes := byRate[r.Name]; len(probes) > 0 {
+				m.profile.Kernels[r.Name] = m.unitPS(r.Name, probes)
+			}
+		}
 		for _, p := range m.probes {
 			if p.rate == "" {
 				c := m.profile.Memory.Of(p.access)
 				level(c, p.level).PS = m.bytesPS(p)
 			}
 		}
-		for _, r := range m.rates {
-			if probes := byRate[r.Name]; len(probes) > 0 {
-				m.profile.Kernels[r.Name] = m.unitPS(r.Name, probes)
-			}
-		}
+	}
+	for a := range curves {
+		rising(*m.profile.Memory.Of(a))
+	}
+}
+
+// rising makes a curve one of bytes that take no less where there are more: what exceeds a later level was disturbed.
+func rising(c machine.Curve) {
+	for i := len(c) - 2; i >= 0; i-- {
+		c[i].PS = min(c[i].PS, c[i+1].PS)
 	}
 }
 
@@ -60,7 +72,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		if p.access == graph.Dense { // what is computed meanwhile takes no time of its own
 			v.Parts = [machine.MaxParts]machine.Part{}
 		}
-		rest -= m.profile.Sum(v)
+		rest -= m.sum(p, v)
 	}
 	if bytes <= 0 {
 		return m.profile.Memory.Of(p.access).At(p.level)
@@ -74,17 +86,18 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	for _, p := range probes {
 		rest, units := p.ns*1e3, 0.0
 		for _, w := range p.works {
-			v := w
+			v, waits := w, false
 			for i := range v.Parts {
 				if v.Parts[i].Kernel == name {
+					waits = v.Parts[i].Waits
 					units += v.Parts[i].Units
 					v.Parts[i].Units = 0
 				}
 			}
-			if v != w { // memory is gone through meanwhile
+			if v != w && !waits { // memory is gone through meanwhile
 				v.Bytes[graph.Dense] = 0
 			}
-			rest -= m.profile.Sum(v)
+			rest -= m.sum(p, v)
 		}
 		t := p.ns * 1e3
 		above += units / t * rest / t
@@ -95,3 +108,27 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	}
 	return max(0, above/below)
 }
+
+// prices are those for a probe.
+func (m *measurer) prices(p *probe) *machine.Profile {
+	r := m.profile.Keeping(p.kept(), math.MaxInt)
+	if p.kept() == 0 {
+		r.StepPS = m.near
+	}
+	return r
+}
+
+// kept are the bytes that are gone over between two runs of the probe's call, as all steps of a network go over their
+// constants; 0: none are.
+func (p *probe) kept() float64 {
+	switch {
+	case p.rate != "":
+		return nearBytes
+	case p.access == graph.Kept, p.access == graph.Panels:
+		return p.level
+	}
+	return 0
+}
+
+// sum prices work in a probe.
+func (m *measurer) sum(p *probe, w graph.Work) float64 { return m.prices(p).Sum(w) }

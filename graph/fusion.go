@@ -269,30 +269,19 @@ func fusedWork(c *Call, walk Walk) (w Work) {
 	c.Streamed(&w)
 	if f.Mask == nil {
 		f.effort().Do(&w, float64(c.Out[0].Numel()), 0)
-		w.Do(Run, c.runs(walk.Lay(0, c.Out[0])))
+		c.doRuns(&w, walk.Lay(0, c.Out[0]))
 		return w
 	}
-	full, err := f.spaceOf(c)
-	if err != nil {
-		return w
+	if x, ok := f.folds(c); ok {
+		x.work(&w, f.effort(), c, walk)
 	}
-	f.effort().Do(&w, float64(tensor.Numel(full)), rowsOf(full, f.Mask, f.Split))
 	return w
 }
 
-// rowsOf is the number of rows along the dimensions of a shape that a mask marks, in which dimension 1 is split in
-// so many parts where that is not 0.
-func rowsOf(shape []int, mask []bool, split int) float64 {
-	rows := 1
-	if split > 0 && len(shape) > 1 {
-		shape = slices.Concat(shape[:1], []int{split, shape[1] / split}, shape[2:])
-	}
-	for d, n := range shape {
-		if d >= len(mask) || !mask[d] {
-			rows *= n
-		}
-	}
-	return float64(rows)
+// folds tells along which dimensions the whole folds.
+func (f *Fusion) folds(c *Call) (x folding, ok bool) {
+	full, err := f.spaceOf(c)
+	return folding{full: full, mask: f.Mask, split: f.Split}, err == nil
 }
 
 // fusedRef asks the parts' references, one after the other.

@@ -93,11 +93,13 @@ type (
 )
 
 // The ways to touch bytes of memory. Dense: one after another, read or written while something is done to them.
-// Kept: one after another, of constants. Copied: one after another, by what only copies. Tiled: turned, tile by
+// Kept: one after another, of constants. Panels: constants, by products in
+// register tiles. Copied: one after another, by what only copies. Tiled: turned, tile by
 // tile. Strided: with steps, a part of every line of the cache. Gathered: anywhere.
 const (
 	Dense    = machine.Dense
 	Kept     = machine.Kept
+	Panels   = machine.Panels
 	Copied   = machine.Copied
 	Tiled    = machine.Tiled
 	Strided  = machine.Strided
@@ -176,6 +178,7 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 	switch {
 	case m.Rank() == to.Rank() && d != fastest(to):
 		w.Bytes[Tiled] = 2 * bytes
+		w.Do(Turned, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
 	}
@@ -299,7 +302,7 @@ func (o *Op) completeImpls() {
 			m.Walks = o.walks
 		}
 		if m.Read == nil {
-			m.Read = readAny
+			m.Read = o.read
 		}
 		if m.Work == nil {
 			m.Work = o.work
@@ -377,14 +380,14 @@ func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
 	return list
 }
 
-func readAny(c *Call, w Walk, _ int, m tensor.Meta) (Work, bool) {
+func readAny(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	if len(c.Out) == 0 {
 		return Work{}, true
 	}
-	work := ReadWork(m, w.Lay(0, c.Out[0]))
-	if f, ok := c.Attrs.(*Fusion); ok && f.Mask != nil && work.Bytes[Tiled] > 0 { // rows are brought together one by one
-		work = Work{}
-		work.Do(FoldTurned, float64(m.Numel()))
+	if f, ok := c.Attrs.(*Fusion); ok && f.Mask != nil && f.effort != nil {
+		if x, ok := f.folds(c); ok {
+			return x.read(f.effort(), c, w, i, m), true
+		}
 	}
-	return work, true
+	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }

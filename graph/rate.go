@@ -19,4 +19,7 @@ type RateCall struct {
 	// Constant lists the operands that are known before the run, and packed.
 	Constant []int
 	Impl     string // the implementation; empty: the one that costs least
+	// Make, where it is set, adds several nodes in the place of one of Op, which are run as steps are within a network:
+	// in one loop, where they can be.
+	Make func(g *Graph, in []any) []*Value
 }

@@ -11,27 +11,41 @@ import (
 )
 
 // The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one element
-// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still.
-// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds, which goes over its rows more
-// than once; FoldTurned: an element of an operand that is turned for such; FoldedRow: a row. GoSimple and GoFunction:
-// the same by loops in Go, an operation and a function such as exp. Flop: an operation of an op that tells no more
-// than their number.
+// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still;
+// Broadcast: to begin a loop of such runs. Turned: an element of an operand that is brought through blocks of tiles.
+//
+// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds; FoldedRow: a row, of a loop along
+// it; FoldTail: what is left of a row that does not fill registers; FoldBegin: to begin a fold. Swept, SweepSimple and
+// so on: the same where a fold waits for another, so that rows are gone over more than once. FoldTurned: an element of
+// an operand that is turned for a loop that folds.
+//
+// GoSimple and GoFunction: by loops in Go, an operation and a function such as exp. Flop: an operation of an op that
+// tells no more than their number.
 const (
-	Simple     = "loop.simple"
-	Divide     = "loop.divide"
-	Run        = "loop.run"
-	Folded     = "fold.element"
-	FoldSimple = "fold.simple"
-	FoldTurned = "fold.turned"
-	FoldedRow  = "fold.row"
-	Flop       = "flop"
-	GoSimple   = "go.simple"
-	GoFunction = "go.function"
+	Simple      = "loop.simple"
+	Divide      = "loop.divide"
+	Run         = "loop.run"
+	Broadcast   = "loop.broadcast"
+	Turned      = "loop.turned"
+	Folded      = "fold.element"
+	FoldSimple  = "fold.simple"
+	FoldedRow   = "fold.row"
+	FoldTail    = "fold.tail"
+	FoldBegin   = "fold.begin"
+	Swept       = "sweep.element"
+	SweepSimple = "sweep.simple"
+	SweepRow    = "sweep.row"
+	SweepTail   = "sweep.tail"
+	SweepBegin  = "sweep.begin"
+	FoldTurned  = "fold.turned"
+	Flop        = "flop"
+	GoSimple    = "go.simple"
+	GoFunction  = "go.function"
 )
 
 // Effort is what an expression does: instructions for an element, those that divide, folds, and instructions for a
-// row.
-type Effort struct{ Simple, Divide, Folds, Row float64 }
+// row. Folds of 64 bits count twice; Sweeps is how many there are.
+type Effort struct{ Simple, Divide, Folds, Row, Sweeps float64 }
 
 // EffortOf counts what an expression does to an element. What depends on constants and folds alone is done once a
 // row. Values of 64 bits count twice, since a register holds half as many.
@@ -59,6 +73,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		case expr.Reduce:
 			row[i] = true
 			e.Folds += each
+			e.Sweeps++
 			continue
 		}
 		row[i] = true
@@ -77,20 +92,22 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds what n elements in so many rows of folds take.
+// Do adds what n elements take. Of folds they are in so many rows, along which loops go; 0: loops go along columns,
+// and what a row takes is spread over many.
 func (e Effort) Do(w *Work, n, rows float64) {
 	if w == nil {
 		return
 	}
 	w.Flops += n * (e.Simple + e.Divide + e.Folds)
-	if !loops.Compiles() {
+	switch {
+	case !loops.Compiles():
 		w.Do(GoSimple, n*(e.Simple+e.Divide+e.Folds))
 		return
-	}
-	if e.Folds > 0 {
-		w.Do(Folded, n*e.Folds)
-		w.Do(FoldSimple, n*(e.Simple+2*e.Divide))
-		w.Do(FoldedRow, rows)
+	case e.Folds > 0:
+		w.Wait(e.either(FoldBegin, SweepBegin), e.Sweeps)
+		w.Wait(e.either(Folded, Swept), n*e.Folds)
+		w.Wait(e.either(FoldSimple, SweepSimple), n*(e.Simple+2*e.Divide))
+		e.along(w, n, rows)
 		return
 	}
 	w.Do(Simple, n*e.Simple)
@@ -150,6 +167,14 @@ func (o *Op) exampleCode() *expr.Code {
 		return r.Code
 	}
 	return nil
+}
+
+// doRuns adds what it takes that a loop over a result that lies so has more than one run.
+func (c *Call) doRuns(w *Work, lies tensor.Meta) {
+	if runs := c.runs(lies); runs > 1 {
+		w.Wait(Run, runs)
+		w.Wait(Broadcast, 1)
+	}
 }
 
 // runs is the number of runs of a loop over a result that lies so: the fastest dimensions over which each operand
@@ -231,14 +256,13 @@ func (o *Op) work(c *Call, walk Walk) (w Work) {
 		return w
 	}
 	if e, ok := o.effortOf(); ok {
-		rows := float64(c.Out[0].Numel())
-		if o.Pointwise == nil && len(c.Out[0].Shape) > 0 && c.Out[0].Numel() == n { // rows keep the shape
-			rows /= float64(max(1, c.Out[0].Shape[len(c.Out[0].Shape)-1]))
+		if e.Folds > 0 {
+			x := o.foldsOf(c)
+			x.work(&w, e, c, walk)
+			return w
 		}
-		e.Do(&w, float64(n), rows)
-		if e.Folds == 0 {
-			w.Do(Run, c.runs(walk.Lay(0, c.Out[0])))
-		}
+		e.Do(&w, float64(n), 0)
+		c.doRuns(&w, walk.Lay(0, c.Out[0]))
 		return w
 	}
 	each := o.each()

@@ -49,7 +49,7 @@ def row(binary, model):
              "yes" if best["optimal"] and holds else f"gap {100 * (best['cost_ns'] / low - 1):.2f}%" if holds else "NO"]
     for s in STRATEGIES[:-1]:
         other = document([binary, "plan", model, "--strategy", s])
-        cells.append(f"{100 * (other['cost_ns'] / best['cost_ns'] - 1):.1f}")
+        cells.append(f"{round(100 * (other['cost_ns'] / best['cost_ns'] - 1), 1) + 0.0:.1f}")
     return cells + [str(len(best["copies"])), f"{layout:.1f}", f"{size / 1024:.0f}"]
 
 

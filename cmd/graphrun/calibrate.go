@@ -33,7 +33,7 @@ type calibratePoint struct {
 	Of        string  `json:"of" doc:"The inner kernel, or the kind of access, that the call is for."`
 	Unit      string  `json:"unit" doc:"What its rate is the price of."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call goes over."`
-	NS        float64 `json:"ns" doc:"The least time that was measured, in nanoseconds."`
+	NS        float64 `json:"ns" doc:"The median of the times that were measured, in nanoseconds."`
 	Predicted float64 `json:"predicted_ns" doc:"What the profile predicts for the call, in nanoseconds."`
 }
 
@@ -43,8 +43,9 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure this machine for the cost model",
 		Long: `Measures what bytes take by cache and kind of access, what each inner kernel takes for a unit of
-its work, and what a step costs, on one core and in less than a minute. The least of many times
-counts, so that other work on the machine disturbs little.
+its work, and what a step costs, on one core and in less than a minute. Calls are run as networks
+run them, after others have driven constants out of the near caches, and medians of many times
+count: let nothing else run meanwhile.
 
 The profile is kept in the user's cache folder, by processor, instruction set and version. From
 then on run, bench, plan, explain and compare price work by it; without one they use a default
@@ -139,7 +140,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show display) {
 		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), shortDigest)])
 	}
 	columns := []column{wholeCol("bytes")}
-	for _, access := range []string{"dense", "kept", "copied", "tiled", "strided", "gathered"} {
+	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
 		columns = append(columns, wholeCol(access))
 	}
 	writeList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
@@ -170,7 +171,7 @@ func memoryRows(p *machine.Profile) [][]any {
 	m := &p.Memory
 	for _, l := range m.Dense {
 		row := []any{byteSize(int(l.Bytes))}
-		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Copied, m.Tiled, m.Strided, m.Gathered} {
+		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
 			rate := "-"
 			if ps := c.At(l.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)

@@ -52,7 +52,7 @@ func TestCosts(t *testing.T) {
 // TestHostileCosts refuses a file that is no profile, and leaves a kept one aside.
 func TestHostileCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	graph, bad := write(t, "g.json", small), write(t, "costs.json", `{"version": 1, "step_ps": -4}`)
+	graph, bad := write(t, "g.json", small), write(t, "costs.json", `{"version": 2, "step_ps": -4}`)
 	for _, command := range []string{"plan", "run", "bench", "explain", "compare"} {
 		args := []string{command, graph, "--costs", bad}
 		if command == "explain" {

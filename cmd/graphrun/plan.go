@@ -40,7 +40,7 @@ workers.
 The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
 NODE=impl:NAME forces another.
 
---measure runs the plan with one worker and shows the least time of each step beside its estimate.
+--measure runs the plan with one worker and shows the median time of each step beside its estimate.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 are the operands' byte strides.

@@ -11,15 +11,15 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepWatch is a tracer that keeps the least time of each step, by the name of its node. It is for runs of one worker.
+// stepWatch is a tracer that keeps the times of each step, by the name of its node. It is for runs of one worker.
 type stepWatch struct {
-	least map[string]time.Duration
+	took  map[string][]float64 // in nanoseconds
 	began time.Time
 	clock time.Duration // what it takes to look at the clock
 }
 
 func newStepWatch() *stepWatch {
-	return &stepWatch{least: map[string]time.Duration{}, clock: newProfile().clock}
+	return &stepWatch{took: map[string][]float64{}, clock: newProfile().clock}
 }
 
 // BeginRun wants to be told of all runs.
@@ -31,12 +31,10 @@ func (s *stepWatch) EndRun(*exec.Run, error) {}
 // BeginStep notes when.
 func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 
-// EndStep keeps the time if it is the least.
+// EndStep keeps the time.
 func (s *stepWatch) EndStep(w exec.Work, _ bool) {
 	took := max(time.Since(s.began)-s.clock, 1)
-	if least, known := s.least[w.Node.Name]; !known || took < least {
-		s.least[w.Node.Name] = took
-	}
+	s.took[w.Node.Name] = append(s.took[w.Node.Name], float64(took))
 }
 
 // BeginChunk does nothing: steps are what is told.
@@ -51,8 +49,9 @@ const (
 	measureSpan = 2 * time.Second
 )
 
-// measurePlan runs a program on inputs that are made up, with one worker, and puts the least time of each step beside
-// what it was estimated to cost. Watch is the program's tracer.
+// measurePlan runs a program on inputs that are made up, with one worker, and puts the median time of each step beside
+// what it was estimated to cost: the least is that of a processor that had rested, and no run has it for all steps.
+// Watch is the program's tracer.
 func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *graphrun.Report) error {
 	in, err := sources{}.values(g, &given{})
 	if err != nil {
@@ -78,11 +77,11 @@ func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, 
 	var errors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		least, known := watch.least[s.Name]
-		if !known {
+		took := watch.took[s.Name]
+		if len(took) == 0 {
 			continue
 		}
-		ns := float64(least)
+		ns := *graphrun.SpreadOf(took).Median
 		s.MeasuredNS = &ns
 		r.Measured.MeasuredNS += ns
 		r.Measured.PredictedNS += s.CostNS

@@ -9,7 +9,7 @@ import (
 
 // ProfileVersion is that of the terms in which profiles are: one of another version says nothing of this program's
 // kernels.
-const ProfileVersion = 1
+const ProfileVersion = 2
 
 // Profile is what a machine was measured to do, on one core: the prices of work. Everything that weighs one way to
 // compute against another reads it.
@@ -37,15 +37,16 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The work that is worth handing to a worker that is awake; 0: as usual."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The time that must be saved for waking workers; 0: as usual."`
 
-	// kept is the bytes of the constants that all steps of a run go over: that of a graph, and no part of what was
-	// measured.
-	kept float64
+	// kept is the bytes of the constants that all steps of a run go over, between those that other steps bring into
+	// the caches from when a value is made until it is read: those of a graph, and no part of what was measured.
+	kept, between float64
 }
 
 // Rates are what bytes take by the kind of access.
 type Rates struct {
 	Dense    Curve `json:"dense" doc:"One after another, of operands and results."`
 	Kept     Curve `json:"kept" doc:"One after another, of constants; by the size of all constants."`
+	Panels   Curve `json:"panels" doc:"Constants that products read in panels; by the size of all constants."`
 	Copied   Curve `json:"copied" doc:"One after another, by what only copies."`
 	Tiled    Curve `json:"tiled" doc:"Turned: read in order and written with steps, by tiles, elements of 4 bytes."`
 	Strided  Curve `json:"strided" doc:"With steps."`
@@ -54,7 +55,7 @@ type Rates struct {
 
 // of returns the curve of an access.
 func (m *Rates) of(a Access) *Curve {
-	return [...]*Curve{&m.Dense, &m.Kept, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
+	return [...]*Curve{&m.Dense, &m.Kept, &m.Panels, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
 }
 
 // Of returns the curve of an access; nil of one that there is not.
@@ -126,11 +127,15 @@ var shippedProfiles = [...]func() *Profile{
 	AVX512:   sync.OnceValue(func() *Profile { return mustShip(AVX512) }),
 }
 
-// Keeping returns the profile for steps of a run that goes over so many bytes of constants in all, from which follows
-// in which cache a step finds its own.
-func (p *Profile) Keeping(bytes float64) *Profile {
+// betweenSteps is about how many other steps go over their constants before a value is read: the next step reads it,
+// or one a few steps on. It gave the prices of loops their least error over the steps of 25 networks.
+const betweenSteps = 2
+
+// Keeping returns the profile for a run of so many steps that goes over so many bytes of constants in all, from which
+// follows in which cache a step finds its own, and how much of what was made is driven out before it is read.
+func (p *Profile) Keeping(bytes float64, steps int) *Profile {
 	r := *p
-	r.kept = bytes
+	r.kept, r.between = bytes, betweenSteps*bytes/float64(max(1, steps))
 	return &r
 }
 
@@ -162,10 +167,11 @@ const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
+	touched := w.Footprint + p.between
 	for a := Kept; a < accesses; a++ {
-		touched := w.Footprint
-		if a == Kept {
-			touched = max(touched, p.kept)
+		touched := touched
+		if a <= Panels {
+			touched = max(w.Footprint, p.kept)
 		}
 		if w.Bytes[a] != 0 {
 			ps += w.Bytes[a] * p.Memory.of(a).At(touched)
@@ -173,13 +179,17 @@ func (p *Profile) price(w *Work) float64 {
 	}
 	memory, compute := 0.0, 0.0
 	if b := w.Bytes[Dense]; b != 0 {
-		memory = b * p.Memory.Dense.At(w.Footprint)
+		memory = b * p.Memory.Dense.At(touched)
 	}
 	for i := range w.Parts {
 		if w.Parts[i].Kernel == "" {
 			break
 		}
-		compute += w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]
+		if cost := w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]; w.Parts[i].Waits {
+			ps += cost
+		} else {
+			compute += cost
+		}
 	}
 	if memory < 0 {
 		return ps + memory + compute

@@ -9,6 +9,9 @@ const (
 	// Kept: one after another, of constants, which other steps have driven out of the near caches since the last
 	// run.
 	Kept
+	// Panels: constants that products in register tiles read panel by panel: they wait for the first tile of each,
+	// since the processor does not read that far ahead.
+	Panels
 	// Copied: one after another, by what only copies: runs of some length at least.
 	Copied
 	// Tiled: turned, so that what is read in order is written with steps, tile by tile.
@@ -22,7 +25,7 @@ const (
 
 // String names the access as profiles do.
 func (a Access) String() string {
-	return [...]string{"dense", "kept", "copied", "tiled", "strided", "gathered", "?"}[min(a, accesses)]
+	return [...]string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered", "?"}[min(a, accesses)]
 }
 
 // MaxParts is how many inner kernels one [Work] can name.
@@ -32,6 +35,8 @@ const MaxParts = 8
 type Part struct {
 	Kernel string
 	Units  float64
+	// Waits: memory is not gone through meanwhile.
+	Waits bool
 }
 
 // Work is what there is to do, in terms that a profile of a machine prices: bytes by access, what inner kernels do,
@@ -50,12 +55,17 @@ type Work struct {
 }
 
 // Do adds units of an inner kernel. Work that names more than [MaxParts] kernels panics.
-func (w *Work) Do(kernel string, units float64) {
+func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
+
+// Wait is Do for what is done before memory is gone through, or between: to begin a loop, or a run of one.
+func (w *Work) Wait(kernel string, units float64) { w.add(Part{kernel, units, true}) }
+
+func (w *Work) add(x Part) {
 	for i := range w.Parts {
 		p := &w.Parts[i]
-		if p.Kernel == "" || p.Kernel == kernel {
-			p.Kernel = kernel
-			p.Units += units
+		if p.Kernel == "" || p.Kernel == x.Kernel {
+			p.Kernel, p.Waits = x.Kernel, x.Waits
+			p.Units += x.Units
 			return
 		}
 	}
@@ -70,7 +80,7 @@ func (w Work) Plus(v Work) Work {
 	}
 	for _, p := range v.Parts {
 		if p.Kernel != "" {
-			w.Do(p.Kernel, p.Units)
+			w.add(p)
 		}
 	}
 	w.Steps += v.Steps
@@ -94,7 +104,7 @@ func (w Work) Less(v Work) Work {
 	}
 	for _, p := range v.Parts {
 		if p.Kernel != "" {
-			w.Do(p.Kernel, -p.Units)
+			w.add(Part{p.Kernel, -p.Units, p.Waits})
 		}
 	}
 	w.Steps -= v.Steps

@@ -114,10 +114,8 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 // write matrices, so pixels must lie evenly.
 func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
 	switch {
-	case to.Rank() != out.Rank() || a == depthwiseByPixels:
+	case to.Rank() != out.Rank() || a <= depthwiseByPlanes: // planes are written as they are: to turn a copy is faster
 		return false
-	case a == depthwiseByPlanes:
-		return true
 	}
 	shape, strides := spatial(out.WithStrides(to.Strides(out.Shape)), v.dims)
 	s := convShape{oh: shape[2], ow: shape[3], os: strides}
@@ -150,7 +148,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 { // packed with steps
 		all := float64(c.Meta(0).Numel()) * float64(c.Meta(1).Shape[2])
 		w.Do(multiply.PackStep, all)
-		w.Do(multiply.PackWin, -all)
+		w.Do(multiply.PackTap, -all)
 	}
 	return w, true
 }

@@ -414,6 +414,9 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 		return w
 	}
 	points, rows := product3(s.in), s.o/s.groups*product3(s.k)
+	multiply.Paneled(&w, c, 1, points)
+	multiply.Stored(&w, c)
+	w.Do(multiply.Start, 1)
 	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))

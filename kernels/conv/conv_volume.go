@@ -221,15 +221,18 @@ func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
 	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 	s := v.volume(&laid)
 	points, taps := product3(s.out), product3(s.k)
+	multiply.Paneled(&w, c, 1, points)
+	multiply.Stored(&w, c)
+	w.Do(multiply.Start, 1)
 	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups.groups), s.groups.og(), points, s.c*taps)
 	w.Do(multiply.Begin, float64(s.n*s.groups.groups))
 	all := float64(s.n*s.groups.groups) * float64(points) * float64(s.c*taps)
 	if s.step[2] != 1 {
 		w.Do(multiply.PackStep, all)
 	} else {
-		w.Do(multiply.PackWin, all)
+		w.Do(multiply.PackTap, all)
 	}
-	w.Do(multiply.PackRun, all/float64(min(s.out[2], rowPixels)))
+	w.Do(multiply.PackMove, all/float64(min(s.out[2], rowPixels)))
 	if s.point != 1 {
 		multiply.Scatter(&w, c.Out[0].Numel(), s.c*taps)
 	}

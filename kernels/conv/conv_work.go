@@ -2,6 +2,7 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,6 +16,9 @@ const (
 	tapsPlane  = "depthwise.plane"  // a plane
 	tapsPixels = "depthwise.pixels" // a multiplication and an addition, by pixels
 	tapsPixel  = "depthwise.pixel"  // an element of the window of a pixel
+	tapsBegin  = "depthwise.begin"  // to begin one, by pixels
+	tapsRagged = "depthwise.ragged" // an element of the window of a pixel whose channels do not fill registers
+	tapsWide   = "depthwise.wide"   // a multiplication with a weight that does not stay near
 	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
@@ -42,6 +46,9 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
 		return w
 	}
+	multiply.Stored(&w, c)
+	w.Do(multiply.Start, 1)
+	multiply.Paneled(&w, c, 1, pixels)
 	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
@@ -72,9 +79,9 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	case s.sw != 1:
 		w.Do(multiply.PackStep, all)
 	default:
-		w.Do(multiply.PackWin, all)
+		w.Do(multiply.PackTap, all)
 	}
-	w.Do(multiply.PackRun, all/float64(min(s.ow, rowPixels)))
+	w.Do(multiply.PackMove, all/float64(min(s.ow, rowPixels)))
 	return w
 }
 
@@ -93,6 +100,13 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 		channels := float64(kit.DivUp(s.c, tapLanes) * tapLanes)
 		w.Do(tapsPixels, single*taps*float64(s.n*s.oh*s.ow)*channels)
 		w.Do(tapsPixel, taps*float64(s.n*s.oh*s.ow))
+		w.Wait(tapsBegin, 1)
+		if s.c%tapLanes != 0 {
+			w.Do(tapsRagged, taps*float64(s.n*s.oh*s.ow))
+		}
+		if single*taps*channels*4 > machine.L1Bytes*3/4 {
+			w.Do(tapsWide, single*taps*float64(s.n*s.oh*s.ow)*channels)
+		}
 	default:
 		w.Do(tapsGo, taps*float64(outputs))
 	}

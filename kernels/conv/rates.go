@@ -20,15 +20,24 @@ func Rates() []graph.Rate {
 	pixels := func(stride, c, side int) graph.RateCall {
 		return conv("depthwise_nhwc", stride, c, 3, kit.NHWC(1, c, side, side), c)
 	}
+	five := func(stride, c int) graph.RateCall {
+		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
+	}
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
 	return []graph.Rate{
 		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
-				conv("nchw", 1, 1, 3, kit.F32(1, 64, 28, 28), 24), conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32)}},
+				conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32), conv("nhwc", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128)}},
 		{Name: multiply.PackRun, Unit: "a run of elements that is placed under one element of a window",
 			Calls: []graph.RateCall{conv("nhwc", 2, 1, 3, kit.NHWC(1, 3, 112, 112), 32),
-				conv("nhwc", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 32), conv("nchw", 1, 1, 3, kit.F32(1, 64, 7, 7), 24)}},
+				conv("nhwc", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 32), conv("nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64)}},
+		{Name: multiply.PackTap, Unit: "an element of a window that is packed from planes",
+			Calls: []graph.RateCall{conv("nchw", 1, 1, 3, kit.F32(1, 64, 28, 28), 24),
+				conv("nchw", 1, 1, 3, kit.F32(1, 32, 56, 56), 32), conv("nchw", 1, 1, 3, kit.F32(1, 128, 28, 28), 128)}},
+		{Name: multiply.PackMove, Unit: "a run of elements of a plane that is placed under one element of a window",
+			Calls: []graph.RateCall{conv("nchw", 1, 1, 3, kit.F32(1, 64, 7, 7), 24),
+				conv("nchw", 1, 1, 3, kit.F32(1, 144, 7, 7), 144), conv("nchw", 1, 8, 3, kit.F32(1, 64, 14, 14), 64)}},
 		{Name: multiply.PackStep, Unit: "an element of a window whose pixels do not follow one another",
 			Calls: []graph.RateCall{conv("nchw", 2, 1, 3, kit.F32(1, 64, 56, 56), 24),
 				conv("nchw", 2, 1, 1, kit.F32(1, 64, 56, 56), 24)}},
@@ -40,9 +49,15 @@ func Rates() []graph.Rate {
 		{Name: tapsPlane, Unit: "a plane of a depthwise convolution",
 			Calls: []graph.RateCall{planes(1, 576, 7), planes(2, 576, 14)}},
 		{Name: tapsPixels, Unit: "a multiplication and an addition of a depthwise convolution, by pixels",
-			Calls: []graph.RateCall{pixels(1, 128, 28), pixels(2, 256, 28), pixels(1, 384, 14)}},
+			Calls: []graph.RateCall{pixels(1, 128, 28), pixels(2, 256, 28), pixels(1, 384, 14), five(1, 96), five(2, 192)}},
 		{Name: tapsPixel, Unit: "an element of the window of a pixel",
 			Calls: []graph.RateCall{pixels(1, 16, 56), pixels(1, 32, 28)}},
+		{Name: tapsBegin, Unit: "to begin a depthwise convolution by pixels",
+			Calls: []graph.RateCall{pixels(1, 64, 7), pixels(1, 16, 14)}},
+		{Name: tapsRagged, Unit: "an element of the window of a pixel whose channels do not fill registers",
+			Calls: []graph.RateCall{pixels(1, 72, 28), pixels(1, 24, 56), pixels(2, 120, 28)}},
+		{Name: tapsWide, Unit: "a multiplication of a depthwise convolution with a weight that does not stay near",
+			Calls: []graph.RateCall{pixels(1, 960, 7), pixels(1, 768, 14), five(1, 576)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several}},
 		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",

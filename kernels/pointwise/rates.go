@@ -3,6 +3,7 @@ package pointwise
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Rates lists the inner kernels of loops, with the calls by which a machine is measured.
@@ -15,6 +16,9 @@ func Rates() []graph.Rate {
 		return c
 	}
 	near := []int{16384}
+	turned := func(c, side int) graph.RateCall {
+		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, c, side, side), kit.NHWC(1, c, side, side)}}
+	}
 	return []graph.Rate{
 		{Name: graph.Simple, Unit: "an instruction of a loop of machine code on an element",
 			Calls: []graph.RateCall{on("exp", near), on("erf", near), on("log", near)}},
@@ -22,6 +26,12 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{on("sigmoid", near), on("sqrt", near), on("hardswish", near)}},
 		{Name: graph.Run, Unit: "a run of elements in which a broadcast operand stands still",
 			Calls: []graph.RateCall{on("mul", []int{1, 960, 1, 1}, []int{1, 960, 7, 7}),
-				on("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14})}},
+				on("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14}),
+				on("add", []int{192}, []int{784, 192}), on("add", []int{96}, []int{3136, 96})}},
+		{Name: graph.Broadcast, Unit: "to begin a loop in which a broadcast operand stands still",
+			Calls: []graph.RateCall{on("add", []int{768}, []int{49, 768}), on("add", []int{384}, []int{196, 384}),
+				on("mul", []int{1, 96, 1, 1}, []int{1, 96, 14, 14})}},
+		{Name: graph.Turned, Unit: "an element of an operand that a loop reads in tiles which are turned",
+			Calls: []graph.RateCall{turned(64, 28), turned(144, 14), turned(96, 56)}},
 	}
 }

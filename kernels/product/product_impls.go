@@ -173,6 +173,7 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	y.fold()
 	entries, d := float64(y.entries()), c.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
+	work.Do(multiply.Start, 1)
 	switch w {
 	case gemm.Loops:
 		work.Do(multiply.Loops, entries*macs)
@@ -181,6 +182,9 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		work.Do(multiply.Begin, entries)
 		multiply.ThinProduct(work, d, entries, macs)
 	default:
+		multiply.Stored(work, c)
+		multiply.Paneled(work, c, y.opA, y.n)
+		multiply.Paneled(work, c, y.opB, y.m)
 		work.Do(multiply.Begin, entries)
 		multiply.Product(work, d, entries, y.m, y.n, y.k)
 		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // the product is transposed

@@ -13,6 +13,10 @@ func Rates() []graph.Rate {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
 			Impl: impl}
 	}
+	bmm := func(entries, m, k, n int) graph.RateCall {
+		return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}
+	}
+	row := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
 	f32 := tensor.Float32
 	columns := kit.F32(256, 128)
 	columns.Strides = []int{1, 256}
@@ -25,16 +29,18 @@ func Rates() []graph.Rate {
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
 					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
 		{Name: multiply.Tile32, Unit: "a multiplication and an addition of float32 in register tiles",
-			Calls: []graph.RateCall{mm("tiled", f32, 240, 512, 256, 1), mm("tiled", f32, 120, 256, 512, 1)}},
+			Calls: []graph.RateCall{mm("tiled", f32, 784, 192, 576, 1), mm("tiled", f32, 196, 768, 384, 1),
+				mm("tiled", f32, 784, 384, 192, 1), mm("tiled", f32, 128, 256, 512, 1)}},
 		{Name: multiply.Tile64, Unit: "the same of float64",
 			Calls: []graph.RateCall{mm("tiled", tensor.Float64, 120, 384, 128, 1)}},
 		{Name: multiply.TileGo, Unit: "the same of other dtypes, in Go",
 			Calls: []graph.RateCall{mm("tiled", tensor.Int64, 64, 64, 64, 1)}},
 		{Name: multiply.TileCall, Unit: "a register tile, for each block of the depth",
 			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
-		{Name: multiply.Begin, Unit: "to begin a product", Calls: []graph.RateCall{
-			{Op: "bmm", In: []tensor.Meta{kit.F32(64, 16, 16), kit.F32(64, 16, 32)}, Impl: "tiled"},
-			{Op: "bmm", In: []tensor.Meta{kit.F32(64, 49, 32), kit.F32(64, 32, 49)}, Impl: "tiled"}}},
+		{Name: multiply.Start, Unit: "to begin a step of products", Calls: []graph.RateCall{row(8, 48), row(32, 120),
+			row(144, 40), row(52, 208)}},
+		{Name: multiply.Begin, Unit: "to begin a product", Calls: []graph.RateCall{bmm(64, 16, 16, 32), bmm(24, 49, 32, 49),
+			bmm(48, 49, 49, 32), bmm(12, 50, 64, 50)}},
 		{Name: multiply.Thin32, Unit: "a multiplication and an addition of a thin product",
 			Calls: []graph.RateCall{{Op: "linear", In: []tensor.Meta{kit.F32(4, 256), kit.F32(64, 256)}, Constant: []int{1},
 				Impl: "thin"}, {Op: "linear", In: []tensor.Meta{kit.F32(1, 256), kit.F32(32, 256)}, Impl: "thin"}}},

@@ -1,33 +1,109 @@
 package reduce
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Rates lists the inner kernels of folds and lines, with the calls by which a machine is measured.
-func Rates() []graph.Rate {
-	softmax := func(impl string, dim int, shape ...int) graph.RateCall {
-		return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)}, Impl: impl}
+func Rates() []graph.Rate { return slices.Concat(foldRates(), sweepRates(), lineOpRates()) }
+
+// plane are the dimensions of an image's pixels.
+var plane = []int{2, 3}
+
+// foldRates are those of loops that fold once.
+func foldRates() []graph.Rate {
+	mean := func(dims []int, m tensor.Meta) graph.RateCall {
+		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{m}}
 	}
-	cumsum := func(impl string, dim int, shape ...int) graph.RateCall {
-		return graph.RateCall{Op: "cumsum", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)}, Impl: impl}
-	}
-	norm := graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{256}},
-		In: []tensor.Meta{kit.F32(128, 256), kit.F32(256), kit.F32(256)}, Constant: []int{1, 2}}
-	mean := graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": []int{1}}, In: []tensor.Meta{kit.F32(128, 1024)}}
 	return []graph.Rate{
 		{Name: graph.Folded, Unit: "an element that is folded",
-			Calls: []graph.RateCall{norm, mean}},
-		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
-			Calls: []graph.RateCall{softmax("rows", 1, 128, 512), softmax("rows", 1, 32, 2048)}},
-		{Name: graph.FoldTurned, Unit: "an element of an operand that is turned for a loop that folds"},
+			Calls: []graph.RateCall{mean([]int{1}, kit.F32(128, 1024)), mean(plane, kit.NHWC(1, 256, 28, 28))}},
 		{Name: graph.FoldedRow, Unit: "a row of elements that are folded",
-			Calls: []graph.RateCall{softmax("rows", 1, 2048, 16), softmax("rows", 1, 1024, 49)}},
-		{Name: lineBegin, Unit: "a line, or a step of lines side by side",
-			Calls: []graph.RateCall{cumsum("rows", 1, 4096, 8)}},
-		{Name: lineStrided, Unit: "an element that is brought to or from its place in a run with steps",
-			Calls: []graph.RateCall{cumsum("rows", 0, 64, 512)}},
+			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 8, 8)), mean([]int{1}, kit.F32(2048, 16))}},
+		{Name: graph.FoldTail, Unit: "what is left of a row that is folded, where that does not fill registers",
+			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 7, 7)), mean(plane, kit.F32(1, 1280, 7, 7)),
+				activated("relu", 1, 208, 14, 14)}},
+		{Name: graph.FoldBegin, Unit: "to begin a fold",
+			Calls: []graph.RateCall{mean(plane, kit.F32(1, 64, 7, 7)), mean(plane, kit.NHWC(1, 64, 7, 7))}},
+		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
+			Calls: []graph.RateCall{activated("silu", 1, 96, 28, 28), activated("silu", 1, 240, 14, 14),
+				activated("relu", 1, 104, 28, 28)}},
+		{Name: graph.FoldTurned, Unit: "an element of an operand that is turned for a loop that folds",
+			Calls: []graph.RateCall{turnedNorm()}},
 	}
+}
+
+// sweepRates are those of loops of which one needs what another folds.
+func sweepRates() []graph.Rate {
+	return []graph.Rate{
+		{Name: graph.SweepSimple, Unit: "an instruction on an element of loops of which one folds what another needs",
+			Calls: []graph.RateCall{softmaxCall(128, 512), softmaxCall(32, 2048)}},
+		{Name: graph.Swept, Unit: "an element that is folded by loops of which one needs what another folds",
+			Calls: []graph.RateCall{normParts(196, 768), normParts(196, 384), normParts(784, 192)}},
+		{Name: graph.SweepBegin, Unit: "to begin a fold of several",
+			Calls: []graph.RateCall{normParts(1, 768), normParts(49, 512)}},
+		{Name: graph.SweepRow, Unit: "a row of elements that several such loops go over",
+			Calls: []graph.RateCall{softmaxCall(2048, 16), normParts(3136, 96), softmaxCall(1024, 64)}},
+		{Name: graph.SweepTail, Unit: "what is left of a row that several such loops go over",
+			Calls: []graph.RateCall{softmaxCall(1024, 49), biasedSoftmax(48, 49), biasedSoftmax(12, 50)}},
+	}
+}
+
+// lineOpRates are those of lines beside those of expressions.
+func lineOpRates() []graph.Rate {
+	cumsum := func(dim int, shape ...int) graph.RateCall {
+		return graph.RateCall{Op: "cumsum", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)},
+			Impl: "rows"}
+	}
+	return []graph.Rate{
+		{Name: lineBegin, Unit: "a line, or a step of lines side by side",
+			Calls: []graph.RateCall{cumsum(1, 4096, 8)}},
+		{Name: lineStrided, Unit: "an element that is brought to or from its place in a run with steps",
+			Calls: []graph.RateCall{cumsum(0, 64, 512)}},
+	}
+}
+
+// turnedNorm is a layer norm whose rows lie across the operand.
+func turnedNorm() graph.RateCall {
+	m := kit.F32(784, 192)
+	m.Strides = []int{1, 784}
+	return graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
+		In: []tensor.Meta{m, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
+}
+
+func softmaxCall(rows, n int) graph.RateCall {
+	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
+}
+
+// normParts is a layer norm in its parts, as models have it.
+func normParts(rows, n int) graph.RateCall {
+	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
+		Make: func(g *graph.Graph, in []any) []*graph.Value {
+			means := graph.Attrs{"dim": []int{1}, "keepdim": true}
+			d := g.Apply("sub", nil, in[0], g.Apply("mean", means, in[0])[0])[0]
+			v := g.Apply("mean", means, g.Apply("mul", nil, d, d)[0])[0]
+			q := g.Apply("div", nil, d, g.Apply("sqrt", nil, g.Apply("add", nil, v, 1e-5)[0])[0])[0]
+			return g.Apply("mul", nil, q, in[1])
+		}}
+}
+
+// activated is an activation, and the mean of it over pixels.
+func activated(op string, shape ...int) graph.RateCall {
+	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(shape...)},
+		Make: func(g *graph.Graph, in []any) []*graph.Value {
+			y := g.Apply(op, nil, in[0])[0]
+			return append(g.Apply("mean", graph.Attrs{"dim": plane, "keepdim": true}, y), y)
+		}}
+}
+
+// biasedSoftmax is that of an attention whose scores have a bias.
+func biasedSoftmax(entries, n int) graph.RateCall {
+	return graph.RateCall{Op: "softmax", In: []tensor.Meta{kit.F32(entries, n, n), kit.F32(1, n, n)},
+		Make: func(g *graph.Graph, in []any) []*graph.Value {
+			return g.Apply("softmax", graph.Attrs{"dim": 2}, g.Apply("add", nil, in[0], in[1])[0])
+		}}
 }

@@ -26,10 +26,7 @@ func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *gr
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 		Infer: j.infer, Ref: j.ref, Examples: examples,
-		Impls: []graph.Impl{copies.JoinImpl(j.compile, func(c *graph.Call) (int, error) {
-			_, _, dim, err := j.join(nil, c)
-			return dim, err
-		})},
+		Impls: []graph.Impl{copies.JoinImpl(j.compile)},
 	})
 }
 

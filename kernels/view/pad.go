@@ -14,17 +14,18 @@ import (
 
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.7},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "pad",
 	Doc: "Adds elements around self.\n" +
 		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
 		"1 to 3 dimensions of a value with one or two more, and give a row-major result: reflect repeats self mirrored\n" +
 		"without its edge, replicate the edge, circular self itself.",
-	Params:  []graph.Param{kit.Self},
-	Infer:   inferPad,
-	Compile: compilePad,
-	Ref:     refPad,
+	Params: []graph.Param{kit.Self},
+	Infer:  inferPad,
+	Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
+		return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
+	})},
+	Ref: refPad,
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)},
 		Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
 		{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
@@ -37,7 +38,6 @@ type constantPadAttrs struct {
 
 // ConstantPadNd is aten::constant_pad_nd.
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.7},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "constant_pad_nd",
 	Doc:    "Adds a number around self, as pad does with mode constant.",
@@ -46,10 +46,10 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		a := kit.Attrs[constantPadAttrs](c)
 		return inferConstantPad(c, c.Type(0), a.Pad, a.Value)
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[constantPadAttrs](c)
 		return compileConstantPad(c, kit.NumbersOf(a.Pad), a.Value)
-	},
+	}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[constantPadAttrs](c)
 		return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.Value)}, nil
@@ -118,6 +118,15 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 		err = kit.NumberFits(value, t.DType)
 	}
 	return c.One(out), err
+}
+
+// padsBefore are the elements that are added before each dimension.
+func padsBefore(pad []sym.Int, rank int) []int {
+	list, numbers := make([]int, rank), kit.NumbersOf(pad)
+	for d := range list {
+		list[d], _ = padded(numbers, rank, d)
+	}
+	return list
 }
 
 // tooLong reports a number that no dimension may have.

@@ -6,6 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The inner kernels of taking the nearest pixel, as profiles name them.
+const (
+	resizePixel   = "resize.pixel"   // a pixel whose channels are copied
+	resizeElement = "resize.element" // an element that is copied by itself
+)
+
 // Rates lists the inner kernels of poolings, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
 	impls := [...]string{poolPlanes: "planes", poolPixels: "pixels"}
@@ -31,5 +37,12 @@ func Rates() []graph.Rate {
 		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",
 			Calls: []graph.RateCall{call("avg_pool2d", poolWalk(by), 2, 64, 56)}})
 	}
-	return list
+	nearest := func(m tensor.Meta) graph.RateCall {
+		return graph.RateCall{Op: "upsample_nearest2d", Attrs: graph.Attrs{"scale_factors": []float64{2, 2}},
+			In: []tensor.Meta{m}}
+	}
+	return append(list, graph.Rate{Name: resizePixel, Unit: "a pixel that is copied to its place",
+		Calls: []graph.RateCall{nearest(kit.NHWC(1, 36, 14, 14)), nearest(kit.NHWC(1, 64, 28, 28))}},
+		graph.Rate{Name: resizeElement, Unit: "an element of a plane that is copied to its place",
+			Calls: []graph.RateCall{nearest(kit.F32(1, 36, 14, 14)), nearest(kit.F32(1, 64, 28, 28))}})
 }

@@ -26,9 +26,10 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	Name: "upsample_nearest2d",
 	Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
 		"input suggests.",
-	Params:   []graph.Param{kit.Input},
-	Infer:    inferUpsampleNearest,
-	Compile:  compileUpsampleNearest,
+	Params: []graph.Param{kit.Input},
+	Infer:  inferUpsampleNearest,
+	Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels of channels that lie together, else element by element.",
+		Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
 	Ref:      refUpsampleNearest,
 	Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 })
@@ -94,6 +95,36 @@ func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
 		}
 	}
 	return nearestIndices(m.DType, m.Shape[2], shape[2], f[0]), nearestIndices(m.DType, m.Shape[3], shape[3], f[1])
+}
+
+// byPixels reports whether the channels of a pixel lie together.
+func byPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
+
+// nearestWork is as if the operand lay as the result does.
+func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
+	w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
+	nearestCopies(&w, out, byPixels(out))
+	return w
+}
+
+func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
+	if !pixels {
+		w.Do(resizeElement, float64(out.Numel()))
+		return
+	}
+	w.Bytes[graph.Copied] += 2 * float64(out.Bytes())
+	w.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
+}
+
+// nearestRead goes element by element where operand or result lies by planes.
+func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+	if out := walk.Lay(0, c.Out[0]); byPixels(out) && !byPixels(m) {
+		var pixels graph.Work
+		nearestCopies(&w, out, false)
+		nearestCopies(&pixels, out, true)
+		w = w.Less(pixels)
+	}
+	return w, true
 }
 
 // compileUpsampleNearest makes rows of the output: pixel by pixel where channels lie

@@ -87,47 +87,121 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			var least graph.Work
 			out := walk.Lay(0, c.Out[0])
 			Moving(&least, out.WithDType(m.DType), out)
-			if !slices.Equal(m.Shape, out.Shape) { // as if the result had the shape of the operand
-				out = tensor.New(out.DType, m.Shape...)
-			}
-			Moving(&w, m, out)
+			ordered(&w, m, out)
 			return w.Less(least), true
 		}}
 }
 
-// JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result, which
-// dim tells.
-func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error), dim func(c *graph.Call) (int, error)) graph.Impl {
+// ordered is [Moving] by logical order, as [Ordered] copies.
+func ordered(w *graph.Work, m, to tensor.Meta) {
+	if seen, err := m.View(to.Shape); err == nil {
+		Moving(w, seen, to)
+		return
+	}
+	if seen, err := to.View(m.Shape); err == nil {
+		Moving(w, m, seen)
+		return
+	}
+	Moving(w, m, tensor.New(m.DType, m.Shape...))
+	Moving(w, tensor.New(m.DType, to.Shape...), to)
+}
+
+// JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result.
+func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its place, by runs.", Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w := graph.Work{Steps: 1}
-			if d, err := dim(c); err == nil {
-				join(&w, c, walk.Lay(0, c.Out[0]), d)
+			for _, a := range c.In {
+				if a.Kind == graph.TensorArg {
+					m, to := a.Meta(), walk.Lay(0, c.Out[0])
+					Moving(&w, asResult(m, to), joined(m, to))
+				}
 			}
 			return w
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			if w = graph.ReadWork(m, walk.Lay(0, c.Out[0])); w.Bytes[graph.Tiled] > 0 {
-				w.Bytes[graph.Copied] -= w.Bytes[graph.Tiled]
-			}
-			return w, true
+			var least graph.Work
+			to := walk.Lay(0, c.Out[0])
+			place := joined(m, to)
+			Moving(&least, asResult(m, to), place)
+			Moving(&w, m, place)
+			return w.Less(least), true
 		}}
 }
 
-// join adds what it takes to copy operands side by side along a dimension: by runs of the elements that lie
-// together in both, where they lie as the result does.
-func join(w *graph.Work, c *graph.Call, to tensor.Meta, dim int) {
-	for _, a := range c.In {
-		if a.Kind != graph.TensorArg {
+// joined is the place of an operand within the result; of one without elements, which may have any rank, itself.
+func joined(m, to tensor.Meta) tensor.Meta {
+	if m.Rank() != to.Rank() {
+		return m.WithDType(to.DType)
+	}
+	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
+}
+
+// asResult is an operand that lies as the result does.
+func asResult(m, to tensor.Meta) tensor.Meta {
+	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
+		return m.WithStrides(o.Strides(m.Shape))
+	}
+	return tensor.New(m.DType, m.Shape...)
+}
+
+// BorderImpl is the implementation of an op that puts its operand amid a border, which begins with so many elements in
+// each dimension.
+func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
+	inner := func(c *graph.Call, m, to tensor.Meta) tensor.Meta {
+		m = m.WithStrides(slices.Clone(to.Strides))
+		m.Shape = slices.Clone(m.Shape)
+		for d := range m.Shape {
+			m.Shape[d] = min(m.Shape[d], to.Shape[d])
+		}
+		return m
+	}
+	return graph.Impl{Name: "plain", Doc: "Copies the operand to its place, by runs, and fills what is around it.",
+		Lower: lower,
+		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
+			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
+			place := inner(c, c.Meta(0), to)
+			Moving(&w, asResult(place, to), place)
+			rest := to
+			rest.Shape = slices.Clone(to.Shape)
+			for d, b := range before(c) {
+				b = min(max(b, 0), rest.Shape[d])
+				after := max(0, rest.Shape[d]-b-place.Shape[d])
+				for _, n := range [...]int{b, after} {
+					slab := rest
+					slab.Shape = slices.Clone(rest.Shape)
+					slab.Shape[d] = n
+					filling(&w, slab)
+				}
+				rest.Shape[d] -= b + after
+			}
+			return w
+		},
+		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+			var least graph.Work
+			to := walk.Lay(0, c.Out[0])
+			place := inner(c, m, to)
+			Moving(&least, asResult(place, to), place)
+			shown := m
+			shown.Shape = place.Shape
+			Moving(&w, shown, place)
+			return w.Less(least), true
+		}}
+}
+
+// filling adds what it takes to write one number everywhere, by runs of elements that lie one behind another.
+func filling(w *graph.Work, m tensor.Meta) {
+	n, run := m.Numel(), 1
+	if n == 0 {
+		return
+	}
+	for d := 0; d < m.Rank(); {
+		if m.Shape[d] > 1 && m.Strides[d] == run {
+			run, d = run*m.Shape[d], 0
 			continue
 		}
-		n, rest := a.Meta().Numel(), 1 // elements, and those of the dimensions along which others lie between
-		for d, size := range to.Shape {
-			if d != dim && to.Strides[d] > to.Strides[dim] {
-				rest *= size
-			}
-		}
-		w.Bytes[graph.Copied] += 2 * float64(n*to.DType.Size())
-		w.Do(Row, float64(rest))
+		d++
 	}
+	w.Bytes[graph.Copied] += float64(n * m.DType.Size())
+	w.Do(Row, float64(n/run))
 }

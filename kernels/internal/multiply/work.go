@@ -17,11 +17,14 @@ const (
 	Thin32    = "gemm.thin"
 	Loops     = "gemm.loops"
 	AddTo     = "gemm.add"
+	Start     = "gemm.start"
 	Begin     = "gemm.begin"
 	PackRow   = "pack.row"
 	PackCol   = "pack.column"
 	PackWin   = "pack.window"
 	PackRun   = "pack.run"
+	PackTap   = "pack.tap"
+	PackMove  = "pack.move"
 	PackStep  = "pack.strided"
 )
 
@@ -34,6 +37,14 @@ func tileOf(d tensor.DType) string {
 		return Tile64
 	}
 	return TileGo
+}
+
+// Stored moves the bytes of the result, which [graph.Call.Streamed] has counted, to those that are only copied: tiles
+// are brought there between others, and nothing is computed meanwhile.
+func Stored(w *graph.Work, c *graph.Call) {
+	bytes := float64(c.Out[0].Bytes())
+	w.Bytes[graph.Dense] -= bytes
+	w.Bytes[graph.Copied] += bytes
 }
 
 // Product adds the multiplications of products of m x k by k x n elements of dtype d in register tiles.
@@ -50,6 +61,19 @@ func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	w.Do(tileOf(d), entries*macs)
 	w.Do(TileCall, entries*calls)
 	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
+}
+
+// fewRows are the rows up to which a panel is read once, with little to compute meanwhile: as fast as memory is.
+const fewRows = 4
+
+// Paneled moves the bytes of a constant operand, which [graph.Call.Streamed] has counted, to those that are read in
+// panels by products of so many rows of the other one.
+func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
+	m := c.Meta(i)
+	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
+		w.Bytes[graph.Kept] -= bytes
+		w.Bytes[graph.Panels] += bytes
+	}
 }
 
 // ThinProduct adds those of products of few rows or columns, which read the other matrix where it is.
