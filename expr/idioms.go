@@ -20,12 +20,17 @@ type idiom struct {
 
 // idioms are few: complex numbers, whose parts are computed together, and formulas of many cases for rare operands.
 var idioms = []idiom{
-	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
+	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
 	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32], complexDiv[float64])},
 	{"x + y", []string{"x", "y"}, complexes, inParts(complexAdd[float32], complexAdd[float64])},
 	{"x - y", []string{"x", "y"}, complexes, inParts(complexSub[float32], complexSub[float64])},
 	{"-x", []string{"x"}, complexes, inParts(complexNeg[float32], complexNeg[float64])},
+	{"x != 0 and y != 0", []string{"x", "y"}, complexes, inParts(complexLogical[uint32](And), complexLogical[uint64](And))},
+	{"x != 0 or y != 0", []string{"x", "y"}, complexes, inParts(complexLogical[uint32](Or), complexLogical[uint64](Or))},
+	{"(x != 0) != (y != 0)", []string{"x", "y"}, complexes, inParts(complexLogical[uint32](Xor), complexLogical[uint64](Xor))},
+	{"x == 0", []string{"x"}, complexes, inParts(complexTest[uint32](true), complexTest[uint64](true))},
+	{"x != 0", []string{"x"}, complexes, inParts(complexTest[uint32](false), complexTest[uint64](false))},
 	{"x == y", []string{"x", "y"}, complexes, inParts(complexEq[float32], complexEq[float64])},
 	{"x != y", []string{"x", "y"}, complexes, inParts(complexNe[float32], complexNe[float64])},
 	{"exp(x)", []string{"x"}, complexes, inParts(complexExp[float32], complexExp[float64])},
@@ -38,9 +43,6 @@ var idioms = []idiom{
 	{"x != 0 and y != 0", []string{"x", "y"}, tested, logicalBody(And)},
 	{"x != 0 or y != 0", []string{"x", "y"}, tested, logicalBody(Or)},
 	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
-	{"x != 0 and y != 0", []string{"x", "y"}, complexes, inParts(complexAnd[float32], complexAnd[float64])},
-	{"x != 0 or y != 0", []string{"x", "y"}, complexes, inParts(complexOr[float32], complexOr[float64])},
-	{"(x != 0) != (y != 0)", []string{"x", "y"}, complexes, inParts(complexXor[float32], complexXor[float64])},
 	{"x << y", []string{"x", "y"}, shorts,
 		inInts(shlShort[int8], shlShort[int16], nil, nil, shlShort[uint8], shlShort[uint16], nil, nil)},
 	{"x >> y", []string{"x", "y"}, shorts,
