@@ -241,8 +241,8 @@ def show(times, above):
         op, rest = k.split('/', 1)
         if r > above:
             by_op[op].append(f'{rest} {r:.2f} ({times[k][1] / 1000:.3g} us)')
-    for op, list in by_op.items():
-        print(f'{op}:', ', '.join(list))
+    for op, found in by_op.items():
+        print(f'{op}:', ', '.join(found))
     mean = math.exp(sum(map(math.log, ratios.values())) / max(1, len(ratios)))
     print(f'{sum(map(len, by_op.values()))} of {len(ratios)} cases above {above}; the geometric mean is {mean:.3f}')
 
