@@ -156,7 +156,8 @@ func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	if size := int(unsafe.Sizeof(T(0))); interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size) &&
 		interleaved(c, e, by.c, by.e, size) {
 		for ; ; d, a, c = unsafe.Add(d, 2*size), unsafe.Add(a, 2*size), unsafe.Add(c, 2*size) {
-			x, y, u, v := float64(*(*T)(a)), float64(*(*T)(unsafe.Add(a, size))), float64(*(*T)(c)), float64(*(*T)(unsafe.Add(c, size)))
+			x, y := float64(*(*T)(a)), float64(*(*T)(unsafe.Add(a, size)))
+			u, v := float64(*(*T)(c)), float64(*(*T)(unsafe.Add(c, size)))
 			*(*T)(d), *(*T)(unsafe.Add(d, size)) = T(float64(x*u)-float64(y*v)), T(float64(x*v)+float64(y*u))
 			if n--; n == 0 {
 				return

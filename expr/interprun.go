@@ -91,8 +91,8 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	}
 }
 
-// runSingle computes rows of a loop that is one step, without scratch memory: short rows would take longer to begin than
-// to compute.
+// runSingle computes rows of a loop that is one step, without scratch memory: short rows would take longer to begin
+// than to compute.
 func (p *Interp) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	t := &p.body[0]
 	var at [6]unsafe.Pointer

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// reduceRounds is how often the remainder of a vector is reduced at most: a quotient of float64 has up to 2,098 bits, of
-// which a step takes 51 at least.
+// reduceRounds is how often the remainder of a vector is reduced at most: a quotient of float64 has up to 2,098 bits,
+// of which a step takes 51 at least.
 const reduceRounds = 42
 
 var (
