@@ -245,8 +245,11 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 
 // complete adds to the outcome of a run what inference had refused.
 func (c *compiled) complete(out map[string]*tensor.Tensor, err error) (map[string]*tensor.Tensor, error) {
-	var part *exec.Incomplete
-	if len(c.failed) == 0 || err != nil && !errors.As(err, &part) {
+	if len(c.failed) == 0 {
+		return out, err
+	}
+	var part *exec.Incomplete // allocated: not in a run without refusals
+	if err != nil && !errors.As(err, &part) {
 		return out, err
 	}
 	failed := slices.Clone(c.failed)

@@ -169,8 +169,11 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 
 // complete adds to the outcome of a static run what planning had refused.
 func (r *Runner) complete(out map[string]*tensor.Tensor, err error) (map[string]*tensor.Tensor, error) {
-	var part *Incomplete
-	if err != nil && !errors.As(err, &part) || len(r.failed) == 0 {
+	if len(r.failed) == 0 {
+		return out, err
+	}
+	var part *Incomplete // allocated: not in a run without refusals
+	if err != nil && !errors.As(err, &part) {
 		return out, err
 	}
 	failed := slices.Clone(r.failed)

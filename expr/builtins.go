@@ -414,8 +414,8 @@ func pow(t *typer, x []value) value {
 			return mul(t, []value{square(), x[0]})
 		case e.num.Complex() == -1:
 			return div(t, []value{{num: tensor.IntScalar(1)}, x[0]})
-		case e.num.Complex() == 0.5 && !d.IsComplex():
-			return t.both(Sqrt, d, x[0])
+		case e.num.Complex() == 0.5:
+			return elementary1(Sqrt)(t, x[:1])
 		}
 	}
 	if d.IsComplex() {

@@ -14,20 +14,26 @@ const (
 	quarterTurnRest = 0x1.0b4611a626331p-34
 )
 
+// The bits of 2^-12 and of 1.5 * 2^52.
+const (
+	leastLeft = (1023 - 12) << 52
+	noQuarter = 0x4338 << 48
+)
+
 // reduced returns the number of quarter turns in an angle, and r + low that is left of it, of which |r| <= pi/4 or
 // little more. What is infinite or NaN leaves NaN.
 func reduced(x float64) (q int, r, low float64) {
 	a := math.Abs(x)
-	if a <= math.Pi/4 {
-		return 0, x, 0
-	}
 	if a < 1<<20 {
-		t := x*(2/math.Pi) + 0x1.8p52
+		t := float64(x*(2/math.Pi)) + 0x1.8p52
 		n := t - 0x1.8p52
-		// The difference is exact, and of the product little is lost unless hardly anything is left.
+		// The difference is exact, and of the product little is lost unless hardly anything is left, or there is none.
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
-		if r = d - p; math.Abs(r) > 0x1p-12 {
-			return int(math.Float64bits(t)), r, (d - r) - p
+		r = d - p
+		// Both are asked at once: of each by itself a branch might be taken at random.
+		q, left := int64(math.Float64bits(t)-noQuarter), int64(math.Float64bits(r)&^signBit)
+		if (leastLeft-left)|((q-1)&^q) < 0 {
+			return int(q), r, (d - r) - p
 		}
 	}
 	if !(a <= math.MaxFloat64) {
@@ -118,33 +124,38 @@ func quadrantOf(q int, r, low float64) float64 {
 // sinCos returns what sin and cos do.
 func sinCos(x float64) (sin, cos float64) {
 	q, r, low := reduced(x)
-	sin, cos = sinOf(r, low), cosOf(r, low)
-	if q&1 != 0 {
-		sin, cos = cos, -sin
+	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	u, v := s, c
+	if q&1 != 0 { // bits are moved under the condition, without a branch
+		u, v = c, s
 	}
-	if q&2 != 0 {
-		sin, cos = -sin, -cos
-	}
-	return sin, cos
+	turn := uint64(q)
+	return math.Float64frombits(u ^ turn<<62&signBit), math.Float64frombits(v ^ (turn+1)<<62&signBit)
 }
 
+const signBit = 1 << 63
+
+// tan is sin/cos, or -cos/sin. Bits are moved under the condition, without a branch, which would be taken at random; so
+// they are in arcs.
 func tan(x float64) float64 {
 	q, r, low := reduced(x)
-	if q&1 == 0 {
-		return sinOf(r, low) / cosOf(r, low)
+	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	u, v := s, c
+	if q&1 != 0 {
+		u, v = c, s
 	}
-	return -cosOf(r, low) / sinOf(r, low)
+	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
 }
 
 // arc is asin(a) = s + t for 0 <= a <= 1/2, and beyond it asin(sqrt((1-a)/2)) = s + t, which is half of acos(a).
 func arc(a float64) (s, t float64) {
-	z := 0.0
-	if a <= 0.5 {
-		s, z = a, a*a
-	} else {
-		z = 0.5 - 0.5*a
-		s = math.Sqrt(z)
+	square, rest := a*a, 0.5-0.5*a
+	p, q := math.Float64bits(a), math.Float64bits(square)
+	root, below := math.Float64bits(math.Sqrt(rest)), math.Float64bits(rest)
+	if a > 0.5 {
+		p, q = root, below
 	}
+	s, z := math.Float64frombits(p), math.Float64frombits(q)
 	c := (*[13]float64)(asinPoly.f64)
 	u := z * z
 	even := c[0] + u*(c[2]+u*(c[4]+u*(c[6]+u*(c[8]+u*(c[10]+u*c[12])))))
@@ -157,22 +168,32 @@ const halfPiRest = 6.123233995736766e-17
 
 func asin(x float64) float64 {
 	a := math.Abs(x)
-	s, t := arc(a)
-	if a <= 0.5 {
-		return math.Copysign(s+t, x)
+	if !(a <= 1) {
+		return math.NaN()
 	}
-	return math.Copysign(math.Pi/4+((math.Pi/4-2*s)+(halfPiRest-2*t)), x)
+	s, t := arc(a)
+	r := math.Float64bits(s + t)
+	far := math.Float64bits(math.Pi/4 + ((math.Pi/4 - 2*s) + (halfPiRest - 2*t)))
+	if a > 0.5 {
+		r = far
+	}
+	return math.Float64frombits(r | math.Float64bits(x)&signBit)
 }
 
 func acos(x float64) float64 {
 	a := math.Abs(x)
-	s, t := arc(a)
-	switch {
-	case a <= 0.5:
-		p := math.Copysign(s+t, x)
-		return (math.Pi/2 - p) + halfPiRest
-	case x < 0:
-		return math.Pi - 2*(s+t)
+	if !(a <= 1) {
+		return math.NaN()
 	}
-	return 2 * (s + t)
+	s, t := arc(a)
+	p := math.Copysign(s+t, x)
+	r := math.Float64bits((math.Pi/2 - p) + halfPiRest)
+	left, right := math.Float64bits(math.Pi-2*(s+t)), math.Float64bits(2*(s+t))
+	if x > 0.5 {
+		r = right
+	}
+	if x < -0.5 {
+		r = left
+	}
+	return math.Float64frombits(r)
 }

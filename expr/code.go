@@ -136,7 +136,7 @@ type Func struct {
 
 	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
 	imag *Func
-	both func(re, im float64) (float64, float64)
+	both func(complex128) complex128
 }
 
 // Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex

@@ -10,10 +10,22 @@ func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 	return stride == 2*size && other == 2*size && uintptr(im)-uintptr(re) == uintptr(size)
 }
 
+// pairs returns n complex numbers.
+func pairs[T float](p unsafe.Pointer, n int) [][2]T { return flat[[2]T](p, n) }
+
 func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
-	if interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size) && interleaved(c, e, by.c, by.e, size) {
+	switch dense := interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size); {
+	case dense && interleaved(c, e, by.c, by.e, size):
 		addV[T](d, a, c, nil, nil, nil, 2*n, &strides{d: size, a: size, b: size})
+		return
+	case dense && by.c == 0 && by.e == 0:
+		dst, u, v := pairs[T](d, n), *(*T)(c), *(*T)(e)
+		x := pairs[T](a, n)[:len(dst)]
+		for i := range dst {
+			p, q := &dst[i], &x[i]
+			p[0], p[1] = q[0]+u, q[1]+v
+		}
 		return
 	}
 	for i := range n {
@@ -25,8 +37,26 @@ func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 
 func complexSub[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
-	if interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size) && interleaved(c, e, by.c, by.e, size) {
+	first, second := interleaved(a, b, by.a, by.b, size), interleaved(c, e, by.c, by.e, size)
+	switch dense := interleaved(d, g, by.d, by.g, size); {
+	case dense && first && second:
 		subV[T](d, a, c, nil, nil, nil, 2*n, &strides{d: size, a: size, b: size})
+		return
+	case dense && first && by.c == 0 && by.e == 0:
+		dst, u, v := pairs[T](d, n), *(*T)(c), *(*T)(e)
+		x := pairs[T](a, n)[:len(dst)]
+		for i := range dst {
+			p, q := &dst[i], &x[i]
+			p[0], p[1] = q[0]-u, q[1]-v
+		}
+		return
+	case dense && second && by.a == 0 && by.b == 0:
+		dst, u, v := pairs[T](d, n), *(*T)(a), *(*T)(b)
+		x := pairs[T](c, n)[:len(dst)]
+		for i := range dst {
+			p, q := &dst[i], &x[i]
+			p[0], p[1] = u-q[0], v-q[1]
+		}
 		return
 	}
 	for i := range n {
@@ -69,39 +99,71 @@ func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func notZero[T float](re, im T) bool {
-	x, y := re != 0, im != 0
-	return x || y
-}
-
-func complexAnd[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	dst := flat[bool](d, n)
-	for i := range dst {
-		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
-		dst[i] = x && y
+// complexLogical returns the loop of an operation on what is not 0: a part whose bits but for the sign are not. U has
+// the bits of a part, both those of a number.
+func complexLogical[U uint32 | uint64](o Op) body {
+	mask := ^U(0) >> 1
+	size := int(unsafe.Sizeof(mask))
+	words := logicalOf(o, uint64(mask)<<32|uint64(mask))
+	return func(d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+		if size == 4 && interleaved(a, b, by.a, by.b, size) && interleaved(c, e, by.c, by.e, size) {
+			words(d, a, c, nil, nil, nil, n, &strides{d: 1, a: 8, b: 8})
+			return
+		}
+		dst := flat[bool](d, n)
+		for i := range dst {
+			x := (*(*U)(unsafe.Add(a, i*by.a)) | *(*U)(unsafe.Add(b, i*by.b))) & mask
+			y := (*(*U)(unsafe.Add(c, i*by.c)) | *(*U)(unsafe.Add(e, i*by.e))) & mask
+			switch u, v := x != 0, y != 0; o {
+			case And:
+				dst[i] = u && v
+			case Or:
+				dst[i] = u || v
+			default:
+				dst[i] = u != v
+			}
+		}
 	}
 }
 
-func complexOr[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	dst := flat[bool](d, n)
-	for i := range dst {
-		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
-		dst[i] = x || y
-	}
-}
-
-func complexXor[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	dst := flat[bool](d, n)
-	for i := range dst {
-		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
-		dst[i] = x != y
+// complexTest returns the loop that tells which numbers are 0, or which are not.
+func complexTest[U uint32 | uint64](zero bool) body {
+	mask := ^U(0) >> 1
+	size := int(unsafe.Sizeof(mask))
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		dst := flat[bool](d, n)
+		switch both := uint64(mask)<<32 | uint64(mask); {
+		case size == 4 && interleaved(a, b, by.a, by.b, size) && zero:
+			x := flat[uint64](a, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = x[i]&both == 0
+			}
+		case size == 4 && interleaved(a, b, by.a, by.b, size):
+			x := flat[uint64](a, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = x[i]&both != 0
+			}
+		default:
+			for i := range dst {
+				some := (*(*U)(unsafe.Add(a, i*by.a))|*(*U)(unsafe.Add(b, i*by.b)))&mask != 0
+				dst[i] = some != zero
+			}
+		}
 	}
 }
 
 func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
+	if size := int(unsafe.Sizeof(T(0))); interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size) &&
+		interleaved(c, e, by.c, by.e, size) {
+		for ; ; d, a, c = unsafe.Add(d, 2*size), unsafe.Add(a, 2*size), unsafe.Add(c, 2*size) {
+			x, y := float64(*(*T)(a)), float64(*(*T)(unsafe.Add(a, size)))
+			u, v := float64(*(*T)(c)), float64(*(*T)(unsafe.Add(c, size)))
+			*(*T)(d), *(*T)(unsafe.Add(d, size)) = T(float64(x*u)-float64(y*v)), T(float64(x*v)+float64(y*u))
+			if n--; n == 0 {
+				return
+			}
+		}
+	}
 	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
 	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
 		x, y, u, v := float64(*(*T)(a)), float64(*(*T)(b)), float64(*(*T)(c)), float64(*(*T)(e))
@@ -114,6 +176,16 @@ func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 }
 
 func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
+	if size := int(unsafe.Sizeof(T(0))); interleaved(d, g, by.d, by.g, size) && interleaved(a, b, by.a, by.b, size) {
+		for ; ; d, a = unsafe.Add(d, 2*size), unsafe.Add(a, 2*size) {
+			u, v := float64(*(*T)(a)), float64(*(*T)(unsafe.Add(a, size)))
+			uv := float64(u * v)
+			*(*T)(d), *(*T)(unsafe.Add(d, size)) = T(float64(u*u)-float64(v*v)), T(uv+uv)
+			if n--; n == 0 {
+				return
+			}
+		}
+	}
 	sd, sa, sb, sg := by.d, by.a, by.b, by.g
 	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
 		x, y := float64(*(*T)(a)), float64(*(*T)(b))
@@ -128,6 +200,10 @@ func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides)
 // complexDiv is Go's division, whose quotient is formed by the larger part of the divisor; what comes out as NaN is
 // left to Go, which tells infinities apart.
 func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
+	if by.c == 0 && by.e == 0 {
+		complexDivBy[T](d, a, b, c, e, g, n, by)
+		return
+	}
 	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
 	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
 		x, y, u, v := float64(*(*T)(a)), float64(*(*T)(b)), float64(*(*T)(c)), float64(*(*T)(e))
@@ -153,24 +229,65 @@ func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
-	one := func(x, y T) (T, T) {
-		s, c := sinCos(float64(y))
-		r, sin, cos := T(exp(float64(x))), T(s), T(c)
-		switch rare, odd := x-x != 0, y-y != 0; { // infinite or NaN
-		case y == 0 && rare && !(x < 0):
-			return x, y
-		case odd && rare && x < 0:
-			return 0, T(math.Copysign(0, float64(y)))
-		case odd && rare && x > 0:
-			return x, T(math.NaN())
-		case y == 0:
-			return r * cos, y
-		}
-		return r * cos, r * sin
+// complexDivBy is that of a divisor that is the same for all: what is made of it alone is made once.
+func complexDivBy[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
+	u, v := float64(*(*T)(c)), float64(*(*T)(e))
+	big, ratio := math.Abs(u) >= math.Abs(v), v/u
+	low := u + float64(ratio*v)
+	if !big {
+		ratio = u / v
+		low = v + float64(ratio*u)
 	}
 	for i := range n {
-		re, im := one(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+		x, y := float64(*(*T)(unsafe.Add(a, i*by.a))), float64(*(*T)(unsafe.Add(b, i*by.b)))
+		var p, q float64
+		if big {
+			p, q = (x+float64(y*ratio))/low, (y-float64(x*ratio))/low
+		} else {
+			p, q = (float64(x*ratio)+y)/low, (float64(y*ratio)-x)/low
+		}
+		if p != p && q != q {
+			z := complex(x, y) / complex(u, v)
+			p, q = real(z), imag(z)
+		}
+		*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = T(p), T(q)
+	}
+}
+
+func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		re, im := expOf(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 		*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = re, im
 	}
+}
+
+// expOf is the exponential of a complex number. It is too long for the loop, as it should be: see map1. For the same
+// reason all that is between conversions is in a function of its own.
+func expOf[T float](x, y T) (T, T) {
+	if x-x != 0 || y-y != 0 || y == 0 {
+		return expOfRare(x, y)
+	}
+	e, sin, cos := expSinCos(float64(x), float64(y))
+	return T(e) * T(cos), T(e) * T(sin)
+}
+
+func expSinCos(x, y float64) (e, sin, cos float64) {
+	sin, cos = sinCos(y)
+	return exp(x), sin, cos
+}
+
+// expOfRare is that of what is infinite, NaN, or real.
+func expOfRare[T float](x, y T) (T, T) {
+	e, sin, cos := expSinCos(float64(x), float64(y))
+	switch rare, odd := x-x != 0, y-y != 0; {
+	case y == 0 && rare && !(x < 0):
+		return x, y
+	case odd && rare && x < 0:
+		return 0, T(math.Copysign(0, float64(y)))
+	case odd && rare && x > 0:
+		return x, T(math.NaN())
+	case y == 0:
+		return T(e) * T(cos), y
+	}
+	return T(e) * T(cos), T(e) * T(sin)
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -112,14 +113,40 @@ func stepOfInt[W integer](x, at0 W) W {
 
 // remOf gives x of a divisor of 0, as x - x / y * y does.
 func remOf[W integer](x, y W) W {
+	if exact(x, y) {
+		return x - ratioOf(x, y)*y
+	}
 	if y != 0 {
 		x %= y
 	}
 	return x
 }
 
+// exact reports whether float64 holds both numbers and tells their quotient from the next integer.
+func exact[W integer](x, y W) bool {
+	const most = 1 << 53
+	if unsafe.Sizeof(x) < 8 {
+		return true
+	}
+	if ^W(0) > 0 {
+		return uint64(x|y) < most
+	}
+	return (uint64(x)+most/2)|(uint64(y)+most/2) < most
+}
+
+// ratioOf is the quotient of integers that float64 holds, of a divisor of 0 any number: x/y is at least 1/y away from
+// an integer that it is not, and is rounded by less. It takes half as long as that of integers, and there is no divisor
+// to look out for.
+func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
+
+// lowerRatioOf is that rounded down.
+func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / float64(y)))) }
+
 // modOf is that with the sign of y.
 func modOf[W integer](x, y W) W {
+	if exact(x, y) {
+		return x - lowerRatioOf(x, y)*y
+	}
 	r := remOf(x, y)
 	s, unlike := r, r^y
 	if unlike < 0 {
@@ -133,6 +160,13 @@ func modOf[W integer](x, y W) W {
 
 // quotientOf is 0 of a divisor of 0, for which any number will do.
 func quotientOf[W integer](x, y W) W {
+	if exact(x, y) {
+		q := ratioOf(x, y)
+		if y == 0 {
+			q = 0
+		}
+		return q
+	}
 	if y != 0 {
 		return x / y
 	}
@@ -141,6 +175,16 @@ func quotientOf[W integer](x, y W) W {
 
 // floorOf is that rounded down, and of a divisor of 0 and what is below it -1.
 func floorOf[W integer](x, y W) W {
+	if exact(x, y) {
+		q, none := lowerRatioOf(x, y), W(0)
+		if x < 0 {
+			none--
+		}
+		if y == 0 {
+			q = none
+		}
+		return q
+	}
 	q := quotientOf(x, y)
 	m := x - q*y
 	r, unlike := q, m^y

@@ -160,3 +160,51 @@ func TestArms(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeQuotients holds quotients and remainders against those of the language, where float64 begins to round, at
+// the ends of dtypes, and of divisors of 0.
+func TestWholeQuotients(t *testing.T) {
+	wholeQuotients[int8](t)
+	wholeQuotients[uint16](t)
+	wholeQuotients[int32](t)
+	wholeQuotients[uint32](t)
+	wholeQuotients[int64](t)
+	wholeQuotients[uint64](t)
+}
+
+func wholeQuotients[W integer](t *testing.T) {
+	t.Helper()
+	var list []W
+	for shift := range 64 {
+		for near := -3; near <= 3; near++ {
+			x := W(uint64(1)<<shift + uint64(near))
+			list = append(list, x, -x, x/3, x/7*5)
+		}
+	}
+	for _, x := range list {
+		for _, y := range list {
+			r, m, q, f := x, x, W(0), W(0)
+			if y != 0 {
+				r, m, q, f = x%y, x%y, x/y, x/y
+			}
+			if m != 0 && m^y < 0 {
+				m += y
+				f--
+			} else if y == 0 && x < 0 {
+				f--
+			}
+			if got := remOf(x, y); got != r {
+				t.Fatalf("%T: fmod(%d, %d) = %d, want %d", x, x, y, got, r)
+			}
+			if got := modOf(x, y); got != m && y != 0 {
+				t.Fatalf("%T: %d %% %d = %d, want %d", x, x, y, got, m)
+			}
+			if got := quotientOf(x, y); got != q {
+				t.Fatalf("%T: %d / %d = %d, want %d", x, x, y, got, q)
+			}
+			if got := floorOf(x, y); got != f {
+				t.Fatalf("%T: %d // %d = %d, want %d", x, x, y, got, f)
+			}
+		}
+	}
+}

@@ -38,7 +38,13 @@ type opened struct {
 // newMaker finds the idioms in the loop's code, and brings what is needed together together.
 func newMaker(p *Interp, l *Loop) *maker {
 	m := &maker{Interp: p, loop: l}
-	c, idioms := l.Code, findIdioms(l.Code)
+	c := l.Code
+	if len(l.Folds) == 0 {
+		if whole := c.moved(); whole != nil {
+			c = whole
+		}
+	}
+	idioms := findIdioms(c)
 	if len(idioms) == 0 && len(l.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple

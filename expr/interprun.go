@@ -63,13 +63,13 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	if n0 <= 0 || n1 <= 0 {
 		return
 	}
+	if p.single {
+		p.runSingle(ptrs, strides, n0, n1)
+		return
+	}
 	pooled := s == nil
 	if pooled {
 		s = p.scratch.Get().(*Scratch)
-	}
-	if p.single {
-		p.runSingle(s, ptrs, strides, n0, n1)
-		n1 = 0
 	}
 	for j := range n1 {
 		if len(p.totals) == 0 {
@@ -91,15 +91,17 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	}
 }
 
-// runSingle computes rows of a loop that is one step: short rows would take longer to begin than to compute.
-func (p *Interp) runSingle(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+// runSingle computes rows of a loop that is one step, without scratch memory: short rows would take longer to begin
+// than to compute.
+func (p *Interp) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	t := &p.body[0]
-	copy(s.slots, ptrs)
 	var at [6]unsafe.Pointer
 	var by [6]int
-	for k, place := range []place{t.d, t.a, t.b, t.c, t.e, t.g} {
-		if at[k] = unsafe.Add(s.slots[place.slot], place.off); place.slot < len(strides) && ptrs[place.slot] != nil {
-			by[k] = strides[place.slot]
+	for k, place := range [...]place{t.d, t.a, t.b, t.c, t.e, t.g} {
+		if c := place.slot - len(ptrs); c >= 0 {
+			at[k] = unsafe.Pointer(&p.consts[c])
+		} else if at[k] = ptrs[place.slot]; at[k] != nil {
+			at[k], by[k] = unsafe.Add(at[k], place.off), strides[place.slot]
 		}
 	}
 	for {

@@ -90,10 +90,10 @@ func map2[T float](f func(a, b float64) float64) body {
 }
 
 // bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
-func bothBody[T float](f func(re, im float64) (float64, float64)) body {
-	both := func(x, y T) (T, T) {
-		re, im := f(float64(x), float64(y))
-		return T(re), T(im)
+func bothBody[T float](f func(complex128) complex128) body {
+	both := func(x, y T) (T, T) { // by a function, for the reason that map1 has
+		z := f(complex(float64(x), float64(y)))
+		return T(real(z)), T(imag(z))
 	}
 	return func(d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 		for i := range n {

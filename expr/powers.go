@@ -99,6 +99,9 @@ func powOf(x, y float64) float64 {
 		return math.Pow(x, y)
 	}
 	if x > 0 {
+		if x == 1 { // as bools are
+			return 1
+		}
 		return power(a, y)
 	}
 	if math.Floor(y) != y {

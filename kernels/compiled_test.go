@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
@@ -222,65 +220,45 @@ func TestEmittedForms(t *testing.T) {
 	}
 }
 
-// callLimit is four times as long as a call of machine code may last, which the runtime waits for before it stops the
-// world.
-const callLimit = 4 * 50 * time.Microsecond
+// callLimit is how many instructions a call of machine code may execute, which the runtime waits for before it stops
+// the world: less than 50 us of the densest code, such as that of cos.
+const callLimit = 300_000
 
-// TestCallsAreShort runs the longest calls that there are of the code of every op. Of several tries the shortest
-// counts: others are at work here. It looks for calls that are longer by their nature, such as loops whose turns are
-// counted wrongly, and leaves slow machines room.
+// TestCallsAreShort counts what the longest calls of the code of every op execute: of one row, and of as many rows of
+// one element as go in a call.
 func TestCallsAreShort(t *testing.T) {
 	instructionSets(t)
 	seen := map[string]bool{}
+	longest, counted := 0, 0
 	for _, op := range kernels.All() {
 		for _, l := range loopsByOp()[op.Name] {
-			key := l.Code.Key()
+			key := l.Key()
 			if seen[key] {
 				continue
 			}
 			seen[key] = true
-			if took, n := shortest(t, l); took > callLimit {
-				t.Errorf("%s: a call of %d elements takes %v\n%v", op.Name, n, took, l.Code)
+			r, err := loops.New(l, loops.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Compiled() {
+				continue
+			}
+			listing := r.Listing(op.Name).Assembly
+			for _, n0 := range []int{1, 7, r.Most()} {
+				n, err := jittest.Executed(listing, n0, r.MostRows(n0))
+				if err != nil {
+					t.Fatalf("%s: %v", op.Name, err)
+				}
+				if counted++; n > callLimit {
+					t.Errorf("%s: a call of %d rows of %d elements executes %d instructions\n%v", op.Name, r.MostRows(n0), n0, n,
+						l.Code)
+				}
+				longest = max(longest, n)
 			}
 		}
 	}
-}
-
-// shortest returns how long a call of as many elements as a loop takes at once lasts.
-func shortest(t *testing.T, l *expr.Loop) (took time.Duration, n int) {
-	t.Helper()
-	r, err := loops.New(l, loops.Options{})
-	if err != nil {
-		t.Fatal(err)
+	if counted < 5000 || longest < callLimit/4 {
+		t.Errorf("%d calls were counted, of %d instructions at most", counted, longest)
 	}
-	if n = r.Most(); n == 0 {
-		return 0, 0
-	}
-	var ptrs []unsafe.Pointer
-	add := func(d tensor.DType, n int) {
-		m := tensor.NewStorage(n * max(1, d.Size())).Bytes()
-		for i := range m {
-			m[i] = 0x3F // 0.75 of float32; pages that were never written are slow to read by a mask without elements
-		}
-		ptrs = append(ptrs, unsafe.Pointer(unsafe.SliceData(m)))
-	}
-	for _, o := range l.Code.Out {
-		add(o.DType, n)
-	}
-	for _, d := range l.Code.In {
-		add(d, n)
-	}
-	for k := range l.Folds {
-		add(l.DType(k), expr.Lanes)
-	}
-	var s loops.State
-	strides := make([]int, len(ptrs))
-	took = time.Hour
-	for try := 0; try < 500 && took > callLimit; try++ {
-		at := slices.Clone(ptrs)
-		begin := time.Now()
-		r.Run(&s, at, strides, n, 1)
-		took = min(took, time.Since(begin))
-	}
-	return took, n
 }

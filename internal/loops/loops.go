@@ -77,6 +77,12 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 // It is 0 where there is none.
 func (l *Loop) Most() int { return l.most }
 
+// rowWork is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same.
+const rowWork = 32
+
+// MostRows returns how many rows of n0 elements go in one call of machine code.
+func (l *Loop) MostRows(n0 int) int { return max(1, l.most/max(n0, rowWork)) }
+
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
@@ -181,7 +187,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	if n0 > l.most && !l.loop.Totals {
 		return l.pieces(s, ptrs, strides, n0, n1)
 	}
-	for rows := max(1, l.most/n0); ; {
+	for rows := l.MostRows(n0); ; {
 		n := min(rows, n1)
 		if err := l.code.Run(s.args, ptrs, strides, n0, n); err != nil {
 			return false // the first call: later ones have the code

@@ -11,7 +11,7 @@ var (
 	squares   = stated(formula("x * x"), integers, floats, complexes)
 	cubes     = stated(formula("x * x * x"), floats, complexes)
 	inverses  = stated(formula("1 / x"), floats, complexes)
-	roots     = stated(formula("sqrt(x)"), floats)
+	roots     = stated(formula("sqrt(x)"), floats, complexes)
 )
 
 // powInts are loops in Go: an expression has none, and would go through all bits that an exponent may have.

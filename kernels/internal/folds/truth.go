@@ -2,6 +2,7 @@ package folds
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/iter"
@@ -29,7 +30,12 @@ func bytesOf(x []bool) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
+// anyColumns and allColumns take eight truths at a time.
 func anyColumns(a, x []uint8) {
+	x = x[:len(a)]
+	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {
+		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)|binary.NativeEndian.Uint64(x))
+	}
 	x = x[:len(a)]
 	for i := range a {
 		a[i] |= x[i]
@@ -37,6 +43,10 @@ func anyColumns(a, x []uint8) {
 }
 
 func allColumns(a, x []uint8) {
+	x = x[:len(a)]
+	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {
+		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)&binary.NativeEndian.Uint64(x))
+	}
 	x = x[:len(a)]
 	for i := range a {
 		a[i] &= x[i]
