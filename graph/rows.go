@@ -15,10 +15,9 @@ import (
 // Rows is what a call that folds computes, as an expression over the rows of operand 0: the elements that differ in the
 // reduced dimensions alone. Passes can put it into larger ones.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. Results have its shape or that which is left of it, with size 1
-	// in reduced dimensions where Keepdim says so.
-	Mask    []bool
-	Keepdim bool
+	// Mask marks the reduced dimensions of operand 0. Results have its shape or that which is left of it, with reduced
+	// dimensions of size 1 or without them.
+	Mask []bool
 	// Split, where it is not 0, has dimension 1 seen as two: operand 0 is [n, c, ...], and Mask marks the dimensions of
 	// [n, Split, c/Split, ...], which is a view whatever the strides. Results then have the shape of operand 0.
 	Split int
@@ -85,16 +84,17 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 	}
 	var outs, ins []tensor.Meta
 	for i, m := range c.Out {
+		kept := m.Rank() == len(full)
 		switch {
 		case slices.Equal(m.Shape, full):
 			m = r.seen(m)
 		case r.Split != 0:
 			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
-		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, r.Keepdim)):
+		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, kept)):
 			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
 				tensor.ListString(m.Shape))
 		default:
-			m = iter.ReduceOutput(m, r.Mask, r.Keepdim)
+			m = iter.ReduceOutput(m, r.Mask, kept)
 		}
 		outs = append(outs, m)
 	}

@@ -93,6 +93,10 @@ func excess(nodes, results, reads int) string {
 // otherRows is why groups cannot be one that fold different dimensions, or go over different elements.
 const otherRows = "its readers go over different rows"
 
+// otherDims is why a group that reads what is left of rows, without their dimensions, is not one with that which makes
+// it.
+const otherDims = "what is left of its rows is read along other dimensions"
+
 // says keeps why a node is not in a group of its readers; nobody asks it of no node.
 func (g *grouper) says(n *graph.Node, why string) {
 	if n != nil {
@@ -106,9 +110,13 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	if a.at > b.at {
 		a, b = b, a
 	}
-	together := joint(a.space, b.space)
-	if together.shape == nil {
+	together := unite(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
+	switch {
+	case together.shape == nil:
 		g.says(n, otherRows)
+		return a
+	case together.mask != nil && !g.inLine(slices.Concat(a.nodes, b.nodes)...):
+		g.says(n, otherDims)
 		return a
 	}
 	reads := len(b.reads)

@@ -126,6 +126,60 @@ func joint(a, b space) space {
 	return space{}
 }
 
+// left is the shape that is left of the rows of a space that is not split, without their dimensions.
+func (s space) left() []int {
+	kept := []int{}
+	for d, size := range s.shape {
+		if !s.mask[d] {
+			kept = append(kept, size)
+		}
+	}
+	return kept
+}
+
+// unite is what a node or a group, of space a, and a group that reads it go over together; no shape where that is
+// nothing. Results without the dimensions of the rows are read by loops over what is left alone, of which nothing else
+// is read but single elements: anything else would lie along other dimensions there. made tells what a makes.
+func unite(a space, b *cluster, made func(*graph.Value) bool) space {
+	if s := joint(a, b.space); s.shape != nil {
+		return s
+	}
+	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.left()) {
+		return space{}
+	}
+	for v := range b.reads {
+		if !made(v) && v.Meta.Numel() != 1 {
+			return space{}
+		}
+	}
+	return a
+}
+
+// aligned reports whether a node can read a value that the same step makes: it has the dimensions of all that the node
+// goes over, or is one element.
+func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
+	s, why := g.spaceOf(r)
+	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
+}
+
+// inLine reports whether all nodes that read what others of a group make are aligned with it.
+func (g *grouper) inLine(nodes ...*graph.Node) bool {
+	made := map[*graph.Value]bool{}
+	for _, n := range nodes {
+		for _, v := range n.Out {
+			made[v] = true
+		}
+	}
+	for _, n := range nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg && made[a.Value] && !g.aligned(a.Value, n) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // add puts a node into the group of its first reader, or begins one.
 func (g *grouper) add(i int, n *graph.Node, s space) {
 	c := g.joins(n, s)
@@ -151,23 +205,31 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 			}
 		}
 	}
+	made := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case reader == nil:
 		return nil
-	case first == nil || joint(s, first.space).shape == nil:
+	case first == nil || unite(s, first, made).shape == nil:
 		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
+		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
+			g.apart[n] = fmt.Sprintf("the step of %s reads more than what %s leaves of its rows", reader.Name, n.Name)
+		}
 		return nil
 	}
 	if several {
 		first = g.joined(n, s, first)
 	}
-	together := joint(s, first.space)
+	together := unite(s, first, made)
 	if together.shape == nil {
 		g.apart[n] = otherRows
 		return nil
 	}
 	if why := g.tooMuch(first, n); why != "" {
 		g.apart[n] = why
+		return nil
+	}
+	if together.mask != nil && !g.inLine(append(slices.Clone(first.nodes), n)...) {
+		g.apart[n] = otherDims
 		return nil
 	}
 	first.space = together
@@ -178,7 +240,8 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 func (g *grouper) joined(n *graph.Node, s space, first *cluster) *cluster {
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
-			if c := g.group(r); c != nil && c != first && joint(s, c.space).shape != nil {
+			if c := g.group(r); c != nil && c != first &&
+				unite(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, c, n)
 			}
 		}
