@@ -201,6 +201,24 @@ const (
 
 // Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
 func (r *Rows) Unsuited(shape []int) string {
+	if r.Cut(shape) {
+		return ""
+	}
+	return r.unsuited(shape)
+}
+
+// Cut reports whether rows of values of that shape, long or few, are gone over in pieces, which are put together
+// afterwards: one sweep makes all of the results. No other sweep can follow in the same step.
+func (r *Rows) Cut(shape []int) bool {
+	if r == nil || r.Code == nil || len(r.Mask) != r.rank(len(shape)) || tensor.Numel(shape) == 0 ||
+		r.unsuited(shape) == "" {
+		return false
+	}
+	s, err := r.Code.Sweeps(make([]bool, len(r.Code.In)), make([]bool, len(r.Code.Out)))
+	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0
+}
+
+func (r *Rows) unsuited(shape []int) string {
 	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.rank(len(shape)) {
 		return "has no rows"
 	}

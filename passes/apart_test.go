@@ -30,9 +30,10 @@ func TestApart(t *testing.T) {
 	long := "has rows of 300000 elements, and 65536 are the most"
 	squares := "what is left of its rows is read along other dimensions"
 	more := "the step of b reads more than what s leaves of its rows"
+	cut := "its rows are long, and gone over in pieces: what needs their results comes in another step"
 	if !loops.Compiles() {
 		own := "folds by a kernel of its own"
-		long, squares, more = own, "s "+own, "s "+own
+		long, squares, more, cut = own, "s "+own, "s "+own, "s "+own
 	}
 	for _, c := range []struct {
 		name  string
@@ -65,6 +66,10 @@ func TestApart(t *testing.T) {
 		{"more than rows leave", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Sub(op.Sum(x, op.SumAttrs{Dim: []int{1}}).Named("s"), g.Input("pair", f32, 2)).Named("b")
 		}, []passes.Apart{{"s", "b", more}}},
+		{"long rows once", func(g *graph.Graph, _ *graph.Value) *graph.Value {
+			long := g.Input("long", f32, 100_000)
+			return op.Sub(long, op.Sum(long).Named("s")).Named("b")
+		}, []passes.Apart{{"s", "b", cut}}},
 		{"two results, one reader of both", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			long := g.Input("long", f32, 2, 300_000)
 			variance, mean := op.VarMean(long, op.VarMeanAttrs{Dim: []int{1}})

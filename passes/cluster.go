@@ -97,6 +97,9 @@ const otherRows = "its readers go over different rows"
 // it.
 const otherDims = "what is left of its rows is read along other dimensions"
 
+// secondSweep is why what reads results of long rows is not one with those, unless it goes over what is left of rows.
+const secondSweep = "its rows are long, and gone over in pieces: what needs their results comes in another step"
+
 // says keeps why a node is not in a group of its readers; nobody asks it of no node.
 func (g *grouper) says(n *graph.Node, why string) {
 	if n != nil {
@@ -111,12 +114,12 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		a, b = b, a
 	}
 	together := unite(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
-	switch {
-	case together.shape == nil:
-		g.says(n, otherRows)
-		return a
-	case together.mask != nil && !g.inLine(slices.Concat(a.nodes, b.nodes)...):
-		g.says(n, otherDims)
+	why := otherRows
+	if together.shape != nil {
+		why = g.inLine(together, slices.Concat(a.nodes, b.nodes)...)
+	}
+	if why != "" {
+		g.says(n, why)
 		return a
 	}
 	reads := len(b.reads)

@@ -58,11 +58,13 @@ func groupNodes(p *Plan) error {
 }
 
 // space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
-// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0.
+// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0. Rows that
+// are cut are gone over once.
 type space struct {
 	shape []int
 	mask  []bool
 	split int
+	cut   bool
 }
 
 // rows is the shape that is left of the rows of a space that is not split, with size 1 in their dimensions.
@@ -91,7 +93,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	}
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
-		return space{shape, r.Mask, r.Split}, r.Unsuited(shape)
+		return space{shape, r.Mask, r.Split, r.Cut(shape)}, r.Unsuited(shape)
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -162,8 +164,12 @@ func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// inLine reports whether all nodes that read what others of a group make are aligned with it.
-func (g *grouper) inLine(nodes ...*graph.Node) bool {
+// inLine tells why nodes cannot go together over a space with rows, since one reads what another makes along other
+// dimensions, or after a sweep over rows that are cut; empty where they can.
+func (g *grouper) inLine(over space, nodes ...*graph.Node) string {
+	if over.mask == nil {
+		return ""
+	}
 	made := map[*graph.Value]bool{}
 	for _, n := range nodes {
 		for _, v := range n.Out {
@@ -172,12 +178,22 @@ func (g *grouper) inLine(nodes ...*graph.Node) bool {
 	}
 	for _, n := range nodes {
 		for _, a := range n.In {
-			if a.Kind == graph.TensorArg && made[a.Value] && !g.aligned(a.Value, n) {
-				return false
+			switch v := a.Value; {
+			case a.Kind != graph.TensorArg || !made[v]:
+			case !g.aligned(v, n):
+				return otherDims
+			case over.cut && g.whole(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+				return secondSweep
 			}
 		}
 	}
-	return true
+	return ""
+}
+
+// whole reports whether a node goes over all elements of a space, and not over what is left of its rows.
+func (g *grouper) whole(n *graph.Node, over space) bool {
+	s, _ := g.spaceOf(n)
+	return slices.Equal(s.shape, over.shape)
 }
 
 // add puts a node into the group of its first reader, or begins one.
@@ -228,8 +244,8 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 		g.apart[n] = why
 		return nil
 	}
-	if together.mask != nil && !g.inLine(append(slices.Clone(first.nodes), n)...) {
-		g.apart[n] = otherDims
+	if why := g.inLine(together, append(slices.Clone(first.nodes), n)...); why != "" {
+		g.apart[n] = why
 		return nil
 	}
 	first.space = together

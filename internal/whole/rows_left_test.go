@@ -73,9 +73,37 @@ func TestRowsLeftOut(t *testing.T) {
 	}
 }
 
+// TestLongRowsOnce holds folds of rows that are cut into pieces, with what comes before, against the definition: what
+// needs their results over all elements comes in a step of its own.
+func TestLongRowsOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 2))
+	for _, c := range []rowChain{
+		{"a loss", func(g *graph.Graph, x, row *graph.Value) *graph.Value {
+			square := apply(g, "square", nil, apply(g, "sub", nil, x, row))
+			return apply(g, "sqrt", nil, apply(g, "mean", nil, square))
+		}, 1},
+		{"two folds", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
+			a := apply(g, "tanh", nil, x)
+			return apply(g, "add", nil, apply(g, "amax", left(0), a), apply(g, "mean", left(0), a))
+		}, 1},
+		{"over what is left", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
+			mean := apply(g, "mean", graph.Attrs{"dim": []int{0}, "keepdim": true}, apply(g, "exp", nil, x))
+			return apply(g, "sum", left(0), apply(g, "div", nil, x, apply(g, "sqrt", nil, mean)))
+		}, 2},
+		{"all of it, and back", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
+			a := apply(g, "abs", nil, x)
+			return apply(g, "sub", nil, a, apply(g, "mean", nil, a))
+		}, 2},
+	} {
+		for i, m := range []tensor.Meta{tensor.New(f32, 5000, 3), tensor.New(f32, 5000, 3).WithStrides([]int{1, 5100})} {
+			t.Run(fmt.Sprint(c.name, i), func(t *testing.T) { c.check(t, rng, m) })
+		}
+	}
+}
+
 func (c rowChain) check(t *testing.T, rng *rand.Rand, m tensor.Meta) {
 	g := graph.New("g", kernels.Lookup)
-	v := c.build(g, g.InputMeta("x", m), g.Input("row", m.DType, 4))
+	v := c.build(g, g.InputMeta("x", m), g.Input("row", m.DType, m.Shape[m.Rank()-1]))
 	g.Output("y", v)
 	require.NoError(t, g.Err())
 	require.NoError(t, g.Infer())
