@@ -1,13 +1,13 @@
 package graphrun
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -124,13 +124,8 @@ func ReadCertificate(r io.Reader) (*Certificate, error) {
 		return nil, err
 	}
 	c := new(Certificate)
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(c); err != nil {
-		return nil, fmt.Errorf("this is no certificate: byte %d: %w", dec.InputOffset(), err)
-	}
-	if len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
-		return nil, fmt.Errorf("this is no certificate: byte %d: something follows it", dec.InputOffset())
+	if err := files.JSON(text, c); err != nil {
+		return nil, fmt.Errorf("this is no certificate: %w", err)
 	}
 	return c, c.whole()
 }

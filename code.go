@@ -25,7 +25,7 @@ type LoopCode struct {
 	Expression string         `json:"expression" doc:"What is done to one element: a value a line."`
 	Results    []AccessReport `json:"results" doc:"What it writes."`
 	Operands   []AccessReport `json:"operands" doc:"What it reads."`
-	Folds      []string       `json:"folds,omitzero" doc:"What it adds up over a row."`
+	Folds      []string       `json:"folds,omitzero" doc:"What it folds over a row, as add of v1."`
 	Assembly   string         `json:"assembly,omitzero" doc:"The machine code, in the syntax of Go's assembler."`
 	Why        string         `json:"why,omitzero" doc:"Why it runs in Go instead."`
 }

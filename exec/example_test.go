@@ -17,7 +17,7 @@ import (
 func Example() {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 4)
-	g.Output("y", op.Sum(op.Mul(op.Exp(x), 2)))
+	g.Output("y", op.Cumsum(op.Mul(op.Exp(x), 2), 0))
 	plan, err := passes.Run(g, passes.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -32,18 +32,18 @@ func Example() {
 		fmt.Println(s.Node.Op.Name, s.Strides)
 	}
 	s := p.NewSession()
-	out := []*tensor.Tensor{tensor.Zeros(tensor.Float32)}
+	out := []*tensor.Tensor{tensor.Zeros(tensor.Float32, 4)}
 	for _, v := range []float32{0, 1} {
 		in := tensor.Must(tensor.FromSlice([]float32{v, 0, 0, 0}, 4))
 		if err := s.RunInto(context.Background(), []*tensor.Tensor{in}, out); err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%.3f\n", out[0].At().Float())
+		fmt.Printf("%.3f\n", out[0].At(3).Float())
 	}
 	// Output:
 	// fused [1]
-	// sum []
+	// cumsum [1]
 	// 8.000
 	// 11.437
 }

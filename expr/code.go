@@ -240,12 +240,17 @@ func (c *Code) String() string {
 		}
 		b.WriteByte('\n')
 	}
-	for o, out := range c.Out {
-		fmt.Fprintf(&b, "y%d.%v = v%d", o, out.DType, out.Re)
+	results := 0
+	for _, out := range c.Out {
+		if out.DType == tensor.Invalid { // it is not stored: a loop folds it
+			continue
+		}
+		fmt.Fprintf(&b, "y%d.%v = v%d", results, out.DType, out.Re)
 		if out.Im != None {
 			fmt.Fprintf(&b, " v%d", out.Im)
 		}
 		b.WriteByte('\n')
+		results++
 	}
 	return b.String()
 }

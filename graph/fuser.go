@@ -79,8 +79,8 @@ func (n *Node) expression() (*expr.Code, error) {
 	return c, err
 }
 
-// Rows returns what a node computes as an expression over rows: nil for one that has none, whose results lack the
-// dimensions that it folds, and where no machine code can be made of loops, which alone makes rows fast.
+// Rows returns what a node computes as an expression over rows: nil for one that has none, and where no machine code
+// can be made of loops, which alone makes rows fast.
 func (f *Fuser) Rows(n *Node) *Rows {
 	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.Compiles() {
 		return nil
@@ -100,11 +100,6 @@ func (n *Node) rows() *Rows {
 	r, err := n.Op.Rows(c)
 	if err != nil || r == nil || len(r.Mask) != r.rank(c.Meta(0).Rank()) {
 		return nil
-	}
-	for _, m := range c.Out {
-		if r.rank(m.Rank()) != len(r.Mask) {
-			return nil
-		}
 	}
 	for i, a := range c.In {
 		if a.Kind == TensorArg && !slices.Contains(r.In, i) {

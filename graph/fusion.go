@@ -215,7 +215,7 @@ func lowerFused(c *Call) (*Kernel, error) {
 
 // lowerRows compiles sweeps over rows.
 func (f *Fusion) lowerRows(c *Call, code *expr.Code) (*Kernel, error) {
-	r := &Rows{Mask: f.Mask, Keepdim: true, Split: f.Split, Channels: f.Channels, Code: code}
+	r := &Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: code}
 	var err error
 	if r.full, err = f.spaceOf(c); err != nil {
 		return nil, err

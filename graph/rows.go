@@ -15,10 +15,9 @@ import (
 // Rows is what a call that folds computes, as an expression over the rows of operand 0: the elements that differ in the
 // reduced dimensions alone. Passes can put it into larger ones.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. Results have its shape or that which is left of it, with size 1
-	// in reduced dimensions where Keepdim says so.
-	Mask    []bool
-	Keepdim bool
+	// Mask marks the reduced dimensions of operand 0. Results have its shape or that which is left of it, with reduced
+	// dimensions of size 1 or without them.
+	Mask []bool
 	// Split, where it is not 0, has dimension 1 seen as two: operand 0 is [n, c, ...], and Mask marks the dimensions of
 	// [n, Split, c/Split, ...], which is a view whatever the strides. Results then have the shape of operand 0.
 	Split int
@@ -85,16 +84,17 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 	}
 	var outs, ins []tensor.Meta
 	for i, m := range c.Out {
+		kept := m.Rank() == len(full)
 		switch {
 		case slices.Equal(m.Shape, full):
 			m = r.seen(m)
 		case r.Split != 0:
 			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
-		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, r.Keepdim)):
+		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, kept)):
 			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
 				tensor.ListString(m.Shape))
 		default:
-			m = iter.ReduceOutput(m, r.Mask, r.Keepdim)
+			m = iter.ReduceOutput(m, r.Mask, kept)
 		}
 		outs = append(outs, m)
 	}
@@ -203,7 +203,18 @@ const (
 // [Rows.Unsuited] tells.
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
-	return ok && length > 0 && length <= maxRow
+	return ok && length > 0 && length <= maxRow || r.Cut(shape)
+}
+
+// Cut reports whether rows of values of that shape, long or few, are gone over in pieces, which are put together
+// afterwards: one sweep makes all of the results. No other sweep can follow in the same step.
+func (r *Rows) Cut(shape []int) bool {
+	if r == nil || r.Code == nil || len(r.Mask) != r.rank(len(shape)) || tensor.Numel(shape) == 0 ||
+		r.unsuited(shape) == "" {
+		return false
+	}
+	s, err := r.Code.Sweeps(make([]bool, len(r.Code.In)), make([]bool, len(r.Code.Out)))
+	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0
 }
 
 // lengths are the length of rows of values of that shape, and their number; false where it has no rows.
@@ -227,6 +238,13 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 
 // Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
 func (r *Rows) Unsuited(shape []int) string {
+	if r.Cut(shape) {
+		return ""
+	}
+	return r.unsuited(shape)
+}
+
+func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {
 	case !ok:

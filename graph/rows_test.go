@@ -66,4 +66,29 @@ func TestUnsuitedRows(t *testing.T) {
 	assert.Equal(t, "has 2 rows, too few for workers to share", groups.Unsuited([]int{1, 4, 4000}))
 	assert.Equal(t, "has no rows", groups.Unsuited([]int{2}))
 	assert.Equal(t, "has no rows", (*graph.Rows)(nil).Unsuited([]int{2}))
+	assert.False(t, (*graph.Rows)(nil).Cut([]int{2}))
+}
+
+// Rows that are long or few suit where one sweep makes all results: they are cut. A second sweep has to wait.
+func TestCutRows(t *testing.T) {
+	b := expr.NewBuilder(tensor.Float32)
+	x := b.Load(0)
+	sum := b.Reduce(expr.Add, x)
+	once, err := b.Build(expr.Output{DType: tensor.Float32, Re: sum, Im: expr.None})
+	require.NoError(t, err)
+	b = expr.NewBuilder(tensor.Float32)
+	x = b.Load(0)
+	again := b.Reduce(expr.Max, b.Do(expr.Sub, x, b.Reduce(expr.Add, x)))
+	twice, err := b.Build(expr.Output{DType: tensor.Float32, Re: again, Im: expr.None})
+	require.NoError(t, err)
+	rows := func(c *expr.Code) *graph.Rows { return &graph.Rows{Mask: []bool{false, true}, In: []int{0}, Code: c} }
+	for _, long := range [][]int{{8, 80000}, {2, 5000}} {
+		assert.True(t, rows(once).Cut(long))
+		assert.Empty(t, rows(once).Unsuited(long))
+		assert.False(t, rows(twice).Cut(long))
+		assert.NotEmpty(t, rows(twice).Unsuited(long))
+	}
+	assert.False(t, rows(once).Cut([]int{8, 100}))
+	assert.False(t, rows(once).Cut([]int{8, 0}))
+	assert.False(t, rows(once).Cut([]int{80000}))
 }

@@ -47,8 +47,11 @@ func (g *grouper) whyApart(n, r *graph.Node) string {
 		}
 	}
 	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
-	if !slices.Equal(a, b) && (g.apart[n] == "" || joint(space{shape: a}, g.group(r).space).shape == nil) {
+	why := g.apart[n]
+	switch {
+	case slices.Equal(a, b) || why == otherDims || why == secondSweep:
+	case why == "" || joint(space{shape: a}, g.group(r).space).shape == nil:
 		return fmt.Sprintf("one goes over %s, the other over %s", tensor.ListString(a), tensor.ListString(b))
 	}
-	return g.apart[n]
+	return why
 }

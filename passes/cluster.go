@@ -93,6 +93,13 @@ func excess(nodes, results, reads int) string {
 // otherRows is why groups cannot be one that fold different dimensions, or go over different elements.
 const otherRows = "its readers go over different rows"
 
+// otherDims is why a group that reads what is left of rows, without their dimensions, is not one with that which makes
+// it.
+const otherDims = "what is left of its rows is read along other dimensions"
+
+// secondSweep is why what reads results of long rows is not one with those, unless it goes over what is left of rows.
+const secondSweep = "its rows are long, and gone over in pieces: what needs their results comes in another step"
+
 // says keeps why a node is not in a group of its readers; nobody asks it of no node.
 func (g *grouper) says(n *graph.Node, why string) {
 	if n != nil {
@@ -106,9 +113,13 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	if a.at > b.at {
 		a, b = b, a
 	}
-	together := joint(a.space, b.space)
-	if together.shape == nil {
-		g.says(n, otherRows)
+	together := unite(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
+	why := otherRows
+	if together.shape != nil {
+		why = g.inLine(together, slices.Concat(a.nodes, b.nodes)...)
+	}
+	if why != "" {
+		g.says(n, why)
 		return a
 	}
 	reads := len(b.reads)

@@ -140,16 +140,31 @@ func (g *grouper) fits(c *cluster) error {
 		if s.mask != nil || c.space.shape == nil {
 			c.space.shape = s.shape
 		}
+		c.space.cut = c.space.cut || s.cut
 		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
 			return misfit("the rows of %s are for a kernel of their own", n.Name)
 		}
 	}
 	for i, s := range spaces {
-		if joint(s, c.space).shape == nil {
+		if joint(s, c.space).shape == nil && !c.behind(s, c.nodes[i]) {
 			return misfit("%s goes over other elements than what it is grouped with", c.nodes[i].Name)
 		}
 	}
+	if why := g.inLine(c.space, c.nodes...); why != "" {
+		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
+	}
 	return nil
+}
+
+// behind reports whether a node, of space s, goes over what is left of the group's rows without their dimensions, and
+// reads of what the group does not make nothing but single elements: see [unite].
+func (c *cluster) behind(s space, n *graph.Node) bool {
+	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.left()) {
+		return false
+	}
+	return !slices.ContainsFunc(n.In, func(a graph.Arg) bool {
+		return a.Kind == graph.TensorArg && !slices.Contains(c.nodes, a.Value.Node) && a.Value.Meta.Numel() != 1
+	})
 }
 
 // noteLayouts records an assignment before it is applied.

@@ -61,11 +61,13 @@ func groupNodes(p *Plan) error {
 }
 
 // space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
-// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0.
+// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0. Rows that
+// are cut are gone over once.
 type space struct {
 	shape []int
 	mask  []bool
 	split int
+	cut   bool
 }
 
 // rows is the shape that is left of the rows of a space that is not split, with size 1 in their dimensions.
@@ -101,7 +103,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 // loopOf is what a node goes over if it is a loop of an expression, or folds rows by one.
 func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
-		return space{n.In[0].Meta().Shape, r.Mask, r.Split}, ""
+		shape := n.In[0].Meta().Shape
+		return space{shape, r.Mask, r.Split, r.Cut(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -136,6 +139,74 @@ func joint(a, b space) space {
 	return space{}
 }
 
+// left is the shape that is left of the rows of a space that is not split, without their dimensions.
+func (s space) left() []int {
+	kept := []int{}
+	for d, size := range s.shape {
+		if !s.mask[d] {
+			kept = append(kept, size)
+		}
+	}
+	return kept
+}
+
+// unite is what a node or a group, of space a, and a group that reads it go over together; no shape where that is
+// nothing. Results without the dimensions of the rows are read by loops over what is left alone, of which nothing else
+// is read but single elements: anything else would lie along other dimensions there. made tells what a makes.
+func unite(a space, b *cluster, made func(*graph.Value) bool) space {
+	if s := joint(a, b.space); s.shape != nil {
+		return s
+	}
+	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.left()) {
+		return space{}
+	}
+	for v := range b.reads {
+		if !made(v) && v.Meta.Numel() != 1 {
+			return space{}
+		}
+	}
+	return a
+}
+
+// aligned reports whether a node can read a value that the same step makes: it has the dimensions of all that the node
+// goes over, or is one element.
+func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
+	s, why := g.loopOf(r)
+	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
+}
+
+// inLine tells why nodes cannot go together over a space with rows, since one reads what another makes along other
+// dimensions, or after a sweep over rows that are cut; empty where they can.
+func (g *grouper) inLine(over space, nodes ...*graph.Node) string {
+	if over.mask == nil {
+		return ""
+	}
+	made := map[*graph.Value]bool{}
+	for _, n := range nodes {
+		for _, v := range n.Out {
+			made[v] = true
+		}
+	}
+	for _, n := range nodes {
+		for _, a := range n.In {
+			switch v := a.Value; {
+			case a.Kind != graph.TensorArg || !made[v]:
+			case !g.aligned(v, n):
+				return otherDims
+			case over.cut && g.whole(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+				return secondSweep
+			}
+		}
+	}
+	return ""
+}
+
+// whole reports whether a node goes over all elements of a space, and not over what is left of its rows.
+func (g *grouper) whole(n *graph.Node, over space) bool {
+	s, _ := g.spaceOf(n)
+	return slices.Equal(s.shape, over.shape)
+}
+
 // add puts a node into the group of its first reader, or begins one.
 func (g *grouper) add(i int, n *graph.Node, s space) {
 	c := g.joins(n, s)
@@ -161,22 +232,30 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 			}
 		}
 	}
+	made := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case reader == nil:
 		return nil
-	case first == nil || joint(s, first.space).shape == nil:
+	case first == nil || unite(s, first, made).shape == nil:
 		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
+		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
+			g.apart[n] = fmt.Sprintf("the step of %s reads more than what %s leaves of its rows", reader.Name, n.Name)
+		}
 		return nil
 	}
 	if several {
 		first = g.joined(n, s, first)
 	}
-	together := joint(s, first.space)
+	together := unite(s, first, made)
 	if together.shape == nil {
 		g.apart[n] = otherRows
 		return nil
 	}
 	if why := g.tooMuch(first, n); why != "" {
+		g.apart[n] = why
+		return nil
+	}
+	if why := g.inLine(together, append(slices.Clone(first.nodes), n)...); why != "" {
 		g.apart[n] = why
 		return nil
 	}
@@ -188,7 +267,8 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 func (g *grouper) joined(n *graph.Node, s space, first *cluster) *cluster {
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
-			if c := g.group(r); c != nil && c != first && joint(s, c.space).shape != nil {
+			if c := g.group(r); c != nil && c != first &&
+				unite(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, c, n)
 			}
 		}

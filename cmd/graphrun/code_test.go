@@ -41,6 +41,12 @@ func TestPlanCode(t *testing.T) {
 			}
 		}
 	}
+	rows := write(t, "rows.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 20]}],
+ "nodes": [{"name": "s", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}], "outputs": ["s"]}`)
+	if out := succeed(t, "plan", rows, "--code", "s"); strings.Contains(out, "invalid") ||
+		jit.Available() == nil != strings.Contains(out, "\nfold: add of v") {
+		t.Errorf("what is folded: %s", out)
+	}
 	if out := succeed(t, "plan", path, "--code", "quotient"); !strings.Contains(out, "stated by no expression") {
 		t.Errorf("a function in Go: %s", out)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -61,8 +63,8 @@ units in the last place. Values that differ are a failure (exit code 1).
 writes what Go's benchmarks print, for benchstat -col /strategy; --report a page for browsers.
 With --json every row has its samples, in the order of the runs.
 
-Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
-the exit code is 130.`,
+Ctrl-C ends the measurement, and so does what fails: what was measured until then is printed and
+written ("interrupted" is true in JSON). The exit code is 130 then, or that of the failure.`,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
   graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
@@ -172,18 +174,27 @@ func compare(cmd *cobra.Command, paths []string, f compareFlags) error {
 	if err != nil {
 		return err
 	}
+	for _, path := range paths { // before anything is measured
+		if _, err := os.Stat(path); err != nil {
+			return wrong(files.InFile(path, err))
+		}
+	}
 	collectEarly()
 	s := &comparison{flags: f, files: fileLabels(paths), seen: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
 	cut := stopped(cmd.Context())
-	if err != nil && (cut == nil || len(s.rows) == 0) {
+	if err != nil && len(s.rows) == 0 {
 		return err
 	}
-	s.Interrupted = cut != nil
-	if err := s.show(cmd); err != nil {
+	s.Interrupted = err != nil || cut != nil
+	shown := s.show(cmd) // what was measured before something failed
+	switch {
+	case cut != nil:
+		return cmp.Or(shown, cut)
+	case err != nil:
 		return err
 	}
-	return cut
+	return shown
 }
 
 // fileLabels are what files are called in results, by path: their names, or the paths of those that share one.

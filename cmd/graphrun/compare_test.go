@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -155,6 +156,27 @@ func TestCompareRefuses(t *testing.T) {
 		if r.code != exitWrong || !strings.Contains(r.errors, want) || r.out != "" {
 			t.Errorf("%s: exit %d, %q, stdout %q", args, r.code, r.errors, r.out)
 		}
+	}
+}
+
+// What was measured before something fails is printed and written, and the exit code is that of the failure.
+func TestCompareKeepsWhatItMeasured(t *testing.T) {
+	good, bad := write(t, "good.json", small), write(t, "bad.json", `{"version": 1}`)
+	csv := filepath.Join(t.TempDir(), "times.csv")
+	r := call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate", "--csv", csv, "--json")
+	if r.code != exitWrong || !strings.Contains(r.errors, bad+":1:") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	doc := decode[compareDoc](t, r.out)
+	if len(doc.Strategies) != 1 || !doc.Interrupted || len(doc.Strategies[0].Samples) != 2 {
+		t.Errorf("%+v", doc)
+	}
+	if text, err := os.ReadFile(csv); err != nil || strings.Count(string(text), "\n") != 3 {
+		t.Errorf("%s, %v", text, err)
+	}
+	r = call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate")
+	if r.code != exitWrong || !strings.Contains(r.out, "2 runs each, not all that was asked for, ") {
+		t.Errorf("exit %d, %s", r.code, r.out)
 	}
 }
 

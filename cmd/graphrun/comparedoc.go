@@ -113,8 +113,11 @@ func (s *comparison) runs() int {
 // caption says how it was measured, and what columns hold.
 func (s *comparison) caption() string {
 	text := count(s.flags.runs, "run") + " each"
-	if s.Interrupted {
+	switch {
+	case s.Interrupted && s.runs() < s.flags.runs:
 		text = fmt.Sprintf("interrupted after %d of %s", s.runs(), text)
+	case s.Interrupted:
+		text += ", not all that was asked for"
 	}
 	if len(s.rows) > 0 && !s.varies(func(r *compareRow) string { return strconv.Itoa(r.Threads) }) {
 		text += ", " + count(s.rows[0].Threads, "thread")

@@ -29,7 +29,7 @@ func pricesOf(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
 		if err != nil {
-			return nil, wrongf("--costs: %w", files.OfFile(path, err))
+			return nil, wrongf("--costs: %w", files.InFile(path, err))
 		}
 		return p, nil
 	}
@@ -44,7 +44,8 @@ func pricesOf(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
 	default:
 		if _, missing := os.Stat(path); missing == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "the profile of this machine is left aside: %s: %v\n", path, cause(err))
+			fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is left aside: %s: %v\n", path,
+				cause(err))
 		}
 	}
 	return nil, nil

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -56,7 +58,7 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
 		"channels_last or channels_last_3d")
-	completeFrom(cmd, "first-break", []string{"contiguous", "channels_last", "channels_last_3d"})
+	completeFrom(cmd, "first-break", breakFormats)
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
@@ -116,19 +118,19 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	})
 }
 
+// breakFormats are the memory formats that a value can lose.
+var breakFormats = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
+
 // formatOf is the format that --first-break names; none where it is not given.
 func formatOf(name string) (tensor.MemoryFormat, error) {
 	if name == "" {
 		return tensor.NoFormat, nil
 	}
-	format, err := tensor.ParseMemoryFormat(name)
-	if err == nil && format == tensor.Preserve {
-		err = fmt.Errorf("no value lies in memory format %v: want contiguous, channels_last or channels_last_3d", format)
+	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
+		return format, nil
 	}
-	if err != nil {
-		return format, wrongf("--first-break: %w", err)
-	}
-	return format, nil
+	return tensor.NoFormat, wrongf("--first-break: no value lies in memory format %q: want one of %s%s", name,
+		strings.Join(breakFormats, ", "), words.DidYouMean(words.Nearest(name, slices.Values(breakFormats))))
 }
 
 // explained explains the value of a name, or the first that loses a format.
@@ -243,10 +245,13 @@ func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
 	}
 	what := fmt.Sprintf("the cheapest plan costs %s more", nanoseconds(*c.WithoutNS))
 	if *c.WithoutNS == 0 {
-		what = "the cheapest plan has no need of such a copy"
+		what = "nothing is lost: the cheapest plan of all has no such copy"
 	}
 	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
-	if c.Instead != nil {
-		fmt.Fprintf(w, "  %-20s%s\n", "", printable(c.Instead.String()))
+	if c.Instead == nil {
+		return
+	}
+	if otherwise := c.Instead.String(); otherwise != "" {
+		fmt.Fprintf(w, "  %-20s%s\n", "", printable(otherwise))
 	}
 }

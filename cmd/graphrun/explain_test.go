@@ -149,13 +149,27 @@ func TestExplainRefuses(t *testing.T) {
 		"explain " + path:                                      "wants a graph file and the name of a value",
 		"explain " + path + " nothing":                         path + `: there is no value "nothing"`,
 		"explain " + path + " x --first-break contiguous":      "wants one graph file",
-		"explain " + path + " --first-break preserve":          "no value lies in memory format preserve",
+		"explain " + path + " --first-break preserve":          `no value lies in memory format "preserve"`,
 		"explain " + path + " --first-break chanels_last":      "did you mean channels_last?",
 		"explain " + path + " x --strategy fast":               "strategy",
 		"explain missing.json --first-break contiguous --json": "missing.json",
 	} {
 		if r := call(t, strings.Fields(args)...); r.code != 2 || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.errors)
+		}
+	}
+}
+
+// A copy that the cheapest plan has no need of is said to be so, and no line is left empty.
+func TestExplainNeedlessCopy(t *testing.T) {
+	out := succeed(t, "explain", "../../examples/models/residual.json", "y", "--dim", "N=2")
+	_, tail, found := strings.Cut(out, "\nThe copy of act2 into [2048,256,16,1]\n")
+	if !found || !strings.Contains(tail, "nothing is lost: the cheapest plan of all has no such copy\n") {
+		t.Fatalf("%s", out)
+	}
+	for line := range strings.Lines(tail) {
+		if strings.TrimSpace(line) == "" {
+			t.Errorf("an empty line in\n%s", tail)
 		}
 	}
 }

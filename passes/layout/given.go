@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
@@ -32,17 +33,16 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		return nil, err
 	}
 	var file struct {
-		Version     int
-		Labels      json.RawMessage
-		Cost, Bound int64
-		Proof       *wcsp.Proof
+		Version int             `json:"version"`
+		Labels  json.RawMessage `json:"labels"`
+		Cost    int64           `json:"cost"`
+		Bound   int64           `json:"bound"`
+		Proof   *wcsp.Proof     `json:"proof"`
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
-		return nil, fmt.Errorf("this is no solution: byte %d: %w", dec.InputOffset(), err)
+	if err := files.JSON(text, &file); err != nil {
+		return nil, fmt.Errorf("this is no solution: %w", err)
 	}
-	if file.Version > wcsp.Version || file.Version < 0 || len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
+	if file.Version > wcsp.Version || file.Version < 0 {
 		return nil, fmt.Errorf("this is no solution of version %d", wcsp.Version)
 	}
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}

@@ -67,7 +67,7 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Rows{Mask: s.Mask, Keepdim: s.Keepdim, In: []int{0}, Code: code}, nil
+	return &graph.Rows{Mask: s.Mask, In: []int{0}, Code: code}, nil
 }
 
 // InFloat64 is a number in float64: sums and products of floats are made so.

@@ -1,0 +1,96 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// JSON reads a document of JSON, the whole of a text, into a value. Unknown keys, and what follows the document, are
+// errors. They say where something is wrong, and what, in words of JSON.
+func JSON(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	at, err := int64(-1), dec.Decode(into)
+	if err == nil {
+		at = dec.InputOffset()
+		if len(bytes.TrimSpace(text[at:])) == 0 {
+			return nil
+		}
+		at += int64(len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n")))
+		return inText(text, at, "something follows the document")
+	}
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("the file is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return inText(text, int64(len(text)), "the text ends before the document does")
+	case errors.As(err, &syntax):
+		return inText(text, syntax.Offset-1, syntax.Error())
+	case errors.As(err, &wrong):
+		what := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonWord(wrong.Type))
+		if wrong.Field != "" {
+			what = wrong.Field + ": " + what
+		}
+		return inText(text, wrong.Offset-1, what)
+	}
+	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		return errors.New("unknown key " + key)
+	}
+	return err
+}
+
+// inText is what is wrong at an offset of a text.
+func inText(text []byte, at int64, what string) error {
+	before := text[:max(0, min(at, int64(len(text))))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
+}
+
+// jsonValue is what a document has, where the library names it by one word, or by a word and the number itself.
+func jsonValue(value string) string {
+	kind, rest, _ := strings.Cut(value, " ")
+	switch kind {
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "string":
+		return "a string"
+	case "bool":
+		return "true or false"
+	case "number":
+		return strings.TrimSpace("the number " + rest)
+	}
+	return value
+}
+
+// jsonWord is what a value of a type is read from.
+func jsonWord(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0 on"
+	}
+	return "something else"
+}

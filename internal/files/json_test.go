@@ -1,0 +1,39 @@
+package files
+
+import "testing"
+
+// What is wrong with a document is said in words of JSON, with the place.
+func TestJSON(t *testing.T) {
+	type document struct {
+		Name  string `json:"name"`
+		List  []int  `json:"list"`
+		Inner *struct {
+			Part map[string]bool `json:"part"`
+		} `json:"inner"`
+		Size uint8 `json:"size"`
+	}
+	for text, want := range map[string]string{
+		`{"name": "x", "list": [1], "inner": {"part": {"a": true}}}`: "",
+		` {} `:                          "",
+		``:                              "the file is empty",
+		`[1, 2]`:                        "line 1, column 1: found a list, want an object",
+		"{\n \"list\": 3}":              "line 2, column 10: list: found the number, want a list",
+		`{"list": [1, 2.5]}`:            "line 1, column 16: list: found the number 2.5, want a whole number",
+		`{"inner": {"part": {"a": 1}}}`: "line 1, column 26: inner.part: found the number, want true or false",
+		`{"inner": {"part": "a"}}`:      "line 1, column 22: inner.part: found a string, want an object",
+		`{"size": -1}`:                  "line 1, column 11: size: found the number -1, want a whole number from 0 on",
+		`{"name": true}`:                "line 1, column 13: name: found true or false, want a string",
+		`{"other": 1}`:                  `unknown key "other"`,
+		"{}\n  {}":                      "line 2, column 3: something follows the document",
+		`{"name": "x"`:                  "line 1, column 13: the text ends before the document does",
+		"{\"name\":\n x}":               "line 2, column 2: invalid character 'x' looking for beginning of value",
+	} {
+		got := ""
+		if err := JSON([]byte(text), new(document)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
