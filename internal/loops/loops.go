@@ -78,7 +78,7 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 func (l *Loop) Most() int { return l.most }
 
 // rowWork is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same.
-const rowWork = 32
+const rowWork = 64
 
 // MostRows returns how many rows of n0 elements go in one call of machine code.
 func (l *Loop) MostRows(n0 int) int { return max(1, l.most/max(n0, rowWork)) }
