@@ -77,11 +77,17 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 // It is 0 where there is none.
 func (l *Loop) Most() int { return l.most }
 
-// rowWork is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same.
-const rowWork = 64
+// rowWork is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same, and AVX2
+// brings the elements of such a turn one by one where they have 8 or 16 bits.
+func rowWork() int {
+	if machine.Instructions() < machine.AVX512 {
+		return 256
+	}
+	return 32
+}
 
 // MostRows returns how many rows of n0 elements go in one call of machine code.
-func (l *Loop) MostRows(n0 int) int { return max(1, l.most/max(n0, rowWork)) }
+func (l *Loop) MostRows(n0 int) int { return max(1, l.most/max(n0, rowWork())) }
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
@@ -151,7 +157,7 @@ func (l *Loop) limit() {
 		work *= 2
 	}
 	if machine.Instructions() < machine.AVX512 {
-		work *= 2
+		work = work * 9 / 4
 	}
 	l.most = min(1<<15, max(1<<9, 1<<20/work)) &^ (expr.Lanes - 1)
 	for _, o := range l.loop.Code.Out {
