@@ -16,8 +16,8 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 # What asks whether there is machine code, which on the paths without assembly there never is.
 ASKS = ./internal/jit/... ./expr ./iter/... ./exec ./internal/whole
 
-# Random loops that are compiled and interpreted, for each instruction set.
-LOOPS ?= 1000000
+# Random loops that are compiled and interpreted, for each instruction set: a million in all.
+LOOPS ?= 500000
 
 .PHONY: check lint paths avx2 portable noasm loops format vet staticcheck test race regenerate fuzz bench
 
