@@ -158,6 +158,30 @@ func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
+// TestGuardsAgreeWithPyTorch holds the guards of the branching form to those that PyTorch's own shape environment
+// recorded: the same comparisons with the same answers, in the same order.
+func TestGuardsAgreeWithPyTorch(t *testing.T) {
+	answers := map[bool]int{}
+	for _, r := range load[struct {
+		Shape, Strides []int
+		Contiguous     bool
+		Guards         []string
+	}](t, "guards.json") {
+		names := []string{"x1", "x2", "x3", "x4", "y1", "y2", "y3", "y4"}
+		env, rank := sym.NewEnv(), len(r.Shape)
+		typ := tensor.Type{Shape: unknown(env, names[:rank], r.Shape...),
+			Strides: unknown(env, names[4:4+rank], r.Strides...)}
+		require.Equal(t, r.Contiguous, typ.Holds(tensor.IsContiguous), "%v", r)
+		var got []string
+		for _, g := range env.Guards() {
+			got = append(got, g.String())
+		}
+		require.Equal(t, r.Guards, got, "%v", r)
+		answers[r.Contiguous]++
+	}
+	assert.Greater(t, min(answers[true], answers[false]), 10)
+}
+
 // TestKnownOrderNeedsNoGuard: of what the planner lays out, form decides.
 func TestKnownOrderNeedsNoGuard(t *testing.T) {
 	env := sym.NewEnv()
