@@ -3,6 +3,7 @@ package tensor_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -112,6 +113,73 @@ func TestPredicatesAgree(t *testing.T) {
 	})
 	require.Positive(t, held[tensor.IsNonOverlappingAndDense])
 	require.Positive(t, held[tensor.NoOverlap])
+}
+
+// TestFormulasAgreeWithPyTorch holds the formulas, the branching forms and the code for numbers to what PyTorch said of
+// values. Whether strides are like channels-last is told by the format that it suggests.
+func TestFormulasAgreeWithPyTorch(t *testing.T) {
+	seen := map[tensor.Predicate]map[bool]int{}
+	for _, r := range load[formatRow](t, "formats.json") {
+		want := map[tensor.Predicate]bool{
+			tensor.IsContiguous: r.C, tensor.IsChannelsLast: r.CL, tensor.IsChannelsLast3d: r.CL3,
+			tensor.IsNonOverlappingAndDense: slices.Equal(r.Like, r.Strides), // see TestPredicatesAgreeWithPyTorch
+		}
+		if r.Suggest != nil {
+			want[tensor.SuggestsContiguous] = *r.Suggest == "contiguous"
+			want[tensor.SuggestsChannelsLast] = *r.Suggest == "channels_last"
+			want[tensor.SuggestsChannelsLast3d] = *r.Suggest == "channels_last_3d"
+			want[tensor.StridesLikeChannelsLast] = want[tensor.SuggestsChannelsLast]
+			want[tensor.StridesLikeChannelsLast3d] = want[tensor.SuggestsChannelsLast3d]
+		}
+		m := tensor.Meta{DType: tensor.Float32, Shape: r.Shape, Strides: r.Strides}
+		for p, holds := range want {
+			env, at := sym.NewEnv(), sym.Binding{}
+			var sizes, strides []string
+			for d := range r.Shape {
+				sizes, strides = append(sizes, fmt.Sprint("x", d)), append(strides, fmt.Sprint("y", d))
+				at[sizes[d]], at[strides[d]] = r.Shape[d], r.Strides[d]
+			}
+			typ := tensor.Type{DType: m.DType, Shape: unknown(env, sizes, r.Shape...),
+				Strides: unknown(env, strides, r.Strides...)}
+			got, err := typ.If(p).At(at)
+			require.NoError(t, err)
+			require.Equal(t, holds, got, "%v of %v by %v", p, m, typ.If(p))
+			require.Equal(t, holds, typ.Holds(p), "%v of %v", p, m)
+			require.Equal(t, holds, m.Holds(p), "%v of %v", p, m)
+			if seen[p] == nil {
+				seen[p] = map[bool]int{}
+			}
+			seen[p][holds]++
+		}
+	}
+	require.Len(t, seen, len(tensor.Predicates())-1) // PyTorch tells nobody of no_overlap
+	for p, n := range seen {
+		assert.Greater(t, min(n[true], n[false]), 10, "%v: too few vectors to say anything", p)
+	}
+}
+
+// TestGuardsAgreeWithPyTorch holds the guards of the branching form to those that PyTorch's own shape environment
+// recorded: the same comparisons with the same answers, in the same order.
+func TestGuardsAgreeWithPyTorch(t *testing.T) {
+	answers := map[bool]int{}
+	for _, r := range load[struct {
+		Shape, Strides []int
+		Contiguous     bool
+		Guards         []string
+	}](t, "guards.json") {
+		names := []string{"x1", "x2", "x3", "x4", "y1", "y2", "y3", "y4"}
+		env, rank := sym.NewEnv(), len(r.Shape)
+		typ := tensor.Type{Shape: unknown(env, names[:rank], r.Shape...),
+			Strides: unknown(env, names[4:4+rank], r.Strides...)}
+		require.Equal(t, r.Contiguous, typ.Holds(tensor.IsContiguous), "%v", r)
+		var got []string
+		for _, g := range env.Guards() {
+			got = append(got, g.String())
+		}
+		require.Equal(t, r.Guards, got, "%v", r)
+		answers[r.Contiguous]++
+	}
+	assert.Greater(t, min(answers[true], answers[false]), 10)
 }
 
 // TestKnownOrderNeedsNoGuard: of what the planner lays out, form decides.

@@ -23,6 +23,7 @@ var documents = map[string]reflect.Type{
 	"explain": reflect.TypeFor[explainReport](),
 	"verify":  reflect.TypeFor[graphrun.Verdict](),
 	"ops":     reflect.TypeFor[opsReport](),
+	"prove":   reflect.TypeFor[proveReport](),
 
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }

@@ -185,7 +185,7 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))
 	}
 	root.AddCommand(runCommand(), inferCommand(), planCommand(), verifyCommand(), explainCommand(), benchCommand(),
-		compareCommand(), diffCommand(), calibrateCommand(), viewCommand(), convertCommand(), opsCommand(),
+		compareCommand(), diffCommand(), calibrateCommand(), proveCommand(), viewCommand(), convertCommand(), opsCommand(),
 		schemaCommand(), versionCommand())
 	return root
 }

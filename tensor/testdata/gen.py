@@ -239,6 +239,59 @@ def formats():
     write("formats.json", rows)
 
 
+def guards():
+    """The guards that PyTorch's ShapeEnv records where compute_contiguous of TensorImpl runs on unknown sizes and
+    strides. It takes no size for 0 or 1, and so would not ask; here it may."""
+    import sympy
+    from torch.fx.experimental import symbolic_shapes
+
+    class Unspecialised(symbolic_shapes.ShapeEnv):
+        def _maybe_evaluate_static(self, expr):
+            return None if expr.free_symbols else expr
+
+    def row(shape, strides):
+        env = Unspecialised()
+
+        def number(n):
+            return symbolic_shapes.PySymInt(sympy.Integer(n), env)
+
+        def symbol(name, n):
+            s = sympy.Symbol(name, integer=True, nonnegative=True)
+            env.var_to_val[s] = sympy.Integer(n)
+            return symbolic_shapes.PySymInt(s, env)
+
+        x = [symbol(f"x{i + 1}", n) for i, n in enumerate(shape)]
+        y = [symbol(f"y{i + 1}", n) for i, n in enumerate(strides)]
+
+        def contiguous():
+            numel = x[0]
+            for n in x[1:]:
+                numel = numel * n
+            if bool(numel == number(0)):
+                return True
+            step = number(1)
+            for size, stride in zip(reversed(x), reversed(y)):
+                if not bool(size == number(1)):
+                    if not bool(stride == step):
+                        return False
+                    step = size * step
+            return True
+
+        answer = contiguous()
+        return {"shape": shape, "strides": strides, "contiguous": answer,
+                "guards": [str(g if v else sympy.Ne(g.lhs, g.rhs)) for g, v, _ in env.guards]}
+
+    rng = random.Random("guards")
+    rows = [row([3, 1, 5], [5, 99999, 1])]
+    while len(rows) < 60:
+        shape = [rng.choice([1, 2, 3, 4, 5, 7]) for _ in range(rng.choice([2, 3, 4]))]
+        strides = list(torch.empty(shape).stride())
+        if rng.random() < 0.5:
+            strides[rng.randrange(len(shape))] += rng.choice([1, 8])
+        rows.append(row(shape, strides))
+    write("guards.json", rows)
+
+
 SCALARS = {"bool": True, "int": 2, "float": 2.5, "complex": 1j}
 
 
@@ -336,6 +389,7 @@ def halves():
 if __name__ == "__main__":
     views()
     formats()
+    guards()
     promotion()
     convert()
     halves()
