@@ -274,7 +274,7 @@ func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			}
 		}
 	}
-	return sizes, nil
+	return sizes, solve(inputs, shapeOf, sizes)
 }
 
 func names(values []*graph.Value) func(yield func(string) bool) {
