@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -230,6 +231,10 @@ func (p *Program) findOpen() {
 	for i, v := range p.graph.Inputs {
 		symbolic := false
 		for _, d := range v.Dims {
+			if d.Expr != "" {
+				symbolic = true
+				p.openWithin(d.Expr)
+			}
 			if d.Symbol == "" {
 				continue
 			}
@@ -247,6 +252,17 @@ func (p *Program) findOpen() {
 	bound := p.graph.Bound()
 	for _, name := range p.open {
 		p.assumed = append(p.assumed, bound[name])
+	}
+}
+
+// openWithin notes the symbols of an expression that runs give sizes to.
+func (p *Program) openWithin(text string) {
+	open := map[string]sym.Int{}
+	lookups(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
+	for name := range open {
+		if !slices.Contains(p.open, name) {
+			p.open = append(p.open, name)
+		}
 	}
 }
 

@@ -23,8 +23,9 @@ func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
 
 // Loader says how graphs are loaded. The zero Loader is what [Load] uses.
 type Loader struct {
-	// Sizes are those of symbols. In the graph of an ONNX model they are then plain numbers, so that
-	// what computes with them is computed once, when it is loaded.
+	// Sizes are those of symbols; a model's may be called as it calls them, see [onnx.Model.Symbol]. In the graph
+	// of an ONNX model they are then plain numbers, so that what computes with them is computed once, when it is
+	// loaded.
 	Sizes map[string]int
 	// Shapes are those of inputs, by name, from which the symbols in them take their sizes. An input
 	// of an ONNX model that has no rank needs one.
@@ -129,6 +130,9 @@ func (f *File) openModel() (err error) {
 	if f.signature, err = f.model.Signature(); err != nil {
 		return inFile(f.path, err)
 	}
+	if f.Loader.Sizes, err = f.model.Sizes(f.Loader.Sizes); err != nil {
+		return inFile(f.path, err)
+	}
 	return nil
 }
 
@@ -208,6 +212,13 @@ func (f *File) convert(sizes map[string]int) (g *graph.Graph, err error) {
 
 // sizes are those of symbols that are given, by name or by the shapes of inputs.
 func (f *File) sizes() (map[string]int, error) {
+	if f.model != nil {
+		sizes, err := f.model.Sizes(f.Loader.Sizes)
+		if err != nil {
+			return nil, err
+		}
+		f.Loader.Sizes = sizes
+	}
 	symbols := f.signature.Symbols
 	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
 		if _, ok := symbols[name]; !ok {
@@ -263,7 +274,7 @@ func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			}
 		}
 	}
-	return sizes, nil
+	return sizes, solve(inputs, shapeOf, sizes)
 }
 
 func names(values []*graph.Value) func(yield func(string) bool) {

@@ -195,7 +195,7 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 	if len(p.open) == 0 && p.first != nil {
 		return p.first, nil
 	}
-	sizes, err := sizesOf(inputs, shapeOf, nil)
+	sizes, err := sizesOf(inputs, shapeOf, p.fixed)
 	if err != nil {
 		return nil, err
 	}

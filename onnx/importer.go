@@ -252,25 +252,35 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, d := range dims {
+		for _, symbol := range symbolsOf(d) {
+			if _, ok := im.g.Symbols[symbol]; !ok {
+				im.g.Symbols[symbol] = graph.Bounds{}
+			}
+		}
+	}
 	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
 	im.named[v] = true
 	x := &val{name: in.Name, v: v}
-	if v.Dims != nil {
-		im.shapes[v] = im.sizesOf(dims)
+	if v.Dims != nil && len(im.symbols) > 0 { // a signature has none
+		if im.shapes[v], err = im.sizesOf(dims); err != nil {
+			return nil, err
+		}
 		im.carry(x, dims)
 	}
 	return x, nil
 }
 
 // sizesOf returns declared sizes as expressions.
-func (im *importer) sizesOf(dims []graph.Dim) []sym.Int {
+func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	shape := make([]sym.Int, len(dims))
 	for i, d := range dims {
-		if shape[i] = sym.Of(d.Size); d.Symbol != "" {
-			shape[i] = im.symbols[d.Symbol]
+		var err error
+		if shape[i], err = d.In(im.symbols); err != nil {
+			return nil, fmt.Errorf("size %d: %w", i, err)
 		}
 	}
-	return shape
+	return shape, nil
 }
 
 // carry notes that the shape of an input tells the sizes of symbols.
@@ -302,21 +312,17 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	}
 	dims := make([]graph.Dim, len(shape.Dim))
 	for i, d := range shape.Dim {
-		symbol := d.GetDimParam()
-		if symbol == "" {
-			symbol = fmt.Sprintf("%s_dim%d", name, i)
-		}
-		bound, fixed := im.opts.Dims[symbol]
 		_, isSize := d.Value.(*pb.TensorShapeProto_Dimension_DimValue)
 		switch {
 		case isSize && d.GetDimValue() >= 0:
 			dims[i].Size = int(d.GetDimValue())
 		case ok:
 			dims[i].Size = given[i]
-		case fixed:
-			dims[i].Size = bound
 		default:
-			dims[i].Symbol = symbol
+			var err error
+			if dims[i], err = im.model.dim(name, i, d.GetDimParam(), im.opts.Dims); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return dims, nil

@@ -26,6 +26,7 @@ type Model struct {
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string][]byte // external data by path
 	weights   map[*pb.TensorProto]*tensor.Tensor
+	symbols   map[string]string // of dim_params that are no names of symbols: see dimnames.go
 }
 
 // functionKey identifies a function of a model.
@@ -34,7 +35,7 @@ type functionKey struct{ domain, name, overload string }
 // Options say what is known of a graph's inputs before it runs. What they fix is fixed for
 // good in the graph.
 type Options struct {
-	// Dims are sizes of symbols.
+	// Dims are sizes of symbols, by their names or by the dim_params of the model: see [Model.Symbol].
 	Dims map[string]int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
@@ -93,10 +94,12 @@ func Parse(data []byte, dir string) (*Model, error) {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
 	m := &Model{proto: p, name: p.Graph.Name, dir: dir, functions: map[functionKey]*pb.FunctionProto{},
-		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{}}
+		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{},
+		symbols: map[string]string{}}
 	for _, f := range p.Functions {
 		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
 	}
+	m.nameSymbols()
 	return m, nil
 }
 
@@ -125,6 +128,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // rank are left out, and those that are not supported: the conversion tells.
 func (m *Model) Signature() (*graph.Graph, error) {
 	im := m.importer(Options{})
+	im.g.Symbols = map[string]graph.Bounds{}
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -162,6 +166,9 @@ type reading struct {
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if o.Dims, err = m.Sizes(o.Dims); err != nil {
 		return nil, err
 	}
 	sets, err := opsetsOf(m.proto.OpsetImport)

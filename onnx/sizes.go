@@ -37,16 +37,18 @@ func (im *importer) bindHints(first, step int) error {
 			return fmt.Errorf("input %q: %w", v.Name, err)
 		}
 		for _, d := range dims {
-			if _, ok := im.hints[d.Symbol]; d.Symbol == "" || ok {
-				continue
+			for _, symbol := range symbolsOf(d) {
+				if _, ok := im.hints[symbol]; ok {
+					continue
+				}
+				n := first + len(im.hints)*step
+				im.g.Symbols[symbol], im.hints[symbol] = graph.Bounds{}, n
+				s, err := im.env.Symbol(symbol, 0, math.MaxInt, n)
+				if err != nil {
+					return fmt.Errorf("input %q: %w", v.Name, err)
+				}
+				im.symbols[symbol] = s
 			}
-			n := first + len(im.hints)*step
-			im.g.Symbols[d.Symbol], im.hints[d.Symbol] = graph.Bounds{}, n
-			s, err := im.env.Symbol(d.Symbol, 0, math.MaxInt, n)
-			if err != nil {
-				return fmt.Errorf("input %q: %w", v.Name, err)
-			}
-			im.symbols[d.Symbol] = s
 		}
 	}
 	return im.g.BindOnly(im.hints)

@@ -85,7 +85,7 @@ func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 	if err != nil {
 		return nil, wrong(err)
 	}
-	return f, checkDims(path, bound, f.Symbols())
+	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
 // graphOf returns the graph of a file, with all sizes bound, and what was read past. It is yet to be
