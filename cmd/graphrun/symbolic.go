@@ -119,11 +119,12 @@ func symbolicValue(d *valueDoc, s *graph.Symbolic, v *graph.Value) {
 	d.Offset = &graphrun.SizesOf([]sym.Int{t.Offset})[0]
 	d.Flags, d.Conditions = []string{}, nil
 	for _, f := range flagsOf {
-		if f.rank > 0 && f.rank != t.Rank() {
+		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {
 			continue
 		}
-		switch holds, known := conditionOf(s.Env, func() bool { return f.of(t) }); {
-		case known && holds.Hint():
+		holds := conditionOf(s.Env, t, f.predicate)
+		switch always, known := holds.Known(); {
+		case always && known:
 			d.Flags = append(d.Flags, f.name)
 		case !known:
 			if d.Conditions == nil {
@@ -134,34 +135,35 @@ func symbolicValue(d *valueDoc, s *graph.Symbolic, v *graph.Value) {
 	}
 }
 
-// flagsOf are the flags of values, and the rank of those that have them.
+// flagsOf are the flags of values.
 var flagsOf = []struct {
-	name string
-	rank int
-	of   func(tensor.Type) bool
+	name      string
+	predicate tensor.Predicate
 }{
-	{"contiguous", 0, tensor.Type.IsContiguous},
-	{"channels_last", 4, tensor.Type.IsChannelsLast},
-	{"channels_last_3d", 5, tensor.Type.IsChannelsLast3d},
-	{"non_overlapping_and_dense", 0, tensor.Type.IsNonOverlappingAndDense},
+	{"contiguous", tensor.IsContiguous},
+	{"channels_last", tensor.IsChannelsLast},
+	{"channels_last_3d", tensor.IsChannelsLast3d},
+	{"non_overlapping_and_dense", tensor.IsNonOverlappingAndDense},
 }
 
-// conditionOf returns when a question about sizes is answered with yes, from the classes of sizes for which it is,
-// and whether that is so for all or for none. Where there are too many classes it is taken to be for none.
-func conditionOf(env *sym.Env, ask func() bool) (sym.Bool, bool) {
-	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return ask(), nil })
-	cond := sym.Truth(false)
+// conditionOf returns when a predicate holds. The formula says it for any number of classes of sizes; where it does not
+// show that all or none are such, as its comparisons may hang together, a few classes are looked at one by one.
+func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
+	formula := t.If(p).Decide()
+	if _, known := formula.Known(); known {
+		return formula
+	}
+	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return t.Holds(p), nil })
+	if err != nil || len(cases) == 0 {
+		return formula
+	}
 	for _, c := range cases {
-		if c.Err == nil && c.Value {
-			cond = cond.Or(c.If)
+		if c.Err != nil || c.Value != cases[0].Value {
+			return formula
 		}
 	}
-	if err == nil && !slices.ContainsFunc(cases, func(c sym.Case[bool]) bool { return c.Err != nil || !c.Value }) {
-		cond = sym.Truth(true)
-	}
-	_, known := cond.Known()
-	return cond.Decide(), known
+	return sym.Truth(cases[0].Value)
 }
 
-// maxClasses bounds the classes of sizes that are told apart for one flag.
+// maxClasses bounds the classes of sizes that are looked at for one flag.
 const maxClasses = 16
