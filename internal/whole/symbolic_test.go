@@ -341,8 +341,8 @@ func FuzzSymbolic(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { inferSymbolic(t, seed) })
 }
 
-// TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from which
-// facts follow: that must come to an end.
+// TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from
+// which facts follow: that must come to an end.
 func TestForkedGraphs(t *testing.T) {
 	others := 0
 	for seed := range uint64(300) {
