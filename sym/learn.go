@@ -16,7 +16,8 @@ func (v *Env) learn(c *cond) {
 			switch {
 			case sides == 0:
 				v.contradict()
-			case sides == 1:
+			case sides == 1 && !open.settled:
+				// Bounds need not tell that it holds even when it was entered: once is enough.
 				v.enterCond(open)
 				again = true
 			}

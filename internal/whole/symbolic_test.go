@@ -176,7 +176,8 @@ func symbolicGraph(seed uint64) (*graph.Graph, map[string]int, *rand.Rand) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 7)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
 	hints := map[string]int{"N": 1 + r.rng.IntN(3), "C": 4, "H": 2 + r.rng.IntN(3), "W": 3 + r.rng.IntN(3)}
 	r.g.Symbols = map[string]graph.Bounds{}
-	for name, n := range hints {
+	for _, name := range []string{"N", "C", "H", "W"} {
+		n := hints[name]
 		r.g.Symbols[name] = graph.Bounds{Min: r.rng.IntN(min(n, 3) + 1), Max: []int{0, n + r.rng.IntN(9)}[r.rng.IntN(2)]}
 	}
 	sym := func(name string) graph.Dim {
@@ -338,4 +339,31 @@ func TestSymbolicGraphs(t *testing.T) {
 func FuzzSymbolic(f *testing.F) {
 	f.Add(uint64(1000))
 	f.Fuzz(func(t *testing.T, seed uint64) { inferSymbolic(t, seed) })
+}
+
+// TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from
+// which facts follow: that must come to an end.
+func TestForkedGraphs(t *testing.T) {
+	others := 0
+	for seed := range uint64(300) {
+		g, hints, rng := symbolicGraph(seed)
+		if g == nil {
+			continue
+		}
+		draw := func() map[string]int {
+			sizes := map[string]int{}
+			for _, name := range []string{"N", "C", "H", "W"} {
+				b := g.Symbols[name]
+				sizes[name] = max(b.Min, rng.IntN(9))
+				if b.Max > 0 {
+					sizes[name] = min(sizes[name], b.Max)
+				}
+			}
+			return sizes
+		}
+		n, err := forkedAlike(g, hints, draw, 12)
+		others += n
+		require.NoError(t, err, "seed %d", seed)
+	}
+	require.Greater(t, others, 300, "guards held at other sizes than the hints")
 }
