@@ -16,7 +16,7 @@ import (
 // ForAllReport says whether plans have a property at all sizes within bounds.
 type ForAllReport struct {
 	Property string         `json:"property" doc:"The property, as it was asked for."`
-	Proved   bool           `json:"proved" doc:"Whether it holds for all sizes: the cases cover them."`
+	Proved   bool           `json:"proved" doc:"Whether it holds for all sizes at which the plans of the cases can be followed: the cases cover them all."`
 	Cases    []CaseReport   `json:"cases" doc:"The conditions under which it was shown by form, one of which holds at each size that is covered."`
 	Broken   map[string]int `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
 	Why      string         `json:"why,omitzero" doc:"What is otherwise there, or which sizes are not covered."`

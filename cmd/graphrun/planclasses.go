@@ -70,7 +70,8 @@ func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 			fmt.Fprintf(w, "does not hold at %s: %s\n", sizesText(a.Broken), a.Why)
 			continue
 		case a.Proved:
-			fmt.Fprintf(w, "proved by %s, which cover all sizes\n", count(len(a.Cases), "case"))
+			fmt.Fprintf(w, "proved by %s, which cover all sizes at which their plans can be followed; planned at %d besides\n",
+				count(len(a.Cases), "case"), a.Tried)
 		default:
 			fmt.Fprintf(w, "not proved: %s\n", a.Why)
 		}
