@@ -1,120 +1,39 @@
 package graphrun
 
 import (
-	"container/list"
-	"encoding/binary"
-	"sync"
+	"strconv"
 
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/recent"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // bindings keeps the programs that were bound to sizes, within bounds on their number and on the memory that they hold
-// beside what their class has; what was used least recently goes first. Programs that still run live on.
-type bindings struct {
-	mu    sync.Mutex
-	of    map[string]*list.Element // by the sizes of the open symbols: see sizesKey
-	used  list.List                // of *kept, the latest first
-	bytes int
-	limit int // of bytes; 0: it is found when it is first needed
-}
-
-// kept is a program in its place.
-type kept struct {
-	key   string
-	bytes int // 0 until it is compiled
-	*compiled
-}
+// beside what their class has.
+type bindings = recent.Cache[sizesKey, *compiled]
 
 // keptBindings bounds the programs of small graphs, for which bytes do not.
 const keptBindings = 256
 
-// keptUnasked is the number of bytes below which nobody asks what the process may have.
-const keptUnasked = 64 << 20
+// maxQuick bounds the symbols for which the sizes of a run are read and found without allocation.
+const maxQuick = 16
 
-// sizesKey appends sizes as they are found by.
-func sizesKey(b []byte, sizes []int) []byte {
-	for _, n := range sizes {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	return b
+// sizesKey is what programs are found by: the sizes of the open symbols, in text where there are many.
+type sizesKey struct {
+	few  [maxQuick]int
+	many string
 }
 
-// find returns what there is for sizes, or else nil; it marks it as the latest used. It allocates nothing for as many
-// symbols as graphs have.
-func (b *bindings) find(sizes []int) *compiled {
-	var room [8 * maxQuick]byte
-	key := sizesKey(room[:0], sizes)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.of[string(key)]
-	if e == nil {
-		return nil
-	}
-	b.used.MoveToFront(e)
-	return e.Value.(*kept).compiled
-}
-
-// put has c found for sizes from now on, unless something is: then it returns that.
-func (b *bindings) put(sizes []int, c *compiled) *compiled {
-	key := string(sizesKey(nil, sizes))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.of[key]; e != nil {
-		b.used.MoveToFront(e)
-		return e.Value.(*kept).compiled
-	}
-	if b.of == nil {
-		b.of = map[string]*list.Element{}
-	}
-	b.of[key] = b.used.PushFront(&kept{key: key, compiled: c})
-	return c
-}
-
-// settle counts what was compiled, and drops what is too much, but not c itself.
-func (b *bindings) settle(sizes []int, c *compiled) {
-	bytes := c.bytes()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.of[string(sizesKey(nil, sizes))]
-	if e == nil || e.Value.(*kept).compiled != c {
-		return
-	}
-	e.Value.(*kept).bytes = bytes
-	b.bytes += bytes
-	for last := b.used.Back(); last != nil && (b.used.Len() > keptBindings || b.bytes > b.most()); {
-		before := last.Prev()
-		if last != e {
-			b.remove(last)
+// keyOf returns the key of sizes, of which there are as many for all keys of a program.
+func keyOf(sizes []int) (k sizesKey) {
+	if len(sizes) > maxQuick {
+		var text []byte // package fmt would have the sizes of every caller on the heap
+		for _, n := range sizes {
+			text = append(strconv.AppendInt(text, int64(n), 10), ' ')
 		}
-		last = before
+		return sizesKey{many: string(text)}
 	}
-}
-
-// most returns the bytes that may be kept: half of what the process may have when that is first asked.
-func (b *bindings) most() int {
-	if b.limit == 0 {
-		if b.bytes < keptUnasked {
-			return keptUnasked
-		}
-		b.limit = max(machine.Memory().Left/2, keptUnasked)
-	}
-	return b.limit
-}
-
-// drop forgets what could not be compiled.
-func (b *bindings) drop(sizes []int, c *compiled) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.of[string(sizesKey(nil, sizes))]; e != nil && e.Value.(*kept).compiled == c {
-		b.remove(e)
-	}
-}
-
-func (b *bindings) remove(e *list.Element) {
-	k := b.used.Remove(e).(*kept)
-	delete(b.of, k.key)
-	b.bytes -= k.bytes
+	copy(k.few[:], sizes)
+	return k
 }
 
 // bytes is about what is held for the program beside the constants of its class: with a session.
@@ -126,9 +45,6 @@ func (c *compiled) bytes() int {
 	n := c.ahead.Need()
 	return n.Arena + n.Scratch + aStep*len(c.ahead.Steps())
 }
-
-// maxQuick bounds the symbols for which the sizes of a run are read without allocation.
-const maxQuick = 16
 
 // place is where inputs tell sizes of symbols.
 type place struct {

@@ -132,23 +132,6 @@ func TestBindingsAtOnce(t *testing.T) {
 	}
 }
 
-// What was used least recently goes first where bindings hold too much.
-func TestBindingsAreBounded(t *testing.T) {
-	b := bindings{limit: 10 * 2 << 10}
-	for n := range 30 {
-		c := &compiled{}
-		require.Same(t, c, b.put([]int{n, 1}, c))
-		b.settle([]int{n, 1}, c)
-		b.find([]int{0, 1})
-	}
-	assert.Equal(t, 10, b.used.Len())
-	assert.Equal(t, 10, len(b.of))
-	assert.LessOrEqual(t, b.bytes, b.limit)
-	assert.NotNil(t, b.find([]int{0, 1}), "it was used all the time")
-	assert.Nil(t, b.find([]int{5, 1}))
-	assert.NotNil(t, b.find([]int{29, 1}))
-}
-
 // BenchmarkBind binds a network like resnet50 to sizes, each time anew.
 func BenchmarkBind(b *testing.B) {
 	p, err := Compile(residualNet(64, 3, 4, 6, 3), Options{})

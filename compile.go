@@ -186,7 +186,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
 	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
-	p.bound.limit = max(o.MemoryLimit, 0)
+	p.bound.Number, p.bound.Bytes = keptBindings, max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // what a loader gave are sizes for inputs that were made up
 		for name := range hint {

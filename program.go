@@ -70,16 +70,17 @@ func (p *Program) compiledFor(told map[string]int, hinted bool) (*compiled, erro
 		}
 	}
 	c := &compiled{told: told, hinted: hinted, done: make(chan struct{})}
-	if at := p.bound.put(sizes, c); at != c {
+	key := keyOf(sizes)
+	if at := p.bound.Put(key, c); at != c {
 		<-at.done
 		return at, at.err
 	}
 	c.err = errors.New("compiling it ended in a panic") // unless it does not
 	defer func() {
 		if c.err != nil {
-			p.bound.drop(sizes, c) // there may be more memory another time
+			p.bound.Drop(key, c) // there may be more memory another time
 		} else {
-			p.bound.settle(sizes, c)
+			p.bound.Count(key, c, c.bytes())
 		}
 		close(c.done)
 	}()
@@ -175,7 +176,7 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 	if len(p.open) <= maxQuick {
 		var room [maxQuick]int
 		if sizes := room[:len(p.open)]; p.quick(in, sizes) {
-			if c := p.bound.find(sizes); c != nil {
+			if c, ok := p.bound.Find(keyOf(sizes)); ok {
 				if <-c.done; c.err == nil {
 					return c, nil
 				} // else it was dropped: another time there may be more memory

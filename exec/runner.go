@@ -49,7 +49,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
-	r.classes.limit = max(o.MemoryLimit, 0)
+	r.classes.kept.Number, r.classes.kept.Bytes = maxClasses, max(o.MemoryLimit, 0)
 	if g.Dynamic() {
 		r.cut = newCut(g)
 		return r, nil

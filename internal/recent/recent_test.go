@@ -1,0 +1,60 @@
+package recent
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What was used least recently goes first where values hold too much.
+func TestBytesAreBounded(t *testing.T) {
+	c := Cache[int, *int]{Number: 256, Bytes: 10 * 2 << 10}
+	for n := range 30 {
+		v := new(int)
+		require.Same(t, v, c.Put(n, v))
+		c.Count(n, v, 2<<10)
+		c.Find(0)
+	}
+	assert.Equal(t, 10, c.used.Len())
+	assert.Equal(t, 10, len(c.of))
+	assert.LessOrEqual(t, c.held, c.Bytes)
+	has := func(n int) bool { _, ok := c.Find(n); return ok }
+	assert.True(t, has(0), "it was used all the time")
+	assert.False(t, has(5))
+	assert.True(t, has(29))
+}
+
+func TestNumberIsBounded(t *testing.T) {
+	c := Cache[int, *int]{Number: 3}
+	for n := range 9 {
+		v := new(int)
+		c.Put(n, v)
+		c.Count(n, v, 0)
+	}
+	assert.Equal(t, 3, c.used.Len())
+	assert.False(t, c.Clear(), "nothing was held")
+	assert.Empty(t, c.of)
+}
+
+// A value that is no longer that of its key changes nothing; one that holds more than there can be goes, or stays
+// alone, without a sum that wraps around.
+func TestOthersValues(t *testing.T) {
+	c := Cache[string, *int]{Number: 8, Bytes: 100}
+	a, b := new(int), new(int)
+	require.Same(t, a, c.Put("k", a))
+	require.Same(t, a, c.Put("k", b))
+	c.Count("k", b, 1000)
+	c.Drop("k", b)
+	assert.Zero(t, c.held)
+	c.Count("k", a, math.MaxInt)
+	c.Put("l", b)
+	c.Count("l", b, math.MaxInt)
+	_, ok := c.Find("k")
+	assert.False(t, ok)
+	assert.GreaterOrEqual(t, c.held, 0)
+	assert.Equal(t, 1, c.used.Len())
+	c.Drop("l", b)
+	assert.Zero(t, c.held)
+}
