@@ -1,0 +1,236 @@
+package winograd
+
+import "github.com/graphrun/graphrun/internal/jit/asm"
+
+// walk writes a block, operation by operation, and gives registers out meanwhile. What is in memory all the same, as
+// constants and operands are, is read from there where it is needed once or registers are short. Where none is left,
+// that is given up which is needed last, what memory has before what would have to be stored.
+type walk struct {
+	b    *block
+	c    *code
+	tail bool
+
+	uses [][]int // by value: what is left
+	at   []int   // by value: its register, or -1
+	slot []int   // by value: where it was spilled to, or -1
+	held []value // by register
+	free []int   // slots that are free again
+	room int     // slots
+	used [3]int  // registers that the operation at hand reads, or -1
+}
+
+// write writes a block for whole vectors, or for a part of one.
+func (c *code) write(b *block, tail bool) *walk {
+	w := &walk{b: b, c: c, tail: tail, uses: b.uses(), held: make([]value, c.registers)}
+	w.at, w.slot = make([]int, len(b.list)), make([]int, len(b.list))
+	for i := range w.at {
+		w.at[i], w.slot[i] = -1, -1
+	}
+	for r := range w.held {
+		w.held[r] = zero
+	}
+	c.source.at, c.target.at = -1, -1
+	for i := range b.list {
+		w.operation(i)
+	}
+	return w
+}
+
+func (w *walk) operation(i int) {
+	o := &w.b.list[i]
+	w.used = [3]int{-1, -1, -1}
+	switch {
+	case o.op == opStore:
+		w.c.store(w.c.vec(w.bring(o.x, 0)), w.c.target.mem(w.c, o.row, o.col), w.tail)
+		w.done(o.x)
+		return
+	case len(w.uses[i]) == 0: // nobody wants it
+		return
+	}
+	switch o.op {
+	case opAdd:
+		x, y := o.x, o.y
+		if w.at[x] < 0 && w.at[y] >= 0 {
+			x, y = y, x
+		}
+		w.binary("VADDPS", value(i), x, y)
+	case opSub:
+		w.binary("VSUBPS", value(i), o.x, o.y)
+	case opMul:
+		w.binary("VMULPS", value(i), o.x, o.k)
+	case opFMA:
+		w.fused("VFMADD", value(i), o)
+	case opFNMA:
+		w.fused("VFNMADD", value(i), o)
+	}
+}
+
+// binary computes v of x and of y, which may be in memory.
+func (w *walk) binary(name string, v, x, y value) {
+	a := w.c.vec(w.bring(x, 0))
+	m := w.read(y, 1)
+	w.done(x)
+	w.done(y)
+	w.c.Emit(name, m, a, w.c.vec(w.give(v)))
+}
+
+// fused computes v = y + k*x, in the register of y or x if it is needed no more, else in one of its own.
+func (w *walk) fused(name string, v value, o *operation) {
+	x, y, k := o.x, o.y, o.k
+	if w.at[x] >= 0 && w.last(x) && !(w.last(y) && w.at[y] >= 0) {
+		d := w.bring(x, 0)
+		if w.at[y] >= 0 {
+			r := w.c.vec(w.bring(y, 1))
+			w.c.Emit(name+"132PS", w.read(k, 2), r, w.c.vec(d))
+		} else {
+			r := w.c.vec(w.bring(k, 2))
+			w.c.Emit(name+"213PS", w.read(y, 1), r, w.c.vec(d))
+		}
+		w.done(x)
+		w.take(v, d)
+		w.done(y)
+		w.done(k)
+		return
+	}
+	var d int
+	if w.last(y) {
+		d = w.bring(y, 1)
+	} else {
+		from := w.read(y, 1)
+		d = w.register()
+		w.held[d], w.used[1] = v, d
+		w.c.Emit("VMOVUPS", from, w.c.vec(d))
+	}
+	if w.at[x] >= 0 {
+		r := w.c.vec(w.bring(x, 0))
+		w.c.Emit(name+"231PS", w.read(k, 2), r, w.c.vec(d))
+	} else {
+		r := w.c.vec(w.bring(k, 2))
+		w.c.Emit(name+"231PS", w.read(x, 0), r, w.c.vec(d))
+	}
+	w.done(y)
+	w.take(v, d)
+	w.done(x)
+	w.done(k)
+}
+
+// last reports whether the operation at hand is the last that reads a value.
+func (w *walk) last(v value) bool { return len(w.uses[v]) == 1 }
+
+// done says that the operation at hand has read a value.
+func (w *walk) done(v value) {
+	if w.uses[v] = w.uses[v][1:]; len(w.uses[v]) > 0 {
+		return
+	}
+	if r := w.at[v]; r >= 0 {
+		w.held[r], w.at[v] = zero, -1
+	}
+	if w.slot[v] >= 0 {
+		w.free = append(w.free, w.slot[v])
+	}
+}
+
+// give gives a value a register, and take that register.
+func (w *walk) give(v value) int {
+	r := w.register()
+	w.take(v, r)
+	return r
+}
+
+func (w *walk) take(v value, r int) { w.held[r], w.at[v] = v, r }
+
+// remembered reports whether memory has a value without that it was stored there.
+func (w *walk) remembered(v value) bool {
+	op := w.b.list[v].op
+	return op == opConst || op == opLoad || op == opBias
+}
+
+// register returns a register that is free, or made so.
+func (w *walk) register() int {
+	best, far := -1, -1
+	for r, v := range w.held {
+		if v == zero && r != w.used[0] && r != w.used[1] && r != w.used[2] {
+			return r
+		}
+		if r == w.used[0] || r == w.used[1] || r == w.used[2] {
+			continue
+		}
+		next := w.uses[v][0]
+		if w.remembered(v) || w.slot[v] >= 0 {
+			next += len(w.b.list) // costs a load at most
+		}
+		if next > far {
+			best, far = r, next
+		}
+	}
+	w.spill(best)
+	return best
+}
+
+func (w *walk) spill(r int) {
+	v := w.held[r]
+	w.held[r], w.at[v] = zero, -1
+	if w.remembered(v) || w.slot[v] >= 0 {
+		return
+	}
+	if n := len(w.free); n > 0 {
+		w.slot[v], w.free = w.free[n-1], w.free[:n-1]
+	} else {
+		w.slot[v] = w.room
+		w.room++
+	}
+	w.c.Emit("VMOVUPS", w.c.vec(r), w.c.spilled(w.slot[v]))
+}
+
+// bring has a value in a register, as operand i of the operation at hand.
+func (w *walk) bring(v value, i int) int {
+	r := w.at[v]
+	if r < 0 {
+		r = w.give(v)
+		switch {
+		case w.b.list[v].op == opConst:
+			w.c.constant(w.b.list[v].number, r)
+		case w.tail && w.slot[v] < 0:
+			w.c.loadPart(w.home(v), w.c.vec(r))
+		default:
+			w.c.Emit("VMOVUPS", w.home(v), w.c.vec(r))
+		}
+	}
+	w.used[i] = r
+	return r
+}
+
+// read returns where operand i of the operation at hand is read: in a register, or in memory if it is needed there
+// only, or registers are short.
+func (w *walk) read(v value, i int) asm.Arg {
+	switch {
+	case w.at[v] >= 0 || w.tail && w.slot[v] < 0 && w.b.list[v].op != opConst:
+	case w.last(v) || !w.spare():
+		return w.home(v)
+	}
+	return w.c.vec(w.bring(v, i))
+}
+
+// spare reports whether a register is free.
+func (w *walk) spare() bool {
+	for _, v := range w.held {
+		if v == zero {
+			return true
+		}
+	}
+	return false
+}
+
+// home is the memory that has a value.
+func (w *walk) home(v value) asm.Mem {
+	o := &w.b.list[v]
+	switch {
+	case w.slot[v] >= 0:
+		return w.c.spilled(w.slot[v])
+	case o.op == opConst:
+		return w.c.constantMem(o.number)
+	case o.op == opBias:
+		return asm.Mem{Base: regBias, Index: regChannel, Scale: 1}
+	}
+	return w.c.source.mem(w.c, o.row, o.col)
+}

@@ -1,0 +1,230 @@
+package winograd
+
+import "math"
+
+// value is a number of each lane that a block computes, by the operation that makes it.
+type value int
+
+// zero is the value 0: of pixels beside the image. Nothing is computed with it.
+const zero value = -1
+
+type opcode uint8
+
+const (
+	opConst opcode = iota // k
+	opLoad                // an element at (row, col) of the operand
+	opBias                // an element of the bias
+	opAdd                 // x + y
+	opSub                 // x - y
+	opMul                 // k * x
+	opFMA                 // y + k*x, rounded once
+	opFNMA                // y - k*x, rounded once
+	opStore               // of x, to (row, col) of the result
+)
+
+// operation is one of a block. k is a constant.
+type operation struct {
+	op       opcode
+	x, y, k  value
+	row, col int
+	number   float32 // of a constant
+}
+
+// block is a straight line of operations on vectors.
+type block struct {
+	list      []operation
+	constants map[float32]value
+}
+
+func (b *block) do(o operation) value {
+	b.list = append(b.list, o)
+	return value(len(b.list) - 1)
+}
+
+func (b *block) constant(f float64) value {
+	k := float32(f)
+	if v, ok := b.constants[k]; ok {
+		return v
+	}
+	if b.constants == nil {
+		b.constants = map[float32]value{}
+	}
+	v := b.do(operation{op: opConst, number: k, x: zero, y: zero, k: zero})
+	b.constants[k] = v
+	return v
+}
+
+func (b *block) load(row, col int) value {
+	return b.do(operation{op: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
+}
+
+func (b *block) add(x, y value) value {
+	switch {
+	case x == zero:
+		return y
+	case y == zero:
+		return x
+	}
+	return b.do(operation{op: opAdd, x: x, y: y, k: zero})
+}
+
+func (b *block) sub(x, y value) value {
+	switch {
+	case y == zero:
+		return x
+	case x == zero:
+		return b.mul(-1, y)
+	}
+	return b.do(operation{op: opSub, x: x, y: y, k: zero})
+}
+
+func (b *block) mul(k float64, x value) value {
+	if x == zero {
+		return zero
+	}
+	return b.do(operation{op: opMul, x: x, y: zero, k: b.constant(k)})
+}
+
+// fma is y + k*x.
+func (b *block) fma(k float64, x, y value) value {
+	switch {
+	case x == zero:
+		return y
+	case y == zero:
+		return b.mul(k, x)
+	}
+	op := opFMA
+	if k < 0 {
+		op = opFNMA
+	}
+	return b.do(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
+}
+
+// store stores a value; what nobody computed is 0.
+func (b *block) store(v value, row, col int) {
+	if v == zero {
+		v = b.constant(0)
+	}
+	b.do(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
+}
+
+// operands are the values that an operation reads.
+func (o *operation) operands() [3]value {
+	switch o.op {
+	case opConst, opLoad, opBias:
+		return [3]value{zero, zero, zero}
+	}
+	return [3]value{o.x, o.y, o.k}
+}
+
+// uses lists by value the operations that read it, for those that some store needs; others have none.
+func (b *block) uses() [][]int {
+	out := make([][]int, len(b.list))
+	for i := len(b.list) - 1; i >= 0; i-- {
+		o := &b.list[i]
+		if o.op != opStore && len(out[i]) == 0 {
+			continue
+		}
+		for _, v := range o.operands() {
+			if v != zero {
+				out[v] = append(out[v], i)
+			}
+		}
+	}
+	for _, u := range out { // from the last on
+		for i, j := 0, len(u)-1; i < j; i, j = i+1, j-1 {
+			u[i], u[j] = u[j], u[i]
+		}
+	}
+	return out
+}
+
+// Part is a part of a tile: rows and columns from the first on, before the end.
+type Part struct{ Row, Col, RowEnd, ColEnd int }
+
+func (p Part) has(row, col int) bool {
+	return p.Row <= row && row < p.RowEnd && p.Col <= col && col < p.ColEnd
+}
+
+// operandBlock brings the pixels of a tile, of which those in the part are there and all others are 0, to the points.
+// Loads count from the first that is there. For F(4 x 4) the four inner rows of points come first, so that 24 values
+// and not 36 are kept at a time, and registers suffice.
+func (f Form) operandBlock(p Part) *block {
+	b := new(block)
+	n := f.N()
+	column := func(col int) []value {
+		d := make([]value, n)
+		for row := range n {
+			d[row] = zero
+			if p.has(row, col) {
+				d[row] = b.load(row-p.Row, col-p.Col)
+			}
+		}
+		return d
+	}
+	rows := func(half map[int][]value, list ...int) {
+		for _, row := range list {
+			for col, v := range f.operand(b, half[row]) {
+				b.store(v, row, col)
+			}
+		}
+	}
+	half := map[int][]value{}
+	set := func(row, col int, v value) {
+		if half[row] == nil {
+			half[row] = make([]value, n)
+		}
+		half[row][col] = v
+	}
+	if f.M == 2 {
+		for col := range n {
+			for row, v := range f.operand(b, column(col)) {
+				set(row, col, v)
+			}
+		}
+		rows(half, 0, 1, 2, 3)
+		return b
+	}
+	for col := range n {
+		for i, v := range f.inner(b, column(col)) {
+			set(1+i, col, v)
+		}
+	}
+	rows(half, 1, 2, 3, 4)
+	for col := range n {
+		first, last := f.outer(b, column(col))
+		set(0, col, first)
+		set(5, col, last)
+	}
+	rows(half, 0, 5)
+	return b
+}
+
+// resultBlock brings the points of a tile to those of its results that are wanted, the first rows and columns, and adds
+// the bias if there is one.
+func (f Form) resultBlock(rows, cols int, bias bool) *block {
+	b := new(block)
+	n := f.N()
+	half := make([][]value, f.M)
+	for col := range n {
+		d := make([]value, n)
+		for row := range n {
+			d[row] = b.load(row, col)
+		}
+		for row, v := range f.result(b, d) {
+			half[row] = append(half[row], v)
+		}
+	}
+	add := zero
+	if bias {
+		add = b.do(operation{op: opBias, x: zero, y: zero, k: zero})
+	}
+	for row := range rows {
+		for col, v := range f.result(b, half[row]) {
+			if col < cols {
+				b.store(b.add(v, add), row, col)
+			}
+		}
+	}
+	return b
+}

@@ -1,0 +1,89 @@
+package winograd
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// evaluate computes a block for one lane by definition.
+func (b *block) evaluate(load func(row, col int) float32, bias float32, store func(v float32, row, col int)) {
+	v := make([]float32, len(b.list))
+	fma := func(x, y, z float32) float32 {
+		return float32(math.FMA(float64(x), float64(y), float64(z))) // products of float32 are exact
+	}
+	for i, o := range b.list {
+		switch o.op {
+		case opConst:
+			v[i] = o.number
+		case opLoad:
+			v[i] = load(o.row, o.col)
+		case opBias:
+			v[i] = bias
+		case opAdd:
+			v[i] = v[o.x] + v[o.y]
+		case opSub:
+			v[i] = v[o.x] - v[o.y]
+		case opMul:
+			v[i] = v[o.k] * v[o.x]
+		case opFMA:
+			v[i] = fma(v[o.k], v[o.x], v[o.y])
+		case opFNMA:
+			v[i] = fma(-v[o.k], v[o.x], v[o.y])
+		case opStore:
+			store(v[o.x], o.row, o.col)
+		}
+	}
+}
+
+func forms() []Form { return []Form{{M: 2}, {M: 4}} }
+
+// TestConvolution brings tiles and windows to the points, multiplies and brings the products back: that is the
+// convolution, for all parts of tiles.
+func TestConvolution(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, f := range forms() {
+		n := f.N()
+		for trial := range 200 {
+			p := Part{r.IntN(n), r.IntN(n), 0, 0}
+			p.RowEnd, p.ColEnd = p.Row+1+r.IntN(n-p.Row), p.Col+1+r.IntN(n-p.Col)
+			var d [6][6]float32
+			var g [3][3]float64
+			for i := p.Row; i < p.RowEnd; i++ {
+				for j := p.Col; j < p.ColEnd; j++ {
+					d[i][j] = r.Float32() - 0.5
+				}
+			}
+			for i := range 9 {
+				g[i/3][i%3] = r.Float64() - 0.5
+			}
+			points := map[[2]int]float32{}
+			f.operandBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0,
+				func(v float32, row, col int) { points[[2]int{row, col}] = v })
+			if len(points) != f.Points() {
+				t.Fatalf("%v %v: %d points", f, p, len(points))
+			}
+			u := f.Window(&g)
+			rows, cols, bias := 1+r.IntN(f.M), 1+r.IntN(f.M), r.Float32()
+			stored := 0
+			f.resultBlock(rows, cols, trial%2 == 0).evaluate(func(row, col int) float32 {
+				return points[[2]int{row, col}] * float32(u[row*n+col])
+			}, bias, func(v float32, row, col int) {
+				stored++
+				want := 0.0
+				if trial%2 == 0 {
+					want = float64(bias)
+				}
+				for i := range 9 {
+					want += float64(d[row+i/3][col+i%3]) * g[i/3][i%3]
+				}
+				if math.Abs(float64(v)-want) > 4e-6 {
+					t.Errorf("%v %v: %v at %d, %d, want %v", f, p, v, row, col, want)
+				}
+			})
+			if stored != rows*cols {
+				t.Errorf("%v: %d of %dx%d results", f, stored, rows, cols)
+			}
+		}
+	}
+}

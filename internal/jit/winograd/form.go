@@ -1,0 +1,99 @@
+package winograd
+
+// Form is one of the convolutions F(m x m, 3 x 3).
+type Form struct {
+	// M is the number of rows and of columns of a tile of results: 2 or 4.
+	M int
+}
+
+// The points at which polynomials are evaluated, beside 0 and infinity: +-1 for F(2 x 2), +-A and +-B for F(4 x 4).
+// These make less than a third of the error that 1 and 2 make, and their powers are exact in float32, too.
+const (
+	pointA = 0.75
+	pointB = 1.5
+)
+
+// N is the number of rows and of columns of a tile of operands, and of points.
+func (f Form) N() int { return f.M + 2 }
+
+// Points is the number of points of a tile.
+func (f Form) Points() int { return f.N() * f.N() }
+
+// places are the points but infinity.
+func (f Form) places() []float64 {
+	if f.M == 2 {
+		return []float64{0, 1, -1}
+	}
+	return []float64{0, pointA, -pointA, pointB, -pointB}
+}
+
+// Weights is the matrix G, a row a point, that brings three weights of a row or a column to the points. The weights of
+// a window go to U = G*g*G'.
+func (f Form) Weights() [][3]float64 {
+	at := f.places()
+	out := make([][3]float64, 0, f.N())
+	for j, p := range at {
+		scale := 1.0
+		for l, q := range at {
+			if l != j {
+				scale *= p - q
+			}
+		}
+		out = append(out, [3]float64{1 / scale, p / scale, p * p / scale})
+	}
+	return append(out, [3]float64{0, 0, 1})
+}
+
+// operand is the transform of a row of n operands to the points: the matrix whose products with rows of G, the inverse
+// of which is that of results, make the sums of the convolution.
+func (f Form) operand(b *block, d []value) []value {
+	if f.M == 2 {
+		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
+	}
+	r := make([]value, 6)
+	copy(r[1:5], f.inner(b, d))
+	r[0], r[5] = f.outer(b, d)
+	return r
+}
+
+// inner are the points +-A and +-B.
+func (f Form) inner(b *block, d []value) []value {
+	even, odd := b.fma(-pointB*pointB, d[2], d[4]), b.fma(-pointB*pointB, d[1], d[3])
+	p, q := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
+	even, odd = b.fma(-pointA*pointA, d[2], d[4]), b.fma(-pointA*pointA, d[1], d[3])
+	return []value{p, q, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
+}
+
+// outer are the points 0 and infinity.
+func (f Form) outer(b *block, d []value) (zero, infinite value) {
+	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
+	return b.fma(product, d[0], b.fma(-sum, d[2], d[4])), b.fma(product, d[1], b.fma(-sum, d[3], d[5]))
+}
+
+// result is the transform of a row of points to m results.
+func (f Form) result(b *block, p []value) []value {
+	if f.M == 2 {
+		return []value{b.add(b.add(p[1], p[2]), p[0]), b.add(b.sub(p[1], p[2]), p[3])}
+	}
+	s, t := b.add(p[1], p[2]), b.sub(p[1], p[2])
+	u, v := b.add(p[3], p[4]), b.sub(p[3], p[4])
+	const a2, b2, a3, b3 = pointA * pointA, pointB * pointB, pointA * pointA * pointA, pointB * pointB * pointB
+	return []value{b.add(b.add(s, u), p[0]), b.fma(pointA, t, b.mul(pointB, v)),
+		b.fma(a2, s, b.mul(b2, u)), b.add(b.fma(a3, t, b.mul(b3, v)), p[5])}
+}
+
+// Window brings the 3x3 weights of a window to the points, row by row: U = G*g*G'. N()*N() numbers of the result are
+// meant.
+func (f Form) Window(g *[3][3]float64) (u [36]float64) {
+	rows, n := f.Weights(), f.N()
+	for i, a := range rows {
+		var half [3]float64
+		for k := range 3 {
+			half[k] = a[0]*g[0][k] + a[1]*g[1][k] + a[2]*g[2][k]
+		}
+		for j, b := range rows {
+			u[i*n+j] = half[0]*b[0] + half[1]*b[1] + half[2]*b[2]
+		}
+	}
+	return u
+}
