@@ -1,0 +1,64 @@
+package winograd
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// BenchmarkTransforms reports nanoseconds for a vector of channels of a tile, in the nearest caches.
+func BenchmarkTransforms(b *testing.B) {
+	if err := jit.Available(); err != nil {
+		b.Skip(err)
+	}
+	isa := machine.Instructions()
+	const channels, tiles = 64, 14
+	for _, f := range forms() {
+		n := f.N()
+		image := make([]float32, n*(f.M*tiles+2)*channels)
+		points := make([]float32, f.Points()*(tiles*channels+16))
+		row, col := f.M*tiles+2, tiles*channels+16
+		pixels := Plane{Ptr: unsafe.Pointer(&image[0]), Row: row * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
+		at := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * col * 4, Col: col * 4, Tile: channels * 4}
+		in, err := f.Operands(isa, Part{0, 0, n, n}, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, err := f.Results(isa, f.M, f.M, true, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		run := func(name string, call func(a *jit.Args) error) {
+			b.Run(fmt.Sprintf("F%d/%s", f.M, name), func(b *testing.B) {
+				a := new(jit.Args)
+				for b.Loop() {
+					if err := call(a); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*tiles*channels/Lanes(isa)), "ns/vector")
+			})
+		}
+		run("operands", func(a *jit.Args) error { return in.Run(a, at, pixels, nil, channels, tiles) })
+		bias := make([]float32, channels)
+		run("results", func(a *jit.Args) error { return out.Run(a, pixels, at, unsafe.Pointer(&bias[0]), channels, tiles) })
+	}
+}
+
+// BenchmarkAssemble is what a transform takes to be made.
+func BenchmarkAssemble(b *testing.B) {
+	for b.Loop() {
+		c, err := newCode(machine.AVX512, 0, false, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		f := Form{M: 4}
+		c.loops(f.operandBlock(Part{0, 0, 6, 6}))
+		if _, err := c.Finish(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
