@@ -21,6 +21,10 @@ type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
+	// Inexact says that it computes by another formula than the op's definition: equal to that for real numbers, and
+	// rounded otherwise, by more than another order of additions would. Who asks for exact plans gets none such.
+	Inexact bool
+
 	// Walks returns the ways through the call that the implementation has, the one that it would
 	// rather take first; none where it does not support the call. It is asked with the results as
 	// inference gives them in c.Out. candidates are orders that somebody may want of the first

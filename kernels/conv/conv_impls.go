@@ -61,7 +61,7 @@ func (v convolution) impls() []graph.Impl {
 			return v.read(c, a, k, m)
 		}
 	}
-	return out
+	return append(out, v.winogradImpls()...)
 }
 
 // order is that of images for an algorithm. Without a batch there is no format for channels-last,

@@ -20,7 +20,11 @@ const (
 	tapsRagged = "depthwise.ragged" // an element of the window of a pixel whose channels do not fill registers
 	tapsWide   = "depthwise.wide"   // a multiplication with a weight that does not stay near
 	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
-	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
+	// Of Winograd's convolutions: a channel of a tile at a point, of operands and of results, and a multiplication.
+	winogradOperand = "winograd.operand"
+	winogradResult  = "winograd.result"
+	winogradProduct = "winograd.product"
+	spreadAdd       = "spread.add" // a product of a transposed convolution that is added up at its place
 )
 
 // rowPixels are the pixels of a row that are copied at once, where rows are long; tapLanes the channels of a
@@ -119,4 +123,21 @@ func pixelRun(s *convShape) (run int, rows bool) {
 		return s.kw * s.c, true
 	}
 	return s.cg, false
+}
+
+// work is that of a convolution at points: to bring pixels there, products, and the way back.
+func (w *winogradConv) work(c *graph.Call) graph.Work {
+	k := graph.Work{Steps: 1}
+	c.Streamed(&k)
+	multiply.Stored(&k, c)
+	if bytes := float64(c.Meta(1).Bytes()); bytes <= k.Bytes[graph.Kept] {
+		k.Bytes[graph.Kept] -= bytes
+		k.Bytes[graph.Panels] += 4 * float64(w.transformed())
+	}
+	points := float64(w.tiles() * w.form.Points())
+	k.Do(winogradOperand, points*float64(w.room))
+	k.Do(winogradResult, points*float64(w.blocks*w.width))
+	k.Do(winogradProduct, points*float64(w.s.c*w.blocks*w.width))
+	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
+	return k
 }

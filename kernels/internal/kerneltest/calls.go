@@ -168,7 +168,7 @@ func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
 	}
 	impl := op.Fitting(c)
 	for i := len(op.Impls) - 1; i >= 0 && impl == nil; i-- {
-		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
+		if m := &op.Impls[i]; !m.Inexact && len(m.Walks(c, nil)) > 0 {
 			impl = m
 		}
 	}

@@ -69,6 +69,56 @@ func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, 
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
+// BenchImpl measures runs of a product by an implementation, in the layouts of its first walk.
+func BenchImpl(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, impl string, constants ...int) {
+	p, err := NewProductCall(op, at, in, constants...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := p.Op.Impl(impl)
+	if err != nil {
+		b.Fatal(err)
+	}
+	walks := m.Walks(p.Call, nil)
+	if len(walks) == 0 {
+		b.Skipf("%s does not support it", impl)
+	}
+	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].Lay(0, p.Call.Out[0])
+	r := p.Compile(b)
+	for b.Loop() {
+		r.Run(b, false)
+	}
+	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
+
+// Result runs the call forward and backward, with constants packed or as they are, and holds one against the other.
+func (p *ProductCall) Result(t testing.TB, packed bool) *tensor.Tensor {
+	t.Helper()
+	q := *p
+	call := *p.Call
+	call.In = slices.Clone(call.In)
+	q.Call = &call
+	var r *productRun
+	if packed {
+		r = q.Compile(t)
+	} else {
+		k, err := call.Impl.Lower(&call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = q.memory(k)
+	}
+	r.poison(0x7f)
+	r.Run(t, false)
+	first := bytes.Clone(r.Out.Storage().Bytes())
+	r.poison(0x7f)
+	r.Run(t, true)
+	if !bytes.Equal(first, r.Out.Storage().Bytes()) {
+		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
+	}
+	return r.Out
+}
+
 // BenchTensor is a tensor of small random numbers.
 func BenchTensor(m tensor.Meta) *tensor.Tensor {
 	t := tensor.Empty(m)
@@ -126,6 +176,11 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 	if err != nil {
 		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
 	}
+	return p.memory(k)
+}
+
+// memory returns what runs a kernel of the call.
+func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()}, Cursor: &iter.Cursor{},
 		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
