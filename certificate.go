@@ -42,6 +42,7 @@ type CertifiedOptions struct {
 	Sizes       map[string]int `json:"sizes" doc:"The sizes of all symbols."`
 	Pins        []CertifiedPin `json:"pins" doc:"The pins of the graph, those of the file among them."`
 	NoFusion    bool           `json:"no_fusion" doc:"Whether each node is a step."`
+	Exact       bool           `json:"exact" doc:"Whether implementations that compute by another formula than the op's definition are left out."`
 	MemoryLimit int            `json:"memory_limit" doc:"The bytes that a run may need; 0: what there is; below: no limit."`
 }
 
@@ -84,7 +85,7 @@ func (p *Program) Certificate() (*Certificate, error) {
 	g := p.first.graph
 	c := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: p.options.Costs,
 		Options: CertifiedOptions{Strategy: p.options.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
-			NoFusion: p.options.NoFusion, MemoryLimit: p.options.MemoryLimit},
+			NoFusion: p.options.NoFusion, Exact: p.options.Exact, MemoryLimit: p.options.MemoryLimit},
 		Problem: m.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(found.Labels), Cost: cost,
 			Bound: proved.Bound, Proof: proved.Proof}}
 	if c.Options.Sizes == nil {

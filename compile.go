@@ -67,6 +67,10 @@ type Options struct {
 	// NoFusion makes a step of each node: without it, pointwise nodes that go over the same elements are computed in
 	// one loop. It leaves the pass "group" out of Passes.
 	NoFusion bool
+	// Exact has every node computed by the formula of its op's definition, in whatever order it adds up. Without it
+	// implementations are taken, where they are faster, that compute by others, equal for real numbers, whose results
+	// are rounded otherwise: [graph.Impl.Inexact], as Winograd's convolutions.
+	Exact bool
 	// Costs prices the work, so that plans can be compared; nil: the prices that are used where nobody
 	// measured.
 	Costs *layout.Profile

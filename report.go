@@ -15,6 +15,7 @@ import (
 // has the keys of that document, but for the version that documents begin with.
 type Report struct {
 	Strategy     string              `json:"strategy" doc:"The strategy that was applied."`
+	Exact        bool                `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were left out; itself left out where false."`
 	Optimal      bool                `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
@@ -223,7 +224,7 @@ func (p *Program) Report() *Report {
 	if program == nil { // nothing can be planned ahead
 		plan, program = &passes.Plan{}, new(exec.Program)
 	}
-	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
+	r := &Report{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact, CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
 		Profile: profileOf(p.options.Costs), Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {

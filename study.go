@@ -35,7 +35,7 @@ func (c *compiled) layouts(o Options) (*layout.Problem, error) {
 		}
 		var l looking
 		_, err := passes.Run(c.runs, passes.Options{Strategy: &l, Profile: o.Costs, Passes: o.Passes,
-			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing})
+			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Exact: o.Exact})
 		switch {
 		case l.problem != nil:
 			c.problem = l.problem

@@ -75,8 +75,8 @@ func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
 	if err := repin(own, c.Options.Pins); err != nil {
 		return nil, fmt.Errorf("the graph is another than that which was certified: %w", err)
 	}
-	p, err := newProgram(own, Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion, Costs: c.Profile,
-		MemoryLimit: c.Options.MemoryLimit})
+	p, err := newProgram(own, Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion, Exact: c.Options.Exact,
+		Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
 		return nil, fmt.Errorf("the graph is another than that which was certified: %w", err)
 	}

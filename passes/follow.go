@@ -231,7 +231,7 @@ func (l *layouter) able(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Wal
 	}
 	for i := range n.Op.Impls {
 		m := &n.Op.Impls[i]
-		if n.Pin.Impl != "" && m.Name != n.Pin.Impl {
+		if n.Pin.Impl != "" && m.Name != n.Pin.Impl || l.plan.exact && m.Inexact {
 			continue
 		}
 		for _, w := range m.Walks(call, candidates) {

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -37,7 +38,10 @@ func chooseLayouts(p *Plan) error {
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
-	problem.KeepGoing = p.keepGoing
+	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
+	if p.exact {
+		p.noteExact()
+	}
 	a, err := p.strategy.Choose(problem)
 	if err != nil {
 		return err
@@ -53,6 +57,20 @@ func chooseLayouts(p *Plan) error {
 	p.Model, p.Solution = a.Model, a.Solution
 	p.noteLayouts(a)
 	return newLayouter(p).apply(a)
+}
+
+// noteExact says how many nodes have implementations that an exact plan leaves out.
+func (p *Plan) noteExact() {
+	nodes := 0
+	for _, n := range p.Graph.Nodes {
+		call := n.Call()
+		if slices.ContainsFunc(n.Op.Impls, func(m graph.Impl) bool { return m.Inexact && len(m.Walks(call, nil)) > 0 }) {
+			nodes++
+		}
+	}
+	if nodes > 0 {
+		p.Note("inexact implementations of %s left out", counted(nodes, "node", "nodes"))
+	}
 }
 
 // layouter applies an assignment: it inserts the copies, infers what follows from them, and lays

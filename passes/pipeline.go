@@ -150,6 +150,9 @@ type Options struct {
 	Dump io.Writer
 	// Record has [Plan.Decisions] noted, for plans of the same graph with other sizes.
 	Record bool
+	// Exact has all nodes computed by the formulas of their definitions: implementations that are
+	// [graph.Impl.Inexact] are left out.
+	Exact bool
 	// Follow, if set, are decisions of the same graph with other sizes, which are taken instead of being made: nothing
 	// is searched for, and nothing priced unless Price says so. The graph must be inferred. The error is a [*Misfit]
 	// where they do not fit.
@@ -199,6 +202,7 @@ type Plan struct {
 	profile   *layout.Profile
 	priced    bool // the profile is that of the problem of layouts, for its constants
 	keepGoing bool
+	exact     bool
 	room      foldBudget
 	costs     graph.ByValue[costOf] // by the first output
 }
@@ -264,7 +268,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+		keepGoing: o.KeepGoing, exact: o.Exact, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
 	if o.Record {
 		p.Decisions = &Decisions{}
 	}

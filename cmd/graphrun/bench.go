@@ -16,13 +16,13 @@ import (
 )
 
 type benchFlags struct {
-	src      sources
-	strategy string
-	json     bool
-	span     time.Duration
-	profile  bool
-	trace    string
-	noFusion bool
+	src             sources
+	strategy        string
+	json            bool
+	span            time.Duration
+	profile         bool
+	trace           string
+	noFusion, exact bool
 
 	runs, threads int
 	dims, pins    []string
@@ -105,6 +105,7 @@ trace is written, and the exit code is 130.`,
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	strategyFlag(cmd, &f.strategy)
 	hintFlag(cmd, &f.dims)
@@ -241,7 +242,7 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Costs: f.prices, Hints: f.hints, Progress: j.enterUntilRun}
+		Exact: f.exact, Costs: f.prices, Hints: f.hints, Progress: j.enterUntilRun}
 	if f.trace != "" {
 		r.trace = &chromeTrace{}
 	}

@@ -22,16 +22,16 @@ import (
 )
 
 type compareFlags struct {
-	src        sources
-	strategies []string
-	dims, pins []string
-	threads    []int
-	runs       int
-	costs      string
-	prices     *machine.Profile // that costs names
-	noFusion   bool
-	json       bool
-	markdown   bool
+	src             sources
+	strategies      []string
+	dims, pins      []string
+	threads         []int
+	runs            int
+	costs           string
+	prices          *machine.Profile // that costs names
+	noFusion, exact bool
+	json            bool
+	markdown        bool
 	// Files that are written beside what is printed; empty for none.
 	csv, benchstat, report string
 }
@@ -102,6 +102,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
 	fl.IntSliceVar(&f.threads, "threads", nil, "run on `N,M` workers, one number after the other (default GOMAXPROCS)")
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
 }
@@ -266,7 +267,7 @@ func (s *comparison) load(j *job, path string, dims []string) (t timed, err erro
 func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	var list []graphrun.Candidate
 	var bound *float64
-	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion,
+	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
 		Costs: s.flags.prices, Progress: j.enterUntilRun}
 	err := j.do(planning, func() (err error) {
 		list, bound, err = s.compile(t.g, o)

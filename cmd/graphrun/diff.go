@@ -16,11 +16,11 @@ import (
 )
 
 type diffFlags struct {
-	strategies     []string
-	dims, pins     []string
-	json, noFusion bool
-	costs          string
-	prices         *machine.Profile // that costs names
+	strategies            []string
+	dims, pins            []string
+	json, noFusion, exact bool
+	costs                 string
+	prices                *machine.Profile // that costs names
 }
 
 func diffCommand() *cobra.Command {
@@ -58,6 +58,7 @@ both graphs have it; never by place. Plans that do the same are said to be the s
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
@@ -157,7 +158,7 @@ func (f *diffFlags) program(j *job, path, strategy string, pinned bool) (g *grap
 	}
 	err = j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(strategy), Progress: j.enter,
-			Costs: f.prices, NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
+			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 )
 
 type explainFlags struct {
-	strategy, firstBreak string
-	costs                string
-	json, noFusion       bool
-	dims, pins           []string
+	strategy, firstBreak  string
+	costs                 string
+	json, noFusion, exact bool
+	dims, pins            []string
 }
 
 func explainCommand() *cobra.Command {
@@ -61,6 +61,7 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 	completeFrom(cmd, "first-break", breakFormats)
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
@@ -96,7 +97,7 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	var r *explainReport
 	err = j.do(planning, func() (err error) {
 		r, err = explained(g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy), Progress: j.enter,
-			Costs: costs, NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
+			Costs: costs, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
 	j.end()

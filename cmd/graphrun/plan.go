@@ -17,14 +17,14 @@ import (
 )
 
 type planFlags struct {
-	strategy, code, costs       string
-	json, dump, check, noFusion bool
-	measure                     bool
-	dims, pins                  []string
-	forAll                      []string
-	hints                       []map[string]int
-	limits                      planLimits
-	study                       planStudy
+	strategy, code, costs              string
+	json, dump, check, noFusion, exact bool
+	measure                            bool
+	dims, pins                         []string
+	forAll                             []string
+	hints                              []map[string]int
+	limits                             planLimits
+	study                              planStudy
 }
 
 const planHelp = `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
@@ -111,6 +111,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 		"step takes beside its estimate")
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	hintFlag(cmd, &f.dims)
 	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
@@ -247,7 +248,7 @@ func (f *planFlags) load(path string) (*graph.Graph, error) {
 func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
-		Costs: costs, Hints: f.hints, MemoryLimit: -1} // it may be for another machine
+		Exact: f.exact, Costs: costs, Hints: f.hints, MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump
 	}

@@ -13,7 +13,12 @@ import (
 
 // writePlan prints the plan for a reader.
 func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need) {
-	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, count(len(r.Steps), "step"),
+	exact := ""
+	if r.Exact {
+		exact = ", exact"
+	}
+	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, exact,
+		count(len(r.Steps), "step"),
 		countIrregular(len(r.Copies), "copy", "copies"), byteSize(r.Costs().CopiedBytes), count(len(r.Elided), "node"),
 		count(len(r.Folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)

@@ -18,17 +18,17 @@ import (
 )
 
 type runFlags struct {
-	src       sources
-	outputs   string
-	dims      []string
-	hints     []map[string]int
-	pins      []string
-	strategy  string
-	costs     string
-	threads   int
-	keepGoing bool
-	noFusion  bool
-	json      bool
+	src             sources
+	outputs         string
+	dims            []string
+	hints           []map[string]int
+	pins            []string
+	strategy        string
+	costs           string
+	threads         int
+	keepGoing       bool
+	noFusion, exact bool
+	json            bool
 }
 
 func runCommand() *cobra.Command {
@@ -73,6 +73,7 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 	pinFlag(cmd, &f.pins)
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
 	threadsFlag(cmd, &f.threads)
 	cmd.MarkFlagFilename("outputs", "npz")
@@ -108,7 +109,8 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	var p *graphrun.Program
 	err = j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
-			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter, Hints: f.hints})
+			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+			Progress: j.enter, Hints: f.hints})
 		return err
 	})
 	if err != nil {

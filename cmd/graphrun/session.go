@@ -23,6 +23,11 @@ func fusionFlag(cmd *cobra.Command, p *bool) {
 	cmd.Flags().BoolVar(p, "no-fusion", false, "make a step of each node, to see what fusing nodes does")
 }
 
+func exactFlag(cmd *cobra.Command, p *bool) {
+	cmd.Flags().BoolVar(p, "exact", false, "compute every node by its definition's formula: without implementations "+
+		"that are faster by another and round otherwise")
+}
+
 func threadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
 }

@@ -137,5 +137,7 @@ func (t *trial) of(p *Problem) *Problem {
 	g := *p.Graph
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[t.place].Pin = graph.Pin{Order: t.order}
-	return NewProblem(&g, p.Profile)
+	other := NewProblem(&g, p.Profile)
+	other.Exact = p.Exact
+	return other
 }

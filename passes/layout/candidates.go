@@ -122,7 +122,7 @@ func (w *growth) asked(n *graph.Node) {
 	call := n.Call()
 	for i := range n.Op.Impls {
 		m := &n.Op.Impls[i]
-		if n.Pin.Impl != "" && m.Name != n.Pin.Impl {
+		if !w.m.Problem.Offers(n, m) {
 			continue
 		}
 		for _, walk := range m.Walks(call, nil) {

@@ -42,7 +42,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.Written = d.Problem.Fixed(n.Out[0]) || d.only(n.Out[0])
-	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" {
+	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" && !m.Inexact {
 		if walks := m.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = m, walks[0]
 			return res, nil
@@ -93,7 +93,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	supported := false
 	for i := range n.Op.Impls {
 		m := &n.Op.Impls[i]
-		if n.Pin.Impl != "" && m.Name != n.Pin.Impl {
+		if !d.Problem.Offers(n, m) {
 			continue
 		}
 		for _, w := range m.Walks(call, orders) {
@@ -108,17 +108,26 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	case best != nil:
 		return best, nil
 	case n.Pin.Impl != "" && !supported:
-		return nil, fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s",
-			n.Pin.Impl, supportedBy(n, call))
+		return nil, d.Problem.refusedPin(n, call)
 	}
 	return nil, errors.New("no kernel supports these operands")
 }
 
+// refusedPin says why a node cannot be computed by the implementation to which it is pinned.
+func (p *Problem) refusedPin(n *graph.Node, call *graph.Call) error {
+	if m, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && m.Inexact {
+		return fmt.Errorf("it is pinned to implementation %q, which computes by another formula, and the plan is to be "+
+			"exact: %s", n.Pin.Impl, p.supportedBy(n, call))
+	}
+	return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s", n.Pin.Impl,
+		p.supportedBy(n, call))
+}
+
 // supportedBy lists the implementations that support a call.
-func supportedBy(n *graph.Node, call *graph.Call) string {
+func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 	text := "none does"
 	for i := range n.Op.Impls {
-		if m := &n.Op.Impls[i]; len(m.Walks(call, nil)) > 0 {
+		if m := &n.Op.Impls[i]; !(p.Exact && m.Inexact) && len(m.Walks(call, nil)) > 0 {
 			if text == "none does" {
 				text = m.Name
 			} else {

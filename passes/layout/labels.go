@@ -24,7 +24,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 	supported := false
 	for k := range n.Op.Impls {
 		impl := &n.Op.Impls[k]
-		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl {
+		if !m.Problem.Offers(n, impl) {
 			continue
 		}
 		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
@@ -40,8 +40,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 	case len(t.labels) > 0:
 		return nil
 	case n.Pin.Impl != "" && !supported:
-		return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s",
-			n.Pin.Impl, supportedBy(n, call))
+		return m.Problem.refusedPin(n, call)
 	}
 	return errors.New("no kernel supports these operands")
 }

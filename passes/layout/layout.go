@@ -82,6 +82,8 @@ type Problem struct {
 	Profile *Profile
 	// KeepGoing asks for an assignment of what can be had: see [Assignment.Failed].
 	KeepGoing bool
+	// Exact leaves implementations out that compute by another formula than an op's definition: [graph.Impl.Inexact].
+	Exact bool
 
 	fixed   map[*graph.Value]bool
 	storage map[*graph.Value]bool // of those, what an op reads the storage of
@@ -131,6 +133,15 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	return pr
+}
+
+// Offers reports whether an implementation may compute a node: not one that is inexact where plans are to be exact, nor
+// another one than that to which the node is pinned.
+func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
+	if n == nil || m == nil {
+		return false
+	}
+	return (n.Pin.Impl == "" || m.Name == n.Pin.Impl) && !(p.Exact && m.Inexact)
 }
 
 // Fixed reports whether a value must be laid out as in the graph as written: an op reads its storage rather
