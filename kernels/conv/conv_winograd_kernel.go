@@ -1,8 +1,13 @@
 package conv
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -72,6 +77,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Scratch: r.weight + w.form.Points()*r.point, Worker: w.form.Points() * r.result}
+	k.Code = r.listings
 	if !r.packed {
 		k.Phases = append(k.Phases, r.packs())
 	}
@@ -324,4 +330,20 @@ func (r *winogradRun) finish(m *graph.Mem, a *jit.Args, t tileRun, at, block int
 		bias = unsafe.Add(s.biasAt(m), 4*first)
 	}
 	return r.results[r.resultCode(t.ty, t.tx, block)].Run(a, to, from, bias, r.channels(block), t.n)
+}
+
+// listings tells what the code is.
+func (r *winogradRun) listings() (list []expr.Listing) {
+	for _, rows := range slices.Sorted(maps.Keys(r.products)) {
+		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
+			Assembly: r.products[rows].Listing()})
+	}
+	for _, of := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
+		slices.Collect(maps.Values(r.results))} {
+		slices.SortFunc(of, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
+		for _, t := range of {
+			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing()})
+		}
+	}
+	return list
 }

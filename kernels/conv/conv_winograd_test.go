@@ -227,9 +227,13 @@ func BenchmarkWinograd(b *testing.B) {
 		}
 		in := []*tensor.Tensor{kerneltest.BenchTensor(m), kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0], 3, 3)),
 			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
-		for _, impl := range []string{"nhwc", "winograd2", "winograd4"} {
+		for _, impl := range []string{"direct_nhwc", "winograd2", "winograd4"} {
 			b.Run(fmt.Sprintf("%dx%d-%d/%s", l[0], l[1], l[2], impl), func(b *testing.B) {
-				kerneltest.BenchImpl(b, "conv2d", graph.Attrs{"padding": 1}, in, impl, 1, 2)
+				p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"padding": 1}, in, 1, 2)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.BenchImpl(b, impl)
 			})
 		}
 	}
