@@ -135,6 +135,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
+	s.Ahead, s.Unroll = p.ahead > 0, p.ahead
 	if !p.a.along() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
@@ -156,9 +157,25 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	return s
 }
 
+// fetchAhead returns how many terms pass for each line of the next panel of B that is brought near meanwhile, such that
+// a panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// what L2 sees of them by itself ends at every page.
+func (p *Plan[T]) fetchAhead() int {
+	if p.spec.B.Source != Prepacked {
+		return 0
+	}
+	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
+	tiles := 0
+	for _, k := range stacks[:count] {
+		tiles += k.n
+	}
+	lines := p.b.w * p.set.size / machine.LineBytes // of a term
+	return min(max(tiles/lines, 1), 4)
+}
+
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
 func (p *Plan[T]) compile() error {
-	p.codes = new(codes)
+	p.codes, p.ahead = new(codes), p.fetchAhead()
 	block := p.blockRows()
 	var rows, cols []int
 	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
@@ -222,6 +239,9 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
 		}
 	}
+	if p.ahead > 0 {
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(j-t.j0+p.b.w)*size
+	}
 	stacks, count := p.stacks(ie-ib, vectors)
 	for _, k := range stacks[:count] {
 		code := *p.codes.of(st, cols%set.lanes > 0, vectors, k.height)
@@ -242,6 +262,9 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 				t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
 			}
 			i += x.Rows * k.by
+			if p.ahead > 0 {
+				x.Row[tile.Ahead] += x.Rows * (t.kc / p.ahead) * machine.LineBytes
+			}
 		}
 	}
 }

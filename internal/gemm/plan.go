@@ -131,6 +131,7 @@ type Plan[T Number] struct {
 	worker  workerLayout
 	shared  int
 	codes   *codes // of a set of machine code
+	ahead   int    // terms for each line of B that is brought near, or 0
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.
