@@ -69,6 +69,25 @@ func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, 
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
+// BenchImpl measures an implementation of the call, by the way through it that it would rather take.
+func (p *ProductCall) BenchImpl(b *testing.B, name string) {
+	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
+	if i < 0 {
+		b.Fatalf("%s has no %s", p.Op.Name, name)
+	}
+	m := &p.Op.Impls[i]
+	walks := m.Walks(p.Call, nil)
+	if len(walks) == 0 {
+		b.Skip("the implementation does not support the call here")
+	}
+	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].Lay(0, p.Call.Out[0])
+	r := p.Compile(b)
+	for b.Loop() {
+		r.Run(b, false)
+	}
+	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
+
 // BenchTensor is a tensor of small random numbers.
 func BenchTensor(m tensor.Meta) *tensor.Tensor {
 	t := tensor.Empty(m)
