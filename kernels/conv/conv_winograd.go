@@ -20,7 +20,7 @@ type winogradConv struct {
 	isa  machine.ISA
 
 	down, across int // tiles of an image
-	width        int // output channels of a block: two vectors
+	width        int // output channels of a block: one vector or two
 	blocks       int
 	room         int // elements from a tile to the next within a point: its channels in whole vectors
 	rows         int // tiles that are multiplied at once, at most: as many as registers hold
@@ -30,9 +30,14 @@ type winogradConv struct {
 type tileSpan struct{ first, n int }
 
 const (
-	// sectionBytes are those of the points of the tiles that are transformed before they are multiplied: with the
-	// weights of a block they stay in the second cache.
-	sectionBytes = 1 << 20
+	// nearWeights are the bytes of weights up to which they stay in the second cache, beside nearPoints of points.
+	nearWeights = 1 << 20
+	nearPoints  = 256 << 10
+	// farPoints are those of the points of a section where weights come from afar, once for each: the more tiles there
+	// are the better, though points do not stay near either.
+	farPoints = 4 << 20
+	// sectionsAtLeast is how many sections there are, if tiles suffice, where each is a chunk.
+	sectionsAtLeast = 16
 	// pointPad is between points, so that those of one tile are not in the same set of the nearest cache.
 	pointPad = machine.LineBytes
 )
@@ -56,10 +61,15 @@ func (v convolution) winogradOf(c *graph.Call, m int) *winogradConv {
 	}
 	lanes := winograd.Lanes(isa)
 	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.oh, m), across: kit.DivUp(s.ow, m),
-		width: 2 * lanes, blocks: kit.DivUp(s.o, 2*lanes), room: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+		width: 2 * lanes, room: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+	once := 28
 	if isa == machine.AVX2 {
-		w.rows = 6
+		w.rows, once = 6, 13
 	}
+	if w.tiles() <= once { // weights, which are more than all else, come evenly and once
+		w.width, w.rows = lanes, once
+	}
+	w.blocks = kit.DivUp(s.o, w.width)
 	if w.room*4%4096 == 0 { // rows would be in the same set of the nearest cache
 		w.room += lanes
 	}
@@ -69,14 +79,28 @@ func (v convolution) winogradOf(c *graph.Call, m int) *winogradConv {
 // tiles is the number of tiles of the batch.
 func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
 
+// near reports whether the weights stay near: a chunk then does all that there is to do for a section, in memory of its
+// own. Else all chunks of a section read points that they share.
+func (w *winogradConv) near() bool { return 4*w.transformed() <= nearWeights }
+
 // sections parts the tiles, evenly.
 func (w *winogradConv) sections() []tileSpan {
-	return tileSpan{0, w.tiles()}.evenly(max(w.rows, sectionBytes/(w.form.Points()*w.room*4)))
+	all, tile := tileSpan{0, w.tiles()}, 4*w.form.Points()*w.room
+	if !w.near() {
+		return all.evenly(max(w.rows, farPoints/tile))
+	}
+	k := kit.DivUp(all.n, max(w.rows, nearPoints/tile))
+	for k < sectionsAtLeast && all.n >= 2*k*w.rows {
+		k *= 2
+	}
+	return all.into(k)
 }
 
 // evenly parts tiles into spans of at most so many.
-func (t tileSpan) evenly(most int) []tileSpan {
-	k := kit.DivUp(t.n, most)
+func (t tileSpan) evenly(most int) []tileSpan { return t.into(kit.DivUp(t.n, most)) }
+
+// into parts tiles into k spans.
+func (t tileSpan) into(k int) []tileSpan {
 	out := make([]tileSpan, k)
 	for i := range out {
 		first := i * t.n / k

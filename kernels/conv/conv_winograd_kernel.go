@@ -16,11 +16,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// winogradRun is the code of a winogradConv and where it finds things. Sections follow one another: the points of a
-// section are in memory that all workers share, products in a worker's own.
+// winogradRun is the code of a winogradConv and where it finds things. Products are in a worker's own memory. So are
+// points where weights are near; else sections follow one another, and all workers share their points.
 type winogradRun struct {
 	*winogradConv
 	sections []tileSpan
+	own      bool // points are in a worker's memory
 	packed   bool
 	weight   int // bytes of scratch memory before the points: of a weight that was not packed
 
@@ -53,10 +54,12 @@ const (
 	// partWeights are the bytes of a block's weights up to which chunks read them anew for as many tiles as registers
 	// hold, since they stay in the second cache.
 	partWeights = 768 << 10
+	// ahead is how far before they are needed weights are asked for, in bytes.
+	ahead = 8 << 10
 )
 
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
-	r := &winogradRun{winogradConv: w, sections: w.sections(), operands: map[winograd.Part]*winograd.Transform{},
+	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(), operands: map[winograd.Part]*winograd.Transform{},
 		results: map[resultCode]*winograd.Transform{}, products: map[int]*tile.Code{}}
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
@@ -76,11 +79,17 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: r.weight + w.form.Points()*r.point, Worker: w.form.Points() * r.result}
+	k := &graph.Kernel{Scratch: r.weight, Worker: kit.AlignUp(w.form.Points() * r.result)}
 	k.Code = r.listings
 	if !r.packed {
 		k.Phases = append(k.Phases, r.packs())
 	}
+	if r.own {
+		k.Worker += w.form.Points() * r.point
+		k.Phases = append(k.Phases, r.whole())
+		return k, nil
+	}
+	k.Scratch += w.form.Points() * r.point
 	for _, s := range r.sections {
 		k.Phases = append(k.Phases, r.transforms(s), r.multiplies(s))
 	}
@@ -157,7 +166,7 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 
 // product is the code of the products of so many tiles with a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*tile.Code, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: 2,
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: ahead,
 		Runs:  []tile.Run{{InStep: 4, VecStep: int32(4 * r.width), Terms: r.s.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
@@ -192,7 +201,7 @@ func (w *winogradConv) strips(t tileSpan) []tileSpan { return t.evenly(w.rows) }
 // parts are the tiles of a section that a chunk multiplies: as few as registers hold, or all where a block's weights
 // would be read from afar again.
 func (w *winogradConv) parts(section tileSpan) []tileSpan {
-	if 4*w.form.Points()*w.matrix() > partWeights {
+	if w.near() || 4*w.form.Points()*w.matrix() > partWeights {
 		return []tileSpan{section}
 	}
 	return w.strips(section)
@@ -263,6 +272,9 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) er
 
 // points is where the points of a section are.
 func (r *winogradRun) points(m *graph.Mem) unsafe.Pointer {
+	if r.own {
+		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.result):]))
+	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight:]))
 }
 
@@ -286,13 +298,38 @@ func (r *winogradRun) multiplies(section tileSpan) graph.Phase {
 		if byBlock {
 			part, block = chunk%len(parts), chunk/len(parts)
 		}
-		if err := r.multiply(m, &a.product, parts[part], parts[part].first-section.first, block); err != nil {
+		return r.block(m, a, section, parts[part], block)
+	}}
+}
+
+// whole computes everything, section by section.
+func (r *winogradRun) whole() graph.Phase {
+	return graph.Phase{Chunks: len(r.sections), Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		section := r.sections[chunk]
+		if err := r.alike(section, func(t tileRun) error {
+			return r.transform(m, &a.transform, t, t.first-section.first)
+		}); err != nil {
 			return err
 		}
-		return r.alike(parts[part], func(t tileRun) error {
-			return r.finish(m, &a.transform, t, t.first-parts[part].first, block)
-		})
+		for _, part := range r.parts(section) {
+			for block := range r.blocks {
+				if err := r.block(m, a, section, part, block); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}}
+}
+
+// block computes the results of a part of a section for a block of output channels.
+func (r *winogradRun) block(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int) error {
+	if err := r.multiply(m, &a.product, part, part.first-section.first, block); err != nil {
+		return err
+	}
+	return r.alike(part, func(t tileRun) error { return r.finish(m, &a.transform, t, t.first-part.first, block) })
 }
 
 // multiply multiplies tiles, those from number at on of their section, with a block of weights. Points go around

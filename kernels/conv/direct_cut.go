@@ -50,7 +50,7 @@ func (t *direct) code(known map[string]int, s *tile.Spec) int {
 
 // spec returns a tile of so many rows, whose places and terms are to come.
 func (t *direct) spec(rows int) *tile.Spec {
-	return &tile.Spec{Size: t.size, Rows: rows, Near: int32(t.near())}
+	return &tile.Spec{Size: t.size, Rows: rows, Near: aheadBytes}
 }
 
 // callMACs bounds the multiplications of a call by what vectors there are.
