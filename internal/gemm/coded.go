@@ -23,8 +23,6 @@ const (
 	codedDepth = 1024
 	// packedDepth is that of products with an operand that a callback packs: what it fills stays in L1.
 	packedDepth = 256
-	// codedBlockBytes bounds the part of A that is gone through for each panel of B.
-	codedBlockBytes = 2 * machine.L2Bytes
 	// fewRows are those for which no B is packed, and someRows those for which none is that stays in L2 panel by panel.
 	// For any number of them a B of placeBytes stays there as a whole.
 	fewRows    = 24
@@ -161,7 +159,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 // a panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
 // what L2 sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
-	if p.spec.B.Source != Prepacked {
+	if p.b.place || p.b.local() {
 		return 0
 	}
 	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
