@@ -28,6 +28,8 @@ const (
 	fewRows    = 24
 	someRows   = 128
 	placeBytes = machine.L2Bytes
+	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
+	mostAhead = 4
 	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
 	callMACs = 3 << 19
 )
@@ -133,7 +135,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
-	s.Ahead, s.Unroll = p.ahead > 0, p.ahead
+	s.Ahead = p.ahead
 	if !p.a.along() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
@@ -155,9 +157,9 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	return s
 }
 
-// fetchAhead returns how many terms pass for each line of the next panel of B that is brought near meanwhile, such that
-// a panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
-// what L2 sees of them by itself ends at every page.
+// fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
+// the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// what the processor sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
 	if p.b.place || p.b.local() {
 		return 0
@@ -167,8 +169,8 @@ func (p *Plan[T]) fetchAhead() int {
 	for _, k := range stacks[:count] {
 		tiles += k.n
 	}
-	lines := p.b.w * p.set.size / machine.LineBytes // of a term
-	return min(max(tiles/lines, 1), 4)
+	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
@@ -261,7 +263,7 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 			}
 			i += x.Rows * k.by
 			if p.ahead > 0 {
-				x.Row[tile.Ahead] += x.Rows * (t.kc / p.ahead) * machine.LineBytes
+				x.Row[tile.Ahead] += x.Rows * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
 			}
 		}
 	}
