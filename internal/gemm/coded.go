@@ -23,13 +23,13 @@ const (
 	codedDepth = 1024
 	// packedDepth is that of products with an operand that a callback packs: what it fills stays in L1.
 	packedDepth = 256
-	// codedBlockBytes bounds the part of A that is gone through for each panel of B.
-	codedBlockBytes = 2 * machine.L2Bytes
 	// fewRows are those for which no B is packed, and someRows those for which none is that stays in L2 panel by panel.
 	// For any number of them a B of placeBytes stays there as a whole.
 	fewRows    = 24
 	someRows   = 128
 	placeBytes = machine.L2Bytes
+	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
+	mostAhead = 4
 	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
 	callMACs = 3 << 19
 )
@@ -135,7 +135,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
-	s.Ahead, s.Unroll = p.ahead > 0, p.ahead
+	s.Ahead = p.ahead
 	if !p.a.along() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
@@ -157,11 +157,11 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	return s
 }
 
-// fetchAhead returns how many terms pass for each line of the next panel of B that is brought near meanwhile, such that
-// a panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
-// what L2 sees of them by itself ends at every page.
+// fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
+// the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// what the processor sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
-	if p.spec.B.Source != Prepacked {
+	if p.b.place || p.b.local() {
 		return 0
 	}
 	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
@@ -169,8 +169,8 @@ func (p *Plan[T]) fetchAhead() int {
 	for _, k := range stacks[:count] {
 		tiles += k.n
 	}
-	lines := p.b.w * p.set.size / machine.LineBytes // of a term
-	return min(max(tiles/lines, 1), 4)
+	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
@@ -263,7 +263,7 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 			}
 			i += x.Rows * k.by
 			if p.ahead > 0 {
-				x.Row[tile.Ahead] += x.Rows * (t.kc / p.ahead) * machine.LineBytes
+				x.Row[tile.Ahead] += x.Rows * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
 			}
 		}
 	}

@@ -131,7 +131,7 @@ type Plan[T Number] struct {
 	worker  workerLayout
 	shared  int
 	codes   *codes // of a set of machine code
-	ahead   int    // terms for each line of B that is brought near, or 0
+	ahead   int    // lines of the next panel of B, for every few terms
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.

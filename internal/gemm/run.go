@@ -156,13 +156,7 @@ func (x *exec[T]) feed(d side, src, shared, local unsafe.Pointer, fn PackFunc[T]
 }
 
 // blockRows is how many rows of A are gone through for each panel of B.
-func (p *Plan[T]) blockRows() int {
-	bytes := blockBytes
-	if p.set.coded() {
-		bytes = codedBlockBytes
-	}
-	return max(1, bytes/(p.a.w*p.kc*p.a.size)) * p.a.w
-}
+func (p *Plan[T]) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
 // outermost, then blocks of A that fit L2, then panels of B that fit L1.

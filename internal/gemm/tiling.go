@@ -41,7 +41,7 @@ const packNS = 0.25
 // same on all machines of an instruction set. What stays in the caches is a fraction of packing an element from
 // memory.
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
-	share: packNS / 2, loadA: packNS / 6, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
+	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
 // grid is a division of C into mTiles×nTiles tiles of mt×nt.
 type grid struct {
