@@ -156,6 +156,9 @@ func (t *Tail) Enter(r *TailRun, m *Mem) {
 
 // Release forgets the addresses.
 func (r *TailRun) Release() {
+	if r == nil {
+		return
+	}
 	clear(r.base)
 	clear(r.ptrs)
 	r.state.Release()
