@@ -75,9 +75,12 @@ func (p *Program) Code(step string) (*CodeReport, error) {
 }
 
 func loopCodeOf(l expr.Listing) LoopCode {
+	r := LoopCode{Name: l.Name, Results: []AccessReport{}, Operands: []AccessReport{}, Assembly: l.Assembly, Why: l.Why}
+	if l.Loop == nil {
+		return r
+	}
 	c := l.Loop.Code
-	r := LoopCode{Name: l.Name, Expression: c.String(), Results: []AccessReport{}, Operands: []AccessReport{},
-		Assembly: l.Assembly, Why: l.Why}
+	r.Expression = c.String()
 	access := func(d tensor.DType, at int, one bool) AccessReport {
 		a := AccessReport{d.String(), "contiguous"}
 		switch {

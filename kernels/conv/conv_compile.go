@@ -107,6 +107,12 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 		p := s.weightPanels(d, s.o, "kh,kw", s.depth(), s.channelsLastTerms)
 		p.Lanes, p.Starts = s.o, []int{0} // groups make no difference
 		return p
+	case directByPixels:
+		f := newDirectShape(s, d, false)
+		return s.weightPanels(d, f.block(), "kh,kw,c", s.depth(), s.channelsLastTerms)
+	case directFromPlanes:
+		f := newDirectShape(s, d, true)
+		return s.weightPanels(d, f.block(), "c,kh,kw", s.depth(), s.channelsFirstTerms)
 	}
 	return nil
 }

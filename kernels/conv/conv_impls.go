@@ -14,11 +14,19 @@ type convAlgorithm uint8
 const (
 	depthwiseByPixels convAlgorithm = iota
 	depthwiseByPlanes
+	directByPixels
+	directFromPlanes
 	convByPixels
 	convByPlanes
 )
 
-func (a convAlgorithm) byPixels() bool { return a == depthwiseByPixels || a == convByPixels }
+// byPixels reports whether results are written with their channels last.
+func (a convAlgorithm) byPixels() bool {
+	return a == depthwiseByPixels || a == convByPixels || a.direct()
+}
+
+// direct reports whether it is one of those that are machine code alone.
+func (a convAlgorithm) direct() bool { return a == directByPixels || a == directFromPlanes }
 
 func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	switch a {
@@ -28,6 +36,8 @@ func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, err
 		return depthwisePlanes[T](s)
 	case convByPixels:
 		return convNHWC[T](s)
+	case directByPixels, directFromPlanes:
+		return convDirect[T](s, a)
 	}
 	return convNCHW[T](s)
 }
@@ -42,6 +52,10 @@ func (v convolution) impls() []graph.Impl {
 			"output channel."},
 		convByPixels: {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
 		convByPlanes: {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
+		directByPixels: {"direct_nhwc", "Multiplies pixels where they are by the packed weight, in machine code made for " +
+			"the window; channels last."},
+		directFromPlanes: {"direct_planes", "Multiplies pixels of planes where they are by the packed weight, in machine " +
+			"code made for the window; the result has its channels last."},
 	}
 	out := make([]graph.Impl, len(list))
 	for i, l := range list {
@@ -90,6 +104,16 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 	}
 	rank := c.Meta(0).Rank()
 	o, supported := v.order(a, rank)
+	if a.direct() {
+		if !supported || !directComputes(v.shape(c), multiply.ComputesIn(c)) {
+			return nil
+		}
+		w := c.InOrder(o)
+		if a == directFromPlanes {
+			w.Order = tensor.RowMajorOrder(rank)
+		}
+		return []graph.Walk{w}
+	}
 	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.lone(c.Out[0]) && v.lone(c.Meta(0))
 	var list []graph.Walk
 	switch {
@@ -140,6 +164,8 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	switch {
 	case i > 0: // packed, once where it is constant
 		return w, true
+	case a == directFromPlanes:
+		return w, m.IsContiguous()
 	case a.byPixels():
 		return w, v.pixelOrder(m)
 	case v.dims == 2:

@@ -52,6 +52,10 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
+	if a.direct() {
+		s.directWork(&w, multiply.ComputesIn(c), a == directFromPlanes)
+		return w
+	}
 	if a == convByPixels {
 		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())
 		w.Do(multiply.Begin, float64(s.groups))

@@ -1,0 +1,111 @@
+package tile
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// peak returns code of nothing but independent multiply-adds, 16 a turn, Args.N turns.
+func peak(b *testing.B, isa machine.ISA) *jit.Func {
+	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, isa, false)
+	for i := range 16 {
+		g.clear(g.register(i))
+	}
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
+	g.Align(32)
+	top := g.NewLabel()
+	g.Bind(top)
+	for i := range 12 {
+		g.Emit("VFMADD231PS", g.register(14), g.register(15), g.register(i))
+	}
+	g.Emit("DECQ", count)
+	g.Emit("JNE", top)
+	g.Emit("VZEROUPPER")
+	g.Emit("RET")
+	code, err := g.Finish()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return jit.New("peak", code)
+}
+
+// rate returns the best rate of several rounds of calls, in multiplications and additions per nanosecond.
+func rate(b *testing.B, flops float64, call func()) float64 {
+	best := 0.0
+	for range 7 {
+		from := time.Now()
+		for range 200 {
+			call()
+		}
+		best = max(best, 200*flops/float64(time.Since(from)))
+	}
+	return best
+}
+
+// BenchmarkTile measures tiles whose operands stay in the nearest cache, beside what the processor multiplies and adds
+// at most.
+func BenchmarkTile(b *testing.B) {
+	if err := jit.Available(); err != nil {
+		b.Skip(err)
+	}
+	for _, isa := range []machine.ISA{machine.AVX512, machine.AVX2} {
+		if isa > machine.Instructions() {
+			continue
+		}
+		_, bytes := registers(isa)
+		shapes := [][2]int{{14, 2}, {7, 2}, {12, 2}, {13, 2}, {6, 4}, {9, 3}, {8, 3}, {28, 1}, {14, 1}}
+		if isa == machine.AVX2 {
+			shapes = [][2]int{{6, 2}, {4, 3}, {7, 1}, {3, 2}, {3, 3}}
+		}
+		most, p, a := 0.0, peak(b, isa), &jit.Args{N: 1000}
+		most = rate(b, 2*12*1000*float64(bytes/4), func() { _ = p.Call(a) })
+		for _, s := range shapes {
+			for _, told := range []bool{false, true} {
+				if told && s[0] > DynamicRows {
+					continue
+				}
+				b.Run(fmt.Sprintf("%v/%dx%d/told=%v", isa, s[0], s[1], told), func(b *testing.B) {
+					r := tileRate(b, isa, s[0], s[1], told)
+					b.ReportMetric(r, "GFLOP/s")
+					b.ReportMetric(100*r/most, "%peak")
+				})
+			}
+		}
+	}
+}
+
+// tileRate measures a tile of 128 terms.
+func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, told bool) float64 {
+	const terms = 128
+	_, bytes := registers(isa)
+	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
+		Runs: []Run{{Terms: terms, InStep: 4, VecStep: int32(vectors * bytes)}}}
+	if told {
+		s.Runs = []Run{{Terms: Dynamic, InStep: Dynamic, VecStep: Dynamic}}
+	}
+	for i := range rows {
+		if !told {
+			s.In = append(s.In, int32(i*(terms*4+64)))
+			s.Out = append(s.Out, int32(i*vectors*bytes))
+		}
+	}
+	c, err := Compile(s, isa)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x, w, y := make([]byte, rows*(terms*4+64)), make([]byte, terms*vectors*bytes), make([]byte, rows*vectors*bytes)
+	a := &jit.Args{Rows: 10, N: terms}
+	a.Step[InRow], a.Step[OutRow], a.Step[InTerm], a.Step[VecTerm] = terms*4+64, vectors*bytes, 4, vectors*bytes
+	a.Ptr[In], a.Ptr[Vec], a.Ptr[Out] = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0])
+	return rate(b, 10*2*terms*float64(rows*vectors*bytes/4), func() {
+		if err := c.Call(a); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

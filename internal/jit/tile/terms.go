@@ -1,0 +1,136 @@
+package tile
+
+import (
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+)
+
+// valid are the rows of a run, a bit each.
+func (g *gen) valid(r *Run) uint32 {
+	if r.Rows != 0 {
+		return r.Rows
+	}
+	return uint32(1<<g.s.Rows - 1)
+}
+
+// unroll returns how many terms a turn has.
+func (g *gen) unroll() int {
+	if g.s.Unroll > 0 {
+		return g.s.Unroll
+	}
+	return FewTerms
+}
+
+// known writes a run of so many terms, in a loop of a few or all of them.
+func (g *gen) known(r *Run, full bool) {
+	n := g.unroll()
+	if full {
+		n = r.Terms
+	}
+	turns, rest := r.Terms/n, r.Terms%n
+	switch {
+	case turns == 1:
+		g.turn(r, n)
+	case turns > 1:
+		g.Emit("MOVL", asm.Imm(turns), count)
+		g.Align(32)
+		top := g.NewLabel()
+		g.Bind(top)
+		g.turn(r, n)
+		g.Emit("DECQ", count)
+		g.Emit("JNE", top)
+	}
+	if rest > 0 {
+		g.terms(r, rest)
+	}
+}
+
+// told writes a run whose number of terms a call tells: a loop of a few, and one of single terms.
+func (g *gen) told(r *Run) {
+	n := int64(g.unroll())
+	few, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
+	g.Emit("SUBQ", asm.Imm(n), count)
+	g.Emit("JLT", rest)
+	g.Align(32)
+	g.Bind(few)
+	g.turn(r, int(n))
+	g.Emit("SUBQ", asm.Imm(n), count)
+	g.Emit("JGE", few)
+	g.Bind(rest)
+	g.Emit("ADDQ", asm.Imm(n), count)
+	g.Emit("JLE", end)
+	g.Align(16)
+	g.Bind(single)
+	g.terms(r, 1)
+	g.Emit("DECQ", count)
+	g.Emit("JGT", single)
+	g.Bind(end)
+}
+
+// turn writes the terms of a loop's turn.
+func (g *gen) turn(r *Run, n int) {
+	for i := range g.s.Ahead {
+		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
+	}
+	g.advance(ahead, int32(g.s.Ahead*lineBytes))
+	g.terms(r, n)
+}
+
+// terms writes n terms and moves behind them.
+func (g *gen) terms(r *Run, n int) {
+	atIn, atVec := int32(0), int32(0)
+	for range n {
+		g.term(r, atIn, atVec)
+		if r.InStep == Dynamic {
+			for _, b := range g.rowBases() {
+				g.Emit("ADDQ", inStep, b)
+			}
+		} else {
+			atIn += r.InStep
+		}
+		if r.VecStep == Dynamic {
+			g.Emit("ADDQ", vecStep, vec)
+		} else {
+			atVec += r.VecStep
+		}
+	}
+	for _, b := range g.rowBases() {
+		g.advance(b, atIn)
+	}
+	g.advance(vec, atVec)
+}
+
+// term adds one term to all sums that have it.
+func (g *gen) term(r *Run, atIn, atVec int32) {
+	last := g.s.Vectors - 1
+	for v := range g.s.Vectors {
+		at := asm.Mem{Base: vec, Disp: atVec + int32(v*g.bytes)}
+		g.load(at, g.vector(v), g.s.Masked && v == last)
+	}
+	if g.s.Near != 0 {
+		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {
+			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: atVec + int32(d) + g.s.Near})
+		}
+	}
+	fma := g.op("VFMADD231P")
+	for i := range g.s.Rows {
+		if g.valid(r)>>i&1 == 0 {
+			continue
+		}
+		at := g.row(i, atIn)
+		if g.bcasts <= 0 {
+			at.Broadcast = true
+			for v := range g.s.Vectors {
+				g.Emit(fma, at, g.vector(v), g.sum(i, v))
+			}
+			continue
+		}
+		x := g.register(g.sums + g.s.Vectors + g.bcast)
+		g.bcast = (g.bcast + 1) % g.bcasts
+		g.Emit(g.op("VBROADCASTS"), at, x)
+		for v := range g.s.Vectors {
+			g.Emit(fma, x, g.vector(v), g.sum(i, v))
+		}
+	}
+}

@@ -1,0 +1,470 @@
+//go:build linux || darwin
+
+package tile_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// number is what tiles are of.
+type number interface{ float32 | float64 }
+
+// call is a spec with what a call tells, and with memory that ends or begins where nothing may be touched.
+type call[T number] struct {
+	spec  *tile.Spec
+	lanes int // of a whole vector
+	tiles int
+	terms int // of a Dynamic run
+	step  map[tile.Slot]int
+	mem   [][]byte
+	at    []int // of each operand in its memory
+}
+
+// told returns a distance or a number, from the call if it is Dynamic.
+func (c *call[T]) told(v int32, slot tile.Slot) int {
+	if v == tile.Dynamic {
+		return c.step[slot]
+	}
+	return int(v)
+}
+
+func (c *call[T]) last() int {
+	if c.spec.Lanes == 0 {
+		return c.lanes
+	}
+	return c.told(int32(c.spec.Lanes), tile.LastLanes)
+}
+
+func (c *call[T]) in(row int) int {
+	if c.spec.In == nil {
+		return row * c.step[tile.InRow]
+	}
+	return int(c.spec.In[row])
+}
+
+func (c *call[T]) out(row int) int {
+	if c.spec.Out == nil {
+		return row * c.step[tile.OutRow]
+	}
+	return int(c.spec.Out[row])
+}
+
+// eachTerm visits the terms of a row: where they are in both operands, from where the tile is.
+func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int)) {
+	s := c.spec
+	if level < len(s.Loops) {
+		l := s.Loops[level]
+		for range c.told(int32(l.Turns), tile.LoopTurns+level) {
+			c.eachTerm(level+1, in, vec, row, visit)
+			in, vec = in+int(l.In), vec+int(l.Vec)
+		}
+		return
+	}
+	for _, r := range s.Runs {
+		if r.Rows != 0 && r.Rows>>row&1 == 0 {
+			continue
+		}
+		n := r.Terms
+		if n == tile.Dynamic {
+			n = c.terms
+		}
+		for k := range n {
+			visit(in+int(r.In)+c.in(row)+k*c.told(r.InStep, tile.InTerm), vec+int(r.Vec)+k*c.told(r.VecStep, tile.VecTerm))
+		}
+	}
+}
+
+// moves returns where a tile is in the broadcast operand, in the vector operand and in the result.
+func (c *call[T]) moves(t int) (in, vec, out int) {
+	s := &c.spec.Tiles
+	return t * c.told(s.In, tile.InTile), t * c.told(s.Vec, tile.VecTile), t * c.told(s.Out, tile.OutTile)
+}
+
+// extents returns the first and the last byte but one of each operand that may be touched.
+func (c *call[T]) extents() (from, to []int) {
+	from, to = make([]int, tile.Tails+4), make([]int, tile.Tails+4)
+	size := int(unsafe.Sizeof(T(0)))
+	touch := func(k, at, bytes int) {
+		if from[k] == to[k] {
+			from[k], to[k] = at, at+bytes
+		}
+		from[k], to[k] = min(from[k], at), max(to[k], at+bytes)
+	}
+	wide := (c.spec.Vectors-1)*c.lanes + c.last()
+	for t := range c.tiles {
+		in, vec, out := c.moves(t)
+		for row := range c.spec.Rows {
+			c.eachTerm(0, in, vec, row, func(in, vec int) {
+				touch(tile.In, in, size)
+				if c.spec.Masked {
+					touch(tile.Vec, vec, wide*size)
+				} else {
+					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size)
+				}
+			})
+			touch(tile.Out, out+c.out(row), wide*size)
+		}
+		for _, k := range []int{tile.Tails, tile.Tails + 1} {
+			for row := range c.spec.Rows {
+				touch(k, out+c.out(row), wide*size)
+			}
+		}
+	}
+	touch(tile.Bias, 0, max(wide, c.spec.Rows)*size)
+	if c.spec.Start == tile.FromLanes {
+		from[tile.Bias], to[tile.Bias] = 0, wide*size
+	}
+	touch(tile.Tails+2, 0, wide*size)
+	touch(tile.Tails+3, 0, c.spec.Rows*size)
+	return from, to
+}
+
+// place puts the operands directly before or behind what must not be touched, and fills them.
+func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
+	c.mem, c.at = mem, nil
+	from, to := c.extents()
+	for k := range from {
+		if to[k]-from[k] > len(mem[k]) {
+			return false
+		}
+		at := len(mem[k]) - to[k]
+		if behind {
+			at = -from[k]
+		}
+		c.at = append(c.at, at)
+		for i := at + from[k]; i+int(unsafe.Sizeof(T(0))) <= at+to[k]; i += int(unsafe.Sizeof(T(0))) {
+			*c.elem(mem, k, i-at) = T(rng.NormFloat64())
+		}
+	}
+	return true
+}
+
+func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
+
+// reference computes the tiles in Go, over memory of its own.
+func (c *call[T]) reference(mem [][]byte) {
+	s, size := c.spec, int(unsafe.Sizeof(T(0)))
+	wide := (s.Vectors-1)*c.lanes + c.last()
+	for t := range c.tiles {
+		in, vec, out := c.moves(t)
+		for row := range s.Rows {
+			for lane := range wide {
+				at := out + c.out(row) + lane*size
+				var sum T
+				switch s.Start {
+				case tile.FromLanes:
+					sum = *c.elem(mem, tile.Bias, lane*size)
+				case tile.FromRows:
+					sum = *c.elem(mem, tile.Bias, row*size)
+				case tile.FromResult:
+					sum = *c.elem(mem, tile.Out, at)
+				}
+				c.eachTerm(0, in, vec, row, func(in, vec int) {
+					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
+					sum = T(math.FMA(float64(x), float64(y), float64(sum)))
+				})
+				for _, op := range s.Tail {
+					sum = c.tail(mem, op, sum, at, row, lane)
+				}
+				*c.elem(mem, tile.Out, at) = sum
+			}
+		}
+	}
+}
+
+func (c *call[T]) tail(mem [][]byte, t tile.Tail, x T, at, row, lane int) T {
+	size, k := int(unsafe.Sizeof(T(0))), tile.Tails+t.Operand
+	switch t.Op {
+	case tile.AddTile:
+		return x + *c.elem(mem, k, at)
+	case tile.AddResult:
+		return x + *c.elem(mem, tile.Out, at)
+	case tile.MulTile:
+		return x * *c.elem(mem, k, at)
+	case tile.AddLanes:
+		return x + *c.elem(mem, k, lane*size)
+	case tile.MulLanes:
+		return x * *c.elem(mem, k, lane*size)
+	case tile.AddRows:
+		return x + *c.elem(mem, k, row*size)
+	case tile.MulRows:
+		return x * *c.elem(mem, k, row*size)
+	case tile.AtLeast:
+		return max(x, T(t.Lo))
+	case tile.AtMost:
+		return min(x, T(t.Hi))
+	}
+	return x * T(t.Lo)
+}
+
+// args are what the code is called with: every operand's place is partly in its pointer, partly in a number.
+func (c *call[T]) args(rng *rand.Rand) *jit.Args {
+	a := &jit.Args{N: c.terms, Rows: c.tiles}
+	for k, at := range c.at {
+		p := rng.IntN(len(c.mem[k]))
+		a.Ptr[k], a.Row[k] = unsafe.Pointer(&c.mem[k][p]), at-p
+	}
+	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
+	for k, v := range c.step {
+		a.Step[k] = v
+	}
+	return a
+}
+
+// random draws a call.
+func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
+	size := int(unsafe.Sizeof(T(0)))
+	c := &call[T]{lanes: 32 / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
+	regs := 16
+	if isa == machine.AVX512 {
+		c.lanes, regs = 64/size, 32
+	}
+	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), Touch: rng.IntN(3) == 0}
+	c.spec = s
+	s.Rows = 1 + rng.IntN(max(1, (regs-2-s.Vectors)/s.Vectors))
+	c.drawLanes(rng)
+	c.drawRows(rng)
+	c.drawRuns(rng)
+	c.drawTail(rng)
+	if rng.IntN(3) == 0 {
+		s.Near = int32(rng.IntN(10000))
+	}
+	s.Ahead = max(0, rng.IntN(8)-5)
+	return c
+}
+
+// or makes one in three numbers one that the call tells.
+func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int32 {
+	if rng.IntN(3) > 0 {
+		return int32(v)
+	}
+	c.step[slot] = v
+	return tile.Dynamic
+}
+
+func (c *call[T]) drawLanes(rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		c.spec.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
+		c.spec.Masked = rng.IntN(2) == 0
+	}
+}
+
+func (c *call[T]) drawRows(rng *rand.Rand) {
+	s, size := c.spec, int(unsafe.Sizeof(T(0)))
+	wide := s.Vectors * c.lanes * size
+	c.step[tile.InRow], c.step[tile.OutRow] = size*rng.IntN(50), wide+size*rng.IntN(50)
+	outTile := s.Rows * (wide + 50*size)
+	for range s.Rows {
+		s.In = append(s.In, int32(size*rng.IntN(300)))
+		s.Out = append(s.Out, int32(wide*len(s.Out)+size*rng.IntN(1+len(s.Out)%2)))
+	}
+	slices.Sort(s.Out)
+	for i := range s.Out {
+		s.Out[i] += int32(i * size)
+	}
+	if rng.IntN(3) == 0 && s.Rows <= tile.DynamicRows {
+		s.In = nil
+	}
+	if rng.IntN(3) == 0 {
+		s.Out = nil
+	}
+	s.Tiles = tile.Loop{In: c.or(rng, size*rng.IntN(99), tile.InTile), Vec: c.or(rng, size*rng.IntN(99), tile.VecTile),
+		Out: c.or(rng, outTile, tile.OutTile)}
+}
+
+func (c *call[T]) drawRuns(rng *rand.Rand) {
+	s, size := c.spec, int(unsafe.Sizeof(T(0)))
+	if rng.IntN(3) == 0 {
+		c.terms = rng.IntN(30)
+		s.Runs = []tile.Run{{In: int32(size * rng.IntN(9)), Vec: int32(size * rng.IntN(9)), Terms: tile.Dynamic,
+			InStep:  c.or(rng, size*(1+rng.IntN(20)), tile.InTerm),
+			VecStep: c.or(rng, size*(s.Vectors*c.lanes+rng.IntN(9)), tile.VecTerm)}}
+	} else {
+		for range 1 + rng.IntN(4) {
+			s.Runs = append(s.Runs, tile.Run{In: int32(size * (rng.IntN(99) - 50)), Vec: int32(size * (rng.IntN(999) - 500)),
+				Terms: 1 + rng.IntN(20), InStep: int32(size * (1 + rng.IntN(3))), VecStep: int32(size * s.Vectors * c.lanes),
+				Rows: rng.Uint32() & (1<<s.Rows - 1)})
+		}
+	}
+	if rng.IntN(4) == 0 {
+		s.Unroll = 1 + rng.IntN(6)
+	}
+	for i := range rng.IntN(tile.MaxLoops + 1) {
+		s.Loops = append(s.Loops, tile.Loop{In: int32(size * rng.IntN(99)), Vec: int32(size * (rng.IntN(999) - 500)),
+			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
+		if s.Loops[i].Turns == tile.Dynamic && rng.IntN(4) == 0 {
+			c.step[tile.LoopTurns+i] = 0
+		}
+	}
+}
+
+func (c *call[T]) drawTail(rng *rand.Rand) {
+	for range rng.IntN(4) {
+		t := tile.Tail{Op: tile.TailOp(rng.IntN(int(tile.Scale) + 1)), Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		switch t.Op {
+		case tile.AddTile, tile.MulTile:
+			t.Operand = rng.IntN(2)
+		case tile.AddLanes, tile.MulLanes:
+			t.Operand = 2
+		case tile.AddRows, tile.MulRows:
+			t.Operand = 3
+		}
+		c.spec.Tail = append(c.spec.Tail, t)
+	}
+}
+
+// sets are the instruction sets whose code can be called here.
+func sets(t testing.TB) []machine.ISA {
+	t.Helper()
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	if machine.Instructions() == machine.AVX512 {
+		return []machine.ISA{machine.AVX2, machine.AVX512}
+	}
+	return []machine.ISA{machine.AVX2}
+}
+
+// TestRandom compares tiles of random specs with Go, to the bit, between pages that must not be touched.
+func TestRandom(t *testing.T) {
+	for _, isa := range sets(t) {
+		t.Run(isa.String(), func(t *testing.T) {
+			randomTiles[float32](t, isa)
+			randomTiles[float64](t, isa)
+		})
+	}
+}
+
+func randomTiles[T number](t *testing.T, isa machine.ISA) {
+	mem, want := make([][]byte, tile.Tails+4), make([][]byte, tile.Tails+4)
+	for k := range mem {
+		mem[k] = jittest.Guarded(t, 64<<10)
+		want[k] = make([]byte, len(mem[k]))
+	}
+	called := 0
+	for seed := range uint64(1200) {
+		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
+		c := random[T](rng, isa)
+		if !c.place(rng, mem, seed%2 == 0) {
+			continue
+		}
+		for k := range mem {
+			copy(want[k], mem[k])
+		}
+		code, err := tile.Compile(c.spec, isa)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		a := c.args(rng)
+		before := *a
+		if err := code.Call(a); err != nil {
+			t.Fatal(err)
+		}
+		c.reference(want)
+		called++
+		before.Spill = a.Spill
+		if *a != before {
+			t.Fatalf("seed %d: the arguments were changed", seed)
+		}
+		if why := c.differ(want); why != "" {
+			t.Fatalf("seed %d: %s\n%+v\n%+v\n%s", seed, why, *c.spec, c.step, code.Listing())
+		}
+	}
+	if called < 900 {
+		t.Errorf("only %d specs were called", called)
+	}
+}
+
+// differ says what of the memory is not as it is in Go.
+func (c *call[T]) differ(want [][]byte) string {
+	for k := range c.mem {
+		if bytes.Equal(c.mem[k], want[k]) {
+			continue
+		}
+		for i := range c.mem[k] {
+			if c.mem[k][i] != want[k][i] {
+				at := (i - c.at[k]) &^ (int(unsafe.Sizeof(T(0))) - 1)
+				return fmt.Sprintf("operand %d differs %d bytes behind its place: %v, want %v", k, at, *c.elem(c.mem, k, at),
+					*c.elem(want, k, at))
+			}
+		}
+	}
+	return ""
+}
+
+// TestForms holds every form of instruction that random specs have against Go's assembler, and the code to the rules
+// for what the runtime does not know.
+func TestForms(t *testing.T) {
+	var forms jittest.Forms
+	for seed := range uint64(800) {
+		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			spec := random[float32](rng, isa).spec
+			if seed%2 == 0 {
+				spec = random[float64](rng, isa).spec
+			}
+			c, err := tile.Compile(spec, isa)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listing := c.Listing()
+			if err := jittest.Rules(listing); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			forms.Add(listing)
+		}
+	}
+	if n := forms.Check(t); n < 1000 {
+		t.Errorf("only %d forms were compared", n)
+	}
+}
+
+// TestRefused asks for what there is no code for.
+func TestRefused(t *testing.T) {
+	good := func() *tile.Spec {
+		return &tile.Spec{Size: 4, Rows: 6, Vectors: 2, Runs: []tile.Run{{Terms: 5, InStep: 4, VecStep: 64}}}
+	}
+	if _, err := tile.Compile(good(), machine.AVX2); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(s *tile.Spec){
+		"elements of 2 bytes":     func(s *tile.Spec) { s.Size = 2 },
+		"in 16 registers":         func(s *tile.Spec) { s.Rows = 7 },
+		"9 lanes of 8":            func(s *tile.Spec) { s.Lanes = 9 },
+		"5 and 0 places of 6":     func(s *tile.Spec) { s.In = make([]int32, 5) },
+		"that a call tells":       func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
+		"no start 4":              func(s *tile.Spec) { s.Start = 4 },
+		"-1 terms a turn":         func(s *tile.Spec) { s.Unroll = -1 },
+		"4 loops":                 func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
+		"loop 0 is":               func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"operation 0 at the end":  func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
+		"run 0 of 2 is told":      func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
+		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"no machine code for por": nil,
+	} {
+		s, isa := good(), machine.AVX2
+		if change != nil {
+			change(s)
+		} else {
+			isa = machine.Portable
+		}
+		if s.Rows == 16 {
+			isa = machine.AVX512
+		}
+		if _, err := tile.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+}

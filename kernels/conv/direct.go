@@ -1,0 +1,187 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// direct convolves by register tiles: some output pixels by a block of output channels, which lie together in the
+// result and in the packed weight. Pixels of the input are read where they lie, in either order; what of the window is
+// outside of the image is left out, by code of its own for tiles at the left and the right of an image, and by the
+// number of the window's rows above and below.
+type direct struct {
+	s          *convShape
+	shape      directShape
+	size       int // bytes of an element
+	panel      int // bytes of a term in a panel of the weight
+	codes      [2][]*tile.Code
+	specs      []*tile.Spec // of whole blocks
+	calls      []directCall
+	strips     []int // where each strip of an image begins in calls, and where the last one ends
+	images     int   // of a batch, or 1 where all of them are one
+	order      directOrder
+	ahead      int // lines of the next weight that are asked for in a turn of code
+	aheadStrip int // and bytes, in a strip
+	run        graph.PerWorker[directRun]
+}
+
+// directCall is a call of machine code within an image and a block.
+type directCall struct {
+	code         int
+	in, out, vec int // bytes from where the image, its result, and the block's panel begin
+	rows, tiles  int // of the window, where code goes by them; of the code
+}
+
+// directRun is what a worker needs.
+type directRun struct{ args jit.Args }
+
+const (
+	// directCallMACs bounds a call, which takes less than 50 us, for vectors of 64 bytes: 50,000 multiplications of
+	// float32 a microsecond are half of what was measured.
+	directCallMACs = 5 << 19
+	// directDepth bounds the terms of an element, so that a call of one tile keeps to that.
+	directDepth = 1 << 14
+	// directFlatMACs is a strip's of an image whose pixels are only those of its result.
+	directFlatMACs = 1 << 19
+)
+
+// directComputes reports whether there is machine code for a convolution. What it depends on is the same wherever its
+// operands lie.
+func directComputes(s *convShape, d tensor.DType) bool {
+	bytes := float64(s.h*s.w) * float64(max(s.c, 1)) * float64(d.Size())
+	weight := float64(s.depth()) * 128 * 8
+	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.oh*s.ow > 0 &&
+		s.depth() > 0 && s.depth() <= directDepth && bytes < math.MaxInt32/4 && weight < math.MaxInt32/4
+}
+
+// newDirect prepares the calls of a convolution that has machine code.
+func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
+	shape := newDirectShape(s, d, planes)
+	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n}
+	t.cut()
+	t.strips = append(t.strips, len(t.calls))
+	t.arrange()
+	return t, t.compile()
+}
+
+// compile makes the code of whole blocks, and of the last one of a group.
+func (t *direct) compile() error {
+	blocks := []int{t.shape.block()}
+	if rest := t.s.og() % blocks[0]; rest > 0 {
+		blocks = append(blocks, rest)
+	}
+	for i, channels := range blocks {
+		for _, whole := range t.specs {
+			spec := *whole
+			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
+			spec.Ahead = t.ahead
+			spec.Lanes = channels % t.shape.lanes
+			if t.s.hasBias {
+				spec.Start = tile.FromLanes
+			}
+			c, err := tile.Compile(&spec, machine.Instructions())
+			if err != nil {
+				return fmt.Errorf("direct convolution: %w", err)
+			}
+			t.codes[i] = append(t.codes[i], c)
+		}
+	}
+	return nil
+}
+
+// phase convolves chunk by chunk. weight gives the weight's panels.
+func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+	s := t.s
+	return graph.Phase{Chunks: t.order.chunks(), Run: func(m *graph.Mem, chunk int) error {
+		r := t.run.Of(m)
+		a := &r.args
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
+		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasAt(m), a.Ptr[tile.Vec]
+		if s.hasBias && s.bias != 1 {
+			t.gatherBias(m)
+			a.Ptr[tile.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
+		}
+		err := t.order.each(chunk, func(image, block, strip int) error { return t.strip(a, image, block, strip) })
+		clear(a.Ptr[:])
+		return err
+	}}
+}
+
+// gatherBias brings the elements of a bias together.
+func (t *direct) gatherBias(m *graph.Mem) {
+	for i := range t.s.o {
+		from := unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*t.s.bias*t.size)), t.size)
+		copy(m.Worker[i*t.size:], from)
+	}
+}
+
+// strip computes a strip of an image for a block of output channels.
+func (t *direct) strip(a *jit.Args, image, block, strip int) error {
+	s := t.s
+	each := kit.DivUp(s.og(), t.shape.block())
+	group, within := block/each, block%each
+	channel := (group*s.og() + within*t.shape.block()) * t.size
+	in := (image*s.xs[0] + group*s.cg*s.xs[1]) * t.size
+	out := image*s.os[0]*t.size + channel
+	vec := block * t.panelBytes()
+	codes := t.codes[0]
+	if (within+1)*t.shape.block() > s.og() {
+		codes = t.codes[1]
+		if len(codes) == 0 {
+			codes = t.codes[0]
+		}
+	}
+	a.Row[tile.Bias] = channel
+	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
+	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
+		c := &t.calls[i]
+		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
+		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
+		if err := codes[c.code].Call(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listings are those of all codes.
+func (t *direct) listings() (list []expr.Listing) {
+	for i, codes := range t.codes {
+		for k, c := range codes {
+			name := fmt.Sprintf("tile %d, %d rows", k, t.specs[k].Rows)
+			if i == 1 {
+				name += ", last channels"
+			}
+			list = append(list, expr.Listing{Name: name, Assembly: c.Listing()})
+		}
+	}
+	return list
+}
+
+// convDirect is the kernel of direct convolution.
+func convDirect[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
+	d := s.call.Out[0].DType
+	weight, err := newPackedWeight[T](s.call, convPanels[T](s, a, d))
+	if err != nil {
+		return nil, err
+	}
+	t, err := newDirect(s, d, a == directFromPlanes)
+	if err != nil {
+		return nil, err
+	}
+	k := &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch, Code: t.listings}
+	if s.hasBias && s.bias != 1 {
+		k.Worker = kit.AlignUp(s.o * t.size)
+	}
+	return k, nil
+}

@@ -1,0 +1,146 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// directShape is how a direct convolution is cut into register tiles.
+type directShape struct {
+	planes  bool // the input is in planes
+	lanes   int  // output channels of a vector
+	vectors int  // of a block
+	rows    int  // of a tile, at most
+	cut     directCut
+}
+
+// directCut tells what the rows of a tile are.
+type directCut uint8
+
+const (
+	// alongRows: pixels of one row of the result, by the rows of the window that there are.
+	alongRows directCut = iota
+	// allTaps: pixels of a small image wherever they are, by all of the window.
+	allTaps
+	// flat: pixels that are at the same places of the input.
+	flat
+)
+
+// smallImage is how many output pixels an image has whose rows are too short to make tiles of.
+const (
+	smallImage = 64
+	shortTile  = 7
+)
+
+// block is the output channels that are computed at once.
+func (f *directShape) block() int { return f.vectors * f.lanes }
+
+// windowLoop is the loop over the window's rows: within that over channels, where the input is in planes.
+func (f *directShape) windowLoop() int {
+	if f.planes {
+		return 1
+	}
+	return 0
+}
+
+// newDirectShape chooses by sizes alone. The sums of a tile are at least ten, where there are as many, since each
+// multiplication waits for the one before on the same sum.
+func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
+	f := directShape{planes: planes, lanes: 32 / d.Size()}
+	registers := 16
+	if machine.Instructions() == machine.AVX512 {
+		f.lanes, registers = 64/d.Size(), 32
+	}
+	pixels := s.ow
+	switch {
+	case s.pointwise():
+		f.cut, pixels = flat, s.oh*s.ow
+		if !planes {
+			pixels *= s.n
+		}
+	case s.ow <= shortTile && s.oh*s.ow <= smallImage:
+		f.cut, pixels = allTaps, s.oh*s.ow
+	}
+	most := kit.DivUp(s.og(), f.lanes)
+	f.vectors = min(2, most)
+	switch {
+	case most == 3 && registers == 32:
+		f.vectors = 3
+	case pixels <= 2:
+		f.vectors = min(most, registers/4)
+	case pixels < shortTile:
+		f.vectors = min(most, 4, registers/4-1)
+	}
+	f.rows = (registers - 2 - f.vectors) / f.vectors
+	if f.vectors == 1 {
+		f.rows -= registers / 32 // 28 rather than 29 divides more sizes
+	}
+	return f
+}
+
+// split parts n into pieces of at most so many, as even as they can be: the longer ones first.
+func split(n, most int) (pieces []int) {
+	k := kit.DivUp(n, most)
+	for i := range k {
+		pieces = append(pieces, (n+k-1-i)/k)
+	}
+	return pieces
+}
+
+// The inner kernels of direct convolution, as profiles name them.
+const (
+	directTaps  = "direct.taps"  // a multiplication and an addition of float32, where registers are full of them
+	directTiles = "direct.tiles" // to begin and to store a tile
+)
+
+// directWork adds what a direct convolution takes: tiles of few sums wait for their own results, or for elements, and
+// count as if they had more.
+func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
+	f := newDirectShape(s, d, planes)
+	var tiles, turns float64 // turns: two multiplications of vectors
+	add := func(rows int, n, taps float64) {
+		for o := 0; o < s.og(); o += f.block() {
+			v := kit.DivUp(min(f.block(), s.og()-o), f.lanes)
+			tiles += n
+			turns += n * taps * float64(s.cg) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+		}
+	}
+	groups := float64(s.groups)
+	switch f.cut {
+	case flat:
+		images, pixels := 1, s.n*s.oh*s.ow
+		if planes {
+			images, pixels = s.n, s.oh*s.ow
+		}
+		for _, n := range split(pixels, f.rows) {
+			add(n, groups*float64(images), 1)
+		}
+	case allTaps:
+		for _, n := range split(s.oh*s.ow, f.rows) {
+			add(n, groups*float64(s.n), s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
+		}
+	default:
+		for _, n := range split(s.ow, f.rows) {
+			add(n, groups*float64(s.n*s.oh),
+				s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
+		}
+	}
+	w.Do(directTaps, 2*turns*float64(f.lanes*d.Size()/4))
+	w.Do(directTiles, tiles)
+	w.Flops = 2 * float64(s.n*s.o*s.oh*s.ow) * float64(s.depth())
+}
+
+// sumLatency is the turns after which a sum is there for the next multiplication.
+const sumLatency = 4
+
+// seen is how many pixels of the window there are on average along a dimension.
+func (s *convShape) seen(step, pad, dilation, size, window, outputs int) float64 {
+	n := 0
+	for i := range outputs {
+		first, end := validRange(i*step-pad, dilation, size, window)
+		n += max(0, end-first)
+	}
+	return float64(n) / float64(outputs)
+}
