@@ -23,6 +23,8 @@ type Tail struct {
 	strides []int        // theirs, in elements of the head's result
 	staged  []int        // the streams that do not lie one behind another
 	numel   int
+
+	absorbed bool // the kernel applies the chain in registers: see Absorb
 }
 
 // tailStream is an operand or a result of a tail: where its address is among those of the head's kernel, its bytes from
@@ -39,6 +41,14 @@ func (t *Tail) Code() *expr.Code {
 		return nil
 	}
 	return t.code
+}
+
+// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop of the tail is listed
+// as its code.
+func (t *Tail) Absorb() {
+	if t != nil {
+		t.absorbed = true
+	}
 }
 
 // newTail prepares the tail of a fusion. The call is that of its node, with results as they are laid out.

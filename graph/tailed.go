@@ -186,6 +186,9 @@ func (h headed) lower(c *Call) (*Kernel, error) {
 		if k.Code != nil {
 			list = k.Code()
 		}
+		if tail.absorbed {
+			return list
+		}
 		return append(list, tail.loop.Listing("tail"))
 	}
 	return &whole, nil

@@ -90,6 +90,15 @@ var tails = []struct {
 		}
 		g.Output("y", sum)
 	}},
+	{"scaled, moved and bounded", func(g *graph.Graph, v *graph.Value, in func(tensor.Meta) *graph.Value) {
+		shape := make([]int, v.Meta.Rank()-1) // vectors along dimension 1
+		for d := range shape {
+			shape[d] = 1
+		}
+		shape[0] = v.Meta.Shape[1]
+		scale, move := in(tensor.New(f32, shape...)), in(tensor.New(f32, shape...))
+		g.Output("y", op.Relu6(op.Add(op.Mul(op.Mul(v, scale), 0.5), move)))
+	}},
 	{"several results", func(g *graph.Graph, v *graph.Value, in func(tensor.Meta) *graph.Value) {
 		sum := op.Add(v, in(v.Meta))
 		g.Output("sum", sum).Output("twice", op.Mul(op.Relu(sum), 2)).Output("positive", op.Gt(sum, 0))
