@@ -166,7 +166,7 @@ func TestForAll(t *testing.T) {
 	g := residualNet(4, 1)
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 1, Max: 64}, "H": {Min: 32, Max: 256}, "W": {Min: 32, Max: 256}}
 	require.NoError(t, g.BindOnly(nil))
-	p, err := Compile(g, Options{Strategy: ChannelsLast})
+	p, err := Compile(g, Options{Strategy: ChannelsLast, NoFusion: true}) // in which every value is in memory
 	require.NoError(t, err)
 	classes, err := p.Classes()
 	require.NoError(t, err)

@@ -54,7 +54,6 @@ func ExampleDiff() {
 	}
 	fmt.Println("the same:", d.Same)
 	// Output:
-	// conv is row-major in the first plan and channels-last in the second
 	// relu is row-major in the first plan and channels-last in the second
 	// the same: false
 }

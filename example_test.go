@@ -100,7 +100,7 @@ func ExampleOptions_strategy() {
 	// Output:
 	// propagate: 1 copies
 	// optimal: 0 copies
-	// row_major_images: 2 copies
+	// row_major_images: 1 copies
 }
 
 // The report tells what runs, what was copied and dropped, and why.
@@ -118,8 +118,7 @@ func ExampleProgram_Report() {
 	}
 	fmt.Println("assumed:", r.Assumed)
 	// Output:
-	// conv1 [conv1] [2048 1 128 8]
-	// act1 [act1] [2048 1 128 8]
+	// act1 [conv1 act1] [2048 1 128 8]
 	// conv2 [conv2] [2048 1 128 8]
 	// act2 [shortcut joined act2] [2048 1 128 8]
 	// act2.contiguous [act2.contiguous] [2048 256 16 1]

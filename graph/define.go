@@ -26,6 +26,7 @@ func Define(o Op) (*Op, error) {
 	o.completeImpls()
 	o.defined = &o
 	o.effort = sync.OnceValues(o.exampleEffort)
+	o.behind = sync.OnceValue(o.makeTailed)
 	return &o, nil
 }
 

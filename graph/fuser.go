@@ -32,6 +32,8 @@ func NewFuser(g *Graph) *Fuser {
 type Together struct {
 	// Nodes are two or more in a valid order, each with a [Fuser.Expression] or, where Mask is set, a [Fuser.Rows].
 	Nodes []*Node
+	// Head says that the first node is no loop but has a tail, the others: see [Fuser.Heads]. Mask is nil then.
+	Head bool
 	// Mask marks the dimensions that nodes fold, of the shape to which all that the group reads is broadcast; nil
 	// if none does. Split, where it is not 0, has dimension 1 of that shape seen as two ([Rows.Split]).
 	Mask  []bool
@@ -171,15 +173,22 @@ func (f *Fuser) whole(t Together, keep func(*Value) bool) (*Node, error) {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || m.Out[0].graph != f.graph {
 			return nil, fmt.Errorf("part %d is no node of the graph", i)
 		}
+		if i == 0 && t.Head {
+			if err := w.head(m, keep); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if err := w.add(i, m, f.channels(m, t), keep); err != nil {
 			return nil, err
 		}
 	}
 	n, last := w.node, parts[len(parts)-1]
+	streams := len(n.In) - w.fusion.Head + min(1, w.fusion.Head) + len(n.Out)
 	switch {
 	case len(n.Out) == 0:
 		return nil, errors.New("nobody needs what the parts make")
-	case len(n.In) == 0 || len(n.In)+len(n.Out) > expr.MaxOperands:
+	case len(n.In) == 0 || streams > expr.MaxOperands:
 		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
 	}
 	n.Attrs, n.Name, n.Part = w.fusion, last.Name, last.Part
@@ -209,6 +218,36 @@ func (f *Fuser) channels(m *Node, t Together) func(k int) bool {
 	return func(k int) bool { return r != nil && r.along(slices.Index(r.In, k)) }
 }
 
+// head adds the first part, which is no loop.
+func (w *whole) head(m *Node, keep func(*Value) bool) error {
+	op := m.Op.tailed()
+	if op == nil {
+		return fmt.Errorf("%q %w", m.Name, errNoTail)
+	}
+	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, len(m.In)), Outs: len(m.Out)}
+	for k, a := range m.In {
+		if p.In[k] = (FusedArg{Part: -1, Place: k}); a.Kind == Null {
+			p.In[k].Place = -1
+		}
+	}
+	w.node.Op, w.node.In, w.node.Pin = op, slices.Clone(m.In), m.Pin
+	w.fusion.Head, w.fusion.Channels = len(m.In), make([]bool, len(m.In))
+	w.makes(0, m, keep)
+	w.fusion.Parts = append(w.fusion.Parts, p)
+	return nil
+}
+
+// makes notes what part i makes.
+func (w *whole) makes(i int, m *Node, keep func(*Value) bool) {
+	for k, v := range m.Out {
+		w.at[v] = [2]int{i, k}
+		if keep(v) {
+			w.fusion.Results = append(w.fusion.Results, [2]int{i, k})
+			w.node.Out = append(w.node.Out, v)
+		}
+	}
+}
+
 // add adds part i.
 func (w *whole) add(i int, m *Node, along func(k int) bool, keep func(*Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
@@ -234,26 +273,28 @@ func (w *whole) add(i int, m *Node, along func(k int) bool, keep func(*Value) bo
 			p.In = append(p.In, FusedArg{Part: -1, Place: place})
 		}
 	}
-	for k, v := range m.Out {
-		w.at[v] = [2]int{i, k}
-		if keep(v) {
-			w.fusion.Results = append(w.fusion.Results, [2]int{i, k})
-			w.node.Out = append(w.node.Out, v)
-		}
-	}
+	w.makes(i, m, keep)
 	w.fusion.Parts = append(w.fusion.Parts, p)
 	return nil
 }
 
 // state puts the expressions of the parts together.
 func (w *whole) state(f *Fuser, parts []*Node) error {
-	dtypes := make([]tensor.DType, len(w.node.In))
-	for i, a := range w.node.In {
-		dtypes[i] = a.Type().DType
+	var dtypes []tensor.DType
+	head, shift := w.fusion.Head, 0 // from an operand of the node to that of the expression
+	if head > 0 {
+		dtypes, shift = append(dtypes, Of(parts[0].Out[0]).Type().DType), 1-head
+	}
+	for _, a := range w.node.In[head:] {
+		dtypes = append(dtypes, a.Type().DType)
 	}
 	b := expr.NewBuilder(dtypes...)
 	made := make([][]expr.Output, len(parts))
 	for i, m := range parts {
+		if i == 0 && head > 0 {
+			made[i] = []expr.Output{b.Real(b.Load(0))}
+			continue
+		}
 		code, of, err := f.part(m, w.fusion.Mask != nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", m.Name, err)
@@ -269,9 +310,9 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 			case a.Part >= 0:
 				return made[a.Part][a.Place].Im
 			case part == 0:
-				return b.Load(a.Place)
+				return b.Load(a.Place + shift)
 			}
-			return b.LoadImag(a.Place)
+			return b.LoadImag(a.Place + shift)
 		})
 	}
 	out := make([]expr.Output, len(w.fusion.Results))
@@ -279,6 +320,9 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 		out[i] = made[r[0]][r[1]]
 	}
 	code, err := b.Build(out...)
+	if err == nil && head > 0 && !slices.ContainsFunc(out, func(o expr.Output) bool { return o.DType == dtypes[0] }) {
+		err = errors.New("no result has room for what the head makes")
+	}
 	w.fusion.code, w.fusion.effort = code, sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }

@@ -23,8 +23,12 @@ type Fusion struct {
 	// Split and Channels are as in [Rows], by operand of the node.
 	Split    int
 	Channels []bool
+	// Head is the number of operands of the first part, where that is no loop of an expression but a product or a
+	// convolution: they are the first operands of the node, one for one, and all that follows goes over the elements
+	// of what it makes. 0: all parts are loops.
+	Head int
 
-	code   *expr.Code // of the whole: dtypes are the same for all layouts
+	code   *expr.Code // of the whole, or of what follows the head: dtypes are the same for all layouts
 	effort func() Effort
 }
 
@@ -38,7 +42,7 @@ type FusedPart struct {
 }
 
 // FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place
-// of an earlier part.
+// of an earlier part. An operand that is left out has a negative Place.
 type FusedArg struct {
 	Number      tensor.Scalar
 	Part, Place int
@@ -115,6 +119,7 @@ func (f *Fusion) calls(in []Arg, visit func(p *FusedPart, c *Call) ([]tensor.Typ
 			switch {
 			case a.Number.IsSet():
 				c.In[k] = Arg{Kind: NumberArg, Number: a.Number}
+			case a.Part < 0 && a.Place < 0: // left out
 			case a.Part < 0 && a.Place < len(in):
 				c.In[k] = in[a.Place]
 			case a.Part >= 0 && a.Part < i && a.Place < len(types[a.Part]):
@@ -168,7 +173,8 @@ func inferFused(c *Call) ([]Result, error) {
 	return res, nil
 }
 
-// Code returns the expression of the whole, over operands and results as memory holds them.
+// Code returns the expression of the whole, over operands and results as memory holds them; with a head that of what
+// follows it, whose operand 0 is what the head makes.
 func (f *Fusion) Code() *expr.Code {
 	if f == nil {
 		return nil
@@ -301,6 +307,7 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch {
 			case a.Number.IsSet():
 				operands[k] = a.Number.Tensor(a.Number.DType())
+			case a.Part < 0 && a.Place < 0: // left out
 			case a.Part < 0:
 				operands[k] = in[a.Place]
 			default:
@@ -326,6 +333,14 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return out, nil
+}
+
+// into is the result in whose memory the head's is; -1 if none is of its dtype.
+func (f *Fusion) into() int {
+	if f.Head == 0 || f.code == nil {
+		return -1
+	}
+	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == f.code.In[0] })
 }
 
 // Names returns the names of the parts.

@@ -111,7 +111,8 @@ type Op struct {
 
 	loops   bool // the kernel is the loop of Pointwise, and nothing else
 	effort  func() (Effort, bool)
-	defined *Op // the op itself once Define has made it: a copy is told by it
+	behind  func() *Op // see tailed
+	defined *Op        // the op itself once Define has made it: a copy is told by it
 }
 
 // Each counts operations an element: simple ones, and functions such as exp.
@@ -179,6 +180,9 @@ type Call struct {
 	// that it takes; nil before.
 	Impl *Impl
 	Walk Walk
+	// Tail is what the kernel does to its result besides; nil for nothing. It is given to Lower of implementations
+	// that say Tails: the tail's operands come behind those of the call among the addresses.
+	Tail *Tail
 
 	binds bool // sizes that are not known are bound where numbers are asked for: inference of [Symbolic]
 

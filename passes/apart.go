@@ -9,7 +9,8 @@ import (
 )
 
 // Apart is a pair of nodes that are computed in different steps, though one reads what the other makes and both are of
-// ops that share loops with others: pointwise ones, and those that fold rows.
+// ops that share loops with others: pointwise ones, and those that fold rows; the first may be a product or a
+// convolution, which loops can follow.
 type Apart struct{ Node, Reader, Why string }
 
 // shares reports whether a node is of an op that shares loops with others.
@@ -22,7 +23,7 @@ func shares(n *graph.Node) bool {
 func (g *grouper) tellApart() {
 	told := map[*graph.Node]*graph.Node{} // by reader: of which node last, for it may read that one several times
 	for _, n := range g.p.Graph.Nodes {
-		if !shares(n) {
+		if !shares(n) && !n.Op.HasTail() {
 			continue
 		}
 		for _, v := range n.Out {
@@ -42,14 +43,14 @@ func (g *grouper) tellApart() {
 // whyApart tells why a node is not in one group with one that reads it.
 func (g *grouper) whyApart(n, r *graph.Node) string {
 	for _, m := range []*graph.Node{n, r} {
-		if why := g.alone[m]; why != "" {
+		if why := g.alone[m]; why != "" && (shares(m) || g.apart[m] == "") {
 			return m.Name + " " + why
 		}
 	}
 	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
 	why := g.apart[n]
 	switch {
-	case slices.Equal(a, b) || why == otherDims || why == secondSweep:
+	case !shares(n) || slices.Equal(a, b) || why == otherDims || why == secondSweep:
 	case why == "" || joint(space{shape: a}, g.group(r).space).shape == nil:
 		return fmt.Sprintf("one goes over %s, the other over %s", tensor.ListString(a), tensor.ListString(b))
 	}

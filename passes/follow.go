@@ -22,6 +22,7 @@ type Decisions struct {
 // grouped is a group of nodes, by their numbers, in a valid order.
 type grouped struct {
 	nodes []int
+	head  bool // the first is that
 	mask  []bool
 	split int
 }
@@ -96,7 +97,7 @@ func (p *Plan) noteGroups(groups []graph.Together) {
 		return
 	}
 	for _, t := range groups {
-		d := grouped{nodes: make([]int, len(t.Nodes)), mask: t.Mask, split: t.Split}
+		d := grouped{nodes: make([]int, len(t.Nodes)), head: t.Head, mask: t.Mask, split: t.Split}
 		for i, n := range t.Nodes {
 			d.nodes[i] = n.Number()
 		}
@@ -120,6 +121,9 @@ func (g *grouper) followGroups() error {
 			c.nodes = append(c.nodes, n)
 			g.of.Set(n.Out[0], c)
 		}
+		if d.head {
+			c.head = c.nodes[len(c.nodes)-1]
+		}
 		if err := g.fits(c); err != nil {
 			return err
 		}
@@ -130,13 +134,17 @@ func (g *grouper) followGroups() error {
 
 // fits reports where the nodes of a group that was decided go over different elements now.
 func (g *grouper) fits(c *cluster) error {
-	spaces := make([]space, len(c.nodes))
-	for i, n := range c.nodes {
+	spaces := make([]space, 0, len(c.nodes))
+	loops := c.nodes
+	if c.head != nil {
+		loops = loops[:len(loops)-1]
+	}
+	for _, n := range loops {
 		s, why := g.loopOf(n)
 		if why != "" {
 			return misfit("%s %s", n.Name, why)
 		}
-		spaces[i] = s
+		spaces = append(spaces, s)
 		if s.mask != nil || c.space.shape == nil {
 			c.space.shape = s.shape
 		}
@@ -152,6 +160,9 @@ func (g *grouper) fits(c *cluster) error {
 	}
 	if why := g.inLine(c.space, c.nodes...); why != "" {
 		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
+	}
+	if c.head != nil {
+		return g.headed(c)
 	}
 	return nil
 }

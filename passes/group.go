@@ -56,6 +56,7 @@ func groupNodes(p *Plan) error {
 		}
 	}
 	g.joinRows()
+	g.joinHeads()
 	g.tellApart()
 	return g.build()
 }
@@ -308,7 +309,8 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask, Split: c.space.split})
+		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.head != nil, Mask: c.space.mask,
+			Split: c.space.split})
 		parts += len(c.nodes)
 	}
 	g.p.noteGroups(groups)

@@ -17,7 +17,7 @@ func ExampleRun() {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 1, 4, 8, 8)
 	y := op.Conv2d(x, g.Input("w", tensor.Float32, 4, 4, 3, 3), nil).Named("y")
-	same := op.Contiguous(op.Relu(y).Named("z")).Named("same")
+	same := op.Contiguous(op.MaxPool2d(y, []int{2}).Named("z")).Named("same")
 	g.Output("out", op.Sum(same))
 	p, err := passes.Run(g, passes.Options{Strategy: layout.ChannelsLast, Check: true})
 	if err != nil {

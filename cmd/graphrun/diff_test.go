@@ -17,7 +17,7 @@ type diffDoc struct {
 
 func TestDiff(t *testing.T) {
 	path := models + "/residual.json"
-	text := succeed(t, "diff", path, "--json", "--pin", "conv1=contiguous")
+	text := succeed(t, "diff", path, "--json", "--no-fusion", "--pin", "conv1=contiguous")
 	valid(t, "diff", text)
 	doc := decode[diffDoc](t, text)
 	if doc.Same || doc.First.Strategy != "propagate" || doc.Second.Strategy != "propagate" || doc.DeltaNS <= 0 ||
@@ -30,7 +30,7 @@ func TestDiff(t *testing.T) {
 	if i < 0 || len(doc.OnlyFirst) != 0 || len(doc.Steps) != 2 || doc.Steps[0].What != "copy" {
 		t.Errorf("copies %+v, steps %+v", doc.OnlySecond, doc.Steps)
 	}
-	out := succeed(t, "diff", path, "--pin", "conv1=contiguous")
+	out := succeed(t, "diff", path, "--no-fusion", "--pin", "conv1=contiguous")
 	for _, want := range []string{"propagate pinned", "Values laid out otherwise\n", "channels-last", "row-major",
 		"Copies that only propagate pinned makes\n", `"conv1" is pinned to contiguous`, "Steps that differ\n", "estimated cost"} {
 		if !strings.Contains(out, want) {

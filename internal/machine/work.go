@@ -29,7 +29,7 @@ func (a Access) String() string {
 }
 
 // MaxParts is how many inner kernels one [Work] can name.
-const MaxParts = 8
+const MaxParts = 12
 
 // Part is what an inner kernel has to do: so many of the units in which its rate is.
 type Part struct {

@@ -29,7 +29,7 @@ func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 		require.NoError(t, err)
 		var loops []*graph.Node
 		for _, n := range p.Graph.Nodes {
-			if n.Op == graph.Fused {
+			if _, fused := n.Attrs.(*graph.Fusion); fused {
 				loops = append(loops, n)
 				continue
 			}

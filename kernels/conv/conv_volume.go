@@ -64,7 +64,8 @@ func pointStride(m tensor.Meta) (step int, even bool) {
 // volumeImpls is the only implementation of convolutions of volumes. It writes results of which the
 // elements of a channel lie evenly.
 func (v convolution) volumeImpls() []graph.Impl {
-	return []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
+	return []graph.Impl{{Name: "planes", Tails: true,
+		Doc: "Multiplies the packed weight by windows of volumes, one after another.",
 		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			list := []graph.Walk{{}}
 			for _, o := range candidates {
@@ -145,6 +146,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: s.og() * points * spec.K}
+	x.Then(s.call.Tail, spec)
 	byPlanes(x, s, weight, v.xs[0], v.xs[1], v.os[0], v.os[1])
 	p := &volumePacker[T]{v: v, width: plan.PackCols()}
 	x.Prepare = func(j *multiply.Job[T]) {

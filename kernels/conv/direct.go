@@ -32,6 +32,7 @@ type direct struct {
 	order      directOrder
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
+	tail       directTail
 	run        graph.PerWorker[directRun]
 }
 
@@ -43,7 +44,10 @@ type directCall struct {
 }
 
 // directRun is what a worker needs.
-type directRun struct{ args jit.Args }
+type directRun struct {
+	args jit.Args
+	tail graph.TailRun
+}
 
 const (
 	// directCallMACs bounds a call, which takes less than 50 us, for vectors of 64 bytes: 50,000 multiplications of
@@ -68,6 +72,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n}
+	t.tail = newDirectTail(s.call.Tail, s.o)
 	t.cut()
 	t.strips = append(t.strips, len(t.calls))
 	t.arrange()
@@ -84,7 +89,7 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.Ahead = t.ahead
+			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
 			spec.Lanes = channels % t.shape.lanes
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
@@ -111,8 +116,16 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 			t.gatherBias(m)
 			a.Ptr[tile.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
-		err := t.order.each(chunk, func(image, block, strip int) error { return t.strip(a, image, block, strip) })
+		t.tail.enter(r, m)
+		err := t.order.each(chunk, func(image, block, strip int) error {
+			if err := t.strip(a, image, block, strip); err != nil {
+				return err
+			}
+			t.finish(r, image, block, strip)
+			return nil
+		})
 		clear(a.Ptr[:])
+		r.tail.Release()
 		return err
 	}}
 }
@@ -146,6 +159,7 @@ func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
+		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {
 			return err

@@ -53,7 +53,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		}
 		return DenseAs(m, d)
 	}
-	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
+	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk, Tail: c.Tail}
 	for _, m := range c.Out {
 		in.Out = append(in.Out, as(m))
 	}

@@ -26,6 +26,9 @@ type Multiplier[T gemm.Number] struct {
 	// Prepare sets the callbacks of a new job; nil for none.
 	Prepare func(j *Job[T])
 
+	tail       *graph.Tail
+	cRow, cCol int // strides of C, for the tail
+
 	jobs graph.PerWorker[Job[T]]
 }
 
@@ -37,6 +40,7 @@ type Job[T gemm.Number] struct {
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
+	tail      graph.TailRun
 
 	// What convolutions keep from panel to panel while they pack windows.
 	Lanes            []unsafe.Pointer
@@ -128,14 +132,37 @@ func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
 	j.release()
 }
 
+// Then has a tail applied to every tile of C that is final; nil for none. The spec is that of the plan.
+func (x *Multiplier[T]) Then(t *graph.Tail, s gemm.Spec) {
+	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
+}
+
 func (x *Multiplier[T]) get(m *graph.Mem) *Job[T] {
 	j := x.jobs.Of(m)
 	if x.Prepare != nil && !j.prepared {
 		x.Prepare(j)
 	}
+	if x.tail != nil {
+		if !j.prepared {
+			x.follow(j)
+		}
+		x.tail.Enter(&j.tail, m)
+	}
 	j.prepared = true
 	x.Bind(m, j)
 	return j
+}
+
+// follow has the tail applied behind what else is done to a tile.
+func (x *Multiplier[T]) follow(j *Job[T]) {
+	before, size := j.Args.Epilogue, unsafe.Sizeof(*(*T)(nil))
+	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
+		if before != nil {
+			before(i0, i1, j0, j1)
+		}
+		entry := int((uintptr(j.Args.C) - uintptr(j.C)) / size)
+		x.tail.Do(&j.tail, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
+	}
 }
 
 // release clears the addresses of the run, which would keep its memory alive.
@@ -144,6 +171,7 @@ func (j *Job[T]) release() {
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
+	j.tail.Release()
 }
 
 func (x *Multiplier[T]) enter(j *Job[T], e int) {
