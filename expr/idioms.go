@@ -77,7 +77,7 @@ var idioms = []idiom{
 	{"x - y", []string{"x", "y"}, halves, inHalves(subHalf, subBF16)},
 	{"x * y", []string{"x", "y"}, halves, inHalves(mulHalf, mulBF16)},
 	{"x / y", []string{"x", "y"}, halves, inHalves(divHalf, divBF16)},
-	{"x // y", []string{"x", "y"}, halves, inHalves(floorDivHalf, floorDivBF16)},
+	{"x // y", []string{"x", "y"}, halves[1:], inHalves(nil, floorDivBF16)},
 	{"trunc_divide(x, y)", []string{"x", "y"}, halves, inHalves(divTruncHalf, divTruncBF16)},
 	{"rint(type_as(x * y, x)) / z", []string{"x", "y", "z"}, halves, inHalves(mulRintDivHalf, mulRintDivBF16)},
 	{"rint(type_as(x / y, x)) * z", []string{"x", "y", "z"}, halves, inHalves(divRintMulHalf, divRintMulBF16)},

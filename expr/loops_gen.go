@@ -3,7 +3,6 @@
 package expr
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -1775,40 +1774,6 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-
-	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
-		b1 := *(*tensor.Half)(b)
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorDivOfHalf(a4[0], b1), floorDivOfHalf(a4[1], b1), floorDivOfHalf(a4[2], b1), floorDivOfHalf(a4[3], b1)
-		}
-		if n -= i; n == 0 {
-			return
-		}
-		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
-	}
-	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorDivOfHalf(a4[0], b4[0]), floorDivOfHalf(a4[1], b4[1]), floorDivOfHalf(a4[2], b4[2]), floorDivOfHalf(a4[3], b4[3])
-		}
-		for ; i < n; i++ {
-			*(*tensor.Half)(unsafe.Add(d, i*size)) = floorDivOfHalf(*(*tensor.Half)(unsafe.Add(a, i*size)), *(*tensor.Half)(unsafe.Add(b, i*size)))
-		}
-		return
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*tensor.Half)(d) = floorDivOfHalf(*(*tensor.Half)(a), *(*tensor.Half)(b))
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1817,7 +1782,7 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorDivOfBF16(a4[0], b1), floorDivOfBF16(a4[1], b1), floorDivOfBF16(a4[2], b1), floorDivOfBF16(a4[3], b1)
+			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b1), floorRatio(a4[1], b1), floorRatio(a4[2], b1), floorRatio(a4[3], b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -1828,15 +1793,15 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorDivOfBF16(a4[0], b4[0]), floorDivOfBF16(a4[1], b4[1]), floorDivOfBF16(a4[2], b4[2]), floorDivOfBF16(a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b4[0]), floorRatio(a4[1], b4[1]), floorRatio(a4[2], b4[2]), floorRatio(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
-			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorDivOfBF16(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatio(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*tensor.BF16)(d) = floorDivOfBF16(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
+		*(*tensor.BF16)(d) = floorRatio(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
 		if n--; n == 0 {
 			return
 		}
@@ -1909,80 +1874,6 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			return
 		}
 	}
-}
-
-// floorDivOfHalf is floorDiv, of which each step is rounded. All cases are at hand before one is chosen, without a
-// branch: they come at random. Where the quotient is small its product with the divisor fits the bits of a float32.
-func floorDivOfHalf(a, b tensor.Half) tensor.Half {
-	x, y := a.Float32(), b.Float32()
-	ratio := x / y
-	if y == 0 {
-		return tensor.HalfOf(ratio)
-	}
-	m := x - trunc32(ratio)*y
-	signs := math.Float32bits(x) ^ math.Float32bits(m)
-	if math.Float32bits(ratio)&^signBit32 >= most16 || m != m || int32(signs) < 0 && m != 0 {
-		m = mod32(x, y)
-	}
-	q := asHalf(asHalf(x-m) / y)
-	r, low := math.Float32bits(q), math.Float32bits(asHalf(q-1))
-	if m == 0 {
-		low = r
-	}
-	if int32(math.Float32bits(y)^math.Float32bits(m)) < 0 {
-		r = low
-	}
-	q = math.Float32frombits(r)
-	f := trunc32(q)
-	if r, low = math.Float32bits(f), math.Float32bits(f-1); f > q {
-		r = low
-	}
-	f = math.Float32frombits(r)
-	r, more, zero := math.Float32bits(f), math.Float32bits(f+1), math.Float32bits(ratio)&signBit32
-	if q-f > aboveHalfHalf {
-		r = more
-	}
-	if q == 0 {
-		r = zero
-	}
-	return exactHalf(math.Float32frombits(r))
-}
-
-// floorDivOfBF16 is floorDiv, of which each step is rounded. All cases are at hand before one is chosen, without a
-// branch: they come at random. Where the quotient is small its product with the divisor fits the bits of a float32.
-func floorDivOfBF16(a, b tensor.BF16) tensor.BF16 {
-	x, y := a.Float32(), b.Float32()
-	ratio := x / y
-	if y == 0 {
-		return tensor.BF16Of(ratio)
-	}
-	m := x - trunc32(ratio)*y
-	signs := math.Float32bits(x) ^ math.Float32bits(m)
-	if math.Float32bits(ratio)&^signBit32 >= most16 || m != m || int32(signs) < 0 && m != 0 {
-		m = mod32(x, y)
-	}
-	q := asBF16(asBF16(x-m) / y)
-	r, low := math.Float32bits(q), math.Float32bits(asBF16(q-1))
-	if m == 0 {
-		low = r
-	}
-	if int32(math.Float32bits(y)^math.Float32bits(m)) < 0 {
-		r = low
-	}
-	q = math.Float32frombits(r)
-	f := trunc32(q)
-	if r, low = math.Float32bits(f), math.Float32bits(f-1); f > q {
-		r = low
-	}
-	f = math.Float32frombits(r)
-	r, more, zero := math.Float32bits(f), math.Float32bits(f+1), math.Float32bits(ratio)&signBit32
-	if q-f > aboveHalfBF16 {
-		r = more
-	}
-	if q == 0 {
-		r = zero
-	}
-	return exactBF16(math.Float32frombits(r))
 }
 
 // Comparisons write bools one behind another.

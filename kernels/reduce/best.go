@@ -59,7 +59,7 @@ func (b *best[T]) firstRow(x []T, at int) {
 	}
 }
 
-// greatestRow makes one comparison of an element, which holds for most: what is at most the greatest so far, and no NaN.
+// greatestRow makes one comparison of an element, which holds for most: at most the greatest so far, and no NaN.
 func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
