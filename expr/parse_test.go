@@ -95,7 +95,8 @@ func TestTypingMistakes(t *testing.T) {
 	}{
 		{"x * alpa", `column 5: unknown name "alpa": it is no operand, and no such number is given; did you mean alpha?`, []tensor.DType{tensor.Float32}},
 		{"1 + (x & 2)", "column 8: an operation on bits of float32 has no meaning", []tensor.DType{tensor.Float32}},
-		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 has no meaning", []tensor.DType{tensor.Float32}},
+		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 has no meaning",
+			[]tensor.DType{tensor.Float32}},
 		{"x - True", "column 3: subtraction (^ is what differs) of bool has no meaning", []tensor.DType{tensor.Bool}},
 		{"x < 1", "column 3: an order of complex64 has no meaning", []tensor.DType{tensor.Complex64}},
 		{"x ** -1", "column 3: integers to negative integer powers are not allowed", []tensor.DType{tensor.Int32}},
