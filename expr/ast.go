@@ -12,16 +12,45 @@ import (
 
 // Error is a mistake in the text of a [Formula].
 type Error struct {
-	Column int // in characters from 1
+	Line   int // from 1
+	Column int // in the line, in characters from 1
 	Msg    string
 }
 
-// Error returns column and message.
-func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Msg) }
+// Error returns the place and the message. The first line is not named: most texts have no other.
+func (e *Error) Error() string { return placeOf(e.Line, e.Column) + ": " + e.Msg }
+
+func placeOf(line, column int) string {
+	if line == 1 {
+		return fmt.Sprintf("column %d", column)
+	}
+	return fmt.Sprintf("line %d, column %d", line, column)
+}
+
+// located returns line and column of a character of a text, which is counted from 1.
+func located(text string, at int) (line, column int) {
+	line, column = 1, 1
+	for _, r := range text {
+		if at--; at == 0 {
+			break
+		}
+		if column++; r == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return line, column
+}
+
+// mistake makes the error of a character of a text.
+func mistake(text string, at int, msg string) *Error {
+	line, column := located(text, at)
+	return &Error{line, column, msg}
+}
 
 // Formula is an expression as people write it, parsed and not yet typed: which dtypes its operands have is told by
 // [Formula.Code]. It is immutable.
 type Formula struct {
+	text    string
 	params  []string
 	lets    []let
 	results []*node

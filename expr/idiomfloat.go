@@ -53,9 +53,19 @@ func stepOf[U word, T float](x, at0 T) U {
 	return r
 }
 
-func truncOf[T float](x T) T { return T(math.Trunc(float64(x))) }
+func truncOf[T float](x T) T {
+	if unsafe.Sizeof(x) == 4 {
+		return T(trunc32(float32(x)))
+	}
+	return T(math.Trunc(float64(x)))
+}
 
-func rintOf[T float](x T) T { return T(math.RoundToEven(float64(x))) }
+func rintOf[T float](x T) T {
+	if unsafe.Sizeof(x) == 4 {
+		return T(rint32(float32(x)))
+	}
+	return T(math.RoundToEven(float64(x)))
+}
 
 // xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
 func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {

@@ -73,6 +73,15 @@ var idioms = []idiom{
 	{"fmin(x, y)", []string{"x", "y"}, reals, inParts(fminFloat[float32, uint32], fminFloat[float64, uint64])},
 	{"where(x > y, x - z, where(x < w, x + z, x * 0))", []string{"x", "y", "z", "w"}, reals,
 		inParts(shrinkV[float32, uint32], shrinkV[float64, uint64])},
+	{"x + y", []string{"x", "y"}, halves, inHalves(addHalf, addBF16)},
+	{"x - y", []string{"x", "y"}, halves, inHalves(subHalf, subBF16)},
+	{"x * y", []string{"x", "y"}, halves, inHalves(mulHalf, mulBF16)},
+	{"x / y", []string{"x", "y"}, halves, inHalves(divHalf, divBF16)},
+	{"x // y", []string{"x", "y"}, halves[1:], inHalves(nil, floorDivBF16)},
+	{"trunc_divide(x, y)", []string{"x", "y"}, halves, inHalves(divTruncHalf, divTruncBF16)},
+	{"rint(type_as(x * y, x)) / z", []string{"x", "y", "z"}, halves, inHalves(mulRintDivHalf, mulRintDivBF16)},
+	{"rint(type_as(x / y, x)) * z", []string{"x", "y", "z"}, halves, inHalves(divRintMulHalf, divRintMulBF16)},
+	{"where(x > 0, x, x * y)", []string{"x", "y"}, halves, inHalves(leakyReluHalf, leakyReluBF16)},
 	{"x - trunc(x)", []string{"x"}, reals, inParts(fracV[float32], fracV[float64])},
 	{"trunc(x / y)", []string{"x", "y"}, reals, inParts(divTrunc[float32], divTrunc[float64])},
 	{"rint(x * y) / z", []string{"x", "y", "z"}, reals, inParts(mulRintDiv[float32], mulRintDiv[float64])},
@@ -95,6 +104,7 @@ var idioms = []idiom{
 
 var (
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
+	halves    = []tensor.DType{tensor.Float16, tensor.BFloat16}
 	reals     = []tensor.DType{tensor.Float32, tensor.Float64}
 	signed    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
 	unsigned  = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
@@ -108,6 +118,15 @@ func inInts(i8, i16, i32, i64, u8, u16, u32, u64 body) func(tensor.DType) body {
 	t := [tensor.Complex64]body{tensor.Int8: i8, tensor.Int16: i16, tensor.Int32: i32, tensor.Int64: i64,
 		tensor.Uint8: u8, tensor.Uint16: u16, tensor.Uint32: u32, tensor.Uint64: u64}
 	return func(d tensor.DType) body { return t[d] }
+}
+
+func inHalves(half, bf16 body) func(tensor.DType) body {
+	return func(d tensor.DType) body {
+		if d == tensor.Float16 {
+			return half
+		}
+		return bf16
+	}
 }
 
 func inParts(single, double body) func(tensor.DType) body {

@@ -50,6 +50,7 @@ func newMaker(p *Interp, l *Loop) *maker {
 			c = simple
 		}
 	}
+	tabulate(l, c, idioms)
 	uses := make([][]Value, len(c.Insts))
 	for v, i := range c.Insts {
 		uses[v] = i.Uses()
@@ -144,7 +145,7 @@ func (m *maker) joinAll(count []int) {
 
 // withImag has the step of the real part of a complex function compute the imaginary part too, if that comes next.
 func (m *maker) withImag(v Value, i Inst) {
-	if i.Op != Call || int(v)+1 == len(m.code.Insts) {
+	if i.Op != Call || int(v)+1 == len(m.code.Insts) || m.joint[v] != nil || m.joint[v+1] != nil {
 		return
 	}
 	f, next := m.code.Funcs[i.Imm], m.code.Insts[v+1]

@@ -66,12 +66,12 @@ func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		dst := flat[float32](d, n)
 		x := flat[float32](a, n)[:len(dst)]
 		for i := range dst {
-			dst[i] = tensor.HalfOf(x[i]).Float32()
+			dst[i] = asHalf(x[i])
 		}
 		return
 	}
 	for i := range n {
-		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.HalfOf(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
+		*(*float32)(unsafe.Add(d, i*by.d)) = asHalf(*(*float32)(unsafe.Add(a, i*by.a)))
 	}
 }
 
@@ -80,12 +80,12 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		dst := flat[float32](d, n)
 		x := flat[float32](a, n)[:len(dst)]
 		for i := range dst {
-			dst[i] = tensor.BF16Of(x[i]).Float32()
+			dst[i] = asBF16(x[i])
 		}
 		return
 	}
 	for i := range n {
-		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.BF16Of(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
+		*(*float32)(unsafe.Add(d, i*by.d)) = asBF16(*(*float32)(unsafe.Add(a, i*by.a)))
 	}
 }
 

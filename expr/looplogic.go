@@ -42,6 +42,14 @@ func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+// select16 is x or y, moved under a condition.
+func select16[T ~uint16](which bool, x, y T) T {
+	if which {
+		y = x
+	}
+	return y
+}
+
 // moveV copies elements, or one element all over.
 func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(U(0)))

@@ -2,7 +2,11 @@
 
 package expr
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
@@ -1284,6 +1288,588 @@ func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
 		*(*T)(d) = T(int64(*(*T)(a)) >> (uint64(*(*T)(b)) & 31))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) + tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(a)) + tensor.Half.Float32(*(*tensor.Half)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) + tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(a)) + tensor.BF16.Float32(*(*tensor.BF16)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) - tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(a)) - tensor.Half.Float32(*(*tensor.Half)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) - tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(a)) - tensor.BF16.Float32(*(*tensor.BF16)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(a)) * tensor.Half.Float32(*(*tensor.Half)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(a)) * tensor.BF16.Float32(*(*tensor.BF16)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(a)) / tensor.Half.Float32(*(*tensor.Half)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(a)) / tensor.BF16.Float32(*(*tensor.BF16)(b)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = exactHalf(trunc32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = exactHalf(trunc32(asHalf(tensor.Half.Float32(*(*tensor.Half)(a)) / tensor.Half.Float32(*(*tensor.Half)(b)))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = exactBF16(trunc32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = exactBF16(trunc32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(a)) / tensor.BF16.Float32(*(*tensor.BF16)(b)))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*tensor.Half)(b)
+		c1 := *(*tensor.Half)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))/tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))/tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))/tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))/tensor.Half.Float32(c4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*tensor.Half)(d) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(a))*tensor.Half.Float32(*(*tensor.Half)(b)))) / tensor.Half.Float32(*(*tensor.Half)(c)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*tensor.BF16)(b)
+		c1 := *(*tensor.BF16)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))/tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))/tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))/tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))/tensor.BF16.Float32(c4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(a))*tensor.BF16.Float32(*(*tensor.BF16)(b)))) / tensor.BF16.Float32(*(*tensor.BF16)(c)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*tensor.Half)(b)
+		c1 := *(*tensor.Half)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))*tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))*tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))*tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3])))*tensor.Half.Float32(c4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))/tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*tensor.Half)(d) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(a))/tensor.Half.Float32(*(*tensor.Half)(b)))) * tensor.Half.Float32(*(*tensor.Half)(c)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*tensor.BF16)(b)
+		c1 := *(*tensor.BF16)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))*tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))*tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))*tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3])))*tensor.BF16.Float32(c4[3]))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))/tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*tensor.BF16)(d) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(a))/tensor.BF16.Float32(*(*tensor.BF16)(b)))) * tensor.BF16.Float32(*(*tensor.BF16)(c)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b1), floorRatio(a4[1], b1), floorRatio(a4[2], b1), floorRatio(a4[3], b1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b4[0]), floorRatio(a4[1], b4[1]), floorRatio(a4[2], b4[2]), floorRatio(a4[3], b4[3])
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatio(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = floorRatio(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = select16(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) > 0, *(*tensor.Half)(unsafe.Add(a, i*size)), tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = select16(tensor.Half.Float32(*(*tensor.Half)(a)) > 0, *(*tensor.Half)(a), tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(a))*tensor.Half.Float32(*(*tensor.Half)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.BF16)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.BF16)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = select16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) > 0, *(*tensor.BF16)(unsafe.Add(a, i*size)), tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.BF16)(d) = select16(tensor.BF16.Float32(*(*tensor.BF16)(a)) > 0, *(*tensor.BF16)(a), tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(a))*tensor.BF16.Float32(*(*tensor.BF16)(b))))
 		if n--; n == 0 {
 			return
 		}

@@ -52,7 +52,7 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 // pi, e, True and False. Values may be named ahead, each name once: "t = x * x; where(t > 1, t, x)". Several results
 // are a tuple: "(x + y, x - y)". Names that are nothing else are numbers that [Formula.Code] is given.
 //
-// An error is an [*Error] with the column.
+// An error is an [*Error] with line and column.
 func Parse(text string, params ...string) (f *Formula, err error) {
 	p := &parser{text: text, col: 1, defined: map[string]bool{}}
 	defer func() {
@@ -77,6 +77,7 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 	}
 	p.next()
 	f = p.formula()
+	f.text = text
 	if f.params = slices.Clone(params); len(params) == 0 {
 		f.params = slices.Clone(defaultParams[:f.uses(defaultParams)])
 	}
@@ -104,7 +105,7 @@ type parser struct {
 	at      int // where the text goes on behind the token
 	tok     string
 	kind    tokenKind
-	col     int // of the token
+	col     int // of the token, in characters from the beginning of the text
 	depth   int
 	nodes   int
 	defined map[string]bool
@@ -121,7 +122,7 @@ const (
 
 // fail ends parsing; Parse returns the error.
 func (p *parser) fail(col int, format string, args ...any) {
-	panic(&Error{col, fmt.Sprintf(format, args...)})
+	panic(mistake(p.text, col, fmt.Sprintf(format, args...)))
 }
 
 var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
@@ -346,7 +347,7 @@ func (p *parser) primary() *node {
 		return p.node(node{kind: nameNode, text: tok, col: col})
 	case p.take("("):
 		n := p.expr(0)
-		p.expect(")", fmt.Sprintf("for the ( of column %d", col))
+		p.expect(")", "for the ( of "+placeOf(located(p.text, col)))
 		return n
 	}
 	p.fail(col, "an operand is missing%s", p.found())

@@ -33,7 +33,7 @@ type Typing struct {
 // kind, quotients and elementary functions of integers are float32, comparisons bool. float16 and bfloat16 are computed
 // in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)); complex numbers are pairs.
 //
-// An error is an [*Error] with the column.
+// An error is an [*Error] with line and column.
 func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	defer func() {
 		if e, ok := recover().(*Error); ok {
@@ -42,7 +42,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 			panic(r)
 		}
 	}()
-	t := &typer{b: NewBuilder(in...), float: tensor.Float32}
+	t := &typer{text: f.text, b: NewBuilder(in...), float: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
 	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "%d of %d operands have dimensions or none",
 		len(o.ZeroDim), len(in))
@@ -97,6 +97,7 @@ type scope map[string]value
 
 // typer makes instructions of a formula.
 type typer struct {
+	text  string // of the formula whose mistakes are told
 	b     *Builder
 	float tensor.DType // of quotients and functions of integers
 	at    *node        // where mistakes are
@@ -108,12 +109,12 @@ func (t *typer) fail(format string, args ...any) {
 	if t.at != nil {
 		col = t.at.col
 	}
-	panic(&Error{col, fmt.Sprintf(format, args...)})
+	panic(mistake(t.text, col, fmt.Sprintf(format, args...)))
 }
 
 func (t *typer) require(col int, ok bool, format string, args ...any) {
 	if !ok {
-		panic(&Error{col, fmt.Sprintf(format, args...)})
+		panic(mistake(t.text, col, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -188,7 +189,7 @@ func (t *typer) apply(name string, args []value) value {
 
 // number computes with plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) number(name string, args []value) value {
-	u := &typer{b: NewBuilder(), float: tensor.Float64, at: t.at, lib: t.lib}
+	u := &typer{text: t.text, b: NewBuilder(), float: tensor.Float64, at: t.at, lib: t.lib}
 	typed := make([]value, len(args))
 	for k, a := range args {
 		typed[k] = u.convert(a, a.num.DType())

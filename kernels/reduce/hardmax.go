@@ -1,11 +1,11 @@
 package reduce
 
 import (
+	"unsafe"
+
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/pointwise"
-	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -29,19 +29,17 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		}
 		return c.One(m.RowMajor()), nil
 	},
-	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p, m, d := compose.Of(into, c), c.Meta(0), c.Out[0].DType
-		if m.Numel() == 0 || m.Rank() == 0 {
-			return p.Result(p.Add(view.Full, graph.Attrs{"size": m.Shape, "fill_value": 1, "dtype": d}))
-		}
-		dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank())
-		if err != nil {
-			return nil, err
-		}
-		best := p.Add(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, c.In[0])
-		places := p.Along(p.Add(view.Arange, graph.Attrs{"end": m.Shape[dim]}), dim, m.Rank())
-		return p.Result(p.Add(pointwise.Eq, nil, places, best))
-	},
+	Impls: lineOp{
+		dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
+		each: graph.Each{Simple: 2},
+		lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+			d := c.Out[0].DType
+			p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 2)
+			if p.ld.Size == 4 {
+				return hardmaxKernel[float32](p), nil
+			}
+			return hardmaxKernel[float64](p), nil
+		}}.impls(),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0]
 		out := tensor.Zeros(x.DType, x.Shape...)
@@ -64,3 +62,36 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
+
+// hardmaxKernel finds the places of a unit's lines before it writes, which may be to where the operand lies.
+func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
+	zero, one := T(0), T(1)
+	return p.kernel(p.unit*int(unsafe.Sizeof(best[T]{})), func(r lineRoom, in, out unsafe.Pointer, n int) error {
+		k, a := p.kept[0], unsafe.Slice((*best[T])(r.own), n)
+		for j := range a {
+			a[j].i = -1
+		}
+		if p.rows {
+			for j := range a {
+				for i := 0; i < p.line.N; i += folds.BlockLen {
+					c := min(folds.BlockLen, p.line.N-i)
+					x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, j*k.In+i*p.line.In), p.line.In, c)
+					greatestRow(&a[j], unsafe.Slice((*T)(x), c), i)
+				}
+				p.store(unsafe.Add(out, j*k.Out[0]), unsafe.Pointer(&zero), p.line.Out[0], 0, p.line.N)
+			}
+		} else {
+			for i := range p.line.N {
+				x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
+				greatestColumns(a, unsafe.Slice((*T)(x), n), i)
+			}
+			for i := range p.line.N {
+				p.store(unsafe.Add(out, i*p.line.Out[0]), unsafe.Pointer(&zero), k.Out[0], 0, n)
+			}
+		}
+		for j := range a {
+			p.store(unsafe.Add(out, j*k.Out[0]+int(a[j].i)*p.line.Out[0]), unsafe.Pointer(&one), 0, 0, 1)
+		}
+		return nil
+	})
+}
