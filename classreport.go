@@ -88,18 +88,16 @@ func (p *Program) named(sizes []int) map[string]int {
 func (p *Program) report(k *class) (r ClassReport, err error) {
 	r = ClassReport{Hint: p.named(k.hint), Holds: []string{}, Guards: []GuardReport{}, Copies: len(k.plan.Copies),
 		Regret: []RegretReport{}}
-	form, err := p.form(k, k.hint)
-	if err != nil {
-		r.Unknown = err.Error()
-	} else {
-		for _, g := range form.guards {
-			r.Holds = append(r.Holds, g.Cond.String())
-			by := GuardReport{Binds: g.Binds}
-			if g.Node != nil {
-				by.Node, by.Op = g.Node.Name, g.Node.Op.Name
-			}
-			r.Guards = append(r.Guards, by)
+	if k.guarded(p); k.why != nil {
+		r.Unknown = k.why.Error()
+	}
+	for _, g := range k.guards {
+		r.Holds = append(r.Holds, g.Cond.String())
+		by := GuardReport{Binds: g.Binds}
+		if g.Node != nil {
+			by.Node, by.Op = g.Node.Name, g.Node.Op.Name
 		}
+		r.Guards = append(r.Guards, by)
 	}
 	for _, sizes := range p.corners() {
 		c, err := p.regret(k, sizes)
@@ -172,11 +170,7 @@ type form struct {
 
 // form plans the graph for unknown sizes by the decisions of a class; what form does not decide is as at the hints.
 func (p *Program) form(k *class, hints []int) (*form, error) {
-	g := p.graph.Clone()
-	if err := p.bind(g, nil); err != nil {
-		return nil, err
-	}
-	s, err := g.Symbolic(p.named(hints))
+	s, err := p.symbolicAt(hints)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}

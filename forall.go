@@ -120,11 +120,11 @@ type forAll struct {
 	p     *Program
 	q     property
 	r     *ForAllReport
-	cases []region
+	cases []covering
 }
 
-// region is a set of sizes: where all conditions hold, and, if there are sizes, these alone.
-type region struct {
+// covering is a set of sizes: where all conditions hold, and, if there are sizes, these alone.
+type covering struct {
 	conds []string
 	holds func(named map[string]int) bool
 }
@@ -133,7 +133,7 @@ type region struct {
 func (f *forAll) cover() error {
 	for _, sizes := range f.samples() {
 		named := f.p.named(sizes)
-		covered := slices.ContainsFunc(f.cases, func(r region) bool { return r.holds(named) })
+		covered := slices.ContainsFunc(f.cases, func(r covering) bool { return r.holds(named) })
 		if covered && f.r.Tried >= mostTried {
 			continue
 		}
@@ -173,17 +173,13 @@ func (f *forAll) shown(k *class, sizes []int) {
 
 // refused makes a case of all sizes that the graph refuses for the reason that it has at these.
 func (f *forAll) refused(sizes []int) {
-	g := f.p.graph.Clone()
-	if f.p.bind(g, nil) != nil {
-		return
-	}
-	if s, err := g.Symbolic(f.p.named(sizes)); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+	if s, err := f.p.symbolicAt(sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.add(s, sizes, true)
 	}
 }
 
 func (f *forAll) add(s *graph.Symbolic, sizes []int, refused bool) {
-	guards, r := s.Env.Guards(), region{}
+	guards, r := s.Env.Guards(), covering{}
 	for _, cond := range guards {
 		r.conds = append(r.conds, cond.String())
 	}
@@ -281,11 +277,7 @@ func (p *Program) planAt(sizes []int) (*passes.Plan, *class, error) {
 	}
 	o := p.planOptions()
 	o.Check, o.MemoryLimit, o.Price = false, -1, true
-	for _, hint := range p.candidates(sizes) {
-		k := p.classAt(hint)
-		if k == nil {
-			continue
-		}
+	if k := p.classFor(sizes); k != nil {
 		o.Follow = k.decisions
 		if plan, err := passes.Run(g, o); err == nil {
 			return plan, k, nil

@@ -153,6 +153,7 @@ func (g *grouper) fits(c *cluster) error {
 	if why := g.inLine(c.space, c.nodes...); why != "" {
 		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
 	}
+	g.guard(c)
 	return nil
 }
 
@@ -192,9 +193,9 @@ func (p *Plan) followLayouts() error {
 	}
 	a := d.layout.Of(p.Graph)
 	p.weighed = a.Final
-	written := make([]tensor.Meta, len(p.Graph.Outputs))
+	written := make([]layoutOf, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
-		written[i] = o.Value.Meta
+		written[i] = layoutOf{typ: o.Value.Type, meta: o.Value.Meta}
 	}
 	l := newLayouter(p)
 	l.follows = true
@@ -202,8 +203,12 @@ func (p *Plan) followLayouts() error {
 		return err
 	}
 	for i, o := range p.Graph.Outputs {
-		if m := o.Value.Meta; !o.Pin.Holds(m) || !o.Pin.Lays() && !m.SameLayout(written[i]) {
-			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i])
+		m := o.Value.Meta
+		if !o.Pin.Holds(m) || !o.Pin.Lays() && !m.SameLayout(written[i].meta) {
+			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i].meta)
+		}
+		if !o.Pin.Lays() {
+			o.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
 		}
 	}
 	return nil
