@@ -32,7 +32,7 @@ type class struct {
 }
 
 // keptClasses bounds the classes that are kept beside those of [Options.Hints].
-const keptClasses = 16
+const keptClasses = 32
 
 // classes reports whether plans of the program serve more than one set of sizes. Somebody's own passes may go by sizes,
 // graphs whose shapes depend on data are planned in segments, and where planning keeps going it is not known what is
