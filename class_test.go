@@ -110,6 +110,41 @@ func TestClassesInAnyOrder(t *testing.T) {
 	assert.Greater(t, len(kinds), 1)
 }
 
+// The sizes of buffers are expressions whose values are what values of bound programs take.
+func TestClassMemory(t *testing.T) {
+	p, err := Compile(residualNet(4, 1, 2), Options{})
+	require.NoError(t, err)
+	k := p.classAt(p.generic())
+	var r ClassReport
+	memory := p.buffers(k, &r)
+	require.NotNil(t, memory)
+	assert.Equal(t, "4000*N", r.Memory.Outputs)
+	assert.Contains(t, r.Memory.AtOnce, "N")
+	for _, sizes := range [][]int{{16, 2, 16}, {64, 1, 48}, {33, 8, 70}} {
+		c, err := p.compiledFor(p.named(sizes), false)
+		require.NoError(t, err)
+		require.Same(t, k, c.class)
+		bytes, err := memory.Sizes(nil, sizes)
+		require.NoError(t, err)
+		assert.Equal(t, bytes[0], c.ahead.Need().Outputs)
+		g := c.plan.Graph
+		m, ok := memoryOfValues(g)
+		require.True(t, ok)
+		atOnce, known := m.atOnce.Known()
+		require.True(t, known)
+		assert.Equal(t, atOnce, bytes[1], "%v", sizes)
+		largest := 0
+		for _, n := range g.Nodes {
+			for _, v := range n.Out {
+				if v.Root() != g.Outputs[0].Value.Root() {
+					largest = max(largest, v.Meta.Bytes())
+				}
+			}
+		}
+		assert.GreaterOrEqual(t, bytes[1], largest)
+	}
+}
+
 // Guards are evaluated without allocation.
 func TestGuardsAllocateNothing(t *testing.T) {
 	p, err := Compile(residualNet(4, 1, 2), Options{Strategy: ChannelsLast})

@@ -59,7 +59,7 @@ func (p *Program) regionOf(sizes []int) *region {
 	if err != nil {
 		return nil
 	}
-	guards, err := p.evaluator(s, s.Env.Guards())
+	guards, err := p.evaluator(s, nil, s.Env.Guards())
 	if err != nil {
 		return nil
 	}
@@ -105,13 +105,13 @@ func (p *Program) symbolicAt(sizes []int) (*graph.Symbolic, error) {
 	return g.Symbolic(p.named(sizes))
 }
 
-// evaluator returns what tells whether conditions on the open symbols hold.
-func (p *Program) evaluator(s *graph.Symbolic, conds []sym.Bool) (*sym.Evaluator, error) {
+// evaluator returns what computes expressions over the open symbols, and tells whether conditions on them hold.
+func (p *Program) evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
 	names := make([]string, len(p.open))
 	for i, name := range p.open {
 		names[i] = s.Name(name)
 	}
-	return sym.NewEvaluator(names, nil, conds)
+	return sym.NewEvaluator(names, sizes, conds)
 }
 
 // points are, by open symbol, the sizes at which a class of the region of sizes may be priced: those that are usual
@@ -189,7 +189,7 @@ func (k *class) guarded(p *Program) {
 	k.asked.Do(func() {
 		form, err := p.form(k, k.hint)
 		if err == nil {
-			k.truth, err = p.evaluator(form.Symbolic, form.Env.Guards())
+			k.truth, err = p.evaluator(form.Symbolic, nil, form.Env.Guards())
 			k.guards = form.guards
 		}
 		k.why = err

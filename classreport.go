@@ -8,16 +8,18 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
 )
 
 // ClassReport is a plan that serves more than one set of sizes.
 type ClassReport struct {
-	Hint    map[string]int `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
-	Holds   []string       `json:"holds_while" doc:"The guards: the class serves sizes at which all of these hold, by form of sizes alone."`
-	Guards  []GuardReport  `json:"guards" doc:"What asked for each of the conditions, in the same order."`
-	Copies  int            `json:"copies" doc:"How many copies it inserts."`
-	Regret  []RegretReport `json:"regret" doc:"What it costs at bounds of sizes, at hints, and at many times the hint where there is no bound, beside a plan for these."`
-	Unknown string         `json:"unknown,omitzero" doc:"Why the conditions are not known."`
+	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
+	Holds   []string        `json:"holds_while" doc:"The guards: the class serves sizes at which all of these hold, by form of sizes alone."`
+	Guards  []GuardReport   `json:"guards" doc:"What asked for each of the conditions, in the same order."`
+	Copies  int             `json:"copies" doc:"How many copies it inserts."`
+	Regret  []RegretReport  `json:"regret" doc:"What it costs at bounds of sizes, at hints, and at many times the hint where there is no bound, beside a plan for these."`
+	Memory  *MemoryFormulas `json:"memory,omitzero" doc:"The sizes of its buffers; left out where they are no short expressions."`
+	Unknown string          `json:"unknown,omitzero" doc:"Why the conditions are not known."`
 }
 
 // GuardReport is who asked for a condition.
@@ -35,6 +37,7 @@ type RegretReport struct {
 	CostNS float64        `json:"cost_ns" doc:"What the plan of the class is estimated to cost there, in nanoseconds."`
 	BestNS float64        `json:"best_ns" doc:"What a plan that is made for these sizes is estimated to cost."`
 	Regret float64        `json:"regret" doc:"How much more the class costs, as a part of the other."`
+	Bytes  *int           `json:"bytes,omitzero" doc:"What the expressions of the class's memory add up to there."`
 }
 
 // Classes tells of the plans that serve more than one set of sizes: those of [Options.Hints], or, without these, that
@@ -100,14 +103,40 @@ func (p *Program) report(k *class) (r ClassReport, err error) {
 		}
 		r.Guards = append(r.Guards, by)
 	}
+	memory := p.buffers(k, &r)
 	for _, at := range p.corners() {
 		c, err := p.regret(k, at)
 		if err != nil {
 			continue // there is no such graph
 		}
+		if c.Fits && memory != nil {
+			if sizes, err := memory.Sizes(nil, at.sizes); err == nil {
+				bytes := sizes[0] + sizes[1]
+				c.Bytes = &bytes
+			}
+		}
 		r.Regret = append(r.Regret, c)
 	}
 	return r, nil
+}
+
+// buffers states the sizes of a class's buffers, and returns what computes those of outputs and of what is there at once;
+// nil where they are no short expressions.
+func (p *Program) buffers(k *class, r *ClassReport) *sym.Evaluator {
+	form, err := p.form(k, k.hint)
+	if err != nil {
+		return nil
+	}
+	m, ok := memoryOfValues(form.planned)
+	if !ok {
+		return nil
+	}
+	e, err := p.evaluator(form.Symbolic, []sym.Int{m.outputs, m.atOnce}, nil)
+	if err != nil {
+		return nil
+	}
+	r.Memory = &MemoryFormulas{m.outputs.String(), m.atOnce.String()}
+	return e
 }
 
 // corner is a set of sizes at which classes are compared, and why it is looked at.

@@ -26,14 +26,22 @@ func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
 			}
 		}
 		fmt.Fprintf(w, "%s inserted\n", countIrregular(c.Copies, "copy", "copies"))
-		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"), proseCol("which is"))
+		if m := c.Memory; m != nil {
+			fmt.Fprintf(w, "bytes of outputs %s; of other values at once %s\n", m.Outputs, m.AtOnce)
+		}
+		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"), wholeCol("memory"),
+			proseCol("which is"))
 		for _, r := range c.Regret {
 			if !r.Fits {
-				t.add(sizesText(r.Sizes), "-", "-", "-", r.Which+"; its guards do not hold: another plan serves these")
+				t.add(sizesText(r.Sizes), "-", "-", "-", "-", r.Which+"; its guards do not hold: another plan serves these")
 				continue
 			}
+			memory := "-"
+			if r.Bytes != nil {
+				memory = byteSize(*r.Bytes)
+			}
 			t.add(sizesText(r.Sizes), nanoseconds(r.CostNS), nanoseconds(r.BestNS), fmt.Sprintf("%.1f%%", 100*r.Regret),
-				r.Which)
+				memory, r.Which)
 		}
 		if len(c.Regret) > 0 {
 			t.write(w, show)
