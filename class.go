@@ -1,21 +1,22 @@
 package graphrun
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// class is a plan for all sizes that it fits: layouts, implementations, copies, groups, and what is computed ahead were
-// chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a search.
+// class is a plan for all sizes at which its guards hold: layouts, implementations, copies, groups, and what is computed
+// ahead were chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a search.
 //
 // Which class serves sizes follows from these alone, and not from what was run before: so do the bits of results.
 type class struct {
@@ -23,10 +24,15 @@ type class struct {
 	decisions *passes.Decisions
 	plan      *passes.Plan // for its hint; it holds the constants that all bindings share
 	err       error        // why there is none
+
+	asked  sync.Once // for what follows, see guarded
+	guards []graph.Guard
+	truth  *sym.Evaluator // of the guards; nil where they are not known: it serves its hint alone
+	why    error          // they are not
 }
 
 // keptClasses bounds the classes that are kept beside those of [Options.Hints].
-const keptClasses = 8
+const keptClasses = 32
 
 // classes reports whether plans of the program serve more than one set of sizes. Somebody's own passes may go by sizes,
 // graphs whose shapes depend on data are planned in segments, and where planning keeps going it is not known what is
@@ -41,34 +47,12 @@ func distance(a, b []int) (d float64) {
 	return d
 }
 
-// candidates are the hints of the classes by which sizes may be bound: those that were given, the nearest first; one at
-// which no size is 0 or 1 by chance; and that with the sizes that are 0 or 1 here.
-func (p *Program) candidates(sizes []int) [][]int {
-	list := slices.Clone(p.hints)
-	slices.SortStableFunc(list, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
-	add := func(hint []int) {
-		if !slices.ContainsFunc(list, func(h []int) bool { return slices.Equal(h, hint) }) {
-			list = append(list, hint)
-		}
-	}
-	generic := p.generic()
-	if generic == nil {
-		return list
-	}
-	add(generic)
-	mixed := slices.Clone(generic)
-	for i, n := range sizes {
-		if n < 2 {
-			mixed[i] = n
-		}
-	}
-	add(mixed)
-	return list
-}
-
-// classAt returns the class of a hint, which is planned when it is first asked for; nil where the graph cannot be
-// planned for it.
+// classAt returns the class of a hint, which is planned when it is first asked for; nil where there is no hint, or the
+// graph cannot be planned for it.
 func (p *Program) classAt(hint []int) *class {
+	if hint == nil {
+		return nil
+	}
 	p.planning.Lock()
 	defer p.planning.Unlock()
 	i := slices.IndexFunc(p.planned, func(k *class) bool { return slices.Equal(k.hint, hint) })
@@ -125,17 +109,13 @@ func (p *Program) at(sizes []int) (*graph.Graph, error) {
 	return g, Infer(g)
 }
 
-// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where none fits.
+// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is none.
 func (c *compiled) prepare(p *Program, sizes []int) error {
 	if !p.classes() || c.runs.Dynamic() {
 		return c.plans(p, passes.Options{})
 	}
 	if !c.hinted && p.first != nil {
-		for _, hint := range p.candidates(sizes) {
-			k := p.classAt(hint)
-			if k == nil {
-				continue
-			}
+		if k := p.classFor(sizes); k != nil {
 			err := c.plans(p, passes.Options{Follow: k.decisions})
 			if err == nil {
 				c.class = k

@@ -3,6 +3,7 @@ package graphrun
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -52,22 +53,107 @@ func residualNet(width int, blocks ...int) *graph.Graph {
 	return g.Output("y", op.Linear(v, w, g.Constant("fcb", tensor.Zeros(tensor.Float32, 1000))))
 }
 
-// The plan for one class serves all sizes, 0 and 1 among them, and is made once.
-func TestOneClass(t *testing.T) {
+// Few classes serve all sizes, 0 and 1 among them: guards choose which, and no sizes are planned by themselves.
+func TestFewClasses(t *testing.T) {
 	for _, s := range Strategies() {
 		p, err := Compile(residualNet(4, 1, 2), Options{Strategy: s})
 		require.NoError(t, err)
 		for _, n := range []int{0, 1, 2, 3, 8} {
+			used := map[*class]bool{}
 			for _, size := range []int{1, 7, 32, 65} {
 				c, err := p.compiledFor(map[string]int{"N": n, "H": size, "W": size + 1}, false)
 				require.NoError(t, err)
 				require.NotNil(t, c.class, "%s at N=%d, H=%d", s.Name(), n, size)
-				assert.Equal(t, p.generic(), c.class.hint)
+				used[c.class] = true
+				assert.True(t, c.class.truth.Hold([]int{size, n, size + 1}))
+				if n > 0 && size > 7 {
+					assert.Equal(t, p.generic(), c.class.hint)
+				}
 				assert.Equal(t, []int{n, 1000}, c.plan.Graph.Outputs[0].Value.Meta.Shape)
 			}
+			assert.LessOrEqual(t, len(used), 3, "%s at N=%d", s.Name(), n)
 		}
-		assert.LessOrEqual(t, len(p.planned), 2, s.Name())
 	}
+}
+
+// Which class serves sizes does not depend on which sizes came before.
+func TestClassesInAnyOrder(t *testing.T) {
+	var sizes [][]int
+	for _, h := range []int{1, 2, 3, 7, 40} {
+		for _, n := range []int{0, 1, 2, 5} {
+			sizes = append(sizes, []int{h, n, h + 1}, []int{40, n, h})
+		}
+	}
+	var served []map[string][]int
+	for _, backward := range []bool{false, true} {
+		p, err := Compile(residualNet(4, 1, 2), Options{Strategy: ChannelsLast})
+		require.NoError(t, err)
+		hints := map[string][]int{}
+		for range 2 {
+			slices.Reverse(sizes)
+			for _, s := range sizes {
+				k := p.classFor(s)
+				require.NotNil(t, k, "%v", s)
+				hints[fmt.Sprint(s)] = k.hint
+			}
+			if backward {
+				slices.Reverse(sizes)
+			}
+		}
+		served = append(served, hints)
+	}
+	assert.Equal(t, served[0], served[1])
+	kinds := map[string]bool{}
+	for _, hint := range served[0] {
+		kinds[fmt.Sprint(hint)] = true
+	}
+	assert.Greater(t, len(kinds), 1)
+}
+
+// The sizes of buffers are expressions whose values are what values of bound programs take.
+func TestClassMemory(t *testing.T) {
+	p, err := Compile(residualNet(4, 1, 2), Options{})
+	require.NoError(t, err)
+	k := p.classAt(p.generic())
+	var r ClassReport
+	memory := p.buffers(k, &r)
+	require.NotNil(t, memory)
+	assert.Equal(t, "4000*N", r.Memory.Outputs)
+	assert.Contains(t, r.Memory.AtOnce, "N")
+	for _, sizes := range [][]int{{16, 2, 16}, {64, 1, 48}, {33, 8, 70}} {
+		c, err := p.compiledFor(p.named(sizes), false)
+		require.NoError(t, err)
+		require.Same(t, k, c.class)
+		bytes, err := memory.Sizes(nil, sizes)
+		require.NoError(t, err)
+		assert.Equal(t, bytes[0], c.ahead.Need().Outputs)
+		g := c.plan.Graph
+		m, ok := memoryOfValues(g)
+		require.True(t, ok)
+		atOnce, known := m.atOnce.Known()
+		require.True(t, known)
+		assert.Equal(t, atOnce, bytes[1], "%v", sizes)
+		largest := 0
+		for _, n := range g.Nodes {
+			for _, v := range n.Out {
+				if v.Root() != g.Outputs[0].Value.Root() {
+					largest = max(largest, v.Meta.Bytes())
+				}
+			}
+		}
+		assert.GreaterOrEqual(t, bytes[1], largest)
+	}
+}
+
+// Guards are evaluated without allocation.
+func TestGuardsAllocateNothing(t *testing.T) {
+	p, err := Compile(residualNet(4, 1, 2), Options{Strategy: ChannelsLast})
+	require.NoError(t, err)
+	sizes := []int{48, 3, 64}
+	k := p.classFor(sizes)
+	require.NotNil(t, k)
+	require.NotEmpty(t, k.guards)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { k.holds(p, sizes) }))
 }
 
 // The nearest of the hints serves sizes, and each is planned before the first run.

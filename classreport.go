@@ -1,22 +1,25 @@
 package graphrun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
 )
 
 // ClassReport is a plan that serves more than one set of sizes.
 type ClassReport struct {
-	Hint    map[string]int `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
-	Holds   []string       `json:"holds_while" doc:"The conditions under which layouts are by form what they are here."`
-	Guards  []GuardReport  `json:"guards" doc:"What asked for each of the conditions, in the same order."`
-	Copies  int            `json:"copies" doc:"How many copies it inserts."`
-	Regret  []RegretReport `json:"regret" doc:"What it costs at bounds of sizes and at hints, beside a plan for these."`
-	Unknown string         `json:"unknown,omitzero" doc:"Why the conditions are not known."`
+	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
+	Holds   []string        `json:"holds_while" doc:"The guards: the class serves sizes at which all of these hold, by form of sizes alone."`
+	Guards  []GuardReport   `json:"guards" doc:"What asked for each of the conditions, in the same order."`
+	Copies  int             `json:"copies" doc:"How many copies it inserts."`
+	Regret  []RegretReport  `json:"regret" doc:"What it costs at bounds of sizes, at hints, and at many times the hint where there is no bound, beside a plan for these."`
+	Memory  *MemoryFormulas `json:"memory,omitzero" doc:"The sizes of its buffers; left out where they are no short expressions."`
+	Unknown string          `json:"unknown,omitzero" doc:"Why the conditions are not known."`
 }
 
 // GuardReport is who asked for a condition.
@@ -29,18 +32,19 @@ type GuardReport struct {
 // RegretReport compares a class with a plan that is made for other sizes than its hint.
 type RegretReport struct {
 	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
-	Fits   bool           `json:"fits" doc:"Whether the class serves these sizes at all."`
+	Which  string         `json:"which" doc:"Why these: least, hint, greatest, or, of a symbol without an upper bound, how many times the hint."`
+	Fits   bool           `json:"fits" doc:"Whether the guards of the class hold at these sizes: else another plan serves them."`
 	CostNS float64        `json:"cost_ns" doc:"What the plan of the class is estimated to cost there, in nanoseconds."`
 	BestNS float64        `json:"best_ns" doc:"What a plan that is made for these sizes is estimated to cost."`
 	Regret float64        `json:"regret" doc:"How much more the class costs, as a part of the other."`
+	Bytes  *int           `json:"bytes,omitzero" doc:"What the expressions of the class's memory add up to there."`
 }
 
 // Classes tells of the plans that serve more than one set of sizes: those of [Options.Hints], or, without these, that
 // for what the graph assumes and the one that serves other sizes. It is empty where no size is open, and where plans
 // serve one set of sizes each, as those of graphs whose shapes depend on data do. It plans the graph several times.
 //
-// A class serves all sizes for which its decisions can be followed, which is found out when they come. While the
-// conditions in Holds hold that follows from the form of sizes alone.
+// A class serves the sizes at which its guards hold; where they are not known, those of its hint alone.
 func (p *Program) Classes() ([]ClassReport, error) {
 	if p == nil || p.first == nil {
 		return nil, errors.New("the program was not made by Compile")
@@ -88,59 +92,113 @@ func (p *Program) named(sizes []int) map[string]int {
 func (p *Program) report(k *class) (r ClassReport, err error) {
 	r = ClassReport{Hint: p.named(k.hint), Holds: []string{}, Guards: []GuardReport{}, Copies: len(k.plan.Copies),
 		Regret: []RegretReport{}}
-	form, err := p.form(k, k.hint)
-	if err != nil {
-		r.Unknown = err.Error()
-	} else {
-		for _, g := range form.guards {
-			r.Holds = append(r.Holds, g.Cond.String())
-			by := GuardReport{Binds: g.Binds}
-			if g.Node != nil {
-				by.Node, by.Op = g.Node.Name, g.Node.Op.Name
-			}
-			r.Guards = append(r.Guards, by)
-		}
+	if k.guarded(p); k.why != nil {
+		r.Unknown = k.why.Error()
 	}
-	for _, sizes := range p.corners() {
-		c, err := p.regret(k, sizes)
+	for _, g := range k.guards {
+		r.Holds = append(r.Holds, g.Cond.String())
+		by := GuardReport{Binds: g.Binds}
+		if g.Node != nil {
+			by.Node, by.Op = g.Node.Name, g.Node.Op.Name
+		}
+		r.Guards = append(r.Guards, by)
+	}
+	memory := p.buffers(k, &r)
+	for _, at := range p.corners() {
+		c, err := p.regret(k, at)
 		if err != nil {
 			continue // there is no such graph
+		}
+		if c.Fits && memory != nil {
+			if sizes, err := memory.Sizes(nil, at.sizes); err == nil {
+				bytes := sizes[0] + sizes[1]
+				c.Bytes = &bytes
+			}
 		}
 		r.Regret = append(r.Regret, c)
 	}
 	return r, nil
 }
 
-// corners are the sizes at which classes are compared: the bounds of all symbols, where they have them, and the hints.
-func (p *Program) corners() (list [][]int) {
-	least, most := slices.Clone(p.assumed), slices.Clone(p.assumed)
-	bounded := true
+// buffers states the sizes of a class's buffers, and returns what computes those of outputs and of what is there at once;
+// nil where they are no short expressions.
+func (p *Program) buffers(k *class, r *ClassReport) *sym.Evaluator {
+	form, err := p.form(k, k.hint)
+	if err != nil {
+		return nil
+	}
+	m, ok := memoryOfValues(form.planned)
+	if !ok {
+		return nil
+	}
+	e, err := p.evaluator(form.Symbolic, []sym.Int{m.outputs, m.atOnce}, nil)
+	if err != nil {
+		return nil
+	}
+	r.Memory = &MemoryFormulas{m.outputs.String(), m.atOnce.String()}
+	return e
+}
+
+// corner is a set of sizes at which classes are compared, and why it is looked at.
+type corner struct {
+	sizes []int
+	which string
+}
+
+// beyond is how many times its largest hint the size of a symbol without an upper bound is looked at.
+const beyond = 64
+
+// corners are the sizes at which classes are compared: the least, the hints, the greatest where all symbols have such,
+// and, for each symbol that has none, many times its hint with the others as hinted.
+func (p *Program) corners() (list []corner) {
+	least, most, bounded := slices.Clone(p.assumed), slices.Clone(p.assumed), true
+	add := func(sizes []int, which string) {
+		if !slices.ContainsFunc(list, func(c corner) bool { return slices.Equal(c.sizes, sizes) }) {
+			list = append(list, corner{sizes, which})
+		}
+	}
+	hints := p.hints
+	if len(hints) == 0 {
+		hints = [][]int{p.assumed}
+	}
 	for i := range least {
 		least[i], most[i] = p.within(i, 1), p.graph.Symbols[p.open[i]].Max
 		bounded = bounded && most[i] > 0
 	}
-	add := func(sizes []int) {
-		if !slices.ContainsFunc(list, func(s []int) bool { return slices.Equal(s, sizes) }) {
-			list = append(list, sizes)
-		}
-	}
-	add(least)
+	add(least, "least")
 	for _, hint := range p.hints {
-		add(hint)
+		add(hint, "hint")
 	}
 	if bounded {
-		add(most)
+		add(most, "greatest")
+	}
+	for i, name := range p.open {
+		if p.graph.Symbols[name].Max > 0 {
+			continue
+		}
+		last := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
+		for times := beyond; times > 1; times /= 2 {
+			far := slices.Clone(last)
+			far[i] = max(last[i], 1) * times
+			if _, err := p.at(far); err == nil { // else values were larger than memory can be
+				add(far, fmt.Sprintf("%d times the hint of %s, which has no upper bound", times, name))
+				break
+			}
+		}
 	}
 	return list
 }
 
 // regret prices a class at sizes.
-func (p *Program) regret(k *class, sizes []int) (r RegretReport, err error) {
-	g, err := p.at(sizes)
+func (p *Program) regret(k *class, at corner) (r RegretReport, err error) {
+	g, err := p.at(at.sizes)
 	if err != nil {
 		return r, err
 	}
-	r.Sizes = p.named(sizes)
+	r.Sizes, r.Which = p.named(at.sizes), at.which
+	if !k.holds(p, at.sizes) {
+		return r, nil
+	}
 	o := p.planOptions()
 	o.Check, o.MemoryLimit = false, -1
 	best, err := passes.Run(g, o)
@@ -172,11 +230,7 @@ type form struct {
 
 // form plans the graph for unknown sizes by the decisions of a class; what form does not decide is as at the hints.
 func (p *Program) form(k *class, hints []int) (*form, error) {
-	g := p.graph.Clone()
-	if err := p.bind(g, nil); err != nil {
-		return nil, err
-	}
-	s, err := g.Symbolic(p.named(hints))
+	s, err := p.symbolicAt(hints)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}

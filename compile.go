@@ -57,6 +57,8 @@ type Options struct {
 	// Hints are sizes of symbols that runs bring: the graph is planned for each of them, the first of which is what
 	// [Program.Report] and the like tell of, and a run takes the plan of the nearest that fits its sizes. Symbols that
 	// one leaves out have the size that the graph assumes. Without hints the graph is planned for what it assumes.
+	// The first must be possible; any other that is refused is left out, and [Program.RefusedHints] tells why: who
+	// brings its sizes meets the same error in that run.
 	Hints []map[string]int
 	// Pins demand a layout of values, or an implementation of nodes, by their names, beside what the
 	// graph demands itself. One that cannot be met is a [*PinError].
@@ -148,6 +150,8 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	for i, hint := range hints {
 		c, err := p.compiledFor(hint, true)
 		switch {
+		case err != nil && i > 0:
+			p.refused = append(p.refused, RefusedHint{hint, err.Error()})
 		case err != nil && len(hint) > 0:
 			return nil, fmt.Errorf("for %s: %w", sizesText(hint), err)
 		case err != nil:
@@ -304,6 +308,21 @@ func (p *Program) pin() error {
 		}
 	}
 	return nil
+}
+
+// RefusedHint is a hint for which there is no plan.
+type RefusedHint struct {
+	Sizes map[string]int `json:"sizes" doc:"The sizes of the hint, by symbol."`
+	Why   string         `json:"why" doc:"Why the graph cannot be planned for them."`
+}
+
+// RefusedHints lists those of [Options.Hints], beside the first, for which the graph cannot be planned. Runs are served
+// by the plans of the others.
+func (p *Program) RefusedHints() []RefusedHint {
+	if p == nil {
+		return nil
+	}
+	return slices.Clone(p.refused)
 }
 
 // sizesText lists sizes of symbols: "H=224, N=8".

@@ -15,12 +15,12 @@ import (
 
 // ForAllReport says whether plans have a property at all sizes within bounds.
 type ForAllReport struct {
-	Property string         `json:"property" doc:"The property, as it was asked for."`
-	Proved   bool           `json:"proved" doc:"Whether it holds for all sizes at which the plans of the cases can be followed: the cases cover them all."`
-	Cases    []CaseReport   `json:"cases" doc:"The conditions under which it was shown by form, one of which holds at each size that is covered."`
-	Broken   map[string]int `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
-	Why      string         `json:"why,omitzero" doc:"What is otherwise there, or which sizes are not covered."`
-	Tried    int            `json:"tried" doc:"How many sets of sizes were planned one by one beside."`
+	Property string           `json:"property" doc:"The property, as it was asked for."`
+	Proved   bool             `json:"proved" doc:"Whether it holds for all sizes within bounds: the cases cover them all, and every plan that serves one of them has it by form."`
+	Cases    []CaseReport     `json:"cases" doc:"The conditions under which it was shown by form, one of which holds at each size that is covered."`
+	Broken   map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
+	Why      string           `json:"why,omitzero" doc:"What is otherwise there, or why it is not proved."`
+	Tried    []map[string]int `json:"tried" doc:"The sets of sizes at which plans were made one by one and have it, by symbol."`
 }
 
 // CaseReport is a set of sizes at which a property was shown.
@@ -94,8 +94,10 @@ func (q property) broken(plan *passes.Plan) string {
 // copy is inserted; "VALUE=FORMAT" or "FORMAT(VALUE)", that a value lies in a memory format. It is shown by cases: the
 // plan of the class is made for unknown sizes, and the guards that this needs say for which sizes it is shown. What
 // no case covers is tried at bounds and small sizes, and makes another case, until one breaks the property or all are
-// covered. That the decisions of a class can be followed is found out as sizes come; where they cannot, the plan is
-// another, which the sizes that are tried would show.
+// covered. It is proved where sym decides that the cases cover all sizes within bounds, and no class that was planned
+// needs more than its guards for the property. What a proof rests on beside the form of sizes is that implementations
+// support at all sizes of a class the calls that they support at its hint: where one does not, sizes get a plan of their
+// own.
 func (p *Program) ForAll(text string) (*ForAllReport, error) {
 	if p == nil || p.first == nil {
 		return nil, errors.New("the program was not made by Compile")
@@ -108,7 +110,8 @@ func (p *Program) ForAll(text string) (*ForAllReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forAll{p: p, q: q, r: &ForAllReport{Property: text, Cases: []CaseReport{}}}
+	f := &forAll{p: p, q: q, r: &ForAllReport{Property: text, Cases: []CaseReport{},
+		Tried: []map[string]int{}}, used: map[*class]bool{}}
 	if err := f.cover(); err != nil || f.r.Broken != nil {
 		return f.r, err
 	}
@@ -120,11 +123,12 @@ type forAll struct {
 	p     *Program
 	q     property
 	r     *ForAllReport
-	cases []region
+	cases []covering
+	used  map[*class]bool // the classes that serve what was looked at, and whether they have the property by form
 }
 
-// region is a set of sizes: where all conditions hold, and, if there are sizes, these alone.
-type region struct {
+// covering is a set of sizes: where all conditions hold, and, if there are sizes, these alone.
+type covering struct {
 	conds []string
 	holds func(named map[string]int) bool
 }
@@ -133,8 +137,8 @@ type region struct {
 func (f *forAll) cover() error {
 	for _, sizes := range f.samples() {
 		named := f.p.named(sizes)
-		covered := slices.ContainsFunc(f.cases, func(r region) bool { return r.holds(named) })
-		if covered && f.r.Tried >= mostTried {
+		covered := slices.ContainsFunc(f.cases, func(r covering) bool { return r.holds(named) })
+		if covered && len(f.r.Tried) >= mostTried {
 			continue
 		}
 		plan, k, err := f.p.planAt(sizes)
@@ -145,11 +149,11 @@ func (f *forAll) cover() error {
 			f.refused(sizes)
 			continue
 		}
-		f.r.Tried++
 		if why := f.q.broken(plan); why != "" {
 			f.r.Broken, f.r.Why = named, why
 			return nil
 		}
+		f.r.Tried = append(f.r.Tried, named)
 		if !covered && k != nil && len(f.cases) < mostCases {
 			f.shown(k, sizes)
 		}
@@ -157,33 +161,53 @@ func (f *forAll) cover() error {
 	return nil
 }
 
-// shown makes a case of all sizes at which the class has the property for the reasons that it has at these.
+// shown makes a case of all sizes at which the class has the property for the reasons that it has at these, and notes
+// whether that is all sizes that it serves.
 func (f *forAll) shown(k *class, sizes []int) {
 	form, err := f.p.form(k, sizes)
 	if err != nil {
 		return
 	}
+	guards := len(form.Env.Guards())
 	if f.q.value != "" {
 		if v := form.planned.Value(f.q.value); v == nil || !v.Type.Is(f.q.format) {
 			return
 		}
 	}
+	f.used[k] = len(form.Env.Guards()) == guards
 	f.add(form.Symbolic, sizes, false)
+}
+
+// unshown returns a class that may serve sizes, and of which the property was not shown for all of these; nil for none.
+// What serves a size of a case was planned when the case was made: it is the nearest of the hints, the class at which no
+// size is 0 or 1 by chance, or one of those that were looked at for the same region.
+func (f *forAll) unshown() *class {
+	p := f.p
+	p.planning.Lock()
+	list := slices.Clone(p.planned)
+	p.planning.Unlock()
+	for _, k := range list {
+		alone := len(p.hints) == 0 && slices.Equal(k.hint, p.assumed) && !slices.Equal(k.hint, p.generic())
+		has, looked := f.used[k]
+		if k.err != nil || has || alone && !looked {
+			continue
+		}
+		if f.shown(k, k.hint); !f.used[k] {
+			return k
+		}
+	}
+	return nil
 }
 
 // refused makes a case of all sizes that the graph refuses for the reason that it has at these.
 func (f *forAll) refused(sizes []int) {
-	g := f.p.graph.Clone()
-	if f.p.bind(g, nil) != nil {
-		return
-	}
-	if s, err := g.Symbolic(f.p.named(sizes)); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+	if s, err := f.p.symbolicAt(sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.add(s, sizes, true)
 	}
 }
 
 func (f *forAll) add(s *graph.Symbolic, sizes []int, refused bool) {
-	guards, r := s.Env.Guards(), region{}
+	guards, r := s.Env.Guards(), covering{}
 	for _, cond := range guards {
 		r.conds = append(r.conds, cond.String())
 	}
@@ -228,19 +252,23 @@ func (f *forAll) conclude() error {
 		some = some.Or(all)
 	}
 	rest := some.Decide()
-	if truth, known := rest.Known(); known && truth {
+	truth, known := rest.Known()
+	switch k := f.unshown(); {
+	case k != nil:
+		f.r.Why = fmt.Sprintf("of the plan for %s it is not shown by form at all sizes that this serves",
+			sizesText(f.p.named(k.hint)))
+	case known && truth:
 		f.r.Proved = true
-		return nil
+	default:
+		f.r.Why = fmt.Sprintf("it is shown by form while %v, and not proved that this covers all sizes", rest)
 	}
-	f.r.Why = fmt.Sprintf("it holds at all %d sets of sizes that were tried; it is shown by form while %v, and not "+
-		"proved that this covers all sizes", f.r.Tried, rest)
 	return nil
 }
 
 // samples are sizes to be looked at: first those of the hints, then what is small, at bounds, and between.
 func (f *forAll) samples() [][]int {
 	p := f.p
-	list := slices.Clone(p.hints)
+	list := append(slices.Clone(p.hints), p.assumed)
 	if g := p.generic(); g != nil {
 		list = append(list, g)
 	}
@@ -281,11 +309,7 @@ func (p *Program) planAt(sizes []int) (*passes.Plan, *class, error) {
 	}
 	o := p.planOptions()
 	o.Check, o.MemoryLimit, o.Price = false, -1, true
-	for _, hint := range p.candidates(sizes) {
-		k := p.classAt(hint)
-		if k == nil {
-			continue
-		}
+	if k := p.classFor(sizes); k != nil {
 		o.Follow = k.decisions
 		if plan, err := passes.Run(g, o); err == nil {
 			return plan, k, nil

@@ -32,8 +32,10 @@ type Program struct {
 
 	bound    bindings
 	hints    [][]int    // of the open symbols, as options give them
-	planning sync.Mutex // of planned; held by who plans a class
+	refused  []RefusedHint
+	planning sync.Mutex // of planned and regions; held by who plans a class or finds a region
 	planned  []*class
+	regions  []*region
 
 	genericOnce  sync.Once
 	genericSizes []int // see generic

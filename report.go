@@ -41,6 +41,7 @@ type Report struct {
 	Best         []PlanChoice        `json:"best,omitzero" doc:"The cheapest plans, for --k-best: see [Program.Best]."`
 	Sensitivity  *layout.Sensitivity `json:"sensitivity,omitzero" doc:"How far prices of copies may be off, for --sensitivity."`
 	Classes      []ClassReport       `json:"classes,omitzero" doc:"The plans that serve other sizes: see [Program.Classes]."`
+	RefusedHints []RefusedHint       `json:"refused_hints,omitzero" doc:"Sizes of --dim, beside the first, for which there is no plan."`
 	ForAll       []ForAllReport      `json:"for_all,omitzero" doc:"Whether what --for-all asked holds for all sizes: see [Program.ForAll]."`
 	Code         *CodeReport         `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
@@ -226,7 +227,7 @@ func (p *Program) Report() *Report {
 	}
 	r := &Report{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact, CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
-		Profile: profileOf(p.options.Costs), Notes: NotesOf(p.first.graph)}
+		Profile: profileOf(p.options.Costs), RefusedHints: p.RefusedHints(), Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}

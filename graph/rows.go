@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/sweeps"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -213,8 +214,38 @@ func (r *Rows) Cut(shape []int) bool {
 		r.unsuited(shape) == "" {
 		return false
 	}
+	return r.once()
+}
+
+// once reports whether one sweep over the rows makes all of the results.
+func (r *Rows) once() bool {
 	s, err := r.Code.Sweeps(make([]bool, len(r.Code.In)), make([]bool, len(r.Code.Out)))
 	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0
+}
+
+// Suits is [Rows.Fits] and [Rows.Cut] for sizes that may be unknown.
+func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
+	if r == nil || r.Code == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.rank(len(shape)) {
+		return fits, cut
+	}
+	if r.Split != 0 {
+		parts := sym.Of(r.Split)
+		shape = slices.Concat(shape[:1], []sym.Int{parts, shape[1].Div(parts)}, shape[2:])
+	}
+	length, count := sym.Of(1), sym.Of(1)
+	for d, size := range shape {
+		if r.Mask[d] {
+			length = length.Mul(size)
+		} else {
+			count = count.Mul(size)
+		}
+	}
+	within := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
+	if r.once() {
+		few := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
+		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(within.Not().Or(few))
+	}
+	return within.Or(cut), cut
 }
 
 // lengths are the length of rows of values of that shape, and their number; false where it has no rows.

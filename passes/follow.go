@@ -162,8 +162,11 @@ func (g *grouper) fits(c *cluster) error {
 		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
 	}
 	if c.head != nil {
-		return g.headed(c)
+		if err := g.headed(c); err != nil {
+			return err
+		}
 	}
+	g.guard(c)
 	return nil
 }
 
@@ -203,9 +206,9 @@ func (p *Plan) followLayouts() error {
 	}
 	a := d.layout.Of(p.Graph)
 	p.weighed = a.Final
-	written := make([]tensor.Meta, len(p.Graph.Outputs))
+	written := make([]layoutOf, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
-		written[i] = o.Value.Meta
+		written[i] = layoutOf{typ: o.Value.Type, meta: o.Value.Meta}
 	}
 	l := newLayouter(p)
 	l.follows = true
@@ -213,8 +216,12 @@ func (p *Plan) followLayouts() error {
 		return err
 	}
 	for i, o := range p.Graph.Outputs {
-		if m := o.Value.Meta; !o.Pin.Holds(m) || !o.Pin.Lays() && !m.SameLayout(written[i]) {
-			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i])
+		m := o.Value.Meta
+		if !o.Pin.Holds(m) || !o.Pin.Lays() && !m.SameLayout(written[i].meta) {
+			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i].meta)
+		}
+		if !o.Pin.Lays() {
+			o.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
 		}
 	}
 	return nil

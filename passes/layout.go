@@ -236,6 +236,9 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 			as = v.Node.Walk.Out[i]
 		}
 		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
+		if asWritten && l.follows {
+			guardWritten(v, as, written.typ)
+		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
 			v.Type, v.Meta = written.typ, written.meta

@@ -142,6 +142,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	}
 	j.end()
 	tell(cmd, path, t.g)
+	noteRefused(cmd, path, r.program)
 	t.in.say(cmd)
 	if err != nil {
 		return t.in.blame(err)

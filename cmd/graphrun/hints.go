@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -56,6 +58,13 @@ func splitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		}
 	}
 	return fixed, hints, nil
+}
+
+// noteRefused tells of the sizes of --dim for which there is no plan.
+func noteRefused(cmd *cobra.Command, path string, p *graphrun.Program) {
+	for _, h := range p.RefusedHints() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, sizesText(h.Sizes), h.Why)
+	}
 }
 
 // bindHint gives symbols that nobody gave a size that of the first hint. The graph is to be inferred again.

@@ -63,12 +63,14 @@ applies the labels that a solver of your own has found, in the place of a strate
 plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
 would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
 
-Where sizes are open, a plan serves all sizes that its decisions can be followed for. For each such plan it is
-said for which sizes it was priced, the conditions under which layouts follow from the form of sizes (its guards), and
-its regret: how much more it costs at bounds and hints than a plan that is made for these. --dim N=1,64 makes a plan
-for each of these sizes, and others are served by the nearest. --for-all proves a property for all sizes within
-bounds by cases, each with its conditions, or gives sizes that break it (exit code 1): no-copies, that no copy is
-inserted; VALUE=FORMAT or 'FORMAT(VALUE)', that a value lies in a memory format.
+Where sizes are open, a plan serves all sizes at which its guards hold: conditions on sizes that inference and planning
+rest on. For each such plan it is said for which sizes it was priced, its guards, and its regret: how much more it costs
+than a plan that is made for these sizes, at bounds and hints, and at 64 times the hint of a symbol that has no upper
+bound. --dim N=1,64 makes a plan for each of these sizes, and others are served by the nearest whose guards hold; one
+of these sizes, but the first, for which there is no plan is told of and left out. --for-all proves a property for all
+sizes within bounds by cases, each with its conditions, or gives sizes that break it (exit code 1), or else lists the
+sizes at which it was seen to hold: no-copies, that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)', that a value
+lies in a memory format.
 
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
@@ -196,6 +198,7 @@ func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.
 			return named(path, err)
 		}
 	}
+	noteRefused(cmd, path, p)
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}

@@ -26,13 +26,22 @@ func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
 			}
 		}
 		fmt.Fprintf(w, "%s inserted\n", countIrregular(c.Copies, "copy", "copies"))
-		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"))
+		if m := c.Memory; m != nil {
+			fmt.Fprintf(w, "bytes of outputs %s; of other values at once %s\n", m.Outputs, m.AtOnce)
+		}
+		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"), wholeCol("memory"),
+			proseCol("which is"))
 		for _, r := range c.Regret {
 			if !r.Fits {
-				t.add(sizesText(r.Sizes), "-", "-", "does not fit")
+				t.add(sizesText(r.Sizes), "-", "-", "-", "-", r.Which+"; its guards do not hold: another plan serves these")
 				continue
 			}
-			t.add(sizesText(r.Sizes), nanoseconds(r.CostNS), nanoseconds(r.BestNS), fmt.Sprintf("%.1f%%", 100*r.Regret))
+			memory := "-"
+			if r.Bytes != nil {
+				memory = byteSize(*r.Bytes)
+			}
+			t.add(sizesText(r.Sizes), nanoseconds(r.CostNS), nanoseconds(r.BestNS), fmt.Sprintf("%.1f%%", 100*r.Regret),
+				memory, r.Which)
 		}
 		if len(c.Regret) > 0 {
 			t.write(w, show)
@@ -70,10 +79,10 @@ func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 			fmt.Fprintf(w, "does not hold at %s: %s\n", sizesText(a.Broken), a.Why)
 			continue
 		case a.Proved:
-			fmt.Fprintf(w, "proved by %s, which cover all sizes at which their plans can be followed; planned at %d besides\n",
-				count(len(a.Cases), "case"), a.Tried)
+			fmt.Fprintf(w, "proved for all sizes within bounds by %s; planned at %d besides\n", count(len(a.Cases), "case"),
+				len(a.Tried))
 		default:
-			fmt.Fprintf(w, "not proved: %s\n", a.Why)
+			fmt.Fprintf(w, "not proved; holds at %s: %s\n", heldAt(a.Tried), a.Why)
 		}
 		for _, c := range a.Cases {
 			cond := "all sizes"
@@ -86,4 +95,20 @@ func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 			fmt.Fprintf(w, "  %s\n", cond)
 		}
 	}
+}
+
+// shownTried bounds the sizes that are listed in one line.
+const shownTried = 8
+
+// heldAt lists sizes that were tried.
+func heldAt(tried []map[string]int) string {
+	var list []string
+	for _, sizes := range tried[:min(len(tried), shownTried)] {
+		list = append(list, sizesText(sizes))
+	}
+	more := ""
+	if n := len(tried) - len(list); n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Sprintf("all %d sizes tried (%s%s)", len(tried), strings.Join(list, "; "), more)
 }

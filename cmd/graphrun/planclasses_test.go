@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
@@ -19,14 +20,16 @@ func TestPlanHints(t *testing.T) {
 			assert.Len(t, c.Guards, len(c.Holds))
 			assert.NotEmpty(t, c.Regret)
 			for _, r := range c.Regret {
-				assert.True(t, r.Fits)
+				assert.Equal(t, (r.Sizes["N"] == 1) == (c.Hint["N"] == 1), r.Fits, "%v at %v", c.Hint, r.Sizes)
 				assert.GreaterOrEqual(t, r.CostNS, r.BestNS)
 			}
+			assert.Equal(t, "greatest", c.Regret[len(c.Regret)-1].Which)
 		}
 	}
 	if assert.Len(t, doc.ForAll, 1) {
 		assert.True(t, doc.ForAll[0].Proved, doc.ForAll[0].Why)
 		assert.NotEmpty(t, doc.ForAll[0].Cases)
+		assert.NotEmpty(t, doc.ForAll[0].Tried)
 	}
 	text := succeed(t, "plan", path, "--dim", "N=1,8")
 	for _, want := range []string{"Plan for N=1 and sizes like these", "Plan for N=8", "planned for it", "regret"} {
@@ -37,6 +40,27 @@ func TestPlanHints(t *testing.T) {
 		r := call(t, append([]string{"plan", path}, bad...)...)
 		assert.Equal(t, exitWrong, r.code)
 		assert.Contains(t, r.errors, "--dim", strings.Join(bad, " "))
+	}
+}
+
+// TestPlanBeyond tells the regret of sizes without an upper bound at a size that it states, and what hint is refused.
+func TestPlanBeyond(t *testing.T) {
+	unbounded := strings.Replace(small, `"max": 64`, `"max": 0`, 1)
+	require.NotEqual(t, small, unbounded)
+	path := write(t, "g.json", unbounded)
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--dim", "N=2,8"))
+	require.NotEmpty(t, doc.Classes)
+	last := doc.Classes[0].Regret[len(doc.Classes[0].Regret)-1]
+	assert.Equal(t, map[string]int{"N": 512}, last.Sizes)
+	assert.Equal(t, "64 times the hint of N, which has no upper bound", last.Which)
+	assert.Contains(t, succeed(t, "plan", path, "--dim", "N=2,8"), last.Which)
+
+	path = write(t, "g.json", small)
+	for _, command := range []string{"plan", "run"} {
+		r := call(t, command, path, "--dim", "N=2,100")
+		assert.Equal(t, 0, r.code, command)
+		assert.Contains(t, r.errors, "there is no plan for N=100: N=100 is outside its bounds", command)
+		assert.NotEqual(t, 0, call(t, command, path, "--dim", "N=100,2").code)
 	}
 }
 

@@ -122,6 +122,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 		return w.in.blame(err)
 	}
 	aside()
+	noteRefused(cmd, path, p)
 	noteLimit(cmd, p)
 	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err

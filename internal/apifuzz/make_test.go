@@ -46,6 +46,14 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[tensor.Meta]():         func(w *world) any { return w.meta() },
 	reflect.TypeFor[sym.Int]():             func(w *world) any { return w.size() },
 	reflect.TypeFor[sym.Bool]():            func(w *world) any { return w.size().Lt(w.size()) },
+	reflect.TypeFor[*sym.Evaluator](): func(w *world) any {
+		size := w.size()
+		e, err := sym.NewEvaluator([]string{"M", "N"}, []sym.Int{size}, []sym.Bool{size.Lt(w.size())})
+		if err != nil {
+			panic(err)
+		}
+		return e
+	},
 	reflect.TypeFor[contiguity.Rule](): func(w *world) any {
 		return pick(w, append([]contiguity.Rule{{}}, contiguity.Rules...))
 	},

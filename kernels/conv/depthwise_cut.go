@@ -17,7 +17,7 @@ const (
 	longCols    = 8
 	longWindow  = 49
 	rolledRows  = 5        // rows of windows from which on they are a loop, where there are all of them
-	nearWeights = 16 << 10 // bytes of weights of a block of channels: half of the nearest cache
+	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of the nearest cache
 )
 
 const (
@@ -68,7 +68,7 @@ func newSlideShape(s *convShape, size int) (f slideShape, ok bool) {
 		rows = min(rows, max(1, (registers-1-s.kw)/cols))
 	}
 	f.tile = [2]int{rows, cols}
-	most := max(1, nearWeights/(s.kh*s.kw*f.bytes))
+	most := max(1, blockWeights/(s.kh*s.kw*f.bytes))
 	f.blocks = kit.DivUp(f.vectors, most)
 	f.block = kit.DivUp(f.vectors, f.blocks)
 	f.blocks = kit.DivUp(f.vectors, f.block)

@@ -53,6 +53,9 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.Impl, choice.Walk = best.impl, best.walk
+	if len(best.copies) > 0 {
+		call.In = slices.Clone(call.In) // they may be the node's own
+	}
 	for k, o := range best.copies {
 		v := n.In[k].Value
 		c := d.Copy(v, o, whyCopy(n, call, k, best))

@@ -1,0 +1,112 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// guard records, where sizes are not known, under which conditions the nodes of a group that was decided go over the
+// same elements: what [grouper.fits] has found at the hints.
+func (g *grouper) guard(c *cluster) {
+	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
+		return
+	}
+	var over []sym.Int
+	for _, n := range c.nodes {
+		if s, shape := g.spaceOfType(n); s.mask != nil || over == nil {
+			over = shape
+		}
+	}
+	for _, n := range c.nodes {
+		s, shape := g.spaceOfType(n)
+		if s.mask != nil {
+			fits, cut := g.fuser.Rows(n).Suits(shape)
+			fits.Holds()
+			cut.Holds()
+		}
+		same := equal(shape, over)
+		if mask := c.space.mask; mask != nil && s.mask == nil && c.space.split == 0 {
+			same = same.Or(equal(shape, masked(over, mask, true)))
+			if c.behind(space{shape: s.shape}, n) {
+				same = same.Or(equal(shape, masked(over, mask, false)))
+			}
+		}
+		same.Holds()
+		g.guardReads(n, c)
+	}
+}
+
+// spaceOfType is what a node of a group goes over, and the same for sizes that may be unknown.
+func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
+	s, _ := g.loopOf(n)
+	if s.mask != nil {
+		return s, n.In[0].Type().Shape
+	}
+	return s, n.Out[0].Type.Shape
+}
+
+// guardReads records that a node of a group reads single elements where it has not the dimensions of what it goes over.
+func (g *grouper) guardReads(n *graph.Node, c *cluster) {
+	if c.space.mask == nil {
+		return
+	}
+	s, _ := g.loopOf(n)
+	behind := s.mask == nil && c.behind(s, n)
+	for _, a := range n.In {
+		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
+			continue
+		}
+		if within := slices.Contains(c.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
+			!within && behind {
+			a.Type().Numel().Eq(sym.Of(1)).Holds()
+		}
+	}
+}
+
+// guardWritten records, where sizes are not known, under which conditions a result that a walk has in an order lies where
+// it lies as written.
+func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
+	t := v.Type
+	if numeric(t) && numeric(written) {
+		return
+	}
+	if as != "" && as.Rank() == len(t.Shape) {
+		t = t.WithStrides(as.StridesOf(t.Shape))
+	}
+	same := sym.Truth(true)
+	for d, size := range t.Shape {
+		same = same.And(t.Strides[d].Eq(written.Strides[d]).Or(size.Eq(sym.Of(1))))
+	}
+	same.Or(t.Numel().Eq(sym.Int{})).Holds()
+}
+
+func numeric(t tensor.Type) bool {
+	_, known := t.Meta()
+	return known
+}
+
+// equal returns whether shapes are the same.
+func equal(a, b []sym.Int) sym.Bool {
+	same := sym.Truth(len(a) == len(b))
+	for d := range min(len(a), len(b)) {
+		same = same.And(a[d].Eq(b[d]))
+	}
+	return same
+}
+
+// masked is what is left of a shape with rows along the dimensions that mask marks, with these as size 1 or without.
+func masked(shape []sym.Int, mask []bool, keep bool) []sym.Int {
+	var kept []sym.Int
+	for d, size := range shape {
+		switch {
+		case d >= len(mask) || !mask[d]:
+			kept = append(kept, size)
+		case keep:
+			kept = append(kept, sym.Of(1))
+		}
+	}
+	return kept
+}

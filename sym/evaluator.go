@@ -1,0 +1,294 @@
+package sym
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Evaluator computes expressions and conditions at values of symbols. What they share is computed once, and symbols
+// are found by place rather than by name: it is for who asks the same of many values. It is immutable and safe for
+// concurrent use.
+type Evaluator struct {
+	symbols []string
+	code    []instruction
+	refs    []int32 // places of the operands of instructions
+	ints    []int32 // the places of the expressions
+	conds   []int32 // the places of the conditions
+}
+
+// instruction computes one place from those before it. Its operands are refs[from:to].
+type instruction struct {
+	op       opcode
+	from, to int32
+	n        int // a constant, a coefficient or the place of a symbol
+}
+
+type opcode uint8
+
+const (
+	opSymbol  opcode = iota
+	opProduct        // n times the operands
+	opSum            // n and the operands
+	opDiv
+	opMod
+	opMax
+	opMin
+	opWhere // the second operand where the first holds, else the third
+	opEq    // whether the operand is 0; truths are 0 and 1
+	opNe
+	opGe // whether the operand is not negative
+	opAnd
+	opOr
+)
+
+// cell is the value of a place; one that divides by zero has none.
+type cell struct {
+	n    int
+	none bool
+}
+
+// fewCells is the number of places up to which evaluating allocates nothing.
+const fewCells = 192
+
+// NewEvaluator returns what computes sizes and conditions over the symbols with the given names, whose values are told
+// in that order. The error names a symbol that is not among them.
+func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
+	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{}, atoms: map[*atom]int32{},
+		known: map[*cond]int32{}}
+	for _, s := range sizes {
+		if s.e == nil {
+			b.e.ints = append(b.e.ints, b.put(opSum, s.n))
+		} else {
+			b.e.ints = append(b.e.ints, b.expr(s.e))
+		}
+	}
+	for _, c := range conds {
+		switch {
+		case c.c != nil:
+			b.e.conds = append(b.e.conds, b.cond(c.c))
+		case !c.v:
+			b.e.conds = append(b.e.conds, b.put(opOr, 0)) // none of nothing
+		}
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.e, nil
+}
+
+// Hold reports whether all conditions hold at values of the symbols; one that divides by zero there does not, and none
+// does where there are not as many values as symbols. It allocates nothing, unless there are hundreds of parts.
+func (e *Evaluator) Hold(values []int) bool {
+	if e == nil || len(values) != len(e.symbols) {
+		return false
+	}
+	var few [fewCells]cell
+	cells := e.run(values, few[:])
+	for _, at := range e.conds {
+		if !cells[at].holds() {
+			return false
+		}
+	}
+	return true
+}
+
+// Truths appends to a list, by condition, whether it holds at values of the symbols, as in [Evaluator.Hold].
+func (e *Evaluator) Truths(list []bool, values []int) []bool {
+	if e == nil || len(values) != len(e.symbols) {
+		return list
+	}
+	var few [fewCells]cell
+	cells := e.run(values, few[:])
+	for _, at := range e.conds {
+		list = append(list, cells[at].holds())
+	}
+	return list
+}
+
+// Sizes appends the values of the expressions to a list. The error tells of one that divides by zero, or that there are
+// not as many values as symbols.
+func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
+	if e == nil || len(values) != len(e.symbols) {
+		return list, fmt.Errorf("sym: %d values do not tell the symbols", len(values))
+	}
+	var few [fewCells]cell
+	cells := e.run(values, few[:])
+	for _, at := range e.ints {
+		if cells[at].none {
+			return list, errZero
+		}
+		list = append(list, cells[at].n)
+	}
+	return list, nil
+}
+
+func (c cell) holds() bool { return !c.none && c.n != 0 }
+
+// run computes all places, in room where they fit.
+func (e *Evaluator) run(values []int, room []cell) []cell {
+	if len(e.code) > len(room) {
+		room = make([]cell, len(e.code))
+	}
+	cells := room[:len(e.code)]
+	for i := range e.code {
+		in := &e.code[i]
+		args := e.refs[in.from:in.to]
+		switch in.op {
+		case opSymbol:
+			cells[i] = cell{n: values[in.n]}
+		case opProduct, opSum, opMax, opMin:
+			cells[i] = gathered(in, args, cells)
+		case opDiv, opMod:
+			cells[i] = divided(in.op == opMod, cells[args[0]], cells[args[1]])
+		case opWhere:
+			switch c := cells[args[0]]; {
+			case c.none:
+				cells[i] = c
+			case c.n != 0:
+				cells[i] = cells[args[1]]
+			default:
+				cells[i] = cells[args[2]]
+			}
+		case opAnd, opOr:
+			cells[i] = joined(in.op == opOr, args, cells)
+		default:
+			x := cells[args[0]]
+			cells[i] = cell{none: x.none}
+			if in.op == opEq && x.n == 0 || in.op == opNe && x.n != 0 || in.op == opGe && x.n >= 0 {
+				cells[i].n = 1
+			}
+		}
+	}
+	return cells
+}
+
+// divided is the floor of a quotient, or the remainder.
+func divided(rest bool, x, y cell) cell {
+	if x.none || y.none || y.n == 0 {
+		return cell{none: true}
+	}
+	q := floorDiv(x.n, y.n)
+	if rest {
+		q = x.n - y.n*q
+	}
+	return cell{n: q}
+}
+
+// gathered computes a sum, a product, a greatest or a least value.
+func gathered(in *instruction, args []int32, cells []cell) cell {
+	c := cell{n: in.n}
+	for k, at := range args {
+		x := cells[at]
+		c.none = c.none || x.none
+		switch {
+		case in.op == opProduct:
+			c.n *= x.n
+		case in.op == opSum:
+			c.n += x.n
+		case k == 0:
+			c.n = x.n
+		case in.op == opMax:
+			c.n = max(c.n, x.n)
+		default:
+			c.n = min(c.n, x.n)
+		}
+	}
+	return c
+}
+
+// joined computes a conjunction or an alternative: the first operand that decides does, as in [Bool.At].
+func joined(some bool, args []int32, cells []cell) cell {
+	for _, at := range args {
+		if x := cells[at]; x.none || (x.n != 0) == some {
+			return x
+		}
+	}
+	if some {
+		return cell{}
+	}
+	return cell{n: 1}
+}
+
+// evaluatorBuilder gives each part of the expressions one place, after those of its operands.
+type evaluatorBuilder struct {
+	e     *Evaluator
+	exprs map[*expr]int32
+	atoms map[*atom]int32
+	known map[*cond]int32
+	err   error
+}
+
+func (b *evaluatorBuilder) put(op opcode, n int, args ...int32) int32 {
+	from := len(b.e.refs)
+	b.e.refs = append(b.e.refs, args...)
+	b.e.code = append(b.e.code, instruction{op, int32(from), int32(len(b.e.refs)), n})
+	return int32(len(b.e.code) - 1)
+}
+
+func (b *evaluatorBuilder) expr(x *expr) int32 {
+	if at, done := b.exprs[x]; done {
+		return at
+	}
+	var terms []int32
+	for _, t := range x.terms {
+		var factors []int32
+		for _, a := range t.m {
+			factors = append(factors, b.atom(a))
+		}
+		if len(factors) == 1 && t.k == 1 {
+			terms = append(terms, factors[0])
+			continue
+		}
+		terms = append(terms, b.put(opProduct, t.k, factors...))
+	}
+	at := b.put(opSum, x.c, terms...)
+	b.exprs[x] = at
+	return at
+}
+
+func (b *evaluatorBuilder) atom(a *atom) int32 {
+	if at, done := b.atoms[a]; done {
+		return at
+	}
+	var args []int32
+	if a.cond != nil {
+		args = append(args, b.cond(a.cond))
+	}
+	for _, x := range a.args {
+		args = append(args, b.expr(x))
+	}
+	op, n := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
+		kindWhere: opWhere}[a.kind], 0
+	if op == opSymbol {
+		n = b.symbol(a.name)
+	}
+	at := b.put(op, n, args...)
+	b.atoms[a] = at
+	return at
+}
+
+// symbol returns the place of a symbol among those that are told.
+func (b *evaluatorBuilder) symbol(name string) int {
+	if i := slices.Index(b.e.symbols, name); i >= 0 {
+		return i
+	}
+	b.err = fmt.Errorf("sym: symbol %s is not among those whose values are told", name)
+	return 0
+}
+
+func (b *evaluatorBuilder) cond(c *cond) int32 {
+	if at, done := b.known[c]; done {
+		return at
+	}
+	var args []int32
+	for _, p := range c.args {
+		args = append(args, b.cond(p))
+	}
+	if c.kind < condAnd {
+		args = append(args, b.expr(c.d))
+	}
+	op := map[condKind]opcode{condEq: opEq, condNe: opNe, condGe: opGe, condAnd: opAnd, condOr: opOr}[c.kind]
+	at := b.put(op, 0, args...)
+	b.known[c] = at
+	return at
+}
