@@ -122,7 +122,7 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 		for _, n := range split(s.oh*s.ow, f.rows) {
 			add(n, groups*float64(s.n), s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
 		}
-	default:
+	case alongRows:
 		for _, n := range split(s.ow, f.rows) {
 			add(n, groups*float64(s.n*s.oh),
 				s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
