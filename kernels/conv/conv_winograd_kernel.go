@@ -60,7 +60,8 @@ const (
 
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(),
-		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{}, products: map[int]*tile.Code{}}
+		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{},
+		products: map[int]*tile.Code{}}
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err

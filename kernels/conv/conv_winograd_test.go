@@ -226,7 +226,8 @@ func BenchmarkWinograd(b *testing.B) {
 			b.Fatal(err)
 		}
 		in := []*tensor.Tensor{kerneltest.BenchTensor(m),
-			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0], 3, 3)), kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
+			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0], 3, 3)),
+			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
 		for i := range 6 {
 			impl, cold := []string{"direct_nhwc", "winograd2", "winograd4"}[i%3], i >= 3
 			b.Run(fmt.Sprintf("%dx%d-%d/%s/cold=%v", l[0], l[1], l[2], impl, cold), func(b *testing.B) {
