@@ -63,7 +63,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	if !w.near() {
 		sections := w.sections()
 		k.Do(winogradFar, weights*float64(len(sections)))
-		if 4*sections[0].n*w.form.Points()*w.room > nearWeights {
+		if 4*sections[0].n*w.form.Points()*w.room > winogradNear {
 			k.Do(winogradFar, 4*points*float64(w.room*w.blocks))
 		}
 	}
