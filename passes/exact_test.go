@@ -1,6 +1,8 @@
 package passes_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +93,23 @@ func TestPropagateStaysContiguous(t *testing.T) {
 	p, err := passes.Run(g, passes.Options{})
 	require.NoError(t, err)
 	require.False(t, p.Graph.Value("conv").Node.Impl.Inexact)
+}
+
+// TestExactChain: what runs in one step with ops behind it is exact, too.
+func TestExactChain(t *testing.T) {
+	if !inexact(convolved(t)) {
+		t.Skip("there is no machine code, and so no implementation by another formula")
+	}
+	for _, exact := range []bool{false, true} {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 1, 64, 28, 28)
+		w := g.Constant("w", tensor.Zeros(tensor.Float32, 64, 64, 3, 3))
+		g.Output("y", op.Relu(op.Conv2d(x, w, nil, op.Conv2dAttrs{Padding: []int{1, 1}})))
+		p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal, Exact: exact})
+		require.NoError(t, err)
+		is := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool {
+			return n.Impl != nil && strings.HasPrefix(n.Impl.Name, "winograd")
+		})
+		require.Equal(t, !exact, is)
+	}
 }
