@@ -225,7 +225,8 @@ func (p *Program) Report() *Report {
 	if program == nil { // nothing can be planned ahead
 		plan, program = &passes.Plan{}, new(exec.Program)
 	}
-	r := &Report{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact, CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
+	r := &Report{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
+		CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
 		Profile: profileOf(p.options.Costs), RefusedHints: p.RefusedHints(), Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {

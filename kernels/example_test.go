@@ -29,7 +29,11 @@ func ExampleLookup() {
 	// attribute groups
 	// implementation depthwise_nhwc
 	// implementation depthwise_planes
+	// implementation direct_nhwc
+	// implementation direct_planes
 	// implementation nhwc
 	// implementation nchw
+	// implementation winograd2
+	// implementation winograd4
 	// <nil>
 }

@@ -17,6 +17,7 @@ type planJSON struct {
 	toldDoc
 	Version   int                        `json:"version"`
 	Strategy  string                     `json:"strategy"`
+	Exact     bool                       `json:"exact"`
 	Optimal   bool                       `json:"optimal"`
 	CostNS    float64                    `json:"cost_ns"`
 	Copies    []graphrun.CopyReport      `json:"copies"`

@@ -90,7 +90,8 @@ func TestWalls(t *testing.T) {
 		"internal/jit/vector": {"internal/jit", "expr", "tensor", "sym", "internal/strided", "internal/machine",
 			"internal/words"},
 		// What multiplies and transforms has elements, and no expressions.
-		"internal/jit/tile": {"internal/jit", "internal/machine"}, "internal/jit/winograd": {"internal/jit", "internal/machine"},
+		"internal/jit/tile":     {"internal/jit", "internal/machine"},
+		"internal/jit/winograd": {"internal/jit", "internal/machine"},
 		"internal/loops": {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
 			"internal/words"},
 		"iter": {"expr", "internal/jit", "internal/loops", "tensor", "sym", "internal/strided", "internal/machine",

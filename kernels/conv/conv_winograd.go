@@ -30,12 +30,12 @@ type winogradConv struct {
 type tileSpan struct{ first, n int }
 
 const (
-	// nearWeights are the bytes of weights up to which they stay in the second cache, beside nearPoints of points.
-	nearWeights = 1 << 20
-	nearPoints  = 256 << 10
-	// farPoints are those of the points of a section where weights come from afar, once for each: the more tiles there
-	// are the better, though points do not stay near either.
-	farPoints = 4 << 20
+	// winogradNear are the bytes of weights up to which they stay in the second cache, beside winogradPoints of points.
+	winogradNear   = 1 << 20
+	winogradPoints = 256 << 10
+	// winogradFarPoints are those of the points of a section where weights come from afar, once for each: the more
+	// tiles there are the better, though points do not stay near either.
+	winogradFarPoints = 4 << 20
 	// sectionsAtLeast is how many sections there are, if tiles suffice, where each is a chunk.
 	sectionsAtLeast = 16
 	// pointPad is between points, so that those of one tile are not in the same set of the nearest cache.
@@ -81,15 +81,15 @@ func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
 
 // near reports whether the weights stay near: a chunk then does all that there is to do for a section, in memory of its
 // own. Else all chunks of a section read points that they share.
-func (w *winogradConv) near() bool { return 4*w.transformed() <= nearWeights }
+func (w *winogradConv) near() bool { return 4*w.transformed() <= winogradNear }
 
 // sections parts the tiles, evenly.
 func (w *winogradConv) sections() []tileSpan {
 	all, tile := tileSpan{0, w.tiles()}, 4*w.form.Points()*w.room
 	if !w.near() {
-		return all.evenly(max(w.rows, farPoints/tile))
+		return all.evenly(max(w.rows, winogradFarPoints/tile))
 	}
-	k := kit.DivUp(all.n, max(w.rows, nearPoints/tile))
+	k := kit.DivUp(all.n, max(w.rows, winogradPoints/tile))
 	for k < sectionsAtLeast && all.n >= 2*k*w.rows {
 		k *= 2
 	}

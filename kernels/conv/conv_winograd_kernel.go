@@ -59,8 +59,9 @@ const (
 )
 
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
-	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(), operands: map[winograd.Part]*winograd.Transform{},
-		results: map[resultCode]*winograd.Transform{}, products: map[int]*tile.Code{}}
+	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(),
+		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{},
+		products: map[int]*tile.Code{}}
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err
@@ -265,9 +266,16 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) er
 	if p.RowEnd > 0 {
 		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
 	}
-	from := winograd.Plane{Ptr: unsafe.Add(m.Ptrs[1], 4*x), Row: 4 * s.xs[2], Col: 4 * s.xs[3], Tile: 4 * r.form.M * s.xs[3]}
-	to := winograd.Plane{Ptr: unsafe.Add(r.points(m), 4*at*r.room), Row: r.form.N() * r.point, Col: r.point, Tile: 4 * r.room}
+	from := r.pixels(m.Ptrs[1], x, &s.xs)
+	to := winograd.Plane{Ptr: unsafe.Add(r.points(m), 4*at*r.room), Row: r.form.N() * r.point, Col: r.point,
+		Tile: 4 * r.room}
 	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
+}
+
+// pixels is where tiles of an image lie, the first at an element.
+func (r *winogradRun) pixels(p unsafe.Pointer, at int, strides *[4]int) winograd.Plane {
+	return winograd.Plane{Ptr: unsafe.Add(p, 4*at), Row: 4 * strides[2], Col: 4 * strides[3],
+		Tile: 4 * r.form.M * strides[3]}
 }
 
 // points is where the points of a section are.
@@ -359,7 +367,7 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 func (r *winogradRun) finish(m *graph.Mem, a *jit.Args, t tileRun, at, block int) error {
 	s, first := r.s, block*r.width
 	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
-	to := winograd.Plane{Ptr: unsafe.Add(m.Ptrs[0], 4*y), Row: 4 * s.os[2], Col: 4 * s.os[3], Tile: 4 * r.form.M * s.os[3]}
+	to := r.pixels(m.Ptrs[0], y, &s.os)
 	from := winograd.Plane{Ptr: unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 4*at*r.width),
 		Row: r.form.N() * r.result, Col: r.result, Tile: 4 * r.width}
 	var bias unsafe.Pointer

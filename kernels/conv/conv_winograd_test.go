@@ -225,15 +225,17 @@ func BenchmarkWinograd(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		in := []*tensor.Tensor{kerneltest.BenchTensor(m), kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0], 3, 3)),
+		in := []*tensor.Tensor{kerneltest.BenchTensor(m),
+			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0], 3, 3)),
 			kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
-		for _, impl := range []string{"direct_nhwc", "winograd2", "winograd4"} {
-			b.Run(fmt.Sprintf("%dx%d-%d/%s", l[0], l[1], l[2], impl), func(b *testing.B) {
+		for i := range 6 {
+			impl, cold := []string{"direct_nhwc", "winograd2", "winograd4"}[i%3], i >= 3
+			b.Run(fmt.Sprintf("%dx%d-%d/%s/cold=%v", l[0], l[1], l[2], impl, cold), func(b *testing.B) {
 				p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"padding": 1}, in, 1, 2)
 				if err != nil {
 					b.Fatal(err)
 				}
-				p.BenchImpl(b, impl)
+				p.BenchImpl(b, impl, cold)
 			})
 		}
 	}

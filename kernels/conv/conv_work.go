@@ -2,7 +2,6 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
@@ -18,12 +17,7 @@ const (
 	tapsRagged = "depthwise.ragged" // one where pixels do not begin with lines of the cache
 	tapsFar    = "depthwise.far"    // a byte beside those of pixels that the second cache holds
 	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
-	// Of Winograd's convolutions: a channel of a tile at a point, of operands and of results, and a multiplication.
-	winogradOperand = "winograd.operand"
-	winogradResult  = "winograd.result"
-	winogradProduct = "winograd.product"
-	winogradFar     = "winograd.far" // a byte of weights, or of points for a block, that does not stay near
-	spreadAdd       = "spread.add"   // a product of a transposed convolution that is added up at its place
+	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
 
 // rowPixels are the pixels of a row that are copied at once, where rows are long.
@@ -138,36 +132,4 @@ func pixelRun(s *convShape) (run int, rows bool) {
 		return s.kw * s.c, true
 	}
 	return s.cg, false
-}
-
-// Of products at points: the sums that arithmetic keeps busy, and to begin and to store them, in terms.
-const (
-	winogradSums  = 8
-	winogradBegin = 4
-)
-
-// work is that of a convolution at points: to bring pixels there, products, and the way back.
-func (w *winogradConv) work(c *graph.Call) graph.Work {
-	k := graph.Work{Steps: 1}
-	c.Streamed(&k)
-	multiply.Stored(&k, c)
-	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
-	if kept <= k.Bytes[graph.Kept] {
-		k.Bytes[graph.Kept] -= kept
-	}
-	tiles := w.tiles()
-	points := float64(tiles * w.form.Points())
-	k.Do(winogradOperand, points*float64(w.room))
-	k.Do(winogradResult, points*float64(w.blocks*w.width))
-	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
-	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
-	if !w.near() {
-		sections := w.sections()
-		k.Do(winogradFar, weights*float64(len(sections)))
-		if 4*sections[0].n*w.form.Points()*w.room > nearWeights {
-			k.Do(winogradFar, 4*points*float64(w.room*w.blocks))
-		}
-	}
-	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
-	return k
 }

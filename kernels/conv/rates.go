@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -25,7 +27,7 @@ func Rates() []graph.Rate {
 	}
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
-	return []graph.Rate{
+	return slices.Concat(directRates(conv), winogradRates(), []graph.Rate{
 		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
 				conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32), conv("nhwc", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128)}},
@@ -57,28 +59,24 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{pixels(1, 144, 56), pixels(1, 32, 112), pixels(2, 96, 112)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several}},
-		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
-				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64), conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
-				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
-				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64), conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
-		{Name: winogradOperand, Unit: "a channel of a tile that is brought to a point",
-			Calls: []graph.RateCall{conv("winograd4", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 16),
-				conv("winograd2", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32)}},
-		{Name: winogradResult, Unit: "a channel of a tile that is brought back from a point",
-			Calls: []graph.RateCall{conv("winograd4", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 128),
-				conv("winograd2", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 64)}},
-		{Name: winogradProduct, Unit: "a multiplication and an addition at a point",
-			Calls: []graph.RateCall{conv("winograd4", 1, 1, 3, kit.NHWC(1, 64, 56, 56), 64),
-				conv("winograd4", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128),
-				conv("winograd2", 1, 1, 3, kit.NHWC(1, 96, 28, 28), 96)}},
-		{Name: winogradFar, Unit: "a byte of weights, or of points for a block of channels, that does not stay near",
-			Calls: []graph.RateCall{conv("winograd2", 1, 1, 3, kit.NHWC(1, 512, 7, 7), 512),
-				conv("winograd4", 1, 1, 3, kit.NHWC(1, 256, 14, 14), 256)}},
 		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
 			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
 				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
+	})
+}
+
+// directRates lists those of direct convolutions.
+func directRates(
+	conv func(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall) []graph.Rate {
+	return []graph.Rate{
+		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
+				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
+				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
+		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
+				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
 	}
 }

@@ -1,0 +1,72 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The inner kernels of Winograd's convolutions, as profiles name them.
+const (
+	winogradOperand = "winograd.operand" // a channel of a tile that is brought to a point
+	winogradResult  = "winograd.result"  // a channel of a tile that is brought back from one
+	winogradProduct = "winograd.product" // a multiplication and an addition at a point
+	winogradFar     = "winograd.far"     // a byte of weights, or of points for a block, that does not stay near
+)
+
+// winogradRates lists them with the calls by which a machine is measured.
+func winogradRates() []graph.Rate {
+	at := func(impl string, c, side, out int) graph.RateCall {
+		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
+			In: []tensor.Meta{kit.NHWC(1, c, side, side), kit.F32(out, c, 3, 3)}}
+	}
+	return []graph.Rate{
+		{Name: winogradOperand, Unit: "a channel of a tile that is brought to a point",
+			Calls: []graph.RateCall{at("winograd4", 128, 28, 16),
+				at("winograd2", 64, 28, 32)}},
+		{Name: winogradResult, Unit: "a channel of a tile that is brought back from a point",
+			Calls: []graph.RateCall{at("winograd4", 16, 28, 128),
+				at("winograd2", 16, 28, 64)}},
+		{Name: winogradProduct, Unit: "a multiplication and an addition at a point",
+			Calls: []graph.RateCall{at("winograd4", 64, 56, 64),
+				at("winograd4", 128, 28, 128),
+				at("winograd2", 96, 28, 96)}},
+		{Name: winogradFar, Unit: "a byte of weights, or of points for a block of channels, that does not stay near",
+			Calls: []graph.RateCall{at("winograd2", 512, 7, 512),
+				at("winograd4", 256, 14, 256)}},
+	}
+}
+
+// Of products at points: the sums that arithmetic keeps busy, and to begin and to store them, in terms.
+const (
+	winogradSums  = 8
+	winogradBegin = 4
+)
+
+// work is that of a convolution at points: to bring pixels there, products, and the way back.
+func (w *winogradConv) work(c *graph.Call) graph.Work {
+	k := graph.Work{Steps: 1}
+	c.Streamed(&k)
+	multiply.Stored(&k, c)
+	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
+	if kept <= k.Bytes[graph.Kept] {
+		k.Bytes[graph.Kept] -= kept
+	}
+	tiles := w.tiles()
+	points := float64(tiles * w.form.Points())
+	k.Do(winogradOperand, points*float64(w.room))
+	k.Do(winogradResult, points*float64(w.blocks*w.width))
+	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
+	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
+	if !w.near() {
+		sections := w.sections()
+		k.Do(winogradFar, weights*float64(len(sections)))
+		if 4*sections[0].n*w.form.Points()*w.room > winogradNear {
+			k.Do(winogradFar, 4*points*float64(w.room*w.blocks))
+		}
+	}
+	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
+	return k
+}
