@@ -104,6 +104,9 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 	case convByPlanes:
 		return s.weightPanels(d, gemm.PanelRows[T](), "c,kh,kw", s.depth(), s.channelsFirstTerms)
 	case depthwiseByPixels:
+		if slides(s, d) {
+			return s.slidePanels(d)
+		}
 		p := s.weightPanels(d, s.o, "kh,kw", s.depth(), s.channelsLastTerms)
 		p.Lanes, p.Starts = s.o, []int{0} // groups make no difference
 		return p

@@ -12,7 +12,7 @@ import (
 // Depthwise convolution has one input channel for each output channel: nothing to gain
 // from packing, so windows slide over the planes (NCHW) or over vectors of channels
 // (NHWC) directly. This is how it is computed in Go: for all dtypes that multiply, where there is no machine code
-// (depthwiseTiles, depthwiseRuns).
+// (depthwiseTiles, depthwiseSlide).
 
 // depthwiseRows cuts rows, of macs multiplications each, into chunks.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
@@ -112,10 +112,15 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
-	if t, err := newDepthwiseRuns(s, s.call.Out[0].DType); err != nil {
-		return nil, err
-	} else if t != nil {
-		k.Phases, k.Worker = append(k.Phases, t.phase(weight.at)), s.c*t.size
+	if d := s.call.Out[0].DType; slides(s, d) {
+		t, err := newDepthwiseSlide(s, d)
+		if err != nil {
+			return nil, err
+		}
+		k.Phases, k.Code = append(k.Phases, t.phase(weight.at)), t.listings
+		if t.gathersBias() {
+			k.Worker = kit.AlignUp(s.o * t.size)
+		}
 		return k, nil
 	}
 	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {

@@ -3,7 +3,6 @@ package conv
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -15,20 +14,17 @@ const (
 	tapsRow    = "depthwise.row"    // a row of a plane that is
 	tapsPlane  = "depthwise.plane"  // a plane
 	tapsPixels = "depthwise.pixels" // a multiplication and an addition, by pixels
-	tapsPixel  = "depthwise.pixel"  // an element of the window of a pixel
-	tapsBegin  = "depthwise.begin"  // to begin one, by pixels
-	tapsRagged = "depthwise.ragged" // an element of the window of a pixel whose channels do not fill registers
-	tapsWide   = "depthwise.wide"   // a multiplication with a weight that does not stay near
+	tapsRagged = "depthwise.ragged" // one where pixels do not begin with lines of the cache
+	tapsFar    = "depthwise.far"    // a byte beside those of pixels that the second cache holds
 	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
 
-// rowPixels are the pixels of a row that are copied at once, where rows are long; tapLanes the channels of a
-// register.
-const (
-	rowPixels = 28
-	tapLanes  = 16
-)
+// rowPixels are the pixels of a row that are copied at once, where rows are long.
+const rowPixels = 28
+
+// nearPixels is about how many bytes of pixels the second cache holds.
+const nearPixels = 2 * machine.L2Bytes
 
 // work is that of an algorithm: products, and the packing of windows.
 func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
@@ -100,19 +96,32 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 		w.Do(tapsTile, single*float64(s.n*s.c*s.h*s.w))
 		w.Do(tapsRow, float64(s.n*s.c*s.h))
 		w.Do(tapsPlane, float64(s.n*s.c))
-	case compilesTaps(d) && s.o == s.c:
-		channels := float64(kit.DivUp(s.c, tapLanes) * tapLanes)
-		w.Do(tapsPixels, single*taps*float64(s.n*s.oh*s.ow)*channels)
-		w.Do(tapsPixel, taps*float64(s.n*s.oh*s.ow))
-		w.Wait(tapsBegin, 1)
-		if s.c%tapLanes != 0 {
-			w.Do(tapsRagged, taps*float64(s.n*s.oh*s.ow))
-		}
-		if single*taps*channels*4 > machine.L1Bytes*3/4 {
-			w.Do(tapsWide, single*taps*float64(s.n*s.oh*s.ow)*channels)
-		}
+	case a == depthwiseByPixels && slides(s, d):
+		s.slideWork(w, d.Size())
 	default:
 		w.Do(tapsGo, taps*float64(outputs))
+	}
+}
+
+// slideWork adds what machine code by pixels takes: vectors of channels by what there is of the windows. Its tiles go
+// over memory in pieces, so that it is waited for.
+func (s *convShape) slideWork(w *graph.Work, size int) {
+	f, _ := newSlideShape(s, size)
+	within := func(results, step, padding, apart, window, size int) (n int) {
+		for i := range results {
+			first, end := validRange(i*step-padding, apart, size, window)
+			n += max(0, end-first)
+		}
+		return n
+	}
+	macs := float64(within(s.oh, s.sh, s.ph, s.dh, s.kh, s.h)) * float64(within(s.ow, s.sw, s.pw, s.dw, s.kw, s.w)) *
+		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
+	w.Wait(tapsPixels, macs)
+	if s.c*size%machine.LineBytes != 0 {
+		w.Wait(tapsRagged, macs)
+	}
+	if bytes := s.c * size * (s.h*s.w + s.oh*s.ow) * s.n; bytes > nearPixels {
+		w.Wait(tapsFar, float64(bytes-nearPixels))
 	}
 }
 

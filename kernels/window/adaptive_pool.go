@@ -31,7 +31,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 			return adaptiveMean(m, 2).Compile(c)
 		}
 		rows, cols := adaptiveWindows(m, size)
-		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0)), nil
+		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0))
 	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputNumbers(c)
@@ -78,7 +78,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Impls: poolImpls(poolWork{poolMax, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		rows, cols := adaptiveWindows(m, outputNumbers(c))
-		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true)), nil
+		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true))
 	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		rows, cols := adaptiveWindows(in[0].Meta, outputNumbers(c))

@@ -51,7 +51,7 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 				return nil, err
 			}
 			rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
-			return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
+			return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgGeometry(c)

@@ -50,7 +50,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			rows, cols := g.windows(c.Meta(0), c.Out[0])
-			return newPool(c, by, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
+			return newPool(c, by, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil))
 		})),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			g, err := maxPoolGeometry(c)

@@ -47,6 +47,8 @@ type poolOp interface {
 	// take folds n channels of the operand's pixel at into acc.
 	take(acc, x unsafe.Pointer, n, at int)
 	end(dst, index, acc unsafe.Pointer, n, area int)
+	// fold is the same for compiled loops.
+	fold() poolFold
 }
 
 // poolSteps gives the steps in bytes of an operand's last dimensions, the missing ones 0.
@@ -64,11 +66,14 @@ func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
 }
 
 // newPool prepares op, by one of its walks, for an operand with one or two spatial dimensions.
-func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) *graph.Kernel {
+func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) (*graph.Kernel, error) {
 	m := c.Meta(0)
-	spatial := 2
+	spatial, sides := 2, [][]window{rows, cols}
 	if rows == nil {
-		spatial, rows = 1, []window{{0, 1, 1, 1}}
+		spatial, rows, sides = 1, []window{{0, 1, 1, 1}}, [][]window{cols}
+	}
+	if k, err := compiledPool(c, by, op.fold(), sides); k != nil || err != nil {
+		return k, err
 	}
 	loops := kit.Wide(m.DType)
 	p := &pool{n: 1, h: 1, rows: rows, cols: cols, outs: c.Out, ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
@@ -89,12 +94,24 @@ func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) *graph.
 		p.store[1] = tensor.Converter(tensor.Int64, tensor.Int64)
 	}
 	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}
+		return &graph.Kernel{}, nil
 	}
 	if by == poolPixels {
-		return p.byPixels()
+		return p.byPixels(), nil
 	}
-	return p.byPlanes()
+	return p.byPlanes(), nil
+}
+
+// compiledPool makes the kernel of a pooling by compiled loops, or none where they cannot be had.
+func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes [][]window) (*graph.Kernel, error) {
+	if by != poolPixels {
+		return nil, nil
+	}
+	p, err := newFoldPixels(c, f, axes)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return p.kernel(), nil
 }
 
 // area is the number of elements that the largest window takes.

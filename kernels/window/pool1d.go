@@ -70,7 +70,7 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 				return nil, err
 			}
 			_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
-			return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
+			return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := maxPool1dGeometry(c)
@@ -206,7 +206,7 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 				return nil, err
 			}
 			cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
-			return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
+			return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgPool1dGeometry(c)
@@ -278,7 +278,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 				return lineMean(m).Compile(c)
 			}
 			_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
-			return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0)), nil
+			return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0))
 		}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])

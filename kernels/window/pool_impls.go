@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -32,6 +33,7 @@ var (
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
 		poolNorm: {poolPlanes: "pool.norm.planes", poolPixels: "pool.norm.pixels"},
 	}
+	poolLoops  = map[poolKind]string{poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"}
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
@@ -48,12 +50,23 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 		work := graph.Work{Steps: 1}
 		c.Streamed(&work)
 		n := float64(c.Out[0].Numel())
-		work.Do(each, n*area)
-		work.Do(poolResult[by], n)
+		if by == poolPixels && p.folds(c, w, area) {
+			// Loops go from row to row of an image, and wait for each.
+			work.Wait(poolLoops[p.kind], n*area*float64(max(4, c.Out[0].DType.Size()))/4)
+		} else {
+			work.Do(each, n*area)
+			work.Do(poolResult[by], n)
+		}
 		work.Flops = n * area
 		kit.Scattered(&work, c, w, w.Order)
 		return work
 	}
+}
+
+// folds reports whether a walk by pixels is one of compiled loops: they write channels that lie together.
+func (p poolWork) folds(c *graph.Call, w graph.Walk, area float64) bool {
+	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= fewTaps) &&
+		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 
 // shared is the area of windows that share an operand of dims dimensions out.

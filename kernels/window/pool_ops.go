@@ -48,6 +48,8 @@ func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int)
 	}
 }
 
+func (a avgPool[T, A]) fold() poolFold { return poolFold{kind: poolAvg, divisor: a.divisor} }
+
 func (avgPool[T, A]) size() int { return 8 }
 
 func (avgPool[T, A]) begin(acc unsafe.Pointer, n int) { clear(unsafe.Slice((*A)(acc), n)) }
@@ -128,6 +130,8 @@ func (maxPool[T]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
 	}
 }
 
+func (maxPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
+
 func (maxPool[T]) size() int { return int(unsafe.Sizeof(T(0))) }
 
 func (maxPool[T]) begin(acc unsafe.Pointer, n int) {
@@ -175,6 +179,8 @@ type seen[T float32 | float64] struct {
 	v T
 	i int64
 }
+
+func (maxIndexPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
 
 func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(seen[T]{})) }
 

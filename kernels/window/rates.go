@@ -33,6 +33,12 @@ func Rates() []graph.Rate {
 				Calls: []graph.RateCall{call(op, by, 3, 64, 56), call(op, by, 3, 192, 27)}})
 		}
 	}
+	for kind, name := range poolLoops {
+		op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
+		list = append(list, graph.Rate{Name: name, Unit: "an element of a window, by compiled loops over channels",
+			Calls: []graph.RateCall{call(op, poolPixels, 3, 64, 112), call(op, poolPixels, 3, 256, 28),
+				call(op, poolPixels, 3, 480, 14)}})
+	}
 	for by, name := range poolResult {
 		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",
 			Calls: []graph.RateCall{call("avg_pool2d", poolWalk(by), 2, 64, 56)}})

@@ -150,6 +150,13 @@ func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes [
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
+	f := poolFold{kind: kind}
+	if a != nil && a.divisor != nil {
+		f.divisor = *a.divisor
+	}
+	if k, err := compiledPool(c, by, f, axes); k != nil || err != nil {
+		return k, err
+	}
 	d := c.Meta(0).DType.OpMath()
 	x := copies.NewCompound(c)
 	from, result := x.In(0), x.Laid

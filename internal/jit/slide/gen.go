@@ -1,0 +1,296 @@
+package slide
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// General registers.
+const (
+	tiles     = asm.R8  // that are left
+	inTile    = asm.R10 // where a tile is
+	outTile   = asm.R11
+	vectors   = asm.R9  // of channels that are left
+	channel   = asm.R12 // bytes of channels that were done
+	again     = asm.R13
+	in        = asm.SI // of a vector of channels
+	out       = asm.DX
+	weights   = asm.BX
+	bias      = asm.R15
+	inRow     = asm.AX // of a row of the window
+	weightRow = asm.CX
+	rowsLeft  = asm.R14
+	scratch   = asm.AX // outside of windows
+)
+
+// gen writes the code of a spec.
+type gen struct {
+	asm.Assembler
+	s *Spec
+
+	sums   int // registers of them, from 0 on
+	kept   int // registers of weights behind them; none where weights are read from memory
+	inputs int // registers behind those
+	next   int // of the inputs
+}
+
+func newGen(s *Spec, isa machine.ISA, list bool) *gen {
+	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
+	n := s.registers(isa)
+	if g.sums+s.Window[1]+1 <= n {
+		g.kept = s.Window[1]
+	}
+	g.inputs = n - g.sums - g.kept
+	return g
+}
+
+func (g *gen) register(n int) asm.Vec {
+	switch g.s.Bytes {
+	case 64:
+		return asm.Z(n)
+	case 32:
+		return asm.Y(n)
+	}
+	return asm.X(n)
+}
+
+func (g *gen) sum(row, col int) asm.Vec { return g.register(row*g.s.Tile[1] + col) }
+
+// op returns an instruction's name for the elements' size.
+func (g *gen) op(name string) string {
+	if g.s.Size == 8 {
+		return name + "D"
+	}
+	return name + "S"
+}
+
+func stepOf(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
+func word(k int) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
+
+func (g *gen) operand(k int, to asm.Reg) {
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)}, to)
+	g.Emit("ADDQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)}, to)
+}
+
+// emit writes the whole function: tiles, and of each vectors of channels.
+func (g *gen) emit() {
+	g.begin()
+	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Align(32)
+	g.Bind(eachTile)
+	g.Emit("MOVQ", inTile, in)
+	g.Emit("MOVQ", outTile, out)
+	g.operand(Weights, weights)
+	g.Emit("XORL", channel, channel)
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, vectors)
+	g.Align(32)
+	g.Bind(eachVector)
+	g.start()
+	g.windows()
+	g.finish()
+	g.Emit("ADDQ", asm.Imm(g.s.Bytes), in)
+	g.Emit("ADDQ", asm.Imm(g.s.Bytes), out)
+	g.Emit("ADDQ", asm.Imm(g.s.Bytes), channel)
+	g.Emit("ADDQ", asm.Imm(g.s.Window[0]*g.s.Window[1]*g.s.Bytes), weights)
+	g.Emit("DECQ", vectors)
+	g.Emit("JEQ", tileDone)
+	g.Emit("CMPQ", vectors, asm.Imm(1))
+	g.Emit("JNE", eachVector)
+	for _, r := range []asm.Reg{in, out, channel} {
+		g.Emit("SUBQ", again, r)
+	}
+	g.Emit("JMP", eachVector)
+	g.Bind(tileDone)
+	g.Emit("ADDQ", asm.Imm(g.s.NextIn), inTile)
+	g.Emit("ADDQ", asm.Imm(g.s.NextOut), outTile)
+	g.Emit("DECQ", tiles)
+	g.Emit("JNE", eachTile)
+	g.Emit("VZEROUPPER")
+	g.Emit("RET")
+}
+
+// begin loads what stays in registers. Operands of the tail that lie as the result does are kept as their distances
+// from it, others as their addresses.
+func (g *gen) begin() {
+	g.operand(In, inTile)
+	g.operand(Out, outTile)
+	if g.s.Bias {
+		g.operand(Bias, bias)
+	}
+	g.Emit("MOVQ", stepOf(Again), again)
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
+	for _, t := range g.s.Tail {
+		switch t.Op {
+		case tile.AddTile, tile.MulTile:
+			g.operand(Tails+t.Operand, scratch)
+			g.Emit("SUBQ", outTile, scratch)
+			g.Emit("MOVQ", scratch, word(t.Operand))
+		case tile.AddLanes, tile.MulLanes:
+			g.operand(Tails+t.Operand, scratch)
+			g.Emit("MOVQ", scratch, word(t.Operand))
+		}
+	}
+}
+
+// start gives the sums their first values.
+func (g *gen) start() {
+	first := g.register(0)
+	switch {
+	case g.s.Bias:
+		g.Emit("VMOVUPS", asm.Mem{Base: bias, Index: channel, Scale: 1}, first)
+	default:
+		g.Emit("VXORPS", first.X(), first.X(), first.X())
+	}
+	for i := 1; i < g.sums; i++ {
+		g.Emit("VMOVAPS", first, g.register(i))
+	}
+}
+
+// windows adds what there is of the windows.
+func (g *gen) windows() {
+	s := g.s
+	if !s.Told {
+		for k := range s.Window[0] {
+			g.windowRow(k, in, weights, s.First[0], s.End[0])
+		}
+		return
+	}
+	top, end := g.NewLabel(), g.NewLabel()
+	g.Emit("MOVQ", stepOf(WindowRows), rowsLeft)
+	g.Emit("TESTQ", rowsLeft, rowsLeft)
+	g.Emit("JLE", end)
+	g.Emit("MOVQ", in, inRow)
+	g.Emit("MOVQ", weights, weightRow)
+	g.Align(16)
+	g.Bind(top)
+	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
+	g.Emit("ADDQ", asm.Imm(int(s.In[0])*s.Apart[0]), inRow)
+	g.Emit("ADDQ", asm.Imm(s.Window[1]*s.Bytes), weightRow)
+	g.Emit("DECQ", rowsLeft)
+	g.Emit("JNE", top)
+	g.Bind(end)
+}
+
+// windowRow adds row k of the windows of all results for which there is that row of the input, from first to end.
+func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
+	s := g.s
+	loaded := false
+	weight := func(col int) asm.Mem {
+		return asm.Mem{Base: weights, Disp: int32((k*s.Window[1] + col) * s.Bytes)}
+	}
+	for row := range s.Tile[0] {
+		at := row*s.Step[0] + k*s.Apart[0]
+		if at < first || at >= end {
+			continue
+		}
+		if !loaded {
+			for col := range g.kept {
+				g.Emit("VMOVUPS", weight(col), g.register(g.sums+col))
+			}
+			loaded = true
+		}
+		for col := s.First[1]; col < s.End[1]; col++ {
+			x := asm.Mem{Base: in, Disp: int32(at-first)*s.In[0] + int32(col-s.First[1])*s.In[1]}
+			g.element(row, col, x, weight)
+		}
+	}
+}
+
+// element adds an element of the input to the results of a row that it is under.
+func (g *gen) element(row, col int, x asm.Mem, weight func(col int) asm.Mem) {
+	s := g.s
+	type use struct{ result, weight int }
+	var uses []use
+	for r := range s.Tile[1] {
+		if d := col - r*s.Step[1]; d >= 0 && d%s.Apart[1] == 0 && d/s.Apart[1] < s.Window[1] {
+			uses = append(uses, use{r, d / s.Apart[1]})
+		}
+	}
+	fma := g.op("VFMADD231P")
+	if len(uses) == 1 && g.kept > 0 {
+		g.Emit(fma, x, g.register(g.sums+uses[0].weight), g.sum(row, uses[0].result))
+		return
+	}
+	if len(uses) == 0 {
+		return
+	}
+	loaded := g.register(g.sums + g.kept + g.next%g.inputs)
+	g.next++
+	g.Emit("VMOVUPS", x, loaded)
+	for _, u := range uses {
+		if g.kept > 0 {
+			g.Emit(fma, loaded, g.register(g.sums+u.weight), g.sum(row, u.result))
+		} else {
+			g.Emit(fma, weight(u.weight), loaded, g.sum(row, u.result))
+		}
+	}
+}
+
+// finish applies the tail and writes the results.
+func (g *gen) finish() {
+	for _, t := range g.s.Tail {
+		g.tail(t, g.register(g.sums))
+	}
+	g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit("VMOVUPS", sum, at) })
+}
+
+// eachResult visits the sums, and where they are in something that lies as the result does.
+func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
+	for row := range g.s.Tile[0] {
+		for col := range g.s.Tile[1] {
+			visit(g.sum(row, col), asm.Mem{Base: base, Disp: int32(row)*g.s.Out[0] + int32(col)*g.s.Out[1]})
+		}
+	}
+}
+
+// tail applies an operation to all sums; x is a register that is free.
+func (g *gen) tail(t tile.Tail, x asm.Vec) {
+	name := "VADDP"
+	switch t.Op {
+	case tile.MulTile, tile.MulLanes, tile.Scale:
+		name = "VMULP"
+	case tile.AtLeast:
+		name = "VMAXP"
+	case tile.AtMost:
+		name = "VMINP"
+	}
+	name = g.op(name)
+	switch t.Op {
+	case tile.AddResult:
+		g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
+	case tile.AddTile, tile.MulTile:
+		g.Emit("MOVQ", word(t.Operand), scratch)
+		g.Emit("ADDQ", out, scratch)
+		g.eachResult(scratch, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
+	case tile.AddLanes, tile.MulLanes:
+		g.Emit("MOVQ", word(t.Operand), scratch)
+		g.Emit("VMOVUPS", asm.Mem{Base: scratch, Index: channel, Scale: 1}, x)
+		for i := range g.sums {
+			g.Emit(name, x, g.register(i), g.register(i))
+		}
+	default:
+		bound := t.Lo
+		if t.Op == tile.AtMost {
+			bound = t.Hi
+		}
+		g.broadcast(bound, x)
+		for i := range g.sums { // of two numbers of which one is a NaN, the first operand is taken
+			g.Emit(name, g.register(i), x, g.register(i))
+		}
+	}
+}
+
+// broadcast loads a number into all lanes.
+func (g *gen) broadcast(v float64, to asm.Vec) {
+	b := binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
+	if g.s.Size == 4 {
+		b = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
+	}
+	g.Emit("VMOVUPS", g.Constant(bytes.Repeat(b, g.s.Bytes/g.s.Size)), to)
+}

@@ -1,0 +1,366 @@
+//go:build linux || darwin
+
+package slide_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// number is what windows slide over.
+type number interface{ float32 | float64 }
+
+// call is a spec, and an image that the windows of its tiles slide over.
+type call[T number] struct {
+	spec     *slide.Spec
+	tiles    int
+	vectors  int
+	again    int    // channels
+	channels int    // of the call
+	stride   int    // channels of a pixel
+	size     [2]int // of the image
+	begin    [2]int // where the first window begins in it
+	mem      [][]byte
+	at       []int // of operands in mem
+}
+
+const operands = slide.Tails + 3
+
+// random draws a call: windows over the border of an image, or several tiles within it.
+func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
+	size := int(unsafe.Sizeof(T(0)))
+	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
+	s := &slide.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0}
+	c.spec = s
+	registers := 16
+	if isa == machine.AVX512 {
+		registers = 32
+		s.Bytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
+	}
+	s.Tile[1] = 1 + rng.IntN(8)
+	s.Tile[0] = 1 + rng.IntN((registers-2)/s.Tile[1])
+	var span [2]int
+	for d := range 2 {
+		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(5)/3
+		if rng.IntN(8) == 0 {
+			s.Window[d] = 7 + rng.IntN(8)
+		}
+		span[d] = (s.Tile[d]-1)*s.Step[d] + (s.Window[d]-1)*s.Apart[d] + 1
+		c.size[d] = 1 + rng.IntN(span[d]+3)
+		c.begin[d] = rng.IntN(span[d]+c.size[d]) - span[d]
+	}
+	if c.tiles > 1 {
+		c.begin[1] = rng.IntN(3)
+		c.size[1] = c.begin[1] + span[1] + (c.tiles-1)*s.Tile[1]*s.Step[1] + rng.IntN(3)
+	}
+	c.drawChannels(rng)
+	for d := range 2 {
+		s.First[d] = min(max(0, -c.begin[d]), span[d])
+		s.End[d] = max(s.First[d], min(span[d], c.size[d]-c.begin[d]))
+	}
+	s.Told = s.Tile[0] == 1 && rng.IntN(2) == 0 || s.First[0] == 0 && s.End[0] == span[0]
+	c.drawTail(rng)
+	return c
+}
+
+func (c *call[T]) drawChannels(rng *rand.Rand) {
+	s := c.spec
+	lanes := s.Bytes / s.Size
+	if c.vectors > 1 {
+		c.again = rng.IntN(lanes)
+	}
+	c.channels = c.vectors*lanes - c.again
+	c.stride = c.channels + rng.IntN(3)
+	pixel := int32(c.stride * s.Size)
+	width := int32(c.tiles*s.Tile[1] + rng.IntN(2))
+	s.In, s.Out = [2]int32{int32(c.size[1]) * pixel, pixel}, [2]int32{width * pixel, pixel}
+	s.NextIn, s.NextOut = int32(s.Tile[1]*s.Step[1])*pixel, int32(s.Tile[1])*pixel
+}
+
+func (c *call[T]) drawTail(rng *rand.Rand) {
+	for range rng.IntN(4) {
+		t := tile.Tail{Op: tile.TailOp(rng.IntN(int(tile.Scale) + 1)), Lo: rng.NormFloat64(), Hi: rng.NormFloat64()}
+		switch t.Op {
+		case tile.AddLanes, tile.MulLanes:
+			t.Operand = 1 + rng.IntN(2)
+		case tile.AddRows, tile.MulRows:
+			continue
+		case tile.AddResult:
+			if c.again > 0 { // which would add results of its own
+				continue
+			}
+		}
+		c.spec.Tail = append(c.spec.Tail, t)
+	}
+}
+
+// told returns the first row of the window that there is, and how many.
+func (c *call[T]) told() (first, rows int) {
+	for k := range c.spec.Window[0] {
+		if at := c.begin[0] + k*c.spec.Apart[0]; at >= 0 && at < c.size[0] {
+			if rows == 0 {
+				first = k
+			}
+			rows++
+		}
+	}
+	return first, rows
+}
+
+// place fills memory with the operands, directly before or behind what must not be touched.
+func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
+	s := c.spec
+	bytes := make([]int, operands)
+	bytes[slide.In] = c.size[0] * int(s.In[0])
+	bytes[slide.Weights] = c.vectors * s.Window[0] * s.Window[1] * s.Bytes
+	bytes[slide.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
+	bytes[slide.Bias] = c.channels * s.Size
+	bytes[slide.Tails] = bytes[slide.Out]
+	bytes[slide.Tails+1], bytes[slide.Tails+2] = bytes[slide.Bias], bytes[slide.Bias]
+	c.mem, c.at = mem, make([]int, operands)
+	for k, n := range bytes {
+		if n > len(mem[k]) {
+			return false
+		}
+		if !behind {
+			c.at[k] = len(mem[k]) - n
+		}
+		for i := 0; i < n; i += s.Size {
+			*c.elem(mem, k, i) = T(rng.NormFloat64())
+		}
+	}
+	// Channels that two vectors have are the same in both.
+	lanes, taps := s.Bytes/s.Size, s.Window[0]*s.Window[1]
+	for k := range taps {
+		for i := range c.again {
+			*c.weight(mem, c.vectors-1, k, i) = *c.weight(mem, c.vectors-2, k, lanes-c.again+i)
+		}
+	}
+	return true
+}
+
+func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
+
+func (c *call[T]) weight(mem [][]byte, vector, tap, lane int) *T {
+	s := c.spec
+	return c.elem(mem, slide.Weights, (vector*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
+}
+
+// reference computes the tiles in Go, over memory of its own.
+func (c *call[T]) reference(mem [][]byte) {
+	s := c.spec
+	lanes := s.Bytes / s.Size
+	for row := range s.Tile[0] {
+		for col := range c.tiles * s.Tile[1] {
+			for ch := range c.channels {
+				v, lane := ch/lanes, ch%lanes
+				if v == c.vectors-1 {
+					lane += c.again
+				}
+				if first := (c.vectors-1)*lanes - c.again; ch >= first {
+					v, lane = c.vectors-1, ch-first
+				}
+				out := row*int(s.Out[0]) + (col*c.stride+ch)*s.Size
+				sum := c.window(mem, row, col, ch, v, lane)
+				for _, t := range s.Tail {
+					sum = c.tail(mem, t, sum, out, ch)
+				}
+				*c.elem(mem, slide.Out, out) = sum
+			}
+		}
+	}
+}
+
+// window is a sum.
+func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
+	s := c.spec
+	if s.Bias {
+		sum = *c.elem(mem, slide.Bias, ch*s.Size)
+	}
+	for ky := range s.Window[0] {
+		for kx := range s.Window[1] {
+			y := c.begin[0] + row*s.Step[0] + ky*s.Apart[0]
+			x := c.begin[1] + col*s.Step[1] + kx*s.Apart[1]
+			if y < 0 || y >= c.size[0] || x < 0 || x >= c.size[1] {
+				continue
+			}
+			e := *c.elem(mem, slide.In, ((y*c.size[1]+x)*c.stride+ch)*s.Size)
+			w := *c.weight(mem, vector, ky*s.Window[1]+kx, lane)
+			sum = T(math.FMA(float64(e), float64(w), float64(sum)))
+		}
+	}
+	return sum
+}
+
+func (c *call[T]) tail(mem [][]byte, t tile.Tail, x T, at, ch int) T {
+	size, k := c.spec.Size, slide.Tails+t.Operand
+	switch t.Op {
+	case tile.AddTile:
+		return x + *c.elem(mem, k, at)
+	case tile.AddResult:
+		return x + *c.elem(mem, slide.Out, at)
+	case tile.MulTile:
+		return x * *c.elem(mem, k, at)
+	case tile.AddLanes:
+		return x + *c.elem(mem, k, ch*size)
+	case tile.MulLanes:
+		return x * *c.elem(mem, k, ch*size)
+	case tile.AtLeast:
+		return max(x, T(t.Lo))
+	case tile.AtMost:
+		return min(x, T(t.Hi))
+	}
+	return x * T(t.Lo)
+}
+
+// args are what the code is called with: every operand's place is partly in its pointer, partly in a number.
+func (c *call[T]) args(rng *rand.Rand) *jit.Args {
+	s := c.spec
+	a := &jit.Args{N: c.vectors, Rows: c.tiles}
+	for k, at := range c.at {
+		p := rng.IntN(len(c.mem[k]))
+		a.Ptr[k], a.Row[k] = unsafe.Pointer(&c.mem[k][p]), at-p
+	}
+	row, col := c.begin[0]+s.First[0], c.begin[1]+s.First[1]
+	if s.Told {
+		first, rows := c.told()
+		row = c.begin[0] + first*s.Apart[0]
+		a.Row[slide.Weights] += first * s.Window[1] * s.Bytes
+		a.Step[slide.WindowRows] = rows
+	}
+	a.Row[slide.In] += row*int(s.In[0]) + col*int(s.In[1])
+	a.Step[slide.Again] = c.again * s.Size
+	return a
+}
+
+// sets are the instruction sets whose code can be called here.
+func sets(t testing.TB) []machine.ISA {
+	t.Helper()
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	if machine.Instructions() == machine.AVX512 {
+		return []machine.ISA{machine.AVX2, machine.AVX512}
+	}
+	return []machine.ISA{machine.AVX2}
+}
+
+// TestRandom compares tiles of random specs with Go, to the bit, between pages that must not be touched.
+func TestRandom(t *testing.T) {
+	for _, isa := range sets(t) {
+		t.Run(isa.String(), func(t *testing.T) {
+			randomTiles[float32](t, isa)
+			randomTiles[float64](t, isa)
+		})
+	}
+}
+
+func randomTiles[T number](t *testing.T, isa machine.ISA) {
+	mem, want := make([][]byte, operands), make([][]byte, operands)
+	for k := range mem {
+		mem[k] = jittest.Guarded(t, 64<<10)
+		want[k] = make([]byte, len(mem[k]))
+	}
+	called := 0
+	for seed := range uint64(1000) {
+		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
+		c := random[T](rng, isa)
+		if !c.place(rng, mem, seed%2 == 0) {
+			continue
+		}
+		for k := range mem {
+			copy(want[k], mem[k])
+		}
+		code, err := slide.Compile(c.spec, isa)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		a := c.args(rng)
+		before := *a
+		if err := code.Call(a); err != nil {
+			t.Fatal(err)
+		}
+		c.reference(want)
+		called++
+		before.Spill = a.Spill
+		if *a != before {
+			t.Fatalf("seed %d: the arguments were changed", seed)
+		}
+		for k := range mem {
+			for i := range mem[k] {
+				if mem[k][i] != want[k][i] {
+					t.Fatalf("seed %d: operand %d differs at byte %d of %d\n%+v\n%+v\n%s", seed, k, i-c.at[k], len(mem[k]), *c.spec,
+						c.begin, code.Listing())
+				}
+			}
+		}
+	}
+	if called < 700 {
+		t.Errorf("only %d specs were called", called)
+	}
+}
+
+// TestForms holds every form of instruction that random specs have against Go's assembler, and the code to the rules
+// for what the runtime does not know.
+func TestForms(t *testing.T) {
+	var forms jittest.Forms
+	for seed := range uint64(300) {
+		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			spec := random[float32](rng, isa).spec
+			if seed%2 == 0 {
+				spec = random[float64](rng, isa).spec
+			}
+			c, err := slide.Compile(spec, isa)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listing := c.Listing()
+			if err := jittest.Rules(listing); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			forms.Add(listing)
+		}
+	}
+	if n := forms.Check(t); n < 300 {
+		t.Errorf("only %d forms were compared", n)
+	}
+}
+
+// TestRefused asks for what there is no code for.
+func TestRefused(t *testing.T) {
+	good := func() *slide.Spec {
+		return &slide.Spec{Size: 4, Bytes: 32, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
+	}
+	if _, err := slide.Compile(good(), machine.AVX2); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(s *slide.Spec){
+		"elements of 2 bytes":     func(s *slide.Spec) { s.Size = 2 },
+		"vectors of 8":            func(s *slide.Spec) { s.Bytes = 8 },
+		"without AVX-512":         func(s *slide.Spec) { s.Bytes = 64 },
+		"by steps [0 1]":          func(s *slide.Spec) { s.Step[0] = 0 },
+		"in 16 registers":         func(s *slide.Spec) { s.Tile[0] = 4 },
+		"operation 0 at the end":  func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
+		"no machine code for por": nil,
+	} {
+		s, isa := good(), machine.AVX2
+		if change != nil {
+			change(s)
+		} else {
+			isa = machine.Portable
+		}
+		if _, err := slide.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+}

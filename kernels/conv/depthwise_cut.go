@@ -1,0 +1,182 @@
+package conv
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// The tiles of results that stay in registers: 4 by 4, as far as there are registers, and wider where rows of 7 or 14
+// would be cut unevenly. Windows of many elements, of which code would be long, are for tiles of one row.
+const (
+	tileRows    = 4
+	tileCols    = 4
+	evenCols    = 7
+	longCols    = 8
+	longWindow  = 49
+	rolledRows  = 5        // rows of windows from which on they are a loop, where there are all of them
+	nearWeights = 16 << 10 // bytes of weights of a block of channels: half of the nearest cache
+)
+
+const (
+	// slideCallMACs and slideCallBytes bound a call, which takes less than 50 us: it was never slower than 30
+	// multiplications and additions in a nanosecond, or 10 bytes.
+	slideCallMACs  = 1 << 20
+	slideCallBytes = 1 << 18
+	// slideGrain is about the multiplications and additions of a chunk.
+	slideGrain = 4 * machine.DirectMACGrain
+)
+
+// slideShape is how the results of a depthwise convolution by pixels are cut: into tiles of pixels, and into blocks of
+// vectors of channels. It depends on sizes and the instruction set alone, and decides no bits.
+type slideShape struct {
+	size, bytes    int // of an element and of a vector
+	lanes, vectors int
+	again          int // channels that the last vector has in common with the one before it
+	tile           [2]int
+	block, blocks  int // vectors of a block
+}
+
+// newSlideShape returns false where there are fewer channels than the shortest vector has lanes.
+func newSlideShape(s *convShape, size int) (f slideShape, ok bool) {
+	f.size, f.bytes = size, 32
+	registers := 16
+	if machine.Instructions() == machine.AVX512 {
+		f.bytes, registers = 64, 32
+	}
+	for f.bytes > 16 && s.c*size < f.bytes {
+		f.bytes /= 2
+	}
+	f.lanes = f.bytes / size
+	if s.c < f.lanes {
+		return f, false
+	}
+	f.vectors = kit.DivUp(s.c, f.lanes)
+	f.again = f.vectors*f.lanes - s.c
+	rows, cols := tileRows, tileCols
+	if registers == 32 && (s.ow == evenCols || s.ow == 2*evenCols) {
+		cols = evenCols
+	}
+	switch {
+	case s.kh*s.kw > longWindow && registers == 32:
+		rows, cols = 1, longCols
+	case s.kh*s.kw > longWindow:
+		rows = 1
+	default:
+		rows = min(rows, max(1, (registers-1-s.kw)/cols))
+	}
+	f.tile = [2]int{rows, cols}
+	most := max(1, nearWeights/(s.kh*s.kw*f.bytes))
+	f.blocks = kit.DivUp(f.vectors, most)
+	f.block = kit.DivUp(f.vectors, f.blocks)
+	f.blocks = kit.DivUp(f.vectors, f.block)
+	return f, true
+}
+
+// starts are the first channels of vectors.
+func (f *slideShape) starts() []int {
+	list := make([]int, f.vectors)
+	for i := range list {
+		list[i] = i * f.lanes
+	}
+	list[f.vectors-1] -= f.again
+	return list
+}
+
+// slideCall is a call of machine code within an image and a block.
+type slideCall struct {
+	code            int
+	in, out, weight int // bytes from where the image, its result and the block's weights begin
+	rows, tiles     int // of the window, where code goes by them; of the code
+}
+
+// side is a tile's results along one dimension, and what there is of the input under their windows: from first to end,
+// counted from where the first window begins.
+type side struct{ at, n, first, end int }
+
+// sides cuts a dimension evenly into tiles of at most so many results.
+func sides(results, most, step, padding, apart, window, size int) []side {
+	list := make([]side, kit.DivUp(results, most))
+	at := 0
+	for i := range list {
+		n := (results - at) / (len(list) - i)
+		begin := at*step - padding
+		first, end := validRange(begin, 1, size, (n-1)*step+(window-1)*apart+1)
+		list[i] = side{at, n, first, max(first, end)}
+		at += n
+	}
+	return list
+}
+
+// cut makes the calls of an image, strip by strip, and the specs of their codes.
+func (t *depthwiseSlide) cut() {
+	s, f := t.s, &t.slideShape
+	across := sides(s.ow, f.tile[1], s.sw, s.pw, s.dw, s.kw, s.w)
+	for _, down := range sides(s.oh, f.tile[0], s.sh, s.ph, s.dh, s.kh, s.h) {
+		t.strips = append(t.strips, len(t.calls))
+		for _, x := range across {
+			t.add(down, x)
+		}
+	}
+	t.strips = append(t.strips, len(t.calls))
+}
+
+// add adds the call of a tile, or has the one before go on to it.
+func (t *depthwiseSlide) add(down, across side) {
+	s, f := t.s, &t.slideShape
+	spec := t.spec(down, across)
+	c := slideCall{code: -1, out: (down.at*s.ow + across.at) * s.c * f.size, tiles: 1}
+	row, col := down.at*s.sh-s.ph+down.first, across.at*s.sw-s.pw+across.first
+	if spec.Told {
+		first, end := validRange(down.at*s.sh-s.ph, s.dh, s.h, s.kh)
+		c.rows, c.weight = max(0, end-first), first*s.kw*f.bytes
+		row = down.at*s.sh - s.ph + first*s.dh
+	}
+	if c.rows > 0 || !spec.Told && down.end > down.first {
+		c.in = (row*s.w + min(max(col, 0), s.w-1)) * s.c * f.size
+	} else {
+		c.weight = 0
+	}
+	for i, known := range t.specs {
+		if sameSpec(known, spec) {
+			c.code = i
+		}
+	}
+	if c.code < 0 {
+		c.code = len(t.specs)
+		t.specs = append(t.specs, spec)
+	}
+	work := down.n * across.n * f.block
+	most := max(1, min(slideCallMACs/(work*s.kh*s.kw*f.lanes), slideCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
+	if i := len(t.calls) - 1; i >= t.strips[len(t.strips)-1] {
+		p := &t.calls[i]
+		if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < most &&
+			p.in+p.tiles*int(spec.NextIn) == c.in && p.out+p.tiles*int(spec.NextOut) == c.out {
+			p.tiles++
+			return
+		}
+	}
+	t.calls = append(t.calls, c)
+}
+
+// spec is the code of a tile.
+func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
+	s, f := t.s, &t.slideShape
+	pixel := s.c * f.size
+	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Tile: [2]int{down.n, across.n}, Window: [2]int{s.kh, s.kw},
+		Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
+		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
+		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * pixel), int32(pixel)},
+		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * pixel), Bias: s.hasBias}
+	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
+	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
+		p.First[0], p.End[0] = 0, 0
+	}
+	return p
+}
+
+func sameSpec(a, b *slide.Spec) bool {
+	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told && slices.Equal(a.Tail, b.Tail)
+}

@@ -1,0 +1,139 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// depthwiseSlide convolves pixels, whose channels lie together, by machine code made for the window: tiles of pixels
+// that stay in registers, at the borders of images by code that leaves out what is not there. Where channels do not
+// fill vectors, the last vector begins before the end of the one before it, and has some of the results again.
+type depthwiseSlide struct {
+	slideShape
+	s      *convShape
+	specs  []*slide.Spec
+	codes  []*slide.Code
+	calls  []slideCall
+	strips []int // where each row of tiles begins in calls, and where the last one ends
+	run    graph.PerWorker[slideRun]
+}
+
+// slideRun is what a worker needs.
+type slideRun struct{ args jit.Args }
+
+// slides reports whether there is machine code for a depthwise convolution by pixels.
+func slides(s *convShape, d tensor.DType) bool {
+	if s.o != s.c || jit.Available() != nil || d != tensor.Float32 && d != tensor.Float64 {
+		return false
+	}
+	_, ok := newSlideShape(s, d.Size())
+	reach := float64(max(s.h, s.oh)) * float64(max(s.w, s.ow)) * float64(s.c*d.Size())
+	return ok && s.kh > 0 && s.kw > 0 && reach < math.MaxInt32/4 && s.kh*s.kw*max(s.dh, s.dw) < 1<<16
+}
+
+// slidePanels are the weights by vectors of channels.
+func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
+	f, _ := newSlideShape(s, d.Size())
+	p := &multiply.Panels{Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
+		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsLastTerms, Starts: f.starts()}
+	for i := range p.Starts {
+		p.Starts[i] *= s.ws[0]
+	}
+	return p
+}
+
+// newDepthwiseSlide prepares the calls of a convolution that has machine code.
+func newDepthwiseSlide(s *convShape, d tensor.DType) (*depthwiseSlide, error) {
+	t := &depthwiseSlide{s: s}
+	t.slideShape, _ = newSlideShape(s, d.Size())
+	t.cut()
+	for _, spec := range t.specs {
+		c, err := slide.Compile(spec, machine.Instructions())
+		if err != nil {
+			return nil, fmt.Errorf("depthwise convolution: %w", err)
+		}
+		t.codes = append(t.codes, c)
+	}
+	return t, nil
+}
+
+// phase goes by images, blocks of channels and rows of tiles. Weight gives the weight by vectors of channels.
+func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+	s := t.s
+	strips := len(t.strips) - 1
+	units := s.n * t.blocks * strips
+	group := max(1, slideGrain/max(1, kit.DivUp(s.oh, strips)*s.ow*t.block*t.lanes*s.kh*s.kw))
+	return graph.Phase{Chunks: kit.DivUp(units, group), Run: func(m *graph.Mem, chunk int) error {
+		r := t.run.Of(m)
+		a := &r.args
+		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
+		a.Ptr[slide.Bias] = s.biasAt(m)
+		if t.gathersBias() {
+			t.gatherBias(m)
+			a.Ptr[slide.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
+		}
+		var err error
+		for u := chunk * group; u < min(units, (chunk+1)*group) && err == nil; u++ {
+			err = t.strip(a, u/strips/t.blocks, u/strips%t.blocks, u%strips)
+		}
+		clear(a.Ptr[:])
+		return err
+	}}
+}
+
+func (t *depthwiseSlide) gathersBias() bool { return t.s.hasBias && t.s.bias != 1 }
+
+// gatherBias brings the elements of a bias together.
+func (t *depthwiseSlide) gatherBias(m *graph.Mem) {
+	for i := range t.s.o {
+		from := unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*t.s.bias*t.size)), t.size)
+		copy(m.Worker[i*t.size:], from)
+	}
+}
+
+// strip computes a row of tiles of an image for a block of channels.
+func (t *depthwiseSlide) strip(a *jit.Args, image, block, strip int) error {
+	s := t.s
+	first := block * t.block
+	channel := first * t.bytes
+	a.N, a.Step[slide.Again] = min(t.block, t.vectors-first), 0
+	if first+a.N == t.vectors {
+		a.Step[slide.Again] = t.again * t.size
+		if a.N == 1 { // there is no vector before it
+			channel -= t.again * t.size
+		}
+	}
+	in := image*s.h*s.w*s.c*t.size + channel
+	out := image*s.oh*s.ow*s.c*t.size + channel
+	weights := first * s.kh * s.kw * t.bytes
+	a.Row[slide.Bias] = channel
+	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
+		c := &t.calls[i]
+		a.Row[slide.In], a.Row[slide.Out], a.Row[slide.Weights] = in+c.in, out+c.out, weights+c.weight
+		a.Rows, a.Step[slide.WindowRows] = c.tiles, c.rows
+		if err := t.codes[c.code].Call(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listings are those of all codes.
+func (t *depthwiseSlide) listings() (list []expr.Listing) {
+	for k, c := range t.codes {
+		p := t.specs[k]
+		list = append(list, expr.Listing{Assembly: c.Listing(),
+			Name: fmt.Sprintf("tile %d, %d by %d, columns %d to %d", k, p.Tile[0], p.Tile[1], p.First[1], p.End[1])})
+	}
+	return list
+}
