@@ -4,6 +4,11 @@ package gemm
 // register tiles, with those on padding, and how often an inner kernel is called.
 func Effort[T Number](m, n, k int) (macs, calls float64) {
 	set := kernelsOf[T]()
+	if set.coded() {
+		lanes := n / set.nr * set.nr
+		lanes += roundUp(n-lanes, set.lanes)
+		return float64(m) * float64(lanes) * float64(k), 0
+	}
 	blocks := float64(ceilDiv(max(k, 1), set.kc))
 	each := func(rows, cols, count int) {
 		if count == 0 {

@@ -3,6 +3,8 @@ package gemm
 import (
 	"reflect"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Number lists the element types a Plan can multiply. Assembly kernels exist
@@ -50,6 +52,13 @@ type kernelSet struct {
 	variants   []variant // the first one is the full mr×nr kernel
 	axpy4      axpyFunc
 	dot        dotFunc
+
+	// Of a set of machine code, which has no variants: the instruction set, the bytes of an element, how many a vector
+	// has, and the height of tiles by their vectors.
+	isa   machine.ISA
+	size  int
+	lanes int
+	tall  [maxVectors + 1]int
 }
 
 // micro returns the cheapest kernel that covers rows×cols.
@@ -70,6 +79,9 @@ func (s *kernelSet) smallest(rows, cols int) variant {
 // height when one covers all of m, else mr.
 func (s *kernelSet) panelRows(m int) int {
 	best := s.mr
+	if s.coded() {
+		return min(best, m)
+	}
 	for _, v := range s.variants {
 		if v.cols == s.nr && v.rows >= m && v.rows < best {
 			best = v.rows

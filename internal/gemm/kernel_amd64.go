@@ -5,6 +5,7 @@ package gemm
 import (
 	"reflect"
 
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -54,11 +55,17 @@ func asmKernels(kind reflect.Kind) []*kernelSet {
 	default:
 		return nil
 	}
-	switch machine.Instructions() {
-	case machine.AVX512:
-		return []*kernelSet{wide, narrow}
-	case machine.AVX2:
-		return []*kernelSet{narrow}
+	var coded, functions []*kernelSet
+	for _, set := range []struct {
+		isa machine.ISA
+		*kernelSet
+	}{{machine.AVX512, wide}, {machine.AVX2, narrow}} {
+		if machine.Instructions() >= set.isa {
+			coded, functions = append(coded, codedSet(kind, set.isa, set.kernelSet)), append(functions, set.kernelSet)
+		}
 	}
-	return nil
+	if jit.Available() != nil {
+		return functions
+	}
+	return append(coded, functions...)
 }

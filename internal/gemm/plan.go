@@ -3,6 +3,8 @@ package gemm
 import (
 	"errors"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Source says where the elements of an operand come from.
@@ -106,6 +108,7 @@ const (
 type side struct {
 	source Source
 	shared bool // packed once by a packing phase, else per tile
+	place  bool // read where it is
 	w      int  // panel width
 	size   int  // of an element in bytes
 	lanes  int  // m or n
@@ -127,6 +130,8 @@ type Plan[T Number] struct {
 	nTiles  int
 	worker  workerLayout
 	shared  int
+	codes   *codes // of a set of machine code
+	ahead   int    // lines of the next panel of B, for every few terms
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.
@@ -172,6 +177,11 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 			p.swap()
 		}
 		p.planTiled(maxShared)
+		if set.coded() {
+			if err := p.compile(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return p, nil
 }
@@ -197,13 +207,20 @@ func (p *Plan[T]) swap() {
 func (p *Plan[T]) planTiled(maxShared int) {
 	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
 	p.path = pathTiled
-	p.kc = ceilDiv(s.K, ceilDiv(s.K, p.set.kc))
+	depth := p.set.kc
+	if p.set.coded() && (s.A.Source == Custom || s.B.Source == Custom) {
+		depth = packedDepth
+	}
+	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
 	p.a = side{source: s.A.Source, size: size, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
 	p.b = side{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.w = p.set.panelRows(s.M)
 	}
-	g := chooseGrid(p.a, p.b, s.K, p.kc)
+	if p.set.coded() {
+		p.placeOperands()
+	}
+	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
 	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
 	p.a.shared, p.b.shared = g.shareA, g.shareB
 
@@ -229,7 +246,7 @@ func (p *Plan[T]) planTiled(maxShared int) {
 	if p.b.local() {
 		l.tile += roundUp(p.nt*p.kc, slack)
 	}
-	l.rowBias = l.tile + roundUp(p.set.mr*p.set.nr, slack)
+	l.rowBias = l.tile + roundUp(max(p.set.mr, maxHeight)*p.set.nr, slack)
 	l.colBias = l.rowBias
 	if s.Bias == BiasRows {
 		l.colBias += roundUp(p.mt+p.set.mr, slack)
@@ -240,8 +257,33 @@ func (p *Plan[T]) planTiled(maxShared int) {
 	}
 }
 
+// placeOperands decides which operands are read where they are.
+func (p *Plan[T]) placeOperands() {
+	s := &p.spec
+	if s.A.Source == Strided {
+		p.a.place = p.a.ks == 1 || p.a.ls == 1 && !p.a.crowds(p.kc)
+	}
+	if s.B.Source == Strided && p.b.ls == 1 {
+		small := s.M <= someRows || s.K*s.N*p.b.size <= placeBytes
+		p.b.place = s.M <= fewRows || small && !p.b.crowds(p.kc)
+	}
+}
+
+// crowds reports whether so many elements of one lane, by a stride with a large power of two in it, lie in so few sets
+// of L2 that they drive one another out.
+func (d side) crowds(depth int) bool {
+	step := d.ks * d.size
+	return depth*(step&-step) > machine.L2Bytes
+}
+
+// along reports whether elements of one lane are side by side in memory, rather than those of one depth.
+func (d side) along() bool { return d.place && d.ks == 1 }
+
+// packs reports whether the operand is brought into panels.
+func (d side) packs() bool { return d.source != Prepacked && !d.place }
+
 // local reports whether each tile packs the operand for itself.
-func (d side) local() bool { return d.source != Prepacked && !d.shared }
+func (d side) local() bool { return d.packs() && !d.shared }
 
 // PackRows is the panel width W that PackA callbacks fill.
 func (p *Plan[T]) PackRows() int { return p.set.mr }

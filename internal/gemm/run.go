@@ -3,6 +3,7 @@ package gemm
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
@@ -117,21 +118,45 @@ func pack[T Number](dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1,
 	packPanels(dst, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
-// panels locates the packed block [k0, k1) of lanes [l0, l1), packing it into
-// the worker's buffer when the side is local, and returns the address of its
-// first panel with the distance between panels in elements.
-func (x *exec[T]) panels(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0,
-	l1 int) (unsafe.Pointer, int) {
-	switch {
-	case d.source == Prepacked:
-		return unsafe.Pointer(at[T](src, l0*x.spec.K+k0*d.w)), d.w * x.spec.K
-	case d.shared:
-		return unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w * x.depth
-	}
-	dst := unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0))
-	pack(dst, d, src, fn, k0, k1, l0, l1)
-	return local, d.w * (k1 - k0)
+// feed is where the kernels find the lanes of a side for a block of K: in panels, or where the operand is. Distances
+// count elements.
+type feed struct {
+	base  unsafe.Pointer // of the tile's first lane
+	w     int            // lanes of a panel
+	panel int            // from one to the next
+	lane  int            // from lane to lane of an operand in place
+	term  int            // from depth to depth
+	place bool
 }
+
+// at is where a lane begins, a panel's first one unless the operand is in place.
+func (f feed) at(l int) int {
+	if f.place {
+		return l * f.lane
+	}
+	return l/f.w*f.panel + l%f.w
+}
+
+// feed locates the block [k0, k1) of lanes [l0, l1), packing it into the worker's buffer when the side is local.
+func (x *exec[T]) feed(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) feed {
+	f := feed{w: d.w, term: d.w, place: d.place}
+	switch {
+	case d.place:
+		f.base, f.lane, f.term = unsafe.Pointer(at[T](src, l0*d.ls+k0*d.ks)), d.ls, d.ks
+	case d.source == Prepacked:
+		f.base, f.panel = unsafe.Pointer(at[T](src, l0*x.spec.K+k0*d.w)), d.w*x.spec.K
+	case d.shared:
+		f.base, f.panel = unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w*x.depth
+	default:
+		dst := unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0))
+		pack(dst, d, src, fn, k0, k1, l0, l1)
+		f.base, f.panel = local, d.w*(k1-k0)
+	}
+	return f
+}
+
+// blockRows is how many rows of A are gone through for each panel of B.
+func (p *Plan[T]) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
 // outermost, then blocks of A that fit L2, then panels of B that fit L1.
@@ -140,26 +165,39 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 	if x.superK == 0 {
 		x.gatherBias(i0, i1, j0, j1)
 	}
+	var args *jit.Args
+	if p.set.coded() {
+		args = calls.Get().(*jit.Args)
+		defer release(args)
+	}
 	localB := unsafe.Pointer(at[T](x.worker, p.worker.b))
-	end := x.superK + x.depth
+	end, block := x.superK+x.depth, p.blockRows()
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
-		aBase, aStride := x.panels(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
-		bBase, bStride := x.panels(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
+		a := x.feed(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
+		b := x.feed(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
 		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
-		block := max(1, blockBytes/(p.a.w*t.kc*p.a.size)) * p.a.w
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
 			for j := j0; j < j1; j += p.b.w {
-				bp := unsafe.Pointer(at[T](bBase, (j-j0)/p.b.w*bStride))
 				cols := min(p.b.w, j1-j)
+				if args != nil {
+					t.strip(args, a, b, ib, ie, j, cols)
+					continue
+				}
+				bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
 				for i := ib; i < ie; i += p.a.w {
-					ap := unsafe.Pointer(at[T](aBase, (i-i0)/p.a.w*aStride))
-					t.micro(ap, bp, i, j, min(p.a.w, ie-i), cols)
+					t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
 				}
 			}
 		}
 	}
+}
+
+// release gives arguments back, without the operands that they would keep.
+func release(args *jit.Args) {
+	clear(args.Ptr[:])
+	calls.Put(args)
 }
 
 // gatherBias copies the tile's part of the bias to contiguous worker scratch,
@@ -185,6 +223,20 @@ type tileState[T Number] struct {
 	first      bool
 }
 
+// temporary is room for a tile whose columns are not side by side in C; biasRows and biasCols are the tile's part of
+// the bias.
+func (t *tileState[T]) temporary() unsafe.Pointer {
+	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.tile))
+}
+
+func (t *tileState[T]) biasRows() unsafe.Pointer {
+	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.rowBias))
+}
+
+func (t *tileState[T]) biasCols() unsafe.Pointer {
+	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.colBias))
+}
+
 // micro computes one register tile at (i, j) of C, directly in C when the
 // kernel can address it and otherwise through the worker's temporary tile.
 func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
@@ -195,7 +247,7 @@ func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	c := unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride))
 	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
 	if s.CColStride != 1 || clash || (cols < p.set.nr && !p.set.maskedCols) {
-		tmp := unsafe.Pointer(at[T](t.exec.worker, p.worker.tile))
+		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(tmp, c, i, j, rows, cols)
 		return
@@ -209,9 +261,9 @@ func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 		}
 		switch s.Bias {
 		case BiasCols:
-			init = unsafe.Pointer(at[T](t.exec.worker, p.worker.colBias+j-t.j0))
+			init = unsafe.Pointer(at[T](t.biasCols(), j-t.j0))
 		case BiasRows:
-			rowBias = unsafe.Pointer(at[T](t.exec.worker, p.worker.rowBias+i-t.i0))
+			rowBias = unsafe.Pointer(at[T](t.biasRows(), i-t.i0))
 		}
 	}
 	fn(t.kc, ap, astep, bp, c, ldc, init, ldinit, rowBias, rows, cols)
@@ -227,9 +279,9 @@ func (t *tileState[T]) merge(tmp, c unsafe.Pointer, i, j, rows, cols int) {
 			if t.first {
 				switch s.Bias {
 				case BiasRows:
-					v += *at[T](t.exec.worker, p.worker.rowBias+i+r-t.i0)
+					v += *at[T](t.biasRows(), i+r-t.i0)
 				case BiasCols:
-					v += *at[T](t.exec.worker, p.worker.colBias+j+q-t.j0)
+					v += *at[T](t.biasCols(), j+q-t.j0)
 				}
 			}
 			d := at[T](c, r*s.CRowStride+q*s.CColStride)

@@ -41,7 +41,7 @@ const packNS = 0.25
 // same on all machines of an instruction set. What stays in the caches is a fraction of packing an element from
 // memory.
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
-	share: packNS / 2, loadA: packNS / 6, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
+	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
 // grid is a division of C into mTiles×nTiles tiles of mt×nt.
 type grid struct {
@@ -61,11 +61,20 @@ var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 // block outgrows L2.
 func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
+// mostTiles is the number of tiles that a product has work for.
+func (s *kernelSet) mostTiles(m, n, k int) int {
+	grain := machine.PortableMACGrain
+	if s.coded() {
+		grain = machine.MACGrain
+	}
+	return max(1, 2*m*n*k/grain)
+}
+
 // chooseGrid picks the grid with the least core time summed over several
 // worker counts. Small tiles balance load, large ones reuse packed panels; a
 // grid that is fair to 1 and to 16 workers has the schedule, and hence the
 // result, independent of the number of workers.
-func chooseGrid(a, b side, k, kc int) grid {
+func chooseGrid(a, b side, k, kc, most int) grid {
 	var best grid
 	bestCost := -1.0
 	pa, pb := ceilDiv(a.lanes, a.w), ceilDiv(b.lanes, b.w)
@@ -86,8 +95,11 @@ func chooseGrid(a, b side, k, kc int) grid {
 			}
 			lastN = np
 			g := grid{mt: mp * a.w, nt: np * b.w, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
-			g.shareA = a.source != Prepacked && (g.nTiles > 1 || mp > a.localPanels(kc))
-			g.shareB = b.source != Prepacked && (g.mTiles > 1 || np > b.localPanels(kc))
+			g.shareA = a.packs() && (g.nTiles > 1 || mp > a.localPanels(kc))
+			g.shareB = b.packs() && (g.mTiles > 1 || np > b.localPanels(kc))
+			if g.mTiles*g.nTiles > most {
+				continue
+			}
 			if c := g.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
 				best, bestCost = g, c
 			}
@@ -115,7 +127,7 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 		switch {
 		case s.shared:
 			shared += float64(roundUp(s.lanes, s.w)) * depth * (each + prices.share)
-		case s.source != Prepacked:
+		case s.packs():
 			tile += s.extent * depth * each
 		}
 	}

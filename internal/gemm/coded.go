@@ -1,0 +1,270 @@
+package gemm
+
+import (
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Register tiles of machine code have one to four vectors of columns, of which the last may be a part, and any number
+// of rows up to some tallest. So rows are cut evenly, and nothing is computed on padding but the lanes of a last
+// vector. Operands are read in place where one of their strides is 1: what packing them takes is seldom made up for.
+const (
+	maxVectors = 4
+	maxHeight  = 14
+	// codedRows is the width of panels of A. A tile is a panel tall, or half of one.
+	codedRows = 12
+	// codedDepth is the greatest depth of a block of K, as long as sums stay in registers. L2 keeps up with reading a
+	// panel of B that deep.
+	codedDepth = 1024
+	// packedDepth is that of products with an operand that a callback packs: what it fills stays in L1.
+	packedDepth = 256
+	// fewRows are those for which no B is packed, and someRows those for which none is that stays in L2 panel by panel.
+	// For any number of them a B of placeBytes stays there as a whole.
+	fewRows    = 24
+	someRows   = 128
+	placeBytes = machine.L2Bytes
+	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
+	mostAhead = 4
+	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
+	callMACs = 3 << 19
+)
+
+// tallest is the greatest height of tiles of so many vectors, which leaves registers for those and for elements of A.
+var tallest = map[machine.ISA][maxVectors + 1]int{
+	machine.AVX512: {0, 14, 12, 8, 6},
+	machine.AVX2:   {0, 12, 6},
+}
+
+// codedSet is the kernel set of machine code for elements of a kind; thin has what else a set consists of.
+func codedSet(kind reflect.Kind, isa machine.ISA, thin *kernelSet) *kernelSet {
+	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, maskedCols: true, size: 4,
+		tall: tallest[isa], axpy4: thin.axpy4, dot: thin.dot}
+	if kind == reflect.Float64 {
+		s.size = 8
+	}
+	vectors, bytes := maxVectors, 64
+	if isa == machine.AVX2 {
+		vectors, bytes = 2, 32
+	}
+	s.lanes = bytes / s.size
+	s.nr = vectors * s.lanes
+	return s
+}
+
+// coded reports whether the set is of machine code.
+func (s *kernelSet) coded() bool { return s.lanes > 0 }
+
+// vectors is how many vectors hold so many columns.
+func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
+
+// evenly cuts n into the fewest parts of at most most: count of them are size long, the others one less.
+func evenly(n, most int) (size, count, others int) {
+	parts := ceilDiv(n, most)
+	size = ceilDiv(n, parts)
+	count = n - parts*(size-1)
+	return size, count, parts - count
+}
+
+// stack is tiles that follow one another: n of them of a height, the first at a row, the others by so many rows each.
+type stack struct{ row, height, n, by int }
+
+// stacks are the tiles that so many rows are cut into, of the first len entries.
+func (p *Plan[T]) stacks(rows, vectors int) (list [4]stack, n int) {
+	most := p.set.tall[vectors]
+	add := func(row, height, count, by int) {
+		if count > 0 {
+			list[n] = stack{row, height, count, by}
+			n++
+		}
+	}
+	if p.a.place {
+		size, count, others := evenly(rows, most)
+		add(0, size, count, size)
+		add(count*size, size-1, others, size-1)
+		return list, n
+	}
+	w := p.a.w
+	for _, part := range [2]struct{ row, rows, count int }{{0, w, rows / w}, {rows / w * w, rows % w, 1}} {
+		if part.rows == 0 || part.count == 0 {
+			continue
+		}
+		size, count, others := evenly(part.rows, most)
+		for i := range count + others {
+			h := size
+			if i >= count {
+				h--
+			}
+			add(part.row, h, part.count, w)
+			part.row += h
+		}
+	}
+	return list, n
+}
+
+// stage says what a block of K does to a tile of C.
+type stage uint8
+
+const (
+	firstBlock stage = iota // writes it, with what is to be added
+	laterBlock              // adds to it
+	apart                   // writes a temporary tile
+	stages
+)
+
+// codes are the pieces of code of a plan, by stage, whether the last vector is a part, vectors, and height.
+type codes [stages][2][maxVectors + 1][maxHeight + 1]*tile.Code
+
+func (c *codes) of(st stage, ragged bool, vectors, height int) **tile.Code {
+	part := 0
+	if ragged {
+		part = 1
+	}
+	return &c[st][part][vectors][height]
+}
+
+// tileSpec describes the code of one kind of tile.
+func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spec {
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place,
+		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs:  []tile.Run{{InStep: int32(p.set.size), VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+	if ragged {
+		s.Lanes = tile.Dynamic
+	}
+	s.Ahead = p.ahead
+	if !p.a.along() {
+		s.Runs[0].InStep = tile.Dynamic
+		for i := range height {
+			s.In = append(s.In, int32(i*p.set.size))
+		}
+	}
+	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }
+	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
+		s.Touch = true
+		tail(tile.AddResult)
+	}
+	switch {
+	case st != firstBlock:
+	case p.spec.Bias == BiasRows:
+		tail(tile.AddRows)
+	case p.spec.Bias == BiasCols:
+		tail(tile.AddLanes)
+	}
+	return s
+}
+
+// fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
+// the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// what the processor sees of them by itself ends at every page.
+func (p *Plan[T]) fetchAhead() int {
+	if p.b.place || p.b.local() {
+		return 0
+	}
+	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
+	tiles := 0
+	for _, k := range stacks[:count] {
+		tiles += k.n
+	}
+	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	return min(ceilDiv(lines, tiles), mostAhead)
+}
+
+// compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
+func (p *Plan[T]) compile() error {
+	p.codes, p.ahead = new(codes), p.fetchAhead()
+	block := p.blockRows()
+	var rows, cols []int
+	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
+		rows = append(rows, min(n, block), n-(n-1)/block*block)
+	}
+	for _, n := range []int{p.nt, p.spec.N - (p.nTiles-1)*p.nt} {
+		cols = append(cols, min(n, p.b.w), n-(n-1)/p.b.w*p.b.w)
+	}
+	list := []stage{apart}
+	if p.spec.CColStride == 1 {
+		list = []stage{firstBlock}
+		if p.spec.K > p.kc {
+			list = append(list, laterBlock)
+		}
+	}
+	for _, m := range rows {
+		for _, n := range cols {
+			v := p.set.vectors(n)
+			stacks, count := p.stacks(m, v)
+			for _, k := range stacks[:count] {
+				for _, st := range list {
+					at := p.codes.of(st, n%p.set.lanes > 0, v, k.height)
+					if *at != nil {
+						continue
+					}
+					var err error
+					if *at, err = tile.Compile(p.tileSpec(st, n%p.set.lanes > 0, v, k.height), p.set.isa); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return jit.Link()
+}
+
+// calls keeps the arguments of calls, since plans run on any number of goroutines, and Run allocates nothing.
+var calls = sync.Pool{New: func() any { return new(jit.Args) }}
+
+// strip computes rows [ib, ie) of C, those columns of it that panel j of B has.
+func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
+	p, s, set := t.Plan, &t.spec, t.set
+	size, vectors := set.size, set.vectors(cols)
+	x.N = t.kc
+	x.Ptr[tile.In], x.Step[tile.InRow], x.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
+	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
+	x.Step[tile.LastLanes] = cols - (vectors-1)*set.lanes
+	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, s.CRowStride*size
+	st, each := laterBlock, max(1, callMACs/(set.nr*t.kc))
+	switch {
+	case s.CColStride != 1:
+		st, each = apart, 1
+		x.Ptr[tile.Out], x.Row[tile.Out], x.Step[tile.OutRow] = t.temporary(), 0, set.nr*size
+	case t.first:
+		st = firstBlock
+		switch s.Bias {
+		case BiasRows:
+			each = 1 // the code has the same ones for all tiles of a call
+			x.Ptr[tile.Tails] = t.biasRows()
+		case BiasCols:
+			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
+		}
+	}
+	if p.ahead > 0 {
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(j-t.j0+p.b.w)*size
+	}
+	stacks, count := p.stacks(ie-ib, vectors)
+	for _, k := range stacks[:count] {
+		code := *p.codes.of(st, cols%set.lanes > 0, vectors, k.height)
+		x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.by)*size, k.by*s.CRowStride*size
+		for i := ib + k.row; k.n > 0; k.n -= x.Rows {
+			x.Rows = min(k.n, max(1, each/k.height))
+			x.Row[tile.In] = a.at(i-t.i0) * size
+			if st != apart {
+				x.Row[tile.Out] = (i*s.CRowStride + j) * size
+			}
+			if st == firstBlock && s.Bias == BiasRows {
+				x.Row[tile.Tails] = (i - t.i0) * size
+			}
+			if err := code.Call(x); err != nil {
+				panic(err) // the plan has linked it
+			}
+			if st == apart {
+				t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
+			}
+			i += x.Rows * k.by
+			if p.ahead > 0 {
+				x.Row[tile.Ahead] += x.Rows * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
+			}
+		}
+	}
+}
