@@ -25,6 +25,7 @@ type Tail struct {
 	numel   int
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
+	left     bool // the kernel does not apply it: see Leave
 }
 
 // tailStream is an operand or a result of a tail: where its address is among those of the head's kernel, its bytes from
@@ -48,6 +49,13 @@ func (t *Tail) Code() *expr.Code {
 func (t *Tail) Absorb() {
 	if t != nil {
 		t.absorbed = true
+	}
+}
+
+// Leave notes, while the kernel is made, that it does not apply the tail after all: another phase does so behind it.
+func (t *Tail) Leave() {
+	if t != nil {
+		t.left = true
 	}
 }
 

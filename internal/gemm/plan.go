@@ -89,9 +89,9 @@ type Args[T Number] struct {
 	// Shared has ScratchLen elements and carries packed panels from one phase
 	// to the next; contents before the first phase do not matter.
 	Shared []T
-	// Epilogue, when set, is called once per tile after C[i0:i1, j0:j1] got
-	// its final values, by the goroutine that ran the tile. The calls of one
-	// execution cover C exactly once.
+	// Epilogue, when set, is called for a part of a tile after C[i0:i1, j0:j1]
+	// got its final values, by the goroutine that ran the tile, while the part
+	// is in the caches. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
 }
 
