@@ -44,8 +44,8 @@ func (t *Tail) Code() *expr.Code {
 	return t.code
 }
 
-// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop of the tail is listed
-// as its code.
+// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop is listed as its
+// code.
 func (t *Tail) Absorb() {
 	if t != nil {
 		t.absorbed = true
