@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 	"unsafe"
@@ -210,6 +211,27 @@ func (p *Plan[T]) compile() error {
 		}
 	}
 	return jit.Link()
+}
+
+// Listings visits the machine code of a plan, if it has any: what a piece of it is for, and its text in the syntax of
+// Go's assembler.
+func (p *Plan[T]) Listings(visit func(name, assembly string)) {
+	if p.codes == nil {
+		return
+	}
+	for st := range p.codes {
+		for part := range p.codes[st] {
+			for v := range p.codes[st][part] {
+				for h, code := range p.codes[st][part][v] {
+					if code == nil {
+						continue
+					}
+					what := [stages]string{"", ", later terms", ", apart"}[st] + [2]string{"", ", last columns"}[part]
+					visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing())
+				}
+			}
+		}
+	}
 }
 
 // calls keeps the arguments of calls, since plans run on any number of goroutines, and Run allocates nothing.

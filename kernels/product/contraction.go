@@ -174,7 +174,7 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 	if w.Plan, err = gemm.NewPlan[T](spec); err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{}
+	k := &graph.Kernel{Code: w.Listings}
 	k.Phases, k.Scratch, k.Worker = w.Phases(0)
 	return k, nil
 }
