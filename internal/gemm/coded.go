@@ -41,10 +41,10 @@ var tallest = map[machine.ISA][maxVectors + 1]int{
 	machine.AVX2:   {0, 12, 6},
 }
 
-// codedSet is the kernel set of machine code for elements of a kind; thin has what else a set consists of.
-func codedSet(kind reflect.Kind, isa machine.ISA, thin *kernelSet) *kernelSet {
-	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, maskedCols: true, size: 4,
-		tall: tallest[isa], axpy4: thin.axpy4, dot: thin.dot}
+// codedSet is the kernel set of machine code for elements of a kind; t has what else a set consists of.
+func codedSet(kind reflect.Kind, isa machine.ISA, t thin) *kernelSet {
+	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: 4,
+		tall: tallest[isa], thin: t}
 	if kind == reflect.Float64 {
 		s.size = 8
 	}

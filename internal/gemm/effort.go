@@ -7,26 +7,8 @@ func Effort[T Number](m, n, k int) (macs, calls float64) {
 	if set.coded() {
 		return set.effort(m, n, k)
 	}
-	blocks := float64(ceilDiv(max(k, 1), set.kc))
-	each := func(rows, cols, count int) {
-		if count == 0 {
-			return
-		}
-		v := set.smallest(rows, cols)
-		macs += float64(count) * float64(v.rows) * float64(v.cols) * float64(k)
-		calls += float64(count) * blocks
-	}
-	each(set.mr, set.nr, m/set.mr*(n/set.nr))
-	if r := m % set.mr; r > 0 {
-		each(r, set.nr, n/set.nr)
-	}
-	if c := n % set.nr; c > 0 {
-		each(set.mr, c, m/set.mr)
-		if r := m % set.mr; r > 0 {
-			each(r, c, 1)
-		}
-	}
-	return macs, calls
+	tiles := float64(ceilDiv(m, set.mr) * ceilDiv(n, set.nr))
+	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
 }
 
 // fewSums are the vectors of sums below which each waits for the one before.
