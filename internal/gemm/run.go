@@ -256,11 +256,11 @@ func (t *tileState[T]) biasCols() unsafe.Pointer {
 func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	fn := p.set.micro(rows, cols)
+	fn := p.set.micro
 	astep := p.a.w * size
 	c := unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride))
 	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
-	if s.CColStride != 1 || clash || (cols < p.set.nr && !p.set.maskedCols) {
+	if s.CColStride != 1 || clash {
 		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(tmp, c, i, j, rows, cols)

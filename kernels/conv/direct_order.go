@@ -17,9 +17,9 @@ type directOrder struct {
 const (
 	// nearWeight is the weight that stays in the second cache beside a part of the image while all blocks go by, and
 	// nearImage the part of an image that does while blocks of a larger weight go by.
-	nearWeight = 1 << 19
+	nearWeight = 1 << 16
 	nearImage  = 1 << 20
-	// aheadBytes is how far ahead of what is read a larger weight is asked for.
+	// aheadBytes is how far ahead of what is read the weight is asked for.
 	aheadBytes = 8 << 10
 	// mostAhead are the lines of the next block that are asked for in a turn.
 	mostAhead = 4
@@ -33,14 +33,6 @@ func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
 
 // wide reports whether the weight is larger than what stays near.
 func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
-
-// near is how far ahead the weight is asked for.
-func (t *direct) near() int32 {
-	if t.wide() {
-		return aheadBytes
-	}
-	return 0
-}
 
 // arrange chooses the order. All blocks of a strip follow one another where the weight stays near; else all strips of a
 // block do, as many as have a part of the image that stays near. The weight of the next block is asked for meanwhile,
