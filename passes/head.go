@@ -53,7 +53,7 @@ func (g *grouper) tailOf(n *graph.Node) (*cluster, string) {
 	}
 	c := g.group(reader)
 	switch {
-	case c == nil:
+	case c == nil || c.head == reader:
 		return nil, fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 	case c.head != nil:
 		return nil, fmt.Sprintf("the step of %s goes on with %s", reader.Name, c.head.Name)
