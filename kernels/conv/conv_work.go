@@ -42,15 +42,15 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
 		return w
 	}
+	if a.direct() {
+		s.directWork(&w, multiply.ComputesIn(c), a == directFromPlanes)
+		return w
+	}
 	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)
 	multiply.Paneled(&w, c, 1, pixels)
 	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
-	}
-	if a.direct() {
-		s.directWork(&w, multiply.ComputesIn(c), a == directFromPlanes)
-		return w
 	}
 	if a == convByPixels {
 		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())

@@ -20,17 +20,19 @@ import (
 // outside of the image is left out, by code of its own for tiles at the left and the right of an image, and by the
 // number of the window's rows above and below.
 type direct struct {
-	s      *convShape
-	shape  directShape
-	size   int // bytes of an element
-	panel  int // bytes of a term in a panel of the weight
-	codes  [2][]*tile.Code
-	specs  []*tile.Spec // of whole blocks
-	calls  []directCall
-	strips []int // where each strip of an image begins in calls, and where the last one ends
-	images int   // of a batch, or 1 where all of them are one
-	order  directOrder
-	run    graph.PerWorker[directRun]
+	s          *convShape
+	shape      directShape
+	size       int // bytes of an element
+	panel      int // bytes of a term in a panel of the weight
+	codes      [2][]*tile.Code
+	specs      []*tile.Spec // of whole blocks
+	calls      []directCall
+	strips     []int // where each strip of an image begins in calls, and where the last one ends
+	images     int   // of a batch, or 1 where all of them are one
+	order      directOrder
+	ahead      int // lines of the next weight that are asked for in a turn of code
+	aheadStrip int // and bytes, in a strip
+	run        graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code within an image and a block.
@@ -82,6 +84,7 @@ func (t *direct) compile() error {
 		for _, whole := range t.specs {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
+			spec.Ahead = t.ahead
 			spec.Lanes = channels % t.shape.lanes
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
@@ -103,7 +106,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[tile.Bias] = s.biasAt(m)
+		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasAt(m), a.Ptr[tile.Vec]
 		if s.hasBias && s.bias != 1 {
 			t.gatherBias(m)
 			a.Ptr[tile.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -130,7 +133,7 @@ func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 	channel := (group*s.og() + within*t.shape.block()) * t.size
 	in := (image*s.xs[0] + group*s.cg*s.xs[1]) * t.size
 	out := image*s.os[0]*t.size + channel
-	vec := block * s.depth() * t.panel
+	vec := block * t.panelBytes()
 	codes := t.codes[0]
 	if (within+1)*t.shape.block() > s.og() {
 		codes = t.codes[1]
@@ -139,6 +142,7 @@ func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 		}
 	}
 	a.Row[tile.Bias] = channel
+	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec

@@ -28,15 +28,17 @@ var directLayers = [][6]int{
 	{96, 1, 24, 1, 1, 1}, {960, 1, 240, 1, 1, 1},
 }
 
-// BenchmarkDirect measures each layer by itself, its weight in the caches as far as they hold it.
+// BenchmarkDirect measures each layer by itself, with its weight in the caches as far as they hold it, and far away.
 func BenchmarkDirect(b *testing.B) {
 	for _, l := range directLayers {
 		inputs := []tensor.MemoryFormat{tensor.ChannelsLast}
 		if l[0] == 3 {
 			inputs = append(inputs, tensor.Contiguous)
 		}
-		for _, f := range inputs {
-			b.Run(fmt.Sprintf("%v/%dx%d-%d-%dx%ds%dg%d", f, l[0], l[1], l[2], l[3], l[3], l[4], l[5]), func(b *testing.B) {
+		for i := range 2 * len(inputs) {
+			f, far := inputs[i/2], i%2 == 1
+			name := fmt.Sprintf("%dx%d-%d-%dx%ds%dg%d/%v/far=%v", l[0], l[1], l[2], l[3], l[3], l[4], l[5], f, far)
+			b.Run(name, func(b *testing.B) {
 				m, err := tensor.NewFormat(tensor.Float32, []int{1, l[0], l[1], l[1]}, f)
 				if err != nil {
 					b.Fatal(err)
@@ -50,7 +52,7 @@ func BenchmarkDirect(b *testing.B) {
 					b.Fatal(err)
 				}
 				p.BenchImpl(b, map[tensor.MemoryFormat]string{tensor.ChannelsLast: "direct_nhwc",
-					tensor.Contiguous: "direct_planes"}[f])
+					tensor.Contiguous: "direct_planes"}[f], far)
 			})
 		}
 	}

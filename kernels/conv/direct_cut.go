@@ -13,7 +13,7 @@ func (t *direct) cut() {
 		t.cutFlat()
 	case allTaps:
 		t.cutSmall()
-	default:
+	case alongRows:
 		t.cutRows()
 	}
 }
@@ -50,11 +50,16 @@ func (t *direct) code(known map[string]int, s *tile.Spec) int {
 
 // spec returns a tile of so many rows, whose places and terms are to come.
 func (t *direct) spec(rows int) *tile.Spec {
-	return &tile.Spec{Size: t.size, Rows: rows, Near: int32(t.near())}
+	return &tile.Spec{Size: t.size, Rows: rows, Near: aheadBytes}
 }
 
 // callMACs bounds the multiplications of a call by what vectors there are.
 func (t *direct) callMACs() int { return directCallMACs * t.shape.lanes / 16 }
+
+// tileRows are the rows of a tile, at most.
+func (t *direct) tileRows() int {
+	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.s.depth())))
+}
 
 // begin begins a strip.
 func (t *direct) begin() { t.strips = append(t.strips, len(t.calls)) }
@@ -69,7 +74,7 @@ func (t *direct) cutFlat() {
 	known := map[string]int{}
 	most := max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
 	at, left := 0, 0
-	pieces := split(pixels, t.shape.rows)
+	pieces := split(pixels, t.tileRows())
 	for i, n := range pieces {
 		if i > 0 && n == pieces[i-1] && left > 0 {
 			t.calls[len(t.calls)-1].tiles++
@@ -101,7 +106,7 @@ func (t *direct) cutRows() {
 	s := t.s
 	known := map[string]int{}
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
-	pieces := split(s.ow, min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*s.depth()))))
+	pieces := split(s.ow, t.tileRows())
 	for oh := range s.oh {
 		first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
 		t.begin()
@@ -190,7 +195,7 @@ func (t *direct) cutSmall() {
 	s := t.s
 	known := map[string]int{}
 	at := 0
-	for _, n := range split(s.oh*s.ow, min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*s.depth())))) {
+	for _, n := range split(s.oh*s.ow, t.tileRows()) {
 		t.begin()
 		spec := t.smallSpec(at, n)
 		t.calls = append(t.calls, directCall{code: t.code(known, spec), tiles: 1})

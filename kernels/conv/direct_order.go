@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"github.com/graphrun/graphrun/internal/jit/tile"
+
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
@@ -13,37 +15,46 @@ type directOrder struct {
 }
 
 const (
-	// nearWeight is the weight that stays in the second cache beside the image while all blocks go by.
-	nearWeight = 1 << 20
-	// aheadBytes is how far ahead weights are asked for that come from further away.
+	// nearWeight is the weight that stays in the second cache beside a part of the image while all blocks go by, and
+	// nearImage the part of an image that does while blocks of a larger weight go by.
+	nearWeight = 1 << 16
+	nearImage  = 1 << 20
+	// aheadBytes is how far ahead of what is read the weight is asked for.
 	aheadBytes = 8 << 10
+	// mostAhead are the lines of the next block that are asked for in a turn.
+	mostAhead = 4
 )
 
-// weightBytes are those of all panels.
-func (t *direct) weightBytes() int {
-	return t.s.groups * kit.DivUp(t.s.og(), t.shape.block()) * t.s.depth() * t.panel
-}
+// blocks are those of output channels in all groups.
+func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.og(), t.shape.block()) }
 
-// near is how far ahead the weight is asked for.
-func (t *direct) near() int {
-	if t.weightBytes() > nearWeight {
-		return aheadBytes
-	}
-	return 0
-}
+// panelBytes are those of the weight of a block.
+func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
 
-// arrange chooses the order: blocks go outermost, so that each is read once, where all of them are too many to stay
-// near, and else within bands of strips, whose part of the image stays near.
+// wide reports whether the weight is larger than what stays near.
+func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
+
+// arrange chooses the order. All blocks of a strip follow one another where the weight stays near; else all strips of a
+// block do, as many as have a part of the image that stays near. The weight of the next block is asked for meanwhile,
+// in even parts: what a block reads of memory it reads in its first tile, which computes less than that takes.
 func (t *direct) arrange() {
 	s := t.s
 	strips := len(t.strips) - 1
-	o := &t.order
-	*o = directOrder{images: t.images, blocks: s.groups * kit.DivUp(s.og(), t.shape.block()), strips: strips, band: 1}
-	if t.weightBytes() > nearWeight {
-		o.band = strips
+	t.order = directOrder{images: t.images, blocks: t.blocks(), strips: strips, band: 1}
+	if t.wide() {
+		bytes := s.n / t.images * s.c * s.h * s.w * t.size
+		bands := kit.DivUp(bytes, nearImage)
+		t.order.band = kit.DivUp(strips, bands)
+		tiles := 0
+		for _, c := range t.calls {
+			tiles += c.tiles
+		}
+		turns := max(1, tiles*t.order.band/strips*s.depth()/tile.FewTerms)
+		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
+		t.aheadStrip = kit.DivUp(t.panelBytes(), t.order.band)
 	}
 	macs := s.n * s.oh * s.ow * t.shape.block() * s.depth() / max(1, t.images*strips)
-	o.group = max(1, machine.MACGrain/max(1, macs))
+	t.order.group = max(1, machine.MACGrain/max(1, macs))
 }
 
 func (o *directOrder) units() int  { return o.images * o.blocks * o.strips }

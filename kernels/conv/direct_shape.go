@@ -4,6 +4,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -121,11 +122,16 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 		for _, n := range split(s.oh*s.ow, f.rows) {
 			add(n, groups*float64(s.n), s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
 		}
-	default:
+	case alongRows:
 		for _, n := range split(s.ow, f.rows) {
 			add(n, groups*float64(s.n*s.oh),
 				s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
 		}
+	}
+	w.Bytes[graph.Dense] += w.Bytes[graph.Kept] // constants are asked for ahead of time
+	w.Bytes[graph.Kept] = 0
+	if !s.call.Constant(1) {
+		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
 	w.Do(directTaps, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)

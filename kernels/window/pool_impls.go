@@ -33,7 +33,7 @@ var (
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
 		poolNorm: {poolPlanes: "pool.norm.planes", poolPixels: "pool.norm.pixels"},
 	}
-	poolLoops  = [2]map[poolKind]string{
+	poolLoops = [2]map[poolKind]string{
 		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}

@@ -33,8 +33,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: %d rows at places that a call tells", s.Rows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: there is no start %d", s.Start)
-	case s.Unroll < 0:
-		return fmt.Errorf("tile: %d terms a turn", s.Unroll)
+	case s.Unroll < 0 || s.Ahead < 0:
+		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
 	case len(s.Loops) > MaxLoops:
 		return fmt.Errorf("tile: %d loops", len(s.Loops))
 	}

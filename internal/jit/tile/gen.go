@@ -33,12 +33,13 @@ const (
 	tailWords = loopWords + 3*MaxLoops
 )
 
+// FewTerms are a turn's, where no spec says otherwise.
+const FewTerms = 4
+
 const (
 	lineBytes = 64
 	// longCode bounds the instructions of terms that are written out in full, rather than in a loop of a few.
 	longCode = 700
-	// fewTerms are a turn's.
-	fewTerms = 4
 )
 
 // gen writes the code of a spec.
@@ -111,7 +112,7 @@ func (g *gen) begin() {
 	g.operand(In, inTile)
 	g.operand(Vec, vecTile)
 	g.operand(Out, outTile)
-	if g.s.Ahead {
+	if g.s.Ahead > 0 {
 		g.operand(Ahead, ahead)
 	}
 	for _, k := range g.tileOperands() {
@@ -287,5 +288,5 @@ func (g *gen) writtenOut() bool {
 		}
 		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.valid(&r))*(1+g.s.Vectors))
 	}
-	return n <= longCode && g.s.Unroll == 0 && !g.s.Ahead
+	return n <= longCode && g.s.Unroll == 0 && g.s.Ahead == 0
 }

@@ -47,8 +47,9 @@ type Spec struct {
 	Touch bool
 	// Near asks for the vector operand that many bytes ahead of every line that is read, 0 for not at all.
 	Near int32
-	// Ahead asks for one line of the operand [Ahead] per turn of unrolled terms, each behind the one before.
-	Ahead bool
+	// Ahead asks for so many lines of the operand [Ahead] per turn of unrolled terms, each behind the one before, for
+	// the second cache. They go on from tile to tile.
+	Ahead int
 	// Unroll is how many terms a turn of the code has; 0 leaves it to Compile.
 	Unroll int
 }

@@ -18,7 +18,7 @@ func (g *gen) unroll() int {
 	if g.s.Unroll > 0 {
 		return g.s.Unroll
 	}
-	return fewTerms
+	return FewTerms
 }
 
 // known writes a run of so many terms, in a loop of a few or all of them.
@@ -70,10 +70,10 @@ func (g *gen) told(r *Run) {
 
 // turn writes the terms of a loop's turn.
 func (g *gen) turn(r *Run, n int) {
-	if g.s.Ahead {
-		g.Emit("PREFETCHT0", asm.Mem{Base: ahead})
-		g.Emit("ADDQ", asm.Imm(lineBytes), ahead)
+	for i := range g.s.Ahead {
+		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
+	g.advance(ahead, int32(g.s.Ahead*lineBytes))
 	g.terms(r, n)
 }
 

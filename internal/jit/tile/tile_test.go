@@ -241,7 +241,7 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	if rng.IntN(3) == 0 {
 		s.Near = int32(rng.IntN(10000))
 	}
-	s.Ahead = rng.IntN(4) == 0
+	s.Ahead = max(0, rng.IntN(8)-5)
 	return c
 }
 

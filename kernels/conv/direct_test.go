@@ -1,0 +1,174 @@
+//go:build linux || darwin
+
+package conv_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// directCase is a convolution by register tiles.
+type directCase struct {
+	n, c, h, w, o, kh, kw, groups    int
+	sh, sw, ph, pw, dh, dw, ph1, pw1 int
+	bias                             bool
+}
+
+// drawDirect draws one: blocks of several vectors, and what is left of them; rows of one tile and of several; images
+// that are one tile, and those of a pixel; windows that reach far out of the image.
+func drawDirect(r *rand.Rand) directCase {
+	for {
+		pick := func(n ...int) int { return n[r.IntN(len(n))] }
+		g := pick(1, 1, 1, 2, 3)
+		d := directCase{n: pick(1, 1, 2, 3), groups: g, c: g * pick(1, 2, 3, 5, 8, 17, 40), o: g * pick(2, 7, 8, 16, 24, 33, 48, 70),
+			h: pick(1, 2, 5, 7, 9, 16), w: pick(1, 3, 6, 7, 11, 15, 29, 33), kh: pick(1, 1, 2, 3, 5), kw: pick(1, 1, 3, 4, 7),
+			sh: pick(1, 1, 2), sw: pick(1, 1, 2, 3), dh: pick(1, 1, 2), dw: pick(1, 1, 3), ph: r.IntN(4), pw: r.IntN(5),
+			ph1: r.IntN(4), pw1: r.IntN(5), bias: r.IntN(3) > 0}
+		if d.kh*d.kw == 1 && r.IntN(3) > 0 {
+			d.ph, d.pw, d.ph1, d.pw1 = 0, 0, 0, 0
+		}
+		if d.h+d.ph+d.ph1 > (d.kh-1)*d.dh && d.w+d.pw+d.pw1 > (d.kw-1)*d.dw && (d.c > d.groups || d.groups == 1) {
+			return d
+		}
+	}
+}
+
+func (d *directCase) attrs() graph.Attrs {
+	return graph.Attrs{"stride": []int{d.sh, d.sw}, "padding": []int{d.ph, d.pw, d.ph1, d.pw1},
+		"dilation": []int{d.dh, d.dw}, "groups": d.groups}
+}
+
+// naive computes the result by its definition, channels last.
+func (d *directCase) naive(x, w, b func(i ...int) float64) []float64 {
+	var out []float64
+	oh := (d.h+d.ph+d.ph1-(d.kh-1)*d.dh-1)/d.sh + 1
+	ow := (d.w+d.pw+d.pw1-(d.kw-1)*d.dw-1)/d.sw + 1
+	for e := range d.n * oh * ow * d.o {
+		o, ox, oy, n := e%d.o, e/d.o%ow, e/d.o/ow%oh, e/d.o/ow/oh
+		sum := b(o)
+		for k := range d.kh * d.kw {
+			y, z := oy*d.sh-d.ph+k/d.kw*d.dh, ox*d.sw-d.pw+k%d.kw*d.dw
+			for c := range d.c / d.groups {
+				if y >= 0 && y < d.h && z >= 0 && z < d.w {
+					sum += x(n, o/(d.o/d.groups)*(d.c/d.groups)+c, y, z) * w(o, c, k/d.kw, k%d.kw)
+				}
+			}
+		}
+		out = append(out, sum)
+	}
+	return out
+}
+
+// TestDirect compares both ways to convolve by register tiles with the definition, between pages that must not be
+// touched.
+func TestDirect(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	var mem [4][]byte
+	for i := range mem {
+		mem[i] = jittest.Guarded(t, 1<<20)
+	}
+	r := rand.New(rand.NewPCG(21, 22))
+	ran := map[string]int{}
+	for i := range 240 {
+		d := drawDirect(r)
+		dtype := []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float64}[i%3]
+		name := []string{"direct_nhwc", "direct_planes"}[i/3%2]
+		if ok := d.check(t, r, dtype, name, mem, i%2 == 0); ok {
+			ran[fmt.Sprint(name, dtype)]++
+		}
+	}
+	for _, n := range []string{"direct_nhwcfloat32", "direct_nhwcfloat64", "direct_planesfloat32", "direct_planesfloat64"} {
+		if ran[n] < 20 {
+			t.Errorf("%s ran %d times", n, ran[n])
+		}
+	}
+}
+
+// check runs an implementation, with operands at the beginning or at the end of memory.
+func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name string, mem [4][]byte, end bool) bool {
+	format := map[string]tensor.MemoryFormat{"direct_nhwc": tensor.ChannelsLast, "direct_planes": tensor.Contiguous}[name]
+	m, err := tensor.NewFormat(dtype, []int{d.n, d.c, d.h, d.w}, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, w := tensor.Empty(m), tensor.Empty(tensor.New(dtype, d.o, d.c/d.groups, d.kh, d.kw))
+	in := []*tensor.Tensor{x, w, nil}
+	if d.bias {
+		in[2] = tensor.Empty(tensor.New(dtype, d.o))
+	}
+	for _, v := range in {
+		if v != nil {
+			kerneltest.FillProduct(r, v)
+		}
+	}
+	p, err := kerneltest.NewProductCall("conv2d", d.attrs(), in, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
+	walks := p.Op.Impls[i].Walks(p.Call, nil)
+	if len(walks) == 0 {
+		return false
+	}
+	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = &p.Op.Impls[i], walks[0], walks[0].Lay(0, p.Call.Out[0])
+	k, err := kerneltest.CompileAny(p.Op, p.Call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tensor.Empty(p.Call.Out[0])
+	run := kerneltest.MemOf(k, p.Call, in, []*tensor.Tensor{out})
+	bytes := [][]byte{out.Storage().Bytes(), x.Storage().Bytes(), p.Call.In[1].Value.Const.Storage().Bytes()}
+	if d.bias {
+		bytes = append(bytes, in[2].Storage().Bytes())
+	}
+	for i, b := range bytes {
+		to := mem[i][:len(b)]
+		if end {
+			to = mem[i][len(mem[i])-len(b):]
+		}
+		copy(to, b)
+		run.Ptrs[i] = unsafe.Pointer(&to[0])
+	}
+	for _, ph := range k.Phases {
+		for chunk := range ph.Chunks {
+			if err := ph.Run(run, chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	copy(bytes[0], unsafe.Slice((*byte)(run.Ptrs[0]), len(bytes[0])))
+	d.compare(t, name, out, in)
+	return true
+}
+
+func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in []*tensor.Tensor) {
+	at := func(v *tensor.Tensor) func(i ...int) float64 {
+		return func(i ...int) float64 {
+			if v == nil {
+				return 0
+			}
+			return v.At(i...).Float()
+		}
+	}
+	eps := map[tensor.DType]float64{tensor.Float32: 1e-6, tensor.Float64: 2e-15}[out.DType]
+	eps *= math.Sqrt(float64(1 + d.c/d.groups*d.kh*d.kw))
+	oh, ow := out.Shape[2], out.Shape[3]
+	for e, want := range d.naive(at(in[0]), at(in[1]), at(in[2])) {
+		got := out.At(e/d.o/ow/oh, e%d.o, e/d.o/ow%oh, e/d.o%ow).Float()
+		if !(math.Abs(got-want) <= eps*(1+math.Abs(want))) {
+			t.Fatalf("%s %v of %+v: element %d is %v, want %v", name, out.DType, *d, e, got, want)
+		}
+	}
+}
