@@ -16,7 +16,8 @@ const (
 	manyTaps = 16
 )
 
-// poolFold is what a pooling makes of a window: its kind, and the divisor of averages where it is not the window's size.
+// poolFold is what a pooling makes of a window: its kind, and the divisor of averages where it is not the window's
+// size.
 type poolFold struct {
 	kind    poolKind
 	divisor int
@@ -45,7 +46,8 @@ type tapFold struct {
 
 // newTapFold returns nil where the loops do not become machine code. Offsets are the distances between indices, by tap.
 func newTapFold(f poolFold, d tensor.DType, offsets []int) (*tapFold, error) {
-	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: len(offsets), offsets: offsets, single: len(offsets) <= fewTaps}
+	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: len(offsets), offsets: offsets}
+	t.single = len(offsets) <= fewTaps
 	if !loops.Compiles() || f.kind == poolNorm || f.indices && !t.single {
 		return nil, nil
 	}

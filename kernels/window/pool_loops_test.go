@@ -22,7 +22,8 @@ func TestPoolLoops(t *testing.T) {
 	compiled := map[string]int{}
 	for i := range 240 {
 		dims := 1 + r.IntN(3)
-		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd", "adaptive_max_pool%dd"}[i%5]
+		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd",
+			"adaptive_max_pool%dd"}[i%5]
 		dtypes := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int64}
 		d := dtypes[r.IntN(len(dtypes)-1)]
 		shape := []int{1 + r.IntN(2), 2 + r.IntN(40)}
