@@ -60,9 +60,9 @@ func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseSlide(s *convShape, d tensor.DType) (*depthwiseSlide, error) {
 	t := &depthwiseSlide{s: s}
 	t.slideShape, _ = newSlideShape(s, d.Size())
-	t.tail = newCodeTail(s.call.Tail, s.o, slide.Tails)
+	t.tail = newCodeTail(s.tail, s.o, slide.Tails)
 	if t.tail.tail != nil && t.repeats() {
-		s.call.Tail.Leave()
+		s.tail.Leave()
 		t.tail.tail = nil
 	}
 	t.cut()

@@ -72,7 +72,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n}
-	t.tail = newCodeTail(s.call.Tail, s.o, tile.Tails)
+	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
 	t.strips = append(t.strips, len(t.calls))
 	t.arrange()
