@@ -100,7 +100,7 @@ func ExampleOptions_strategy() {
 	// Output:
 	// propagate: 1 copies
 	// optimal: 0 copies
-	// row_major_images: 1 copies
+	// row_major_images: 3 copies
 }
 
 // The report tells what runs, what was copied and dropped, and why.

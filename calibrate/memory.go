@@ -16,6 +16,9 @@ const tiledChannels = 128
 // layerBytes are the constants of one step, of those of a network.
 const layerBytes = 1 << 20
 
+// panelsBytes are the constants of a large layer, whose panels come near one after another.
+const panelsBytes = 4 << 20
+
 // panelRows are the rows of products by which constants in panels are measured: few tiles, which wait for them.
 const panelRows = 48
 
@@ -52,7 +55,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 			In: []tensor.Meta{tensor.New(tensor.Float32, 1, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
 	},
 	graph.Panels: func(bytes int) graph.RateCall {
-		bytes = min(bytes, layerBytes)
+		bytes = min(bytes, panelsBytes)
 		k := min(1024, bytes/64)
 		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "tiled",
 			In: []tensor.Meta{tensor.New(tensor.Float32, panelRows, k), tensor.New(tensor.Float32, bytes/4/k, k)}}

@@ -181,7 +181,8 @@ type Call struct {
 	Impl *Impl
 	Walk Walk
 	// Tail is what the kernel does to its result besides; nil for nothing. It is given to Lower of implementations
-	// that say Tails: the tail's operands come behind those of the call among the addresses.
+	// that say Tails: the tail's operands come behind those of the call among the addresses. Where the kernel cannot
+	// apply it after all, it is left to a phase of its own ([Tail.Leave]).
 	Tail *Tail
 
 	binds bool // sizes that are not known are bound where numbers are asked for: inference of [Symbolic]

@@ -25,6 +25,7 @@ type Tail struct {
 	numel   int
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
+	left     bool // the kernel does not apply it: see Leave
 }
 
 // tailStream is an operand or a result of a tail: where its address is among those of the head's kernel, its bytes from
@@ -43,11 +44,18 @@ func (t *Tail) Code() *expr.Code {
 	return t.code
 }
 
-// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop of the tail is listed
-// as its code.
+// Absorb notes, while the kernel is made, that it applies the [Tail.Chain] itself, so that no loop is listed as its
+// code.
 func (t *Tail) Absorb() {
 	if t != nil {
 		t.absorbed = true
+	}
+}
+
+// Leave notes, while the kernel is made, that it does not apply the tail after all: another phase does so behind it.
+func (t *Tail) Leave() {
+	if t != nil {
+		t.left = true
 	}
 }
 

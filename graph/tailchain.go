@@ -23,7 +23,7 @@ type TailStep struct {
 // Chain returns the operations one after another of a tail that is no more than that, of the head's result alone, into
 // its own memory; nil for other tails.
 func (t *Tail) Chain() []TailStep {
-	if t == nil || len(t.code.Out) != 1 {
+	if t == nil || t.code == nil || len(t.code.Out) != 1 {
 		return nil
 	}
 	insts := t.code.Insts

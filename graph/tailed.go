@@ -175,7 +175,7 @@ func (h headed) lower(c *Call) (*Kernel, error) {
 	}
 	whole := *k
 	whole.InPlace, whole.Loop = nil, nil
-	if !h.Tails {
+	if !h.Tails || tail.left {
 		whole.Phases = append(slices.Clone(k.Phases), tail.phase())
 		whole.Arithmetic += tail.loop.PerElement() * float64(tail.numel)
 	}

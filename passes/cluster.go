@@ -153,18 +153,24 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	// The last first: both lists are so.
 	b.nodes = append(b.nodes, a.nodes...)
 	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.place.At(y.Out[0]) - g.place.At(x.Out[0]) })
-	b.results, b.reads, b.space, a.nodes = 0, map[*graph.Value]bool{}, together, nil
-	for _, n := range b.nodes {
+	b.space, a.nodes = together, nil
+	g.count(b)
+	return b
+}
+
+// count finds what a group reads and stores.
+func (g *grouper) count(c *cluster) {
+	c.results, c.reads = 0, map[*graph.Value]bool{}
+	for _, n := range c.nodes {
 		for _, x := range n.In {
-			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != b {
-				b.reads[x.Value] = true
+			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != c {
+				c.reads[x.Value] = true
 			}
 		}
 		for _, v := range n.Out {
-			if g.stored(v, b) {
-				b.results++
+			if g.stored(v, c) {
+				c.results++
 			}
 		}
 	}
-	return b
 }

@@ -16,8 +16,14 @@ func (g *grouper) joinHeads() {
 			continue
 		}
 		c, why := g.tailOf(n)
+		rest := c
+		if why == "" && c.space.mask != nil {
+			c, why = g.split(c, n)
+		}
 		if why == "" {
-			why = g.unfit(c, n)
+			if why = g.unfit(c, n); why != "" && c != rest {
+				g.merge(c, rest, nil)
+			}
 		}
 		if why == "" {
 			c.head = n
@@ -47,12 +53,10 @@ func (g *grouper) tailOf(n *graph.Node) (*cluster, string) {
 	}
 	c := g.group(reader)
 	switch {
-	case c == nil:
+	case c == nil || c.head == reader:
 		return nil, fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 	case c.head != nil:
 		return nil, fmt.Sprintf("the step of %s goes on with %s", reader.Name, c.head.Name)
-	case c.space.mask != nil:
-		return nil, fmt.Sprintf("the step of %s folds rows of it", reader.Name)
 	case !slices.Equal(c.space.shape, v.Meta.Shape):
 		return nil, otherRows
 	}

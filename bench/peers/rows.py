@@ -251,6 +251,25 @@ def norms():
               8 * M16, None, onnx_op("LayerNormalization", "w", "b", axis=-1))
 
 
+FMA_TURN = 2 * 16 * 12  # operations of a turn of limits.c's loop of multiplications and additions
+
+
+def products():
+    """Square products of two inputs. The limit is the processor's rate of multiplications and additions."""
+    def torch_forms(torch, v):
+        o = torch.empty_like(v["a"])
+        return [lambda: torch.mm(v["a"], v["b"], out=o)]
+
+    def numpy_forms(np, v):
+        o = np.empty_like(v["a"])
+        return [lambda: np.matmul(v["a"], v["b"], out=o)]
+    for n in (64, 128, 256, 512, 1024, 2048):
+        small = n <= 256
+        yield Row(f"matmul_{n}", f"matmul of {n}x{n} by {n}x{n}", {"a": Input((n, n)), "b": Input((n, n))},
+                  [node("y", "mm", ["a", "b"])], torch_forms, ("fma", 2 * n ** 3 // FMA_TURN), 12 * n * n, numpy_forms,
+                  onnx_op("MatMul", "b"), 20 if small else 1, small=small, unit="us" if small else "ms")
+
+
 def tinies():
     """Steps of 10 elements, 1000 in a chain, which add a number or a tensor. A view between two of them keeps them
     apart: what is compared is the cost of a step. Without views graphrun may group them."""
@@ -292,4 +311,4 @@ def tinies():
 
 
 def all_rows():
-    return [r for family in (adds, unaries, chains, copies, sums, norms, tinies) for r in family()]
+    return [r for family in (adds, unaries, chains, copies, sums, norms, products, tinies) for r in family()]

@@ -1,6 +1,6 @@
 //go:build amd64 && !noasm
 
-// AVX2+FMA kernels for float32; the code is in avx2_body.h.
+// AVX2+FMA routines for float32; the code is in avx2_body.h.
 
 #include "textflag.h"
 
@@ -16,9 +16,6 @@
 	VHADDPS X0, X0, X0 \
 	VHADDPS X0, X0, X0
 
-#define MICRO6X2 ·micro6x2AVX2F32
-#define MICRO4X2 ·micro4x2AVX2F32
-#define MICRO2X2 ·micro2x2AVX2F32
 #define AXPY4 ·axpy4AVX2F32
 #define DOT ·dotAVX2F32
 

@@ -1,6 +1,6 @@
 //go:build amd64 && !noasm
 
-// AVX2+FMA kernels for float64; the code is in avx2_body.h.
+// AVX2+FMA routines for float64; the code is in avx2_body.h.
 
 #include "textflag.h"
 
@@ -15,9 +15,6 @@
 #define HSUM \
 	VHADDPD X0, X0, X0
 
-#define MICRO6X2 ·micro6x2AVX2F64
-#define MICRO4X2 ·micro4x2AVX2F64
-#define MICRO2X2 ·micro2x2AVX2F64
 #define AXPY4 ·axpy4AVX2F64
 #define DOT ·dotAVX2F64
 

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 	"unsafe"
@@ -40,10 +41,10 @@ var tallest = map[machine.ISA][maxVectors + 1]int{
 	machine.AVX2:   {0, 12, 6},
 }
 
-// codedSet is the kernel set of machine code for elements of a kind; thin has what else a set consists of.
-func codedSet(kind reflect.Kind, isa machine.ISA, thin *kernelSet) *kernelSet {
-	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, maskedCols: true, size: 4,
-		tall: tallest[isa], axpy4: thin.axpy4, dot: thin.dot}
+// codedSet is the kernel set of machine code for elements of a kind; t has what else a set consists of.
+func codedSet(kind reflect.Kind, isa machine.ISA, t thin) *kernelSet {
+	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: 4,
+		tall: tallest[isa], thin: t}
 	if kind == reflect.Float64 {
 		s.size = 8
 	}
@@ -161,7 +162,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 // the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
-	if p.b.place || p.b.local() {
+	if p.b.place || p.b.local() || p.spec.N <= p.b.w {
 		return 0
 	}
 	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
@@ -212,6 +213,27 @@ func (p *Plan[T]) compile() error {
 	return jit.Link()
 }
 
+// Listings visits the machine code of a plan, if it has any: what a piece of it is for, and its text in the syntax of
+// Go's assembler.
+func (p *Plan[T]) Listings(visit func(name, assembly string)) {
+	if p.codes == nil {
+		return
+	}
+	for st := range p.codes {
+		for part := range p.codes[st] {
+			for v := range p.codes[st][part] {
+				for h, code := range p.codes[st][part][v] {
+					if code == nil {
+						continue
+					}
+					what := [stages]string{"", ", later terms", ", apart"}[st] + [2]string{"", ", last columns"}[part]
+					visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing())
+				}
+			}
+		}
+	}
+}
+
 // calls keeps the arguments of calls, since plans run on any number of goroutines, and Run allocates nothing.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
@@ -240,31 +262,45 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 		}
 	}
 	if p.ahead > 0 {
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(j-t.j0+p.b.w)*size
+		next := j - t.j0
+		if j+p.b.w < s.N { // else nothing follows
+			next += p.b.w
+		}
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
 	}
+	// Stacks go on by turns, so that a panel of A is not gone through twice.
 	stacks, count := p.stacks(ie-ib, vectors)
-	for _, k := range stacks[:count] {
-		code := *p.codes.of(st, cols%set.lanes > 0, vectors, k.height)
-		x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.by)*size, k.by*s.CRowStride*size
-		for i := ib + k.row; k.n > 0; k.n -= x.Rows {
-			x.Rows = min(k.n, max(1, each/k.height))
-			x.Row[tile.In] = a.at(i-t.i0) * size
-			if st != apart {
-				x.Row[tile.Out] = (i*s.CRowStride + j) * size
-			}
-			if st == firstBlock && s.Bias == BiasRows {
-				x.Row[tile.Tails] = (i - t.i0) * size
-			}
-			if err := code.Call(x); err != nil {
-				panic(err) // the plan has linked it
-			}
-			if st == apart {
-				t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
-			}
-			i += x.Rows * k.by
-			if p.ahead > 0 {
-				x.Row[tile.Ahead] += x.Rows * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
+	each = max(1, each/stacks[0].height)
+	for from, more := 0, true; more; from += each {
+		more = false
+		for _, k := range stacks[:count] {
+			if from < k.n {
+				t.tiles(x, a, k, st, ib+k.row+from*k.by, min(each, k.n-from), j, cols)
+				more = more || from+each < k.n
 			}
 		}
+	}
+}
+
+// tiles computes n tiles of a stack, the first at row i.
+func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, i, n, j, cols int) {
+	p, s, set := t.Plan, &t.spec, t.set
+	size := set.size
+	x.Rows = n
+	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.by)*size, k.by*s.CRowStride*size
+	x.Row[tile.In] = a.at(i-t.i0) * size
+	if st != apart {
+		x.Row[tile.Out] = (i*s.CRowStride + j) * size
+	}
+	if st == firstBlock && s.Bias == BiasRows {
+		x.Row[tile.Tails] = (i - t.i0) * size
+	}
+	code := *p.codes.of(st, cols%set.lanes > 0, set.vectors(cols), k.height)
+	if err := code.Call(x); err != nil {
+		panic(err) // the plan has linked it
+	}
+	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
+	if st == apart {
+		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
 	}
 }

@@ -24,7 +24,7 @@
 //
 // The number of tiles and the order of additions depend on the Spec and on
 // the kernel set only, so results have the same bits for any number of
-// workers and any order of tiles. Kernel sets (AVX-512, AVX2 with FMA, and
+// workers and any order of tiles. Kernel sets (machine code and
 // portable Go) block and round differently: bits may differ between CPUs.
 // K is summed in blocks, each added to C in order. With K = 0, C becomes zero
 // or the bias. No product is skipped, so 0·Inf and 0·NaN give NaN.
@@ -62,7 +62,11 @@
 //
 // # Kernels
 //
-// machine.Instructions says which kernel set is used: the noasm build tag and
-// CPUs without AVX2 and FMA select the portable kernels, and so does
-// GODEBUG=cpu.avx2=off at run time; cpu.avx512f=off selects those of AVX2.
+// Products of float32 and float64 are made of machine code for AVX-512 or AVX2
+// that is made for the tiles of a plan, by package tile: any number of rows up
+// to some tallest, up to four vectors of columns, and operands where they lie
+// if one of their strides is 1. machine.Instructions says for which set, and
+// jit.Available whether it can be had: else, with the noasm build tag, and for
+// other types, kernels in Go multiply packed panels. Few rows or columns have
+// routines in assembly, which stay where no code can be made.
 package gemm

@@ -5,28 +5,31 @@ package gemm
 func Effort[T Number](m, n, k int) (macs, calls float64) {
 	set := kernelsOf[T]()
 	if set.coded() {
-		lanes := n / set.nr * set.nr
-		lanes += roundUp(n-lanes, set.lanes)
-		return float64(m) * float64(lanes) * float64(k), 0
+		return set.effort(m, n, k)
 	}
-	blocks := float64(ceilDiv(max(k, 1), set.kc))
-	each := func(rows, cols, count int) {
-		if count == 0 {
+	tiles := float64(ceilDiv(m, set.mr) * ceilDiv(n, set.nr))
+	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
+}
+
+// fewSums are the vectors of sums below which each waits for the one before.
+const fewSums = 8
+
+// effort is that of machine code. Tiles of few sums wait for their own results, or for elements, and count as if they
+// had more.
+func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
+	panels := func(cols, count int) {
+		if cols == 0 {
 			return
 		}
-		v := set.smallest(rows, cols)
-		macs += float64(count) * float64(v.rows) * float64(v.cols) * float64(k)
-		calls += float64(count) * blocks
-	}
-	each(set.mr, set.nr, m/set.mr*(n/set.nr))
-	if r := m % set.mr; r > 0 {
-		each(r, set.nr, n/set.nr)
-	}
-	if c := n % set.nr; c > 0 {
-		each(set.mr, c, m/set.mr)
-		if r := m % set.mr; r > 0 {
-			each(r, c, 1)
+		v := s.vectors(cols)
+		size, whole, less := evenly(max(m, 1), s.tall[v])
+		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, less}} {
+			turns := max(t.rows*v, t.rows+v, fewSums)
+			macs += float64(count*t.n) * float64(turns*s.lanes) * float64(k)
 		}
+		calls += float64(count * (whole + less) * ceilDiv(max(k, 1), s.kc))
 	}
+	panels(min(n, s.nr), n/s.nr)
+	panels(n%s.nr, 1)
 	return macs, calls
 }

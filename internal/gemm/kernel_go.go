@@ -10,9 +10,7 @@ const (
 // goKernels returns the portable kernel set of T.
 func goKernels[T Number]() *kernelSet {
 	return &kernelSet{
-		name: "go", mr: goMR, nr: goNR, kc: 256, maskedCols: true,
-		variants: []variant{{goMR, goNR, goMicro[T]}},
-		axpy4:    goAxpy4[T], dot: goDot[T],
+		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T]},
 	}
 }
 

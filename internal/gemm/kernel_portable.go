@@ -4,5 +4,8 @@ package gemm
 
 import "reflect"
 
-// asmKernels lists the assembly kernel sets usable for kind: none here.
-func asmKernels(reflect.Kind) []*kernelSet { return nil }
+// thinOf returns the assembly for few rows or columns of a kind: none here.
+func thinOf(reflect.Kind) (thin, bool) { return thin{}, false }
+
+// codedSets lists the sets of machine code for a kind: none here.
+func codedSets(reflect.Kind) []*kernelSet { return nil }

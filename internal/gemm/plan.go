@@ -89,9 +89,9 @@ type Args[T Number] struct {
 	// Shared has ScratchLen elements and carries packed panels from one phase
 	// to the next; contents before the first phase do not matter.
 	Shared []T
-	// Epilogue, when set, is called once per tile after C[i0:i1, j0:j1] got
-	// its final values, by the goroutine that ran the tile. The calls of one
-	// execution cover C exactly once.
+	// Epilogue, when set, is called for a part of a tile after C[i0:i1, j0:j1]
+	// got its final values, by the goroutine that ran the tile, while the part
+	// is in the caches. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
 }
 
@@ -173,9 +173,7 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 		p.planSimple()
 	case (s.Way == Any || s.Way == Thin) && strided && p.planDirect():
 	default:
-		if strided && s.M > 1 && p.spec.CColStride != 1 && s.CRowStride == 1 {
-			p.swap()
-		}
+		p.sides()
 		p.planTiled(maxShared)
 		if set.coded() {
 			if err := p.compile(); err != nil {
@@ -203,10 +201,13 @@ func (p *Plan[T]) swap() {
 	}
 }
 
-// planTiled fixes the blocking of the packed path.
-func (p *Plan[T]) planTiled(maxShared int) {
+// sides fixes how the packed path is fed.
+func (p *Plan[T]) sides() {
 	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
-	p.path = pathTiled
+	strided := s.A.Source == Strided && s.B.Source == Strided
+	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
+		p.swap()
+	}
 	depth := p.set.kc
 	if p.set.coded() && (s.A.Source == Custom || s.B.Source == Custom) {
 		depth = packedDepth
@@ -220,6 +221,25 @@ func (p *Plan[T]) planTiled(maxShared int) {
 	if p.set.coded() {
 		p.placeOperands()
 	}
+}
+
+// Packs reports which of the strided operands of a product the tiled way brings into panels.
+func Packs[T Number](s Spec) (a, b bool) {
+	if s.M <= 0 || s.N <= 0 || s.K <= 0 {
+		return false, false
+	}
+	p := &Plan[T]{spec: s, set: kernelsOf[T]()}
+	p.sides()
+	if p.swapped {
+		return p.b.packs(), p.a.packs()
+	}
+	return p.a.packs(), p.b.packs()
+}
+
+// planTiled fixes the blocking of the packed path.
+func (p *Plan[T]) planTiled(maxShared int) {
+	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
+	p.path = pathTiled
 	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
 	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
 	p.a.shared, p.b.shared = g.shareA, g.shareB

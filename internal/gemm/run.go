@@ -16,6 +16,7 @@ type exec[T Number] struct {
 	shA, shB      unsafe.Pointer // aligned shared panels
 	worker        unsafe.Pointer // aligned worker scratch
 	superK, depth int            // current K super-block
+	epilogue      func(i0, i1, j0, j1 int)
 }
 
 // Run executes one tile of one phase. worker has WorkerScratchLen elements
@@ -50,19 +51,29 @@ func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
 	}
 	i0, j0 := tile%p.mTiles*p.mt, tile/p.mTiles*p.nt
 	i1, j1 := min(i0+p.mt, p.spec.M), min(j0+p.nt, p.spec.N)
+	if x.superK+x.depth == p.spec.K {
+		x.epilogue = args.Epilogue
+	}
 	switch p.path {
 	case pathTiled:
 		x.runTile(i0, i1, j0, j1)
+		return
 	case pathSimple:
 		x.runSimple(i0, i1, j0, j1)
 	default:
 		x.runDirect(j0, j1)
 	}
-	if args.Epilogue != nil && x.superK+x.depth == p.spec.K {
-		if p.swapped {
-			i0, i1, j0, j1 = j0, j1, i0, i1
-		}
-		args.Epilogue(i0, i1, j0, j1)
+	x.final(i0, i1, j0, j1)
+}
+
+// final has the caller go on with a part of C.
+func (x *exec[T]) final(i0, i1, j0, j1 int) {
+	switch {
+	case x.epilogue == nil:
+	case x.swapped:
+		x.epilogue(j0, j1, i0, i1)
+	default:
+		x.epilogue(i0, i1, j0, j1)
 	}
 }
 
@@ -161,7 +172,7 @@ func (p *Plan[T]) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.siz
 // runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
 // outermost, then blocks of A that fit L2, then panels of B that fit L1.
 func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
-	p := x.Plan
+	p, s := x.Plan, &x.spec
 	if x.superK == 0 {
 		x.gatherBias(i0, i1, j0, j1)
 	}
@@ -183,11 +194,14 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 				cols := min(p.b.w, j1-j)
 				if args != nil {
 					t.strip(args, a, b, ib, ie, j, cols)
-					continue
+				} else {
+					bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
+					for i := ib; i < ie; i += p.a.w {
+						t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
+					}
 				}
-				bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
-				for i := ib; i < ie; i += p.a.w {
-					t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
+				if k1 == s.K {
+					x.final(ib, ie, j, j+cols)
 				}
 			}
 		}
@@ -242,11 +256,11 @@ func (t *tileState[T]) biasCols() unsafe.Pointer {
 func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	fn := p.set.micro(rows, cols)
+	fn := p.set.micro
 	astep := p.a.w * size
 	c := unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride))
 	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
-	if s.CColStride != 1 || clash || (cols < p.set.nr && !p.set.maskedCols) {
+	if s.CColStride != 1 || clash {
 		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(tmp, c, i, j, rows, cols)

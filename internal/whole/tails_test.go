@@ -44,6 +44,16 @@ var heads = []headed{
 	{"groups", func(in inputs) *graph.Value {
 		return op.Conv2d(in(last, 2, 12, 7, 7), in(rows, 15, 4, 3, 3), nil, op.Conv2dAttrs{Groups: new(3)})
 	}},
+	{"depthwise", func(in inputs) *graph.Value {
+		return op.Conv2d(in(last, 2, 21, 9, 8), in(rows, 21, 1, 3, 3), in(rows, 21),
+			op.Conv2dAttrs{Groups: new(21), Padding: []int{1, 1}})
+	}},
+	{"wide depthwise", func(in inputs) *graph.Value { // its last vector is a block by itself
+		return op.Conv2d(in(last, 1, 450, 5, 5), in(rows, 450, 1, 3, 3), nil, op.Conv2dAttrs{Groups: new(450)})
+	}},
+	{"depthwise, several results", func(in inputs) *graph.Value {
+		return op.Conv2d(in(last, 1, 5, 6, 6), in(rows, 10, 1, 3, 3), nil, op.Conv2dAttrs{Groups: new(5)})
+	}},
 	{"sequence", func(in inputs) *graph.Value { return op.Conv1d(in(rows, 2, 5, 30), in(rows, 8, 5, 3), nil) }},
 	{"volume", func(in inputs) *graph.Value {
 		return op.Conv3d(in(rows, 2, 3, 5, 6, 7), in(rows, 4, 3, 2, 3, 3), in(rows, 4))

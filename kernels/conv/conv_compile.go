@@ -26,6 +26,7 @@ type convShape struct {
 	bias       int    // stride of the bias
 	hasBias    bool
 	call       *graph.Call // whose operand 1 is the weight
+	tail       *graph.Tail // what is done to the result besides; nil for nothing
 }
 
 // spatial returns sizes and strides as of rank 4.
@@ -227,7 +228,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}
-	s.call = c
+	s.call, s.tail = c, c.Tail
 	return s
 }
 

@@ -123,6 +123,7 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		}
 		return k, nil
 	}
+	s.tail.Leave()
 	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
 		w := kit.ElementsOf[T](weight.at(m), taps*s.o)
 		for ow := range s.ow {

@@ -60,7 +60,7 @@ func (v convolution) impls() []graph.Impl {
 	out := make([]graph.Impl, len(list))
 	for i, l := range list {
 		a := convAlgorithm(i)
-		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Tails: a > depthwiseByPlanes,
+		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Tails: a != depthwiseByPlanes,
 			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
 			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },

@@ -60,7 +60,7 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		x.C = eachEntry(entries, images*s.os[0], s.groups, s.og()*s.os[1])
 		x.Bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
 	}
-	x.Then(s.call.Tail, spec)
+	x.Then(s.tail, spec)
 	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
 	}

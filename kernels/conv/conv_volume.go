@@ -40,7 +40,7 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	if c.Has(2) {
 		s.groups.hasBias, s.groups.bias = true, c.Meta(2).Strides[0]
 	}
-	s.groups.call = c
+	s.groups.call, s.groups.tail = c, c.Tail
 	return s
 }
 
@@ -146,7 +146,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: s.og() * points * spec.K}
-	x.Then(s.call.Tail, spec)
+	x.Then(s.tail, spec)
 	byPlanes(x, s, weight, v.xs[0], v.xs[1], v.os[0], v.os[1])
 	p := &volumePacker[T]{v: v, width: plan.PackCols()}
 	x.Prepare = func(j *multiply.Job[T]) {

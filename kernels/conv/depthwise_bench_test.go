@@ -36,7 +36,7 @@ func BenchmarkSlide(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.SetBytes(int64(m.Bytes() + p.Call.Out[0].Bytes()))
-			p.BenchImpl(b, "depthwise_nhwc")
+			p.BenchImpl(b, "depthwise_nhwc", false)
 		})
 	}
 }

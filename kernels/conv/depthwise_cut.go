@@ -169,7 +169,7 @@ func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
 		Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * pixel), int32(pixel)},
-		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * pixel), Bias: s.hasBias}
+		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * pixel), Bias: s.hasBias, Tail: t.tail.steps}
 	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
 	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
 		p.First[0], p.End[0] = 0, 0

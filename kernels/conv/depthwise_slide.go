@@ -25,11 +25,15 @@ type depthwiseSlide struct {
 	codes  []*slide.Code
 	calls  []slideCall
 	strips []int // where each row of tiles begins in calls, and where the last one ends
+	tail   codeTail
 	run    graph.PerWorker[slideRun]
 }
 
 // slideRun is what a worker needs.
-type slideRun struct{ args jit.Args }
+type slideRun struct {
+	args jit.Args
+	tail graph.TailRun
+}
 
 // slides reports whether there is machine code for a depthwise convolution by pixels.
 func slides(s *convShape, d tensor.DType) bool {
@@ -56,6 +60,11 @@ func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseSlide(s *convShape, d tensor.DType) (*depthwiseSlide, error) {
 	t := &depthwiseSlide{s: s}
 	t.slideShape, _ = newSlideShape(s, d.Size())
+	t.tail = newCodeTail(s.tail, s.o, slide.Tails)
+	if t.tail.tail != nil && t.repeats() {
+		s.tail.Leave()
+		t.tail.tail = nil
+	}
 	t.cut()
 	for _, spec := range t.specs {
 		c, err := slide.Compile(spec, machine.Instructions())
@@ -65,6 +74,11 @@ func newDepthwiseSlide(s *convShape, d tensor.DType) (*depthwiseSlide, error) {
 		t.codes = append(t.codes, c)
 	}
 	return t, nil
+}
+
+// repeats reports whether a block has some results of the one before it again, with which that may have gone on.
+func (t *depthwiseSlide) repeats() bool {
+	return t.again > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
 // phase goes by images, blocks of channels and rows of tiles. Weight gives the weight by vectors of channels.
@@ -82,11 +96,16 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 			t.gatherBias(m)
 			a.Ptr[slide.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
+		t.tail.enter(a, &r.tail, m)
 		var err error
 		for u := chunk * group; u < min(units, (chunk+1)*group) && err == nil; u++ {
-			err = t.strip(a, u/strips/t.blocks, u/strips%t.blocks, u%strips)
+			image, block, strip := u/strips/t.blocks, u/strips%t.blocks, u%strips
+			if err = t.strip(a, image, block, strip); err == nil {
+				t.finish(r, image, block, strip)
+			}
 		}
 		clear(a.Ptr[:])
+		r.tail.Release()
 		return err
 	}}
 }
@@ -120,12 +139,33 @@ func (t *depthwiseSlide) strip(a *jit.Args, image, block, strip int) error {
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]
 		a.Row[slide.In], a.Row[slide.Out], a.Row[slide.Weights] = in+c.in, out+c.out, weights+c.weight
+		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[slide.WindowRows] = c.tiles, c.rows
 		if err := t.codes[c.code].Call(a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// finish applies what is left of the tail to a row of tiles of an image, for the channels of a block.
+func (t *depthwiseSlide) finish(r *slideRun, image, block, strip int) {
+	if t.tail.tail == nil {
+		return
+	}
+	s := t.s
+	first, end := t.rowOf(strip), t.rowOf(strip+1)
+	channel := block * t.block * t.lanes
+	channels := min(t.block*t.lanes, s.c-channel)
+	t.tail.tail.Do(&r.tail, (image*s.oh+first)*s.ow*s.c+channel, (end-first)*s.ow, s.c, channels, 1)
+}
+
+// rowOf is the output row at which a strip begins.
+func (t *depthwiseSlide) rowOf(strip int) int {
+	if strip == len(t.strips)-1 {
+		return t.s.oh
+	}
+	return t.calls[t.strips[strip]].out / (t.s.ow * t.s.c * t.size)
 }
 
 // listings are those of all codes.

@@ -32,7 +32,7 @@ type direct struct {
 	order      directOrder
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
-	tail       directTail
+	tail       codeTail
 	run        graph.PerWorker[directRun]
 }
 
@@ -72,7 +72,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n}
-	t.tail = newDirectTail(s.call.Tail, s.o)
+	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
 	t.strips = append(t.strips, len(t.calls))
 	t.arrange()
@@ -116,7 +116,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 			t.gatherBias(m)
 			a.Ptr[tile.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
-		t.tail.enter(r, m)
+		t.tail.enter(a, &r.tail, m)
 		err := t.order.each(chunk, func(image, block, strip int) error {
 			if err := t.strip(a, image, block, strip); err != nil {
 				return err
@@ -198,4 +198,26 @@ func convDirect[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, er
 		k.Worker = kit.AlignUp(s.o * t.size)
 	}
 	return k, nil
+}
+
+// finish applies what is left of the tail to a strip of an image, for the channels of a block.
+func (t *direct) finish(r *directRun, image, block, strip int) {
+	if t.tail.tail == nil {
+		return
+	}
+	s := t.s
+	each := kit.DivUp(s.og(), t.shape.block())
+	group, within := block/each, block%each
+	channel := group*s.og() + within*t.shape.block()
+	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
+	t.tail.tail.Do(&r.tail, image*s.os[0]+first*s.o+channel, end-first, s.o,
+		min(t.shape.block(), s.og()-within*t.shape.block()), 1)
+}
+
+// firstPixel is the output pixel at which a strip begins.
+func (t *direct) firstPixel(strip int) int {
+	if strip == len(t.strips)-1 {
+		return t.s.n / t.images * t.s.oh * t.s.ow
+	}
+	return t.calls[t.strips[strip]].out / (t.s.o * t.size)
 }

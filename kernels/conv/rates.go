@@ -11,23 +11,8 @@ import (
 
 // Rates lists the inner kernels of convolutions, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
-	conv := func(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
-		w := kit.F32(out, image.Shape[1]/groups, size, size)
-		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
-			In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
-	}
-	planes := func(stride, c, side int) graph.RateCall {
-		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
-	}
-	pixels := func(stride, c, side int) graph.RateCall {
-		return conv("depthwise_nhwc", stride, c, 3, kit.NHWC(1, c, side, side), c)
-	}
-	five := func(stride, c int) graph.RateCall {
-		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
-	}
-	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
-		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
-	return slices.Concat(directRates(conv), winogradRates(), []graph.Rate{
+	conv := convRate
+	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{
 		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
 				conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32), conv("nhwc", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128)}},
@@ -43,6 +28,43 @@ func Rates() []graph.Rate {
 		{Name: multiply.PackStep, Unit: "an element of a window whose pixels do not follow one another",
 			Calls: []graph.RateCall{conv("nchw", 2, 1, 3, kit.F32(1, 64, 56, 56), 24),
 				conv("nchw", 2, 1, 1, kit.F32(1, 64, 56, 56), 24)}},
+		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
+				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
+				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
+		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
+				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
+		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
+			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
+				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
+	})
+}
+
+// convRate is a call of an implementation, with a constant weight.
+func convRate(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
+	w := kit.F32(out, image.Shape[1]/groups, size, size)
+	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
+		In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
+}
+
+// depthwiseRates lists the inner kernels of depthwise convolutions.
+func depthwiseRates() []graph.Rate {
+	conv := convRate
+	planes := func(stride, c, side int) graph.RateCall {
+		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
+	}
+	pixels := func(stride, c, side int) graph.RateCall {
+		return conv("depthwise_nhwc", stride, c, 3, kit.NHWC(1, c, side, side), c)
+	}
+	five := func(stride, c int) graph.RateCall {
+		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
+	}
+	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
+		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
+	return []graph.Rate{
 		{Name: tapsPlanes, Unit: "a multiplication and an addition of a depthwise convolution, by planes",
 			Calls: []graph.RateCall{planes(1, 64, 56), conv("depthwise_planes", 1, 64, 7, kit.F32(1, 64, 28, 28), 64)}},
 		{Name: tapsTile, Unit: "an element of a plane that is brought into a tile",
@@ -59,24 +81,5 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{pixels(1, 144, 56), pixels(1, 32, 112), pixels(2, 96, 112)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several}},
-		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
-			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
-				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
-	})
-}
-
-// directRates lists those of direct convolutions.
-func directRates(
-	conv func(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall) []graph.Rate {
-	return []graph.Rate{
-		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
-				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
-				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
-				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
-				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
-				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
 	}
 }

@@ -175,7 +175,7 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 		return nil, err
 	}
 	w.Then(c.Tail, spec)
-	k := &graph.Kernel{}
+	k := &graph.Kernel{Code: w.Listings}
 	k.Phases, k.Scratch, k.Worker = w.Phases(0)
 	return k, nil
 }

@@ -143,17 +143,47 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 		return graph.ReadWork(m, m), is.supports(c, w)
 	}
 	n := float64(m.Numel())
+	isA, isB := is.packings(c)
+	wasA, wasB := was.packings(c)
 	for _, side := range []struct {
 		op         int
 		is, before string
-	}{{is.opA, packing(is.a.col, is.a.row), packing(was.a.col, was.a.row)},
-		{is.opB, packing(is.b.row, is.b.col), packing(was.b.row, was.b.col)}} {
+	}{{is.opA, isA, wasA}, {is.opB, isB, wasB}} {
 		if side.op == k && side.is != side.before {
-			work.Do(side.is, n)
-			work.Do(side.before, -n)
+			pack(&work, side.is, n)
+			pack(&work, side.before, -n)
 		}
 	}
 	return work, true
+}
+
+// packings are the inner kernels that pack the matrices of a product; none for one that is read where it is.
+func (x *contraction) packings(c *graph.Call) (a, b string) {
+	y := *x
+	y.fold()
+	var packsA, packsB bool
+	switch s := y.spec(); c.Out[0].DType.OpMath() {
+	case tensor.Float32:
+		packsA, packsB = gemm.Packs[float32](s)
+	case tensor.Float64:
+		packsA, packsB = gemm.Packs[float64](s)
+	default:
+		packsA, packsB = gemm.Packs[int64](s)
+	}
+	if packsA {
+		a = packing(y.a.col, y.a.row)
+	}
+	if packsB {
+		b = packing(y.b.row, y.b.col)
+	}
+	return a, b
+}
+
+// pack adds elements that a kernel packs.
+func pack(w *graph.Work, kernel string, elements float64) {
+	if kernel != "" {
+		w.Do(kernel, elements)
+	}
 }
 
 // packing is the inner kernel that packs a matrix of those strides along the depth and along lanes.
@@ -191,11 +221,12 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		if y.n > 1 && y.c.col != 1 && !turns {
 			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
 		}
+		packA, packB := y.packings(c)
 		if !c.Constant(y.opA) {
-			work.Do(packing(y.a.col, y.a.row), entries*float64(y.m)*float64(y.k))
+			pack(work, packA, entries*float64(y.m)*float64(y.k))
 		}
 		if !c.Constant(y.opB) {
-			work.Do(packing(y.b.row, y.b.col), entries*float64(y.n)*float64(y.k))
+			pack(work, packB, entries*float64(y.n)*float64(y.k))
 		}
 	}
 	if y.hasAdd {

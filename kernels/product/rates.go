@@ -18,6 +18,9 @@ func Rates() []graph.Rate {
 	}
 	row := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
 	f32 := tensor.Float32
+	weight := func(m, k, n int) graph.RateCall {
+		return graph.RateCall{Op: "linear", In: []tensor.Meta{kit.F32(m, k), kit.F32(n, k)}, Impl: "tiled"}
+	}
 	columns := kit.F32(256, 128)
 	columns.Strides = []int{1, 256}
 	added := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
@@ -48,10 +51,9 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{mm("loops", f32, 16, 16, 16)}},
 		{Name: multiply.AddTo, Unit: "an element of an addend that is no vector", Calls: []graph.RateCall{added}},
 		{Name: multiply.PackRow, Unit: "an element that is packed from rows along the depth",
-			Calls: []graph.RateCall{mm("tiled", f32, 768, 256, 32, 1), mm("tiled", f32, 1536, 96, 16, 1)}},
+			Calls: []graph.RateCall{weight(8, 256, 768), weight(16, 96, 1536)}},
 		{Name: multiply.PackCol, Unit: "an element that is packed from rows along lanes",
-			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{kit.F32(12, 256), kit.F32(256, 768)}, Constant: []int{0},
-				Impl: "tiled"}}},
+			Calls: []graph.RateCall{mm("tiled", f32, 32, 1024, 1024)}},
 		{Name: multiply.Scattered, Unit: "an element of a register tile that is brought to its place by itself",
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},

@@ -18,7 +18,8 @@ type avgPoolAttrs struct {
 	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
 }
 
-// AvgPool2d averages each window; sums are float64, of int64 they are int64.
+// AvgPool2d averages each window. Sums are float64, those of few elements in the dtype that computes; of int64 they are
+// int64.
 var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 	Images: graph.ImageOp,
 	Name:   "avg_pool2d",

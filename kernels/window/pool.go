@@ -105,7 +105,11 @@ func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) (*graph
 // compiledPool makes the kernel of a pooling by compiled loops, or none where they cannot be had.
 func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes [][]window) (*graph.Kernel, error) {
 	if by != poolPixels {
-		return nil, nil
+		p, err := newFoldRows(c, f, axes)
+		if p == nil || err != nil {
+			return nil, err
+		}
+		return p.kernel(), nil
 	}
 	p, err := newFoldPixels(c, f, axes)
 	if p == nil || err != nil {

@@ -71,7 +71,8 @@ func spatialSteps(m tensor.Meta, dims int) (st [5]int) {
 	return st
 }
 
-// newFoldPixels returns nil where there is no machine code, or channels do not lie together.
+// newFoldPixels returns nil where there is no machine code, or channels do not lie together. Elements of one byte,
+// which PyTorch pools none of, are left to Go.
 func newFoldPixels(c *graph.Call, f poolFold, axes [][]window) (*foldPixels, error) {
 	m, dims := c.Meta(0), len(axes)
 	lead := m.Rank() - dims
@@ -92,7 +93,7 @@ func newFoldPixels(c *graph.Call, f poolFold, axes [][]window) (*foldPixels, err
 		}
 	}
 	offsets, ok := p.offsets()
-	if apart || !ok || c.Out[0].Numel() == 0 {
+	if apart || !ok || c.Out[0].Numel() == 0 || m.DType.Size() == 1 {
 		return nil, nil
 	}
 	var err error
@@ -161,7 +162,7 @@ func (p *foldPixels) kernel() *graph.Kernel {
 	}
 	k.Phases = []graph.Phase{{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		r := p.state.Of(m)
-		p.fill(m.Worker[:p.c*p.size])
+		p.fill(p.d, m.Worker[:p.c*p.size])
 		for row := chunk * group; row < min(rows, (chunk+1)*group); row++ {
 			p.row(m, r, row/nh/nd, row/nh%nd, row%nh)
 		}
@@ -186,7 +187,7 @@ func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
 			unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		to := unsafe.Add(at(0), run.at*p.out[0][4])
 		if p.kind == poolAvg {
-			p.divide(r, ds.size*hs.size*ws.size)
+			putDivisor(unsafe.Pointer(&r.divisor), p.d, p.sum, p.by(ds.size*hs.size*ws.size))
 		}
 		switch {
 		case p.indices:
@@ -223,22 +224,6 @@ func (p *foldPixels) streams(r *foldRun, at unsafe.Pointer, w [3]window, step in
 		r.taps = append(r.taps, tapStream{neutral, 0})
 	}
 	return full
-}
-
-// divide has averages divided by what a window of some size asks for.
-func (p *foldPixels) divide(r *foldRun, size int) {
-	by := float64(p.by(size))
-	if p.inverse() {
-		by = 1 / by
-	}
-	switch p.sum {
-	case tensor.Int64:
-		*(*int64)(unsafe.Pointer(&r.divisor)) = int64(p.by(size))
-	case tensor.Float32:
-		*(*float32)(unsafe.Pointer(&r.divisor)) = float32(by)
-	default:
-		*(*float64)(unsafe.Pointer(&r.divisor)) = by
-	}
 }
 
 // run runs a loop over rows of n0 elements with the operands that r has.

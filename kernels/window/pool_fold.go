@@ -2,6 +2,7 @@ package window
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -15,7 +16,8 @@ const (
 	manyTaps = 16
 )
 
-// poolFold is what a pooling makes of a window: its kind, and the divisor of averages where it is not the window's size.
+// poolFold is what a pooling makes of a window: its kind, and the divisor of averages where it is not the window's
+// size.
 type poolFold struct {
 	kind    poolKind
 	divisor int
@@ -44,7 +46,8 @@ type tapFold struct {
 
 // newTapFold returns nil where the loops do not become machine code. Offsets are the distances between indices, by tap.
 func newTapFold(f poolFold, d tensor.DType, offsets []int) (*tapFold, error) {
-	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: len(offsets), offsets: offsets, single: len(offsets) <= fewTaps}
+	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: len(offsets), offsets: offsets}
+	t.single = len(offsets) <= fewTaps
 	if !loops.Compiles() || f.kind == poolNorm || f.indices && !t.single {
 		return nil, nil
 	}
@@ -137,16 +140,33 @@ func (t *tapFold) carried() tensor.DType {
 	return t.sum
 }
 
-// divides tells how averages are made of sums. Those that are rounded to fewer bits are multiplied by the inverse.
+// divides tells how averages are made of sums.
 func (t *tapFold) divides() expr.Op {
-	if t.inverse() {
+	if inverse(t.d, t.sum) {
 		return expr.Mul
 	}
 	return expr.Div
 }
 
-// inverse reports whether sums have more bits than results, so that the rounding of an inverse does not show.
-func (t *tapFold) inverse() bool { return t.d.IsFloat() && t.d.Size() < t.sum.Size() }
+// inverse reports whether averages are sums times the inverse of what they are divided by: where sums have more bits
+// than results, so that the rounding of an inverse does not show.
+func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
+
+// putDivisor writes what sums are divided by, or its inverse.
+func putDivisor(to unsafe.Pointer, d, sum tensor.DType, by int) {
+	x := float64(by)
+	if inverse(d, sum) {
+		x = 1 / x
+	}
+	switch sum {
+	case tensor.Int64:
+		*(*int64)(to) = int64(by)
+	case tensor.Float32:
+		*(*float32)(to) = float32(x)
+	default:
+		*(*float64)(to) = x
+	}
+}
 
 // extreme is the greatest of the taps and of what there is. A NaN counts as greatest.
 func (t *tapFold) extreme(b *expr.Builder, tap func(int) expr.Value, taps int, begin bool) []expr.Output {
@@ -178,14 +198,14 @@ func (t *tapFold) greatest(b *expr.Builder, tap func(int) expr.Value, first expr
 		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, where), first))}
 }
 
-// fill fills memory with the neutral element.
-func (t *tapFold) fill(mem []byte) {
-	if t.kind != poolMax {
+// fill fills memory with the neutral element of a dtype.
+func (f poolFold) fill(d tensor.DType, mem []byte) {
+	if f.kind != poolMax {
 		clear(mem)
 		return
 	}
-	bits := expr.Neutral(expr.Max, t.d)
-	switch t.d {
+	bits := expr.Neutral(expr.Max, d)
+	switch d {
 	case tensor.Float16:
 		bits = 0xfc00
 	case tensor.BFloat16:
@@ -193,8 +213,8 @@ func (t *tapFold) fill(mem []byte) {
 	}
 	var e [8]byte
 	binary.LittleEndian.PutUint64(e[:], bits)
-	for i := 0; i < len(mem); i += t.d.Size() {
-		copy(mem[i:], e[:t.d.Size()])
+	for i := 0; i < len(mem); i += d.Size() {
+		copy(mem[i:], e[:d.Size()])
 	}
 }
 

@@ -33,7 +33,10 @@ var (
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
 		poolNorm: {poolPlanes: "pool.norm.planes", poolPixels: "pool.norm.pixels"},
 	}
-	poolLoops  = map[poolKind]string{poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"}
+	poolLoops = [2]map[poolKind]string{
+		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
+		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
+	}
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
@@ -50,9 +53,9 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 		work := graph.Work{Steps: 1}
 		c.Streamed(&work)
 		n := float64(c.Out[0].Numel())
-		if by == poolPixels && p.folds(c, w, area) {
+		if p.folds(c, by, w, area) {
 			// Loops go from row to row of an image, and wait for each.
-			work.Wait(poolLoops[p.kind], n*area*float64(max(4, c.Out[0].DType.Size()))/4)
+			work.Wait(poolLoops[by][p.kind], n*area*float64(max(4, c.Out[0].DType.Size()))/4)
 		} else {
 			work.Do(each, n*area)
 			work.Do(poolResult[by], n)
@@ -63,9 +66,14 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 	}
 }
 
-// folds reports whether a walk by pixels is one of compiled loops: they write channels that lie together.
-func (p poolWork) folds(c *graph.Call, w graph.Walk, area float64) bool {
-	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= fewTaps) &&
+// folds reports whether a walk is one of compiled loops: they write results as they go, and by planes windows have few
+// elements and steps of 1 or 2.
+func (p poolWork) folds(c *graph.Call, by poolWalk, w graph.Walk, area float64) bool {
+	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || c.Out[0].Numel() > 0 &&
+		c.Meta(0).Shape[c.Meta(0).Rank()-1] > 3*c.Out[0].Shape[c.Out[0].Rank()-1]) {
+		return false
+	}
+	return loops.Compiles() && p.kind != poolNorm && c.Out[0].DType.Size() > 1 && (len(c.Out) == 1 || area <= fewTaps) &&
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 

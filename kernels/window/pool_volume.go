@@ -72,7 +72,8 @@ var avgPool3d = &volumePool{name: "avg_pool3d", dims: 3, kind: poolAvg, args: fu
 		include: a.CountIncludePad, divisor: a.DivisorOverride}
 }}
 
-// AvgPool3d averages each window of a volume; sums are float64, of int64 they are int64.
+// AvgPool3d averages each window of a volume. Sums are float64, those of few elements in the dtype that computes; of
+// int64 they are int64.
 var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
 	Name: "avg_pool3d",
 	Doc: "Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. Of integers " +

@@ -33,11 +33,14 @@ func Rates() []graph.Rate {
 				Calls: []graph.RateCall{call(op, by, 3, 64, 56), call(op, by, 3, 192, 27)}})
 		}
 	}
-	for kind, name := range poolLoops {
-		op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
-		list = append(list, graph.Rate{Name: name, Unit: "an element of a window, by compiled loops over channels",
-			Calls: []graph.RateCall{call(op, poolPixels, 3, 64, 112), call(op, poolPixels, 3, 256, 28),
-				call(op, poolPixels, 3, 480, 14)}})
+	for by, names := range poolLoops {
+		for kind, name := range names {
+			op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
+			unit := [...]string{poolPlanes: "an element of a window, by compiled loops over rows",
+				poolPixels: "an element of a window, by compiled loops over channels"}[by]
+			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, poolWalk(by), 3, 64, 112),
+				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14)}})
+		}
 	}
 	for by, name := range poolResult {
 		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",

@@ -339,7 +339,8 @@ func TestForms(t *testing.T) {
 // TestRefused asks for what there is no code for.
 func TestRefused(t *testing.T) {
 	good := func() *slide.Spec {
-		return &slide.Spec{Size: 4, Bytes: 32, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
+		return &slide.Spec{Size: 4, Bytes: 32, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
+			Apart: [2]int{1, 1}}
 	}
 	if _, err := slide.Compile(good(), machine.AVX2); err != nil {
 		t.Fatal(err)

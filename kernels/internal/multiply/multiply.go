@@ -5,6 +5,7 @@ package multiply
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -91,6 +92,14 @@ func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 		}
 	}
 	return ph, wave * shared, own
+}
+
+// Listings are those of the plan's machine code.
+func (x *Multiplier[T]) Listings() (list []expr.Listing) {
+	x.Plan.Listings(func(name, assembly string) {
+		list = append(list, expr.Listing{Name: name, Assembly: assembly})
+	})
+	return list
 }
 
 // chunkMACs is the work of a chunk of small entries: some tens of microseconds.

@@ -63,14 +63,20 @@ func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
 }
 
-// fewRows are the rows up to which a panel is read once, with little to compute meanwhile: as fast as memory is.
-const fewRows = 4
+const (
+	// fewRows are the rows up to which a panel is read once, with little to compute meanwhile: as fast as memory is.
+	fewRows = 4
+	// manyRows are those for which a panel takes as long as the next one takes to come near.
+	manyRows = 32
+)
 
 // Paneled moves the bytes of a constant operand, which [graph.Call.Streamed] has counted, to those that are read in
-// panels by products of so many rows of the other one.
+// panels by products of so many rows of the other one: as many of them as come near while there is something to
+// compute.
 func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
+		bytes *= min(1, float64(rows)/manyRows)
 		w.Bytes[graph.Kept] -= bytes
 		w.Bytes[graph.Panels] += bytes
 	}

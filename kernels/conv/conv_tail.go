@@ -5,28 +5,28 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// directTail is what a direct convolution does to its sums besides: in registers, where that is a chain of simple
-// operations, else to each strip when it is done.
-type directTail struct {
+// codeTail is what machine code of a convolution does to its sums besides: in registers, where that is a chain of
+// simple operations, else to each strip when it is done.
+type codeTail struct {
 	tail  *graph.Tail // for strips; nil where nothing is left to them
 	steps []tile.Tail
 	reads []graph.TailStep // by operand of steps
+	slot  int              // of the first of those among the code's arguments
 }
 
 // mostTails are the operands of a tail that are read by tiles.
 const mostTails = 3
 
-// newDirectTail chooses by sizes and layouts: operands by lanes must have one element for each output channel.
-func newDirectTail(t *graph.Tail, channels int) directTail {
-	whole := directTail{tail: t}
+// newCodeTail chooses by sizes and layouts: operands by lanes must have one element for each output channel.
+func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
+	whole := codeTail{tail: t}
 	chain := t.Chain()
 	if len(chain) == 0 {
 		return whole
 	}
-	var d directTail
+	d := codeTail{slot: slot}
 	for _, s := range chain {
 		x := tile.Tail{Operand: len(d.reads), Lo: s.Number, Hi: s.Number}
 		switch number := s.Place == 0; {
@@ -61,43 +61,21 @@ func newDirectTail(t *graph.Tail, channels int) directTail {
 }
 
 // enter notes the addresses of a chunk.
-func (d *directTail) enter(r *directRun, m *graph.Mem) {
+func (d *codeTail) enter(a *jit.Args, r *graph.TailRun, m *graph.Mem) {
 	for i, s := range d.reads {
-		r.args.Ptr[tile.Tails+i] = m.Ptrs[s.Place]
+		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 	}
 	if d.tail != nil {
-		d.tail.Enter(&r.tail, m)
+		d.tail.Enter(r, m)
 	}
 }
 
 // at has tiles read operands for a place of the result and a channel, both in bytes.
-func (d *directTail) at(a *jit.Args, out, channel int) {
+func (d *codeTail) at(a *jit.Args, out, channel int) {
 	for i, s := range d.reads {
-		a.Row[tile.Tails+i] = out
+		a.Row[d.slot+i] = out
 		if s.Lanes {
-			a.Row[tile.Tails+i] = channel
+			a.Row[d.slot+i] = channel
 		}
 	}
-}
-
-// finish applies what is left of the tail to a strip of an image, for the channels of a block.
-func (t *direct) finish(r *directRun, image, block, strip int) {
-	if t.tail.tail == nil {
-		return
-	}
-	s := t.s
-	each := kit.DivUp(s.og(), t.shape.block())
-	group, within := block/each, block%each
-	channel := group*s.og() + within*t.shape.block()
-	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os[0]+first*s.o+channel, end-first, s.o,
-		min(t.shape.block(), s.og()-within*t.shape.block()), 1)
-}
-
-// firstPixel is the output pixel at which a strip begins.
-func (t *direct) firstPixel(strip int) int {
-	if strip == len(t.strips)-1 {
-		return t.s.n / t.images * t.s.oh * t.s.ow
-	}
-	return t.calls[t.strips[strip]].out / (t.s.o * t.size)
 }

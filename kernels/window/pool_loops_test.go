@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -14,13 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestPoolsByPixels takes windows of few and of many elements over channels that lie together, in one to three
-// dimensions, beside the definition and beside Go, with numbers that are none and infinite ones among the elements.
-func TestPoolsByPixels(t *testing.T) {
+// TestPoolLoops takes windows of few and of many elements over channels that lie together and over planes, in one to
+// three dimensions, beside the definition and beside Go, with numbers that are none and infinite ones among the
+// elements.
+func TestPoolLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
-	for i := range 400 {
+	compiled := map[string]int{}
+	for i := range 240 {
 		dims := 1 + r.IntN(3)
-		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd", "adaptive_max_pool%dd"}[i%5]
+		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd",
+			"adaptive_max_pool%dd"}[i%5]
 		dtypes := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int64}
 		d := dtypes[r.IntN(len(dtypes)-1)]
 		shape := []int{1 + r.IntN(2), 2 + r.IntN(40)}
@@ -47,7 +50,14 @@ func TestPoolsByPixels(t *testing.T) {
 				}
 			}
 		}
-		x := kerneltest.RandomTensor(r, pixelsLast(tensor.New(d, shape...)))
+		m, impl := pixelsLast(tensor.New(d, shape...)), "pixels"
+		if r.IntN(2) == 0 {
+			if shape[len(shape)-1] += r.IntN(40); r.IntN(8) == 0 {
+				shape[len(shape)-1] += 200 // several blocks of rows
+			}
+			m, impl = tensor.New(d, shape...), "planes"
+		}
+		x := kerneltest.RandomTensor(r, m)
 		if d.IsFloat() {
 			for range r.IntN(4) {
 				at := make([]int, len(shape))
@@ -57,21 +67,26 @@ func TestPoolsByPixels(t *testing.T) {
 				x.Set(tensor.FloatScalar([]float64{math.NaN(), math.Inf(-1), math.Inf(1)}[r.IntN(3)]), at...)
 			}
 		}
-		checkPixels(t, fmt.Sprintf(kind, dims), a, x)
+		compiled[impl] += checkPool(t, fmt.Sprintf(kind, dims), impl, a, x)
+	}
+	if loops.Compiles() && (compiled["pixels"] < 70 || compiled["planes"] < 15) {
+		t.Errorf("machine code was made for %v only", compiled)
 	}
 }
 
 // TestLeastPools takes images of nothing but the least number: their indices are those of the first elements.
 func TestLeastPools(t *testing.T) {
-	x := tensor.Zeros(tensor.Float32, 1, 20, 6, 7)
-	for i := range x.Numel() {
-		x.SetFlat(i, tensor.FloatScalar(math.Inf(-1)))
+	planes := tensor.Zeros(tensor.Float32, 1, 20, 6, 7)
+	for i := range planes.Numel() {
+		planes.SetFlat(i, tensor.FloatScalar(math.Inf(-1)))
 	}
-	x = x.CopyTo(pixelsLast(x.Meta))
+	pixels := planes.CopyTo(pixelsLast(planes.Meta))
 	a := graph.Attrs{"kernel_size": 3, "padding": 1, "stride": 2}
-	checkPixels(t, "max_pool2d", a, x)
-	checkPixels(t, "max_pool2d_with_indices", a, x)
-	checkPixels(t, "adaptive_max_pool2d", graph.Attrs{"output_size": []int{2, 3}}, x)
+	for impl, x := range map[string]*tensor.Tensor{"pixels": pixels, "planes": planes} {
+		checkPool(t, "max_pool2d", impl, a, x)
+		checkPool(t, "max_pool2d_with_indices", impl, a, x)
+		checkPool(t, "adaptive_max_pool2d", impl, graph.Attrs{"output_size": []int{2, 3}}, x)
+	}
 }
 
 // pixelsLast lays channels together.
@@ -85,54 +100,61 @@ func pixelsLast(m tensor.Meta) tensor.Meta {
 	return m.WithStrides(st)
 }
 
-// checkPixels compares what the implementation by pixels makes with the definition, and with what it makes in Go.
-func checkPixels(t *testing.T, name string, a graph.Attrs, x *tensor.Tensor) {
+// checkPool compares what an implementation makes with the definition, and with what it makes in Go. It returns 1 if it
+// was machine code.
+func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor) (compiled int) {
 	t.Helper()
 	op, c, err := kerneltest.NewReduceCall(name, a, []*tensor.Tensor{x})
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, a, x.Meta, err)
-		return
+		return 0
 	}
+	at := slices.IndexFunc(op.Impls, func(m graph.Impl) bool { return m.Name == impl })
 	for i := range c.Out {
-		c.Out[i] = pixelsLast(c.Out[i])
-	}
-	if x.Shape[1] < 2 || op.Impls[0].Name != "pixels" {
-		t.Fatalf("%s has no implementation by pixels", name)
+		if impl == "pixels" {
+			c.Out[i] = pixelsLast(c.Out[i])
+		}
 	}
 	want, err := op.Ref(c, []*tensor.Tensor{x})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := runPixels(t, op, c, x)
+	got, code := runPool(t, &op.Impls[at], c, x)
 	compiles := loops.Compiles
 	loops.Compiles = func() bool { return false }
-	inGo := runPixels(t, op, c, x)
+	inGo, _ := runPool(t, &op.Impls[at], c, x)
 	loops.Compiles = compiles
 	for i := range want {
 		for _, other := range []*tensor.Tensor{want[i], inGo[i]} {
 			if why := kerneltest.DiffersBy(got[i], other, kerneltest.ReduceTolerance(got[i].DType)); why != "" {
-				t.Errorf("%s %v %v: output %d: %s", name, a, x.Meta, i, why)
+				t.Errorf("%s by %s %v %v: output %d: %s", name, impl, a, x.Meta, i, why)
 			}
 		}
 		if name[0] == 'm' && !bytes.Equal(got[i].Storage().Bytes(), inGo[i].Storage().Bytes()) {
-			t.Errorf("%s %v %v: output %d has other bits than in Go", name, a, x.Meta, i)
+			t.Errorf("%s by %s %v %v: output %d has other bits than in Go", name, impl, a, x.Meta, i)
 		}
 	}
+	if code {
+		return 1
+	}
+	return 0
 }
 
-func runPixels(t *testing.T, op *graph.Op, c *graph.Call, x *tensor.Tensor) []*tensor.Tensor {
+func runPool(t *testing.T, impl *graph.Impl, c *graph.Call, x *tensor.Tensor) (outs []*tensor.Tensor, code bool) {
 	t.Helper()
-	k, err := op.Impls[0].Lower(c)
+	k, err := impl.Lower(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var outs []*tensor.Tensor
 	m := k.NewMem()
 	for _, o := range c.Out {
 		outs = append(outs, tensor.Empty(o))
 		m.Ptrs = append(m.Ptrs, outs[len(outs)-1].Pointer())
 	}
-	m.Ptrs = append(m.Ptrs, []unsafe.Pointer{x.Pointer()}...)
+	m.Ptrs = append(m.Ptrs, x.Pointer())
+	for i := range m.Worker {
+		m.Worker[i] = 0xff
+	}
 	for _, ph := range k.Phases {
 		for i := range ph.Chunks {
 			if err := ph.Run(m, ph.Chunks-1-i); err != nil {
@@ -140,5 +162,5 @@ func runPixels(t *testing.T, op *graph.Op, c *graph.Call, x *tensor.Tensor) []*t
 			}
 		}
 	}
-	return outs
+	return outs, k.Code != nil && len(k.Code()) > 0
 }
