@@ -1,0 +1,100 @@
+//go:build linux || darwin
+
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+)
+
+// guarded moves elements to the end of memory behind which no byte may be touched, or to the beginning.
+func guarded[T Float](t *testing.T, x []T, atEnd bool) []T {
+	bytes := len(x) * int(unsafe.Sizeof(T(0)))
+	room := jittest.Guarded(t, max(bytes, 1))
+	if atEnd {
+		room = room[len(room)-bytes:]
+	}
+	to := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(room))), len(x))
+	copy(to, x)
+	return to
+}
+
+// TestGuarded multiplies operands beside which no byte may be touched, since tiles read them in place.
+func TestGuarded(t *testing.T) {
+	eachKernel[float32](t, testGuarded[float32])
+	eachKernel[float64](t, testGuarded[float64])
+}
+
+func testGuarded[T Float](t *testing.T, set *kernelSet) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, d := range [][3]int{{1, 7, 3}, {5, 15, 4}, {6, 16, 9}, {13, 33, 5}, {25, 63, 8}, {50, 65, 31}, {7, 100, 1}} {
+		for _, la := range []int{rowMajor, colMajor, rowPadded} {
+			for _, lb := range []int{rowMajor, colMajor, rowPadded} {
+				for _, atEnd := range []bool{false, true} {
+					p := newProblem[T](r, d[0], d[1], d[2], la, lb, rowMajor)
+					p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(d[1]%3), la == lb
+					p.a.buf, p.b.buf = guarded(t, p.a.buf, atEnd), guarded(t, p.b.buf, atEnd)
+					p.c.buf = guarded(t, p.c.buf, atEnd)
+					p.check(t, set, sharedElems)
+				}
+			}
+		}
+	}
+}
+
+// TestPlaces tells which operands are read where they are.
+func TestPlaces(t *testing.T) {
+	if len(codedSets(reflect.Float32)) == 0 {
+		t.Skip("there is no machine code here")
+	}
+	for _, c := range []struct {
+		what           string
+		m, n, k        int
+		la, lb         int
+		packsA, packsB bool
+	}{
+		{"rows of both", 64, 64, 64, rowMajor, rowMajor, false, false},
+		{"columns of A", 64, 64, 64, colMajor, rowMajor, false, false},
+		{"columns of B", 64, 64, 64, rowMajor, colMajor, false, true},
+		{"neither", 64, 64, 64, scattered, scattered, true, true},
+		{"a large B", 1000, 1000, 1000, rowMajor, rowMajor, false, true},
+		{"a large B of few rows of A", 50, 1000, 1000, rowMajor, rowMajor, false, false},
+		{"a stride that crowds B", 50, 1024, 1024, rowMajor, rowMajor, false, true},
+		{"a stride that crowds A", 1024, 64, 1024, colMajor, rowMajor, true, false},
+	} {
+		p := newProblem[float32](rand.New(rand.NewPCG(1, 1)), c.m, c.n, c.k, c.la, c.lb, rowMajor)
+		a, b := Packs[float32](p.spec)
+		if a != c.packsA || b != c.packsB {
+			t.Errorf("%s: A is packed: %v, B: %v; want %v, %v", c.what, a, b, c.packsA, c.packsB)
+		}
+	}
+}
+
+// TestListings holds that every piece of code of a plan is listed, those for last columns and later terms too.
+func TestListings(t *testing.T) {
+	pl, err := NewPlan[float32](Spec{M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},
+		B: Operand{RowStride: 70, ColStride: 1}, CRowStride: 70, CColStride: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	pl.Listings(func(name, assembly string) {
+		names = append(names, name)
+		if !strings.Contains(assembly, "VFMADD231PS") {
+			t.Errorf("%s multiplies nothing: %s", name, assembly)
+		}
+	})
+	if all := fmt.Sprint(names); pl.codes != nil && (!strings.Contains(all, "later terms") ||
+		!strings.Contains(all, "last columns")) {
+		t.Errorf("only %s", all)
+	}
+	if pl.codes == nil && len(names) > 0 {
+		t.Errorf("a plan without code lists %v", names)
+	}
+}
