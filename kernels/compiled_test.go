@@ -121,6 +121,9 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 			for _, in := range withDTypes(ex.In, d) {
 				for _, k := range kernelsOf(op, ex.Attrs, in) {
 					for _, listed := range listings(k) {
+						if listed.Loop == nil { // machine code that no expression states
+							continue
+						}
 						add(listed.Loop)
 						if len(listed.Loop.Folds) > 0 {
 							continue

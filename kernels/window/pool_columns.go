@@ -71,8 +71,8 @@ func spatialSteps(m tensor.Meta, dims int) (st [5]int) {
 	return st
 }
 
-// newFoldPixels returns nil where there is no machine code, or channels do not lie together. Elements of one byte,
-// which PyTorch pools none of, are left to Go.
+// newFoldPixels returns nil where there is no machine code, or channels do not lie together. Elements of one byte
+// are left to Go, as those of rows are.
 func newFoldPixels(c *graph.Call, f poolFold, axes [][]window) (*foldPixels, error) {
 	m, dims := c.Meta(0), len(axes)
 	lead := m.Rank() - dims

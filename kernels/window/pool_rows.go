@@ -33,8 +33,8 @@ type foldRows struct {
 	state         graph.PerWorker[foldRun]
 }
 
-// newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them. Elements of one byte,
-// which PyTorch pools none of, are left to Go.
+// newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them. Elements of one byte
+// are left to Go: of a compiled loop over columns of them some results were wrong, for a cause that was not found.
 func newFoldRows(c *graph.Call, f poolFold, axes [][]window) (*foldRows, error) {
 	m, out := c.Meta(0), c.Out[0]
 	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() || m.DType.Size() == 1 {
