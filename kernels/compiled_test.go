@@ -89,11 +89,12 @@ func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compil
 	return list
 }
 
+// listings are those of the loops of a call; machine code that no expression states has tests of its own.
 func listings(k compiledCall) []expr.Listing {
 	if k.Code == nil {
 		return nil
 	}
-	return k.Code()
+	return slices.DeleteFunc(k.Code(), func(l expr.Listing) bool { return l.Loop == nil })
 }
 
 // loopsByOp are the loops of all ops, by name.

@@ -116,7 +116,11 @@ func TestCopiesForContracts(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 4, 6, 6)
 	w := g.InputFormat("w", f32, tensor.ChannelsLast, 3, 4, 3, 3)
-	g.Output("a", op.Conv2d(x, w, nil)).Output("b", op.Conv2d(x, w, nil, op.Conv2dAttrs{Padding: []int{1, 1}}))
+	g.Output("a", op.Conv2d(x, w, nil).Named("a"))
+	g.Output("b", op.Conv2d(x, w, nil, op.Conv2dAttrs{Padding: []int{1, 1}}).Named("b"))
+	for _, name := range []string{"a", "b"} { // others read planes
+		require.NoError(t, g.Pin(name, graph.Pin{Impl: "nhwc"}))
+	}
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1)
 	c := p.Copies[0]

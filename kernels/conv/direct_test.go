@@ -30,7 +30,8 @@ func drawDirect(r *rand.Rand) directCase {
 	for {
 		pick := func(n ...int) int { return n[r.IntN(len(n))] }
 		g := pick(1, 1, 1, 2, 3)
-		d := directCase{n: pick(1, 1, 2, 3), groups: g, c: g * pick(1, 2, 3, 5, 8, 17, 40), o: g * pick(2, 7, 8, 16, 24, 33, 48, 70),
+		d := directCase{n: pick(1, 1, 2, 3), groups: g, c: g * pick(1, 2, 3, 5, 8, 17, 40),
+			o: g * pick(2, 7, 8, 16, 24, 33, 48, 70),
 			h: pick(1, 2, 5, 7, 9, 16), w: pick(1, 3, 6, 7, 11, 15, 29, 33), kh: pick(1, 1, 2, 3, 5), kw: pick(1, 1, 3, 4, 7),
 			sh: pick(1, 1, 2), sw: pick(1, 1, 2, 3), dh: pick(1, 1, 2), dw: pick(1, 1, 3), ph: r.IntN(4), pw: r.IntN(5),
 			ph1: r.IntN(4), pw1: r.IntN(5), bias: r.IntN(3) > 0}
@@ -89,7 +90,8 @@ func TestDirect(t *testing.T) {
 			ran[fmt.Sprint(name, dtype)]++
 		}
 	}
-	for _, n := range []string{"direct_nhwcfloat32", "direct_nhwcfloat64", "direct_planesfloat32", "direct_planesfloat64"} {
+	for _, n := range []string{"direct_nhwcfloat32", "direct_nhwcfloat64", "direct_planesfloat32",
+		"direct_planesfloat64"} {
 		if ran[n] < 20 {
 			t.Errorf("%s ran %d times", n, ran[n])
 		}

@@ -25,7 +25,7 @@ func Rates() []graph.Rate {
 	}
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
-	return []graph.Rate{
+	return append(directRates(conv), []graph.Rate{
 		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
 				conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32), conv("nhwc", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128)}},
@@ -60,15 +60,24 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{pixels(1, 960, 7), pixels(1, 768, 14), five(1, 576)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several}},
-		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
-				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64), conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
-				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
-			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
-				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64), conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
 		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
 			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
 				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
+	}...)
+}
+
+// directRates lists those of direct convolutions.
+func directRates(
+	conv func(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall) []graph.Rate {
+	return []graph.Rate{
+		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
+				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
+				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
+		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
+			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
+				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
+				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
 	}
 }

@@ -16,8 +16,10 @@ func TestAdvise(t *testing.T) {
 		g := graph.New("", kernels.Lookup)
 		x := g.InputFormat("x", tensor.Float32, f, 2, 32, 40, 40)
 		w := g.Input("w", tensor.Float32, 32, 32, 3, 3)
-		g.OutputFormat("y", g.Apply("conv2d", graph.Attrs{"padding": 1}, x, w)[0], tensor.ChannelsLast)
+		y := g.Apply("conv2d", graph.Attrs{"padding": 1}, x, w)[0].Named("y")
+		g.OutputFormat("y", y, tensor.ChannelsLast)
 		require.NoError(t, g.Err())
+		require.NoError(t, g.Pin("y", graph.Pin{Impl: "nhwc"})) // others read images as they come
 		return NewProblem(g, nil)
 	}
 	cost := func(p *Problem) float64 {

@@ -38,13 +38,13 @@ func ExampleSolve() {
 		fmt.Println("copy", c.Value.Name, c.Order, c.Why)
 	}
 	for i, c := range a.Nodes {
-		fmt.Println(g.Nodes[i].Op.Name, c.Impl.Name, c.Walk.Out)
+		fmt.Println(g.Nodes[i].Op.Name, c.Walk.Out)
 	}
 	fmt.Println("output copied:", a.Outputs[0] != nil)
 	// Output:
 	// the image may lie [contiguous channels_last]
 	// copy x channels_last photos are wanted so
-	// conv2d nhwc [channels_last]
-	// relu loop [contiguous]
+	// conv2d [channels_last]
+	// relu [contiguous]
 	// output copied: false
 }
