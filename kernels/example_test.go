@@ -29,6 +29,8 @@ func ExampleLookup() {
 	// attribute groups
 	// implementation depthwise_nhwc
 	// implementation depthwise_planes
+	// implementation direct_nhwc
+	// implementation direct_planes
 	// implementation nhwc
 	// implementation nchw
 	// <nil>

@@ -42,7 +42,7 @@ func TestMaxCopies(t *testing.T) {
 
 // TestMaxMemory takes another strategy's plan where that needs less, says what it costs, and fails where none does.
 func TestMaxMemory(t *testing.T) {
-	path, needs := models+"/residual.json", map[string]int{}
+	path, needs := models+"/ambiguous.json", map[string]int{}
 	costs, least := map[string]float64{}, ""
 	for _, s := range strategyNames() {
 		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", s))
@@ -77,7 +77,7 @@ func TestMaxMemory(t *testing.T) {
 		!strings.Contains(r.errors, "for an estimated cost of ") {
 		t.Error(r.errors)
 	}
-	r = call(t, "plan", path, "--max-memory", "1KiB")
+	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "no strategy has a plan within --max-memory "+
 		"1KiB: a run needs propagate ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
