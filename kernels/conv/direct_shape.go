@@ -133,6 +133,9 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
+	if page := float64(min(s.h*s.w*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > nearPages {
+		turns += tiles * float64(s.cg) * pageTurns
+	}
 	w.Do(directTaps, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
 	w.Flops = 2 * float64(s.n*s.o*s.oh*s.ow) * float64(s.depth())
@@ -140,6 +143,14 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 
 // sumLatency is the turns after which a sum is there for the next multiplication.
 const sumLatency = 4
+
+// Pages of memory that a core finds at once, and the turns that it takes to find another one: a tile goes through a row
+// of every plane.
+const (
+	pageBytes = 4096
+	nearPages = 112
+	pageTurns = 6
+)
 
 // seen is how many pixels of the window there are on average along a dimension.
 func (s *convShape) seen(step, pad, dilation, size, window, outputs int) float64 {
