@@ -103,8 +103,7 @@ func (p *Program) ForAll(text string) (*ForAllReport, error) {
 		return nil, errors.New("the program was not made by Compile")
 	}
 	if p.graph == nil || !p.classes() || p.first.runs.Dynamic() {
-		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, shapes depend on data, " +
-			"or passes are one's own")
+		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, or shapes depend on data")
 	}
 	q, err := p.propertyOf(text)
 	if err != nil {
