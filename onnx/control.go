@@ -258,7 +258,11 @@ func loop(n *node) []*val {
 	start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(flag))}
 	body := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
-	out := n.emitN("loop", len(body.out)-1, graph.Attrs{"body": body.im.g, "carried": len(carried)}, operands...)
+	attrs := graph.Attrs{"body": body.im.g, "carried": len(carried)}
+	if by, ok := n.sizesTell(p, trips, cond); ok {
+		attrs["trips"] = by.String()
+	}
+	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, o := range out {
 		o.outline = body.outline(1 + i)
 		if i >= len(carried) {
@@ -271,6 +275,37 @@ func loop(n *node) []*val {
 		}
 	}
 	return out
+}
+
+// sizesTell returns how often a loop runs where sizes tell that: its condition stays true.
+func (n *node) sizesTell(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
+	switch {
+	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
+		return by, false
+	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.handedOn(p):
+		return by, false
+	}
+	by = trips.elements.list[0].n
+	return by, n.uses(by.String())
+}
+
+// handedOn reports whether a body gives the condition that it is given.
+func (n *node) handedOn(p *pb.GraphProto) bool {
+	if len(p.Output) == 0 || len(p.Input) < 2 {
+		return false
+	}
+	name := p.Output[0].Name
+	for range min(len(p.Node)+1, maxDepth) {
+		if name == p.Input[1].Name {
+			return true
+		}
+		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		if i < 0 || p.Node[i].OpType != "Identity" || len(p.Node[i].Input) != 1 {
+			return false
+		}
+		name = p.Node[i].Input[0]
+	}
+	return false
 }
 
 // unrolled writes a loop out iteration by iteration, if it is known how many there are. It
