@@ -15,8 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// class is a plan for all sizes at which its guards hold: layouts, implementations, copies, groups, and what is computed
-// ahead were chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a search.
+// class is a plan for all sizes at which its guards hold: layouts, implementations, copies, groups, and what is
+// computed ahead were chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a
+// search.
 //
 // Which class serves sizes follows from these alone, and not from what was run before: so do the bits of results.
 type class struct {
@@ -112,7 +113,8 @@ func (p *Program) at(sizes []int) (*graph.Graph, error) {
 	return g, Infer(g)
 }
 
-// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is none.
+// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is
+// none.
 func (c *compiled) prepare(p *Program, sizes []int) error {
 	if !p.classes() || c.runs.Dynamic() {
 		return c.plans(p, passes.Options{})

@@ -31,7 +31,7 @@ type Program struct {
 	ownPasses bool
 
 	bound    bindings
-	hints    [][]int    // of the open symbols, as options give them
+	hints    [][]int // of the open symbols, as options give them
 	refused  []RefusedHint
 	planning sync.Mutex // of planned and regions; held by who plans a class or finds a region
 	planned  []*class
