@@ -15,8 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// class is a plan for all sizes at which its guards hold: layouts, implementations, copies, groups, and what is computed
-// ahead were chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a search.
+// class is a plan for all sizes at which its guards hold: layouts, implementations, copies, groups, and what is
+// computed ahead were chosen once, at the sizes of its hint. Other sizes are bound by the same decisions, without a
+// search.
 //
 // Which class serves sizes follows from these alone, and not from what was run before: so do the bits of results.
 type class struct {
@@ -34,10 +35,10 @@ type class struct {
 // keptClasses bounds the classes that are kept beside those of [Options.Hints].
 const keptClasses = 32
 
-// classes reports whether plans of the program serve more than one set of sizes. Somebody's own passes may go by sizes,
-// graphs whose shapes depend on data are planned in segments, and where planning keeps going it is not known what is
-// left of a graph at other sizes.
-func (p *Program) classes() bool { return len(p.open) > 0 && !p.ownPasses && !p.options.KeepGoing }
+// classes reports whether plans of the program serve more than one set of sizes. Somebody's own passes run for each set
+// of sizes, and what they leave is held against the decisions of the class; where planning keeps going, sizes at which
+// something is refused have a plan of their own. Graphs that run in segments are another matter: see [Program.Classes].
+func (p *Program) classes() bool { return len(p.open) > 0 }
 
 // distance tells how far sizes are apart: the sum of the logarithms of their ratios.
 func distance(a, b []int) (d float64) {
@@ -89,11 +90,14 @@ func (k *class) make(p *Program) (err error) {
 	}
 	o := p.planOptions()
 	o.Record = true
-	k.plan, err = passes.Run(g, o)
-	if err == nil {
-		k.decisions = k.plan.Decisions
+	if k.plan, err = passes.Run(g, o); err != nil {
+		return err
 	}
-	return err
+	k.decisions = k.plan.Decisions
+	if len(k.plan.Failed) > 0 {
+		return k.plan.Failed
+	}
+	return nil
 }
 
 // at returns the graph with sizes of the open symbols, inferred.
@@ -109,12 +113,13 @@ func (p *Program) at(sizes []int) (*graph.Graph, error) {
 	return g, Infer(g)
 }
 
-// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is none.
+// prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is
+// none.
 func (c *compiled) prepare(p *Program, sizes []int) error {
 	if !p.classes() || c.runs.Dynamic() {
 		return c.plans(p, passes.Options{})
 	}
-	if !c.hinted && p.first != nil {
+	if !c.hinted && p.first != nil && len(c.failed) == 0 {
 		if k := p.classFor(sizes); k != nil {
 			err := c.plans(p, passes.Options{Follow: k.decisions})
 			if err == nil {
@@ -128,6 +133,9 @@ func (c *compiled) prepare(p *Program, sizes []int) error {
 	}
 	if err := c.plans(p, passes.Options{Record: c.hinted}); err != nil || !c.hinted {
 		return err
+	}
+	if len(c.failed)+len(c.plan.Failed) > 0 {
+		return nil // it is a plan of what is left at these sizes
 	}
 	c.class = &class{hint: sizes, decisions: c.plan.Decisions, plan: c.plan}
 	p.planning.Lock()

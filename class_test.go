@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -142,6 +143,75 @@ func TestClassMemory(t *testing.T) {
 			}
 		}
 		assert.GreaterOrEqual(t, bytes[1], largest)
+	}
+}
+
+// Own passes, and planning that keeps going, have plans by class like the rest, with the same results.
+func TestClassesOfOwnPasses(t *testing.T) {
+	runs := 0
+	own, err := passes.Before(passes.Passes(), "layout", passes.Pass{Name: "count", Run: func(p *passes.Plan) error {
+		runs++
+		p.Note("%d nodes", len(p.Graph.Nodes))
+		return nil
+	}})
+	require.NoError(t, err)
+	for _, o := range []Options{{Passes: own}, {KeepGoing: true}} {
+		p, err := Compile(residualNet(4, 1), o)
+		require.NoError(t, err)
+		plain, err := Compile(residualNet(4, 1), Options{})
+		require.NoError(t, err)
+		for _, n := range []int{1, 2, 5} {
+			sizes := map[string]int{"N": n, "H": 32, "W": 40}
+			c, err := p.compiledFor(sizes, false)
+			require.NoError(t, err)
+			require.NotNil(t, c.class)
+			assert.Equal(t, p.generic(), c.class.hint)
+			other, err := plain.compiledFor(sizes, false)
+			require.NoError(t, err)
+			assert.Len(t, c.plan.Graph.Nodes, len(other.plan.Graph.Nodes))
+		}
+	}
+	assert.Greater(t, runs, 3, "the pass runs for each set of sizes")
+}
+
+// An own pass that goes by sizes changes the graph under the decisions: these sizes have a plan of their own.
+func TestOwnPassBySizes(t *testing.T) {
+	g := New("two")
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3})
+	a := op.Softmax(x, 1)
+	g.Output("y", op.Cumsum(op.Flip(op.Flip(a, []int{1}), []int{1}), 1))
+	require.NoError(t, g.Err())
+	twice := passes.Pass{Name: "twice", Run: func(p *passes.Plan) error {
+		if first := p.Graph.Nodes[0]; first.Out[0].Meta.Shape[0] < 7 {
+			return nil
+		}
+		last := p.Graph.Nodes[len(p.Graph.Nodes)-1] // flips undo one another
+		for p.Graph.Nodes[0].Out[0] != last.In[0].Value {
+			i := len(p.Graph.Nodes) - 2
+			last.In[0].Value = p.Graph.Nodes[i].In[0].Value
+			p.Graph.Nodes = slices.Delete(p.Graph.Nodes, i, i+1)
+		}
+		return nil
+	}}
+	own, err := passes.Before(passes.Passes(), "decompose", twice)
+	require.NoError(t, err)
+	p, err := Compile(g, Options{Passes: own})
+	require.NoError(t, err)
+	for n, nodes := range map[int]int{3: 4, 9: 2} {
+		data := make([]float32, 3*n)
+		for i := range data {
+			data[i] = float32(i % 5)
+		}
+		in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(data, n, 3))}
+		out, err := p.Run(context.Background(), in)
+		require.NoError(t, err)
+		want, err := Run(context.Background(), g, in)
+		require.NoError(t, err)
+		assert.Equal(t, want["y"].String(), out["y"].String())
+		c, err := p.suiting(in)
+		require.NoError(t, err)
+		assert.Equal(t, nodes == 4, c.class != nil)
+		assert.Len(t, c.plan.Graph.Nodes, nodes)
 	}
 }
 

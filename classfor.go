@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Bounds on the search for sizes at which a class is priced: how far sizes are doubled beyond what is usual, the sets of
-// sizes that are looked at, and how often guards of planning cut a set of sizes in two.
+// Bounds on the search for sizes at which a class is priced: how far sizes are doubled beyond what is usual, the sets
+// of sizes that are looked at, and how often guards of planning cut a set of sizes in two.
 const (
 	mostOctaves = 8
 	mostPoints  = 1 << 13
@@ -71,9 +71,9 @@ func (p *Program) regionOf(sizes []int) *region {
 	return r
 }
 
-// regional returns a class that is planned for the region of sizes. It is priced at sizes that follow from the region, so
-// that it is the same whichever of its sizes came first. Where guards of its planning do not hold at the sizes, the part
-// of the region in which they have the same truths as here has a class of its own.
+// regional returns a class that is planned for the region of sizes. It is priced at sizes that follow from the region,
+// so that it is the same whichever of its sizes came first. Where guards of its planning do not hold at the sizes, the
+// part of the region in which they have the same truths as here has a class of its own.
 func (p *Program) regional(sizes []int) *class {
 	r := p.regionOf(sizes)
 	if r == nil {

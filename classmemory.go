@@ -12,8 +12,8 @@ type MemoryFormulas struct {
 	AtOnce  string `json:"at_once_bytes" doc:"The bytes of the intermediate values that are there at once, at the most, as an expression; a step that writes over an operand needs less."`
 }
 
-// mostMoments bounds the sums of which the greatest is stated as an expression, and mostTimed the nodes of a graph whose
-// values are followed.
+// mostMoments bounds the sums of which the greatest is stated as an expression, and mostTimed the nodes of a graph
+// whose values are followed.
 const (
 	mostMoments = 24
 	mostTimed   = 1 << 14
@@ -22,7 +22,8 @@ const (
 // memory is what values of a class take, as expressions.
 type memory struct{ outputs, atOnce sym.Int }
 
-// memoryOfValues sums up the values of a planned graph whose sizes are not known; false where it would be a long expression.
+// memoryOfValues sums up the values of a planned graph whose sizes are not known; false where it would be a long
+// expression.
 func memoryOfValues(g *graph.Graph) (m memory, ok bool) {
 	if len(g.Nodes) > mostTimed {
 		return m, false
@@ -81,8 +82,8 @@ func elements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds a sum to those of which the greatest is wanted, unless one of them is never less; what it is never less
-// than goes.
+// addMoment adds a sum to those of which the greatest is wanted, unless one of them is never less; what it is never
+// less than goes.
 func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
 	never := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
 	kept := list[:0]

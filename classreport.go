@@ -41,8 +41,10 @@ type RegretReport struct {
 }
 
 // Classes tells of the plans that serve more than one set of sizes: those of [Options.Hints], or, without these, that
-// for what the graph assumes and the one that serves other sizes. It is empty where no size is open, and where plans
-// serve one set of sizes each, as those of graphs whose shapes depend on data do. It plans the graph several times.
+// for what the graph assumes and the one that serves other sizes. It plans the graph several times. It is empty where
+// no size is open, and of graphs that run in segments, each of which is planned for every set of layouts and sizes
+// that comes: these follow from data, for which nobody states a hint, and a plan that is priced at what came first
+// would have the bits of results depend on the order of runs.
 //
 // A class serves the sizes at which its guards hold; where they are not known, those of its hint alone.
 func (p *Program) Classes() ([]ClassReport, error) {
@@ -120,8 +122,8 @@ func (p *Program) report(k *class) (r ClassReport, err error) {
 	return r, nil
 }
 
-// buffers states the sizes of a class's buffers, and returns what computes those of outputs and of what is there at once;
-// nil where they are no short expressions.
+// buffers states the sizes of a class's buffers, and returns what computes those of outputs and of what is there at
+// once; nil where they are no short expressions.
 func (p *Program) buffers(k *class, r *ClassReport) *sym.Evaluator {
 	form, err := p.form(k, k.hint)
 	if err != nil {

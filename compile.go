@@ -64,7 +64,8 @@ type Options struct {
 	// graph demands itself. One that cannot be met is a [*PinError].
 	Pins map[string]graph.Pin
 	// Passes is the list of passes that plan the graph, in their order; nil is [passes.Passes]. Own ones are put
-	// into that by [passes.Before] and [passes.After]. [Report.Passes] tells what each did.
+	// into that by [passes.Before] and [passes.After]. [Report.Passes] tells what each did. Where sizes are open they run
+	// for each set of sizes, and once for unknown sizes, when types of values are expressions.
 	Passes []passes.Pass
 	// NoFusion makes a step of each node: without it, pointwise nodes that go over the same elements are computed in
 	// one loop. It leaves the pass "group" out of Passes.

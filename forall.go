@@ -90,21 +90,20 @@ func (q property) broken(plan *passes.Plan) string {
 	return ""
 }
 
-// ForAll asks whether plans have a property for all sizes of the open symbols within their bounds: "no-copies", that no
-// copy is inserted; "VALUE=FORMAT" or "FORMAT(VALUE)", that a value lies in a memory format. It is shown by cases: the
-// plan of the class is made for unknown sizes, and the guards that this needs say for which sizes it is shown. What
-// no case covers is tried at bounds and small sizes, and makes another case, until one breaks the property or all are
-// covered. It is proved where sym decides that the cases cover all sizes within bounds, and no class that was planned
-// needs more than its guards for the property. What a proof rests on beside the form of sizes is that implementations
-// support at all sizes of a class the calls that they support at its hint: where one does not, sizes get a plan of their
-// own.
+// ForAll asks whether plans have a property for all sizes of the open symbols within their bounds: "no-copies", that
+// no copy is inserted; "VALUE=FORMAT" or "FORMAT(VALUE)", that a value lies in a memory format. It is shown by cases:
+// the plan of the class is made for unknown sizes, and the guards that this needs say for which sizes it is shown.
+// What no case covers is tried at bounds and small sizes, and makes another case, until one breaks the property or all
+// are covered. It is proved where sym decides that the cases cover all sizes within bounds, and no class that was
+// planned needs more than its guards for the property. What a proof rests on beside the form of sizes is that
+// implementations support at all sizes of a class the calls that they support at its hint: where one does not, sizes
+// get a plan of their own.
 func (p *Program) ForAll(text string) (*ForAllReport, error) {
 	if p == nil || p.first == nil {
 		return nil, errors.New("the program was not made by Compile")
 	}
 	if p.graph == nil || !p.classes() || p.first.runs.Dynamic() {
-		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, shapes depend on data, " +
-			"or passes are one's own")
+		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, or shapes depend on data")
 	}
 	q, err := p.propertyOf(text)
 	if err != nil {
@@ -178,9 +177,9 @@ func (f *forAll) shown(k *class, sizes []int) {
 	f.add(form.Symbolic, sizes, false)
 }
 
-// unshown returns a class that may serve sizes, and of which the property was not shown for all of these; nil for none.
-// What serves a size of a case was planned when the case was made: it is the nearest of the hints, the class at which no
-// size is 0 or 1 by chance, or one of those that were looked at for the same region.
+// unshown returns a class that may serve sizes, and of which the property was not shown for all of these; nil for
+// none. What serves a size of a case was planned when the case was made: it is the nearest of the hints, the class at
+// which no size is 0 or 1 by chance, or one of those that were looked at for the same region.
 func (f *forAll) unshown() *class {
 	p := f.p
 	p.planning.Lock()

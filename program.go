@@ -27,11 +27,11 @@ type Program struct {
 	places   []place        // the same, for who reads the sizes of a run
 	assumed  []int          // sizes of the open symbols where nobody tells them
 	first    *compiled      // for the sizes that Compile saw
-	// ownPasses says that the list of passes is the caller's, of which nobody else knows what they do.
+	// ownPasses says that the list of passes is the caller's: nobody else could plan the graph again.
 	ownPasses bool
 
 	bound    bindings
-	hints    [][]int    // of the open symbols, as options give them
+	hints    [][]int // of the open symbols, as options give them
 	refused  []RefusedHint
 	planning sync.Mutex // of planned and regions; held by who plans a class or finds a region
 	planned  []*class

@@ -18,10 +18,10 @@ const maxCases = 16
 // rank, dtype or alias than it has at the hints. Where there are more classes the graph is inferred for that of the
 // hints alone, and [Symbolic.Cut] says so.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
-	if i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return n.Op != nil && n.Op.Chooses != nil }); i >= 0 {
+	if i := slices.IndexFunc(g.Nodes, (*Node).settles); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
-			s.Cut = fmt.Errorf("%q runs one of several graphs, as sizes say", g.Nodes[i].Name)
+			s.Cut = fmt.Errorf("%q runs one of several graphs, or one several times, as sizes say", g.Nodes[i].Name)
 		}
 		return s, err
 	}

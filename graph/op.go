@@ -54,6 +54,11 @@ type Op struct {
 	// operands: the nodes of that graph run in the place of the op's, see [Graph.Settle]. Nil: it has a kernel.
 	Chooses func(c *Call) (*Graph, []Arg)
 
+	// Repeats returns, for an op that runs a graph again and again, how often sizes say; false where they do not, or
+	// where it had better run as it is. The nodes of the iterations run in the place of the op's, as of those of
+	// Chooses.
+	Repeats func(c *Call) (Repetition, bool)
+
 	// Identity says that the result holds operand 0's elements unchanged where the dtypes
 	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
 	Identity bool

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -8,12 +9,12 @@ import (
 )
 
 // Settle puts into the place of each node that runs one of several graphs, as sizes say ([Op.Chooses]), the nodes
-// of that graph. Symbols must be bound; in a graph of [Graph.Symbolic] what is chosen becomes a guard. The values
+// of that graph, and into that of each that runs one as often as sizes say ([Op.Repeats]) those of the iterations.
+// Symbols must be bound; in a graph of [Graph.Symbolic] what is chosen becomes a guard. The values
 // that the node made are gone then, or made by others, and the graph is yet to be inferred. Nothing is changed
 // where there are no such nodes.
 func (g *Graph) Settle() error {
-	chooses := func(n *Node) bool { return n.Op != nil && n.Op.Chooses != nil }
-	first := slices.IndexFunc(g.Nodes, chooses)
+	first := slices.IndexFunc(g.Nodes, (*Node).settles)
 	if first < 0 {
 		return nil
 	}
@@ -22,7 +23,7 @@ func (g *Graph) Settle() error {
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
 		s.redirect(n)
-		if !chooses(n) {
+		if !n.settles() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
@@ -39,7 +40,7 @@ func (g *Graph) Settle() error {
 
 // Settled returns the graph, or a copy that is settled and inferred where there is something to settle.
 func (g *Graph) Settled() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Op != nil && n.Op.Chooses != nil }) {
+	if !slices.ContainsFunc(g.Nodes, (*Node).settles) {
 		return g, nil
 	}
 	c := g.Clone()
@@ -74,14 +75,40 @@ func (s *settling) redirect(n *Node) {
 	n.attrs = n.attrs.replaced(s.now)
 }
 
-// settle puts the nodes of the chosen graph into the place of a node.
+// settles reports whether other nodes may take the place of a node once sizes are known.
+func (n *Node) settles() bool {
+	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
+		return false
+	}
+	if n.Op.Chooses != nil {
+		return true
+	}
+	if n.decoded() != nil {
+		return false
+	}
+	_, repeats := n.Op.Repeats(n.Call())
+	return repeats
+}
+
+// decoded decodes the attributes of a node, if that is yet to be done.
+func (n *Node) decoded() (err error) {
+	if n.Attrs == nil && len(n.Out) > 0 {
+		n.Attrs, err = n.decode(n.Out[0].graph.sizes)
+		if err == nil && n.Attrs == nil {
+			err = errors.New("its attributes depend on data")
+		}
+	}
+	return err
+}
+
+// settle puts the nodes of the chosen graph, or of the iterations, into the place of a node.
 func (s *settling) settle(n *Node) error {
 	g := s.g
-	if n.Attrs == nil {
-		var err error
-		if n.Attrs, err = n.decode(g.sizes); err != nil {
-			return err
-		}
+	if err := n.decoded(); err != nil {
+		return err
+	}
+	if n.Op.Chooses == nil {
+		return s.repeat(n)
 	}
 	body, in := n.Op.Chooses(n.Call())
 	if g.open != nil {
@@ -95,11 +122,25 @@ func (s *settling) settle(n *Node) error {
 			len(body.Outputs), len(in), len(n.Out))
 	}
 	g.named().dropNode(n)
+	values := make([]*Value, len(in))
+	for i, a := range in {
+		if values[i] = a.Value; a.Kind != TensorArg {
+			return fmt.Errorf("operand %q of the graph it runs is no value", body.Inputs[i].Name)
+		}
+	}
+	out, err := s.splice(n, body, values)
+	for i := range out {
+		s.stands(n.Out[i], out[i], n)
+	}
+	return err
+}
+
+// splice adds the nodes of a graph that a node runs on values, and returns what it gives.
+func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
+	g := s.g
 	inside := map[*Value]*Value{}
 	for i, v := range body.Inputs {
-		if inside[v] = in[i].Value; in[i].Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is no value", v.Name)
-		}
+		inside[v] = values[i]
 	}
 	here := func(v *Value) *Value { return s.constant(n, v, inside) }
 	for _, m := range body.Nodes {
@@ -109,28 +150,40 @@ func (s *settling) settle(n *Node) error {
 			c.In[i].Value = here(c.In[i].Value)
 		}
 		for i, v := range m.Out {
-			w := &Value{Name: g.Fresh(n.Name + "." + v.Name), Node: c, Index: i, graph: g}
-			g.number(w)
-			g.named().values[w.Name] = w
-			c.Out, inside[v] = append(c.Out, w), w
+			inside[v] = s.result(c, i, n.Name+"."+v.Name)
 		}
-		g.numberNode(c)
-		g.named().addNode(c)
-		if c.Op != nil && c.Op.Chooses != nil {
-			if err := s.settle(c); err != nil {
-				return err
-			}
-			for _, v := range m.Out {
-				inside[v] = s.now(inside[v])
-			}
+		s.add(c)
+		if !c.settles() {
+			g.Nodes = append(g.Nodes, c)
 			continue
 		}
-		g.Nodes = append(g.Nodes, c)
+		if err := s.settle(c); err != nil {
+			return nil, err
+		}
+		for _, v := range m.Out {
+			inside[v] = s.now(inside[v])
+		}
 	}
+	out := make([]*Value, len(body.Outputs))
 	for i, o := range body.Outputs {
-		s.stands(n.Out[i], here(o.Value), n)
+		out[i] = here(o.Value)
 	}
-	return nil
+	return out, nil
+}
+
+// result adds result i of a node that is being made.
+func (s *settling) result(c *Node, i int, name string) *Value {
+	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
+	s.g.number(w)
+	s.g.named().values[w.Name] = w
+	c.Out = append(c.Out, w)
+	return w
+}
+
+// add makes a node known, which has its results.
+func (s *settling) add(c *Node) {
+	s.g.numberNode(c)
+	s.g.named().addNode(c)
 }
 
 // constant returns what stands for a value of the body: constants are made where they are first asked for.

@@ -12,10 +12,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxUnrolled bounds the nodes that a loop of known length is written out to; a longer one
-// becomes a node that runs its body.
-const maxUnrolled = 1 << 12
-
 // body returns a graph attribute.
 func (n *node) body(name string) *pb.GraphProto {
 	a := n.attr(name, pb.AttributeProto_GRAPH)
@@ -239,107 +235,6 @@ func (n *node) operandsOf(lists ...[]*val) []any {
 		}
 	}
 	return out
-}
-
-func loop(n *node) []*val {
-	p := n.body("body")
-	if len(n.in) < 2 {
-		n.failf("operands are missing")
-	}
-	carried := n.in[2:]
-	if len(p.Input) != 2+len(carried) || len(p.Output) < 1+len(carried) {
-		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(p.Input), len(p.Output), len(carried))
-	}
-	trips, cond := n.opt(0), n.opt(1)
-	if out := n.unrolled(p, trips, cond, carried); out != nil {
-		return out
-	}
-	flag := tensor.Bool
-	start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(flag))}
-	body := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
-	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
-	out := n.emitN("loop", len(body.out)-1, graph.Attrs{"body": body.im.g, "carried": len(carried)}, operands...)
-	for i, o := range out {
-		o.outline = body.outline(1 + i)
-		if i >= len(carried) {
-			o.outline = o.outline.Stacked(0)
-			continue
-		}
-		// What the first iteration is given comes out where there is none.
-		if carried[i] != nil {
-			o.outline = o.outline.Join(n.outlineOf(carried[i]))
-		}
-	}
-	return out
-}
-
-// unrolled writes a loop out iteration by iteration, if it is known how many there are. It
-// returns nil if not.
-func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.steady(p) {
-		return nil
-	}
-	count := n.number(trips).Int()
-	if cond != nil && n.number(cond).Int() == 0 {
-		count = 0
-	}
-	nodes := int64(max(len(p.Node), 1))
-	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
-	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
-		if count < 1 && len(p.Output) == 1+len(carried) {
-			return slices.Clone(carried)
-		}
-		return nil
-	}
-	going := known(tensor.BoolScalar(true).Tensor(tensor.Bool))
-	values := slices.Clone(carried)
-	collected := make([][]any, len(p.Output)-1-len(carried))
-	for i := range count {
-		out := n.repeated(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...), int(count))
-		if out[0].data == nil {
-			n.failf("the loop's condition is not what it seemed")
-		}
-		copy(values, out[1:1+len(carried)])
-		for k, v := range out[1+len(carried):] {
-			collected[k] = append(collected[k], v)
-		}
-		if n.number(out[0]).Int() == 0 {
-			break
-		}
-	}
-	for _, list := range collected {
-		values = append(values, n.op("stack", graph.Attrs{"dim": 0}, list...))
-	}
-	return values
-}
-
-// steady reports whether a loop's condition is known at each iteration: handed on from
-// the last, or a constant.
-func (n *node) steady(p *pb.GraphProto) bool {
-	if len(p.Output) == 0 || len(p.Input) < 2 {
-		return false
-	}
-	name := p.Output[0].Name
-	for range min(len(p.Node)+1, maxDepth) {
-		if name == p.Input[1].Name {
-			return true
-		}
-		if slices.ContainsFunc(p.Initializer, func(t *pb.TensorProto) bool { return t.Name == name }) {
-			return true
-		}
-		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		switch {
-		case i < 0:
-			outside := n.scope.lookup(name)
-			return outside != nil && outside.data != nil
-		case p.Node[i].OpType == "Constant":
-			return true
-		case p.Node[i].OpType != "Identity" && p.Node[i].OpType != "Cast" || len(p.Node[i].Input) != 1:
-			return false
-		}
-		name = p.Node[i].Input[0]
-	}
-	return false
 }
 
 // scan had a batch, and lengths of sequences, in operator set 8.

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -196,6 +197,44 @@ func TestLoopOverASize(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 7} {
 		z := forSizes(t, looped(), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
 		require.Equal(t, []int{n, n}, z.Shape, n)
+	}
+}
+
+// Once sizes are known the iterations take the place of the loop, and for unknown sizes their number is a guard.
+func TestLoopOverASizeIsWrittenOut(t *testing.T) {
+	g, err := convert(looped(), Options{})
+	require.NoError(t, err)
+	require.True(t, g.Dynamic(), "the graph itself stays open")
+	loops := func(g *graph.Graph) (n int) {
+		for _, m := range g.Nodes {
+			if m.Op.Name == "loop" {
+				n++
+			}
+		}
+		return n
+	}
+	for n, want := range map[int]int{0: 1, 1: 0, 4: 0, 5000: 1} { // 5000 iterations are too many nodes
+		c := g.Clone()
+		require.NoError(t, c.BindOnly(map[string]int{"N": n}))
+		require.NoError(t, c.Settle())
+		require.Equal(t, want, loops(c), "N=%d", n)
+		require.NoError(t, c.Infer())
+		require.Equal(t, want > 0, c.Dynamic(), "N=%d", n)
+		if want == 0 {
+			require.Equal(t, []int{n + 2}, c.Outputs[0].Value.Meta.Shape)
+			require.Equal(t, []int{n, n}, c.Outputs[1].Value.Meta.Shape)
+		}
+	}
+	s, err := g.Symbolic(map[string]int{"N": 4})
+	require.NoError(t, err)
+	require.Zero(t, loops(s.Graph))
+	require.True(t, s.Holds(map[string]int{"N": 4}))
+	require.False(t, s.Holds(map[string]int{"N": 5}))
+	require.True(t, slices.ContainsFunc(s.Guards, func(by graph.Guard) bool {
+		return by.Node != nil && by.Node.Op.Name == "loop" && by.Cond.String() == "Eq(N, 4)"
+	}), "%v", s.Guards)
+	for _, n := range []int{0, 1, 3} {
+		forSizes(t, looped(), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
 	}
 }
 

@@ -2508,6 +2508,9 @@ func Logsumexp[A Ints](self *graph.Value, dim A, attrs ...LogsumexpAttrs) *graph
 type LoopAttrs struct {
 	// number of values that each iteration hands to the next
 	Carried int `attr:"carried"`
+	// max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the
+	// nodes of the iterations take the place of the node, unless they are too many; none: data tell it
+	Trips *int `attr:"trips"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
 }

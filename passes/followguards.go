@@ -66,8 +66,8 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	}
 }
 
-// guardWritten records, where sizes are not known, under which conditions a result that a walk has in an order lies where
-// it lies as written.
+// guardWritten records, where sizes are not known, under which conditions a result that a walk has in an order lies
+// where it lies as written.
 func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	t := v.Type
 	if numeric(t) && numeric(written) {

@@ -53,8 +53,8 @@ const fewCells = 192
 // NewEvaluator returns what computes sizes and conditions over the symbols with the given names, whose values are told
 // in that order. The error names a symbol that is not among them.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
-	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{}, atoms: map[*atom]int32{},
-		known: map[*cond]int32{}}
+	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
+		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
 	for _, s := range sizes {
 		if s.e == nil {
 			b.e.ints = append(b.e.ints, b.put(opSum, s.n))

@@ -40,6 +40,8 @@ func writeSegments(w io.Writer, show display, segments []graphrun.SegmentReport)
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Segments"))
+	fmt.Fprintln(w, "each is planned for every set of layouts and sizes that comes: "+
+		"no hint is known for what follows from data")
 	t := newTable(wholeCol("segment"), phraseCol("nodes", 20), wholeCol("planned"), wholeCol("after"),
 		phraseCol("waits for", 16), phraseCol("gives", 16))
 	for _, s := range segments {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,6 +23,7 @@ type ifAttrs struct {
 type loopAttrs struct {
 	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then values that are collected"`
 	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration hands to the next"`
+	Trips   *sym.Int     `attr:"trips" default:"none" doc:"max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the nodes of the iterations take the place of the node, unless they are too many; none: data tell it"`
 }
 
 type scanAttrs struct {
@@ -50,7 +52,7 @@ var (
 			"first dimension.",
 		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
 			{Name: "condition", Optional: true, Number: true}, optValues},
-		Many: true, Infer: inferLoop, Eager: runLoop, Ref: byReference(runLoop),
+		Many: true, Infer: inferLoop, Repeats: repeats, Eager: runLoop, Ref: byReference(runLoop),
 	})
 	// Scan is ONNX's Scan.
 	Scan = kit.Define[scanAttrs](graph.Op{
@@ -150,6 +152,23 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
 	return unknownResults(a.Body.Outputs[1:]), nil
+}
+
+// maxWritten bounds the nodes that take the place of a loop.
+const maxWritten = 1 << 12
+
+// repeats tells how often a loop runs where sizes do. One that never runs stays: what it collects has a shape that its
+// own inference knows.
+func repeats(c *graph.Call) (graph.Repetition, bool) {
+	a := kit.Attrs[loopAttrs](c)
+	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
+		return graph.Repetition{}, false
+	}
+	most := sym.Of(maxWritten / max(len(a.Body.Nodes), 1))
+	if a.Trips.Lt(sym.Of(1)).Holds() || most.Lt(*a.Trips).Holds() {
+		return graph.Repetition{}, false
+	}
+	return graph.Repetition{Body: a.Body, Times: a.Trips.Specialize(), Carried: a.Carried, Values: c.In[2:]}, true
 }
 
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
