@@ -15,9 +15,7 @@ import (
 
 // binding lists the ops whose inference binds a size to a number although it takes others, and why.
 var binding = map[string]string{
-	"conv2d":    "the padding that the word same stands for is a list of numbers, which follow from the window's",
 	"gather_nd": "the last size of indices tells how many dimensions the result has",
-	"resize":    "a scale that is no fraction of a small power of two multiplies sizes in floating point",
 }
 
 // sameSizeGraph makes a graph of one call in whose operands N stands for all sizes n.

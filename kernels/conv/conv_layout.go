@@ -145,16 +145,16 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 	}
 	for _, l := range []struct {
 		name string
-		list []int
-	}{{"stride", p.stride}, {"padding", p.padding}, {"dilation", p.dilation}} {
+		list []sym.Int
+	}{{"stride", sym.Ints(p.stride...)}, {"padding", p.padding}, {"dilation", sym.Ints(p.dilation...)}} {
 		if len(l.list) != dims && len(l.list) != 1 {
 			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
-				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.Sizes(l.list))
 		}
 	}
 	for d := range len(p.stride) {
 		switch {
-		case p.padding[d] < 0 || p.end[d] < 0:
+		case kit.Negative(p.padding[d]) || kit.Negative(p.end[d]):
 			return errors.New("negative padding is not supported")
 		case p.stride[d] <= 0:
 			return errors.New("non-positive stride is not supported")
@@ -213,7 +213,7 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 // padded is the size of the input in a spatial dimension with its padding, window that of the
 // window over it.
 func (p convParams) padded(x tensor.Type, d int) sym.Int {
-	return x.Shape[2+d].Add(sym.Of(p.padding[d] + p.end[d]))
+	return x.Shape[2+d].Add(p.padding[d].Add(p.end[d]))
 }
 
 func (p convParams) window(w tensor.Type, d int) sym.Int {
