@@ -10,7 +10,7 @@ import (
 // convParams are the attributes of a convolution.
 type convParams struct {
 	stride, dilation []int
-	padding, end     []sym.Int // before the input and behind it: numbers, but for what a word stands for
+	padding, end     []sym.Int // before the input and behind it
 	groups           int
 	word             string // that stood for the padding
 }
@@ -20,7 +20,7 @@ type convParams struct {
 func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
 	p := convParams{stride: perDim(stride, dims), dilation: perDim(dilation, dims), groups: groups, word: padding.Word}
-	pad := sym.Ints(padding.Ints...)
+	pad := padding.Ints
 	if p.word != "" {
 		pad = wordPadding(p.word, c.Type(1), p.dilation, dims)
 	}
