@@ -234,7 +234,7 @@ func (f *File) sizes() (map[string]int, error) {
 		}
 	}
 	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
-	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes)
+	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
 }
 
 // noSymbol is the error of a size for what is no symbol.
@@ -252,7 +252,7 @@ func noSymbol(name string, symbols map[string]graph.Bounds) error {
 // sizesOf returns given sizes of symbols and those that follow from shapes of inputs. What is given
 // stays: whoever compares the shape tells where it does not agree.
 func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
-	given map[string]int) (map[string]int, error) {
+	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
 	sizes, from := maps.Clone(given), map[string]string{}
 	if sizes == nil {
 		sizes = map[string]int{}
@@ -274,7 +274,7 @@ func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			}
 		}
 	}
-	return sizes, solve(inputs, shapeOf, sizes)
+	return sizes, solve(inputs, shapeOf, sizes, bounds)
 }
 
 func names(values []*graph.Value) func(yield func(string) bool) {
