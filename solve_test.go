@@ -74,7 +74,7 @@ func TestSizesWithinFunctionsComeFromShapes(t *testing.T) {
 		{[]string{"100 - Min(W, 30)"}, []int{75}, ""},
 		{[]string{"100 - Min(W, 30)"}, []int{70}, "holds for W from 30 to 40"},
 		{[]string{"H//2", "H - 1"}, []int{4, 7}, ""},
-		{[]string{"H//2", "H - 1"}, []int{4, 6}, no size H gives that of those from 8 to 9, as size 0 of input "x", which is H//2 = 4 asks for},
+		{[]string{"H//2", "H - 1"}, []int{4, 6}, `no size H from 8 to 9 gives that, for which alone H//2 = 4 (size 0 of input "x")`},
 	} {
 		p, err := Compile(sizedBy(c.dims...), Options{})
 		require.NoError(t, err, "%v", c.dims)
