@@ -222,7 +222,7 @@ func (f *File) sizes() (map[string]int, error) {
 	symbols := f.signature.Symbols
 	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
 		if _, ok := symbols[name]; !ok {
-			return nil, noSymbol(name, symbols)
+			return nil, noSymbol(name, f.signature)
 		}
 	}
 	if f.model == nil {
@@ -238,15 +238,29 @@ func (f *File) sizes() (map[string]int, error) {
 }
 
 // noSymbol is the error of a size for what is no symbol.
-func noSymbol(name string, symbols map[string]graph.Bounds) error {
-	hint := words.DidYouMean(words.Nearest(name, maps.Keys(symbols)))
+func noSymbol(name string, g *graph.Graph) error {
+	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
 	switch {
-	case len(symbols) == 0:
+	case len(g.Symbols) == 0:
 		hint = ": all its sizes are numbers"
 	case hint == "":
-		hint = "; it has " + strings.Join(slices.Sorted(maps.Keys(symbols)), ", ")
+		var all []string
+		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
+			all = append(all, g.SymbolText(symbol))
+		}
+		hint = "; it has " + strings.Join(all, ", ")
 	}
 	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
+}
+
+// sizesNamed returns sizes by the symbols of a graph, by whichever of their names they are given.
+func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if _, ok := g.SymbolNamed(name); !ok {
+			return nil, noSymbol(name, g)
+		}
+	}
+	return g.SizesNamed(sizes)
 }
 
 // sizesOf returns given sizes of symbols and those that follow from shapes of inputs. What is given

@@ -42,7 +42,7 @@ func (im *importer) bindHints(first, step int) error {
 					continue
 				}
 				n := first + len(im.hints)*step
-				im.g.Symbols[symbol], im.hints[symbol] = graph.Bounds{}, n
+				im.g.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
 				s, err := im.env.Symbol(symbol, 0, math.MaxInt, n)
 				if err != nil {
 					return fmt.Errorf("input %q: %w", v.Name, err)
