@@ -117,8 +117,9 @@ func forkedAlike(g *graph.Graph, hints map[string]int, draw func() map[string]in
 	return others, nil
 }
 
-// exampleGraph makes a graph of one call one of whose operands has a symbol, N, for a dimension.
-func exampleGraph(op *graph.Op, e graph.Example, at, dim int) (*graph.Graph, error) {
+// exampleGraph makes a graph of one call in whose operands N stands for the sizes that are open, which are n now.
+func exampleGraph(op *graph.Op, e graph.Example, n int, b graph.Bounds, open func(operand, dim int) bool) (*graph.Graph,
+	error) {
 	g := graph.New(op.Name, kernels.Lookup)
 	var operands []any
 	for i, m := range e.In {
@@ -132,14 +133,16 @@ func exampleGraph(op *graph.Op, e graph.Example, at, dim int) (*graph.Graph, err
 		} else {
 			decl.Strides = graph.Numbers(m.Strides...)
 		}
-		if i == at {
-			decl.Dims[dim] = graph.Dim{Symbol: "N"}
-			g.Symbols = map[string]graph.Bounds{"N": {}}
+		for d := range decl.Dims {
+			if open(i, d) {
+				decl.Dims[d] = graph.Dim{Symbol: "N"}
+				g.Symbols = map[string]graph.Bounds{"N": b}
+			}
 		}
 		operands = append(operands, g.InputDecl(fmt.Sprint("x", i), decl))
 	}
-	if at >= 0 {
-		if err := g.Bind(map[string]int{"N": e.In[at].Shape[dim]}); err != nil {
+	if g.Symbols != nil {
+		if err := g.Bind(map[string]int{"N": n}); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +156,8 @@ func TestSymbolicExamples(t *testing.T) {
 		for i, e := range op.Examples {
 			for at, m := range e.In {
 				for dim, n := range m.Shape {
-					g, err := exampleGraph(op, e, at, dim)
+					one := func(operand, d int) bool { return operand == at && d == dim }
+					g, err := exampleGraph(op, e, n, graph.Bounds{}, one)
 					require.NoError(t, err, "%s, example %d", op.Name, i)
 					for _, hint := range []int{n, 0, 1, 2, n + 3} {
 						r := 0
