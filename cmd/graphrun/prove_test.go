@@ -149,8 +149,8 @@ func TestProveSMT(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := contiguity.Prove(contiguity.Rules[0], 3)
-	if err != nil || p.Name != "contiguous" || string(text) != p.SMT() {
-		t.Fatalf("%v, %s\n%s", err, p.Name, text)
+	if err != nil || p.Rule.Name != "contiguous" || string(text) != p.SMT() {
+		t.Fatalf("%v, %s\n%s", err, p.Rule.Name, text)
 	}
 	solver, err := exec.LookPath("z3")
 	if err != nil {
