@@ -152,7 +152,9 @@ func exampleGraph(op *graph.Op, e graph.Example, n int, b graph.Bounds, open fun
 
 // TestSymbolicExamples makes a symbol of each dimension of each example of all ops.
 func TestSymbolicExamples(t *testing.T) {
-	for _, op := range kernels.All() {
+	all := slices.Clone(kernels.All())
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	for _, op := range all[:randomGraphs(uint64(len(all)))] {
 		for i, e := range op.Examples {
 			for at, m := range e.In {
 				for dim, n := range m.Shape {
@@ -333,41 +335,49 @@ func inferSymbolic(t *testing.T, seed uint64) (others int) {
 }
 
 func TestSymbolicGraphs(t *testing.T) {
-	others := 0
-	for seed := range uint64(300) {
+	others, seeds := 0, randomGraphs(300)
+	for seed := range seeds {
 		others += inferSymbolic(t, seed)
 	}
-	require.Greater(t, others, 300, "guards held at other sizes than the hints")
+	require.Greater(t, others, int(seeds), "guards held at other sizes than the hints")
 }
 
 func FuzzSymbolic(f *testing.F) {
 	f.Add(uint64(1000))
-	f.Fuzz(func(t *testing.T, seed uint64) { inferSymbolic(t, seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		inferSymbolic(t, seed)
+		inferForked(t, seed)
+	})
+}
+
+// inferForked infers a random graph for all classes of sizes at once and compares it at random sizes.
+func inferForked(t *testing.T, seed uint64) (others int) {
+	g, hints, rng := symbolicGraph(seed)
+	if g == nil {
+		return 0
+	}
+	draw := func() map[string]int {
+		sizes := map[string]int{}
+		for _, name := range []string{"N", "C", "H", "W"} {
+			b := g.Symbols[name]
+			sizes[name] = max(b.Min, rng.IntN(9))
+			if b.Max > 0 {
+				sizes[name] = min(sizes[name], b.Max)
+			}
+		}
+		return sizes
+	}
+	others, err := forkedAlike(g, hints, draw, 12)
+	require.NoError(t, err, "seed %d", seed)
+	return others
 }
 
 // TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from
 // which facts follow: that must come to an end.
 func TestForkedGraphs(t *testing.T) {
-	others := 0
-	for seed := range uint64(300) {
-		g, hints, rng := symbolicGraph(seed)
-		if g == nil {
-			continue
-		}
-		draw := func() map[string]int {
-			sizes := map[string]int{}
-			for _, name := range []string{"N", "C", "H", "W"} {
-				b := g.Symbols[name]
-				sizes[name] = max(b.Min, rng.IntN(9))
-				if b.Max > 0 {
-					sizes[name] = min(sizes[name], b.Max)
-				}
-			}
-			return sizes
-		}
-		n, err := forkedAlike(g, hints, draw, 12)
-		others += n
-		require.NoError(t, err, "seed %d", seed)
+	others, seeds := 0, randomGraphs(300)
+	for seed := range seeds {
+		others += inferForked(t, seed)
 	}
-	require.Greater(t, others, 300, "guards held at other sizes than the hints")
+	require.Greater(t, others, int(seeds), "guards held at other sizes than the hints")
 }
