@@ -72,8 +72,8 @@ var (
 	specialNumber = anyOf(object{"enum": []string{"NaN", "Infinity", "-Infinity"}}, object{"type": "string",
 		"pattern":     `^([nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?)$`,
 		"description": "the same in another spelling"})
-	numberSchema  = anyOf(object{"type": "number"}, specialNumber)
-	pairSchema    = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
+	numberSchema = anyOf(object{"type": "number"}, specialNumber)
+	pairSchema   = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
 		"description": "a complex number: real and imaginary part"}
 )
 
