@@ -26,8 +26,8 @@ type span struct {
 }
 
 // solve adds to sizes those of symbols that occur in the sizes of inputs within expressions: of each expression that
-// never falls, or never rises, with the only symbol of it that is not known. It refuses a size that no integer fits, one
-// of which the expression, with all symbols known, says another, and a symbol that more than one size fits.
+// never falls, or never rises, with the only symbol of it that is not known. It refuses a size that no integer fits,
+// one of which the expression, with all symbols known, says another, and a symbol that more than one size fits.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
 	s := solver{sizes: sizes, bounds: bounds, within: map[string]span{}}

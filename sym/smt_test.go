@@ -327,6 +327,7 @@ func TestScriptsAreRead(t *testing.T) {
 			require.ErrorContains(t, err, says, text)
 		}
 	}
-	require.Equal(t, []int{-4, 1, 4, 1, 3, 1}, []int{functions["div"].of(-7, 2), remainder(-7, 2), functions["div"].of(-7, -2),
-		remainder(-7, -2), functions["div"].of(7, 2), remainder(7, 2)})
+	div := functions["div"].of
+	require.Equal(t, []int{-4, 1, 4, 1, 3, 1}, []int{div(-7, 2), remainder(-7, 2), div(-7, -2), remainder(-7, -2),
+		div(7, 2), remainder(7, 2)})
 }

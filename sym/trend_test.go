@@ -29,7 +29,10 @@ func TestTrends(t *testing.T) {
 	for text, want := range map[string]int{"x*y": 1, "Max(x, 3)*x": 1, "7 - x//2": -1, "40//(x + 1)": -1, "y": 0, "x*x": 1,
 		"Min(x, y) + x//3": 1} {
 		env := sym.NewEnv()
-		a, err := sym.Parse(text, func(name string) (sym.Int, bool) { s, err := env.Symbol(name, 0, 50, 3); return s, err == nil })
+		a, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+			s, err := env.Symbol(name, 0, 50, 3)
+			return s, err == nil
+		})
 		require.NoError(t, err)
 		sign, ok := a.Trend("x")
 		assert.True(t, ok, text)
