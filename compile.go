@@ -175,9 +175,15 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Sizes)) {
-		if _, ok := g.Symbols[name]; !ok {
-			return nil, fmt.Errorf("Options.Sizes: %w", noSymbol(name, g.Symbols))
+	o.Hints = slices.Clone(o.Hints)
+	sizes, err := sizesNamed(g, o.Sizes)
+	if err != nil {
+		return nil, fmt.Errorf("Options.Sizes: %w", err)
+	}
+	o.Sizes = sizes
+	for i, hint := range o.Hints {
+		if o.Hints[i], err = sizesNamed(g, hint); err != nil {
+			return nil, fmt.Errorf("Options.Hints[%d]: %w", i, err)
 		}
 	}
 	if o.Strategy == nil {
@@ -186,7 +192,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	o.Pins, o.Passes, o.Hints = maps.Clone(o.Pins), slices.Clone(o.Passes), slices.Clone(o.Hints)
+	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
 	own := o.Passes != nil
 	if o.NoFusion {
 		if o.Passes == nil {
@@ -279,9 +285,6 @@ func (p *Program) openWithin(text string) {
 func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
 		for _, name := range slices.Sorted(maps.Keys(hint)) {
-			if _, ok := p.graph.Symbols[name]; !ok {
-				return fmt.Errorf("Options.Hints[%d]: %w", i, noSymbol(name, p.graph.Symbols))
-			}
 			if _, is := p.options.Sizes[name]; is {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
 			}

@@ -222,7 +222,7 @@ func (f *File) sizes() (map[string]int, error) {
 	symbols := f.signature.Symbols
 	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
 		if _, ok := symbols[name]; !ok {
-			return nil, noSymbol(name, symbols)
+			return nil, noSymbol(name, f.signature)
 		}
 	}
 	if f.model == nil {
@@ -234,25 +234,39 @@ func (f *File) sizes() (map[string]int, error) {
 		}
 	}
 	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
-	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes)
+	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
 }
 
 // noSymbol is the error of a size for what is no symbol.
-func noSymbol(name string, symbols map[string]graph.Bounds) error {
-	hint := words.DidYouMean(words.Nearest(name, maps.Keys(symbols)))
+func noSymbol(name string, g *graph.Graph) error {
+	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
 	switch {
-	case len(symbols) == 0:
+	case len(g.Symbols) == 0:
 		hint = ": all its sizes are numbers"
 	case hint == "":
-		hint = "; it has " + strings.Join(slices.Sorted(maps.Keys(symbols)), ", ")
+		var all []string
+		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
+			all = append(all, g.SymbolText(symbol))
+		}
+		hint = "; it has " + strings.Join(all, ", ")
 	}
 	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
+}
+
+// sizesNamed returns sizes by the symbols of a graph, by whichever of their names they are given.
+func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if _, ok := g.SymbolNamed(name); !ok {
+			return nil, noSymbol(name, g)
+		}
+	}
+	return g.SizesNamed(sizes)
 }
 
 // sizesOf returns given sizes of symbols and those that follow from shapes of inputs. What is given
 // stays: whoever compares the shape tells where it does not agree.
 func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
-	given map[string]int) (map[string]int, error) {
+	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
 	sizes, from := maps.Clone(given), map[string]string{}
 	if sizes == nil {
 		sizes = map[string]int{}
@@ -274,7 +288,7 @@ func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			}
 		}
 	}
-	return sizes, solve(inputs, shapeOf, sizes)
+	return sizes, solve(inputs, shapeOf, sizes, bounds)
 }
 
 func names(values []*graph.Value) func(yield func(string) bool) {

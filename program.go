@@ -198,7 +198,7 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 	if len(p.open) == 0 && p.first != nil {
 		return p.first, nil
 	}
-	sizes, err := sizesOf(inputs, shapeOf, p.fixed)
+	sizes, err := sizesOf(inputs, shapeOf, p.fixed, p.source().Symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -217,15 +217,20 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 
 // symbolicInputs returns the inputs that have symbols.
 func (p *Program) symbolicInputs() []*graph.Value {
-	g := p.graph
-	if g == nil {
-		g = p.first.graph
-	}
+	g := p.source()
 	list := make([]*graph.Value, len(p.symbolic))
 	for i, at := range p.symbolic {
 		list[i] = g.Inputs[at]
 	}
 	return list
+}
+
+// source is the graph as it was compiled, or as the only plan has it.
+func (p *Program) source() *graph.Graph {
+	if p.graph == nil {
+		return p.first.graph
+	}
+	return p.graph
 }
 
 // checkFixed refuses an input of another size than the program was compiled for, in words that tell

@@ -2,18 +2,37 @@ package graphrun
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"sort"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// solve adds to sizes those of symbols that occur in the sizes of inputs within expressions: of each expression that is
-// linear in the only symbol of it that is not known. It refuses a size that no integer fits, and one of which the
-// expression, with all symbols known, says another.
-func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int) error {
-	for more := true; more; {
-		more = false
+// solver finds the sizes of symbols that occur in the sizes of inputs within expressions.
+type solver struct {
+	sizes  map[string]int // those that are known
+	bounds map[string]graph.Bounds
+	within map[string]span // the sizes that are left to others, and what says so
+}
+
+// span is the sizes of a symbol for which an expression is what a shape says.
+type span struct {
+	lo, hi int
+	says   string
+}
+
+// solve adds to sizes those of symbols that occur in the sizes of inputs within expressions: of each expression that
+// never falls, or never rises, with the only symbol of it that is not known. It refuses a size that no integer fits,
+// one of which the expression, with all symbols known, says another, and a symbol that more than one size fits.
+func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
+	bounds map[string]graph.Bounds) error {
+	s := solver{sizes: sizes, bounds: bounds, within: map[string]span{}}
+	for known := -1; known < len(sizes); {
+		known = len(sizes)
 		for _, v := range inputs {
 			shape, ok := shapeOf(v.Name)
 			if !ok || len(shape) != len(v.Dims) {
@@ -23,44 +42,92 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 				if d.Expr == "" {
 					continue
 				}
-				found, err := solveOne(d.Expr, shape[i], sizes)
-				if err != nil {
+				if err := s.one(fmt.Sprintf("size %d of input %q", i, v.Name), d.Expr, shape[i]); err != nil {
 					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
 				}
-				more = more || found
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.within)) {
+		if _, known := sizes[name]; !known {
+			w := s.within[name]
+			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not tell which it is, so that it must "+
+				"be given", w.says, name, w.lo, w.hi)
 		}
 	}
 	return nil
 }
 
-// solveOne solves an expression that is to be n, and reports whether that told the size of a symbol.
-func solveOne(text string, n int, sizes map[string]int) (bool, error) {
+// one solves an expression that is to be n.
+func (s *solver) one(place, text string, n int) error {
 	env, open, used := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
-	e, err := (graph.Dim{Expr: text}).In(lookups(text, env, open, used, sizes))
+	e, err := (graph.Dim{Expr: text}).In(lookups(text, env, open, used, s.sizes))
 	if err != nil {
-		return false, fmt.Errorf("%s%s: %w", text, atSizes(used), err)
+		return fmt.Errorf("%s%s: %w", text, atSizes(used), err)
 	}
 	is, known := e.Known()
 	switch {
 	case known && is != n:
-		return false, fmt.Errorf("%s is %d%s", text, is, atSizes(used))
+		return fmt.Errorf("%s is %d%s", text, is, atSizes(used))
 	case known || len(open) != 1:
-		return false, nil
+		return nil
 	}
-	for name, x := range open {
-		zero, err0 := e.At(sym.Binding{envName: 0})
-		one, err1 := e.At(sym.Binding{envName: 1})
-		by := one - zero
-		if err0 != nil || err1 != nil || by == 0 || !e.Same(x.Mul(sym.Of(by)).Add(sym.Of(zero))) {
-			return false, nil // another input may tell, and else the run says what it assumes
+	for name := range open {
+		sign, ok := e.Trend(envName)
+		if !ok || sign == 0 {
+			return nil // another input may tell, and else the run says what it assumes
 		}
-		if (n-zero)%by != 0 || (n-zero)/by < 0 {
-			return false, fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(used))
+		w := span{lo: s.bounds[name].Min, hi: tensor.MaxBytes, says: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		if most := s.bounds[name].Max; most > 0 {
+			w.hi = most
 		}
-		sizes[name] = (n - zero) / by
+		old, again := s.within[name]
+		if again {
+			w.lo, w.hi = old.lo, old.hi
+		}
+		if w.lo, w.hi, err = solutions(e, sign, n, w.lo, w.hi); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		if again && w.lo == old.lo && w.hi == old.hi {
+			w.says = old.says
+		}
+		switch {
+		case w.lo > w.hi && again:
+			return fmt.Errorf("it is %s, and no size %s from %d to %d gives that, for which alone %s%s", text, name, old.lo,
+				old.hi, old.says, atSizes(used))
+		case w.lo > w.hi:
+			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(used))
+		}
+		if s.within[name] = w; w.lo == w.hi {
+			s.sizes[name] = w.lo
+		}
 	}
-	return true, nil
+	return nil
+}
+
+// solutions returns the first and the last size from lo to hi for which an expression with a trend is n; the first is
+// greater than the last where there is none.
+func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
+	// A size far beyond the solution overflows: the range is doubled until it holds all that may be one.
+	beyond := func(size, n int) bool {
+		is, bad := e.At(sym.Binding{envName: size})
+		if bad != nil {
+			err = bad
+		}
+		return err != nil || (is-n)*sign >= 0
+	}
+	reach := func(n int) int {
+		for step := 1; ; step *= 2 {
+			if end := lo + step; end >= hi || beyond(end, n) {
+				return min(end, hi)
+			}
+		}
+	}
+	at := func(n int) int { // the first size at which e is n or beyond
+		return lo + sort.Search(reach(n)-lo+1, func(i int) bool { return beyond(lo+i, n) })
+	}
+	first, last = at(n), at(n+sign)-1
+	return first, last, err
 }
 
 // envName is what the symbol that is solved for is called in its Env, whatever the graph calls it.

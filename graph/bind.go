@@ -22,11 +22,9 @@ func (g *Graph) Bind(dims map[string]int) error {
 
 // BindOnly is Bind without the inference.
 func (g *Graph) BindOnly(dims map[string]int) error {
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		if _, ok := g.Symbols[name]; !ok {
-			return fmt.Errorf("the graph has no symbolic dimension %q%s", name,
-				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
-		}
+	dims, err := g.SizesNamed(dims)
+	if err != nil {
+		return err
 	}
 	if len(g.Symbols) == 0 {
 		return nil
@@ -42,7 +40,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 			g.Assume(name, n)
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
-			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, n, b.Min, b.Max)
+			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), n, b.Min, b.Max)
 		}
 		g.sizes[name] = sym.Of(n)
 	}
@@ -59,6 +57,46 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	}
 	g.decodeAll()
 	return nil
+}
+
+// SymbolNamed returns the symbol of a name: its own, or that which it has in the file that the graph was made from
+// ([Bounds.Spelled]). ok is false where there is none.
+func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
+	if _, ok := g.Symbols[name]; ok {
+		return name, true
+	}
+	for symbol, b := range g.Symbols {
+		if b.Spelled == name && name != "" {
+			return symbol, true
+		}
+	}
+	return "", false
+}
+
+// SizesNamed returns sizes by symbols, in a map of its own, whichever of their names they are given by: see
+// [Graph.SymbolNamed]. It refuses names of no symbol, and a symbol that is given by both of its names.
+func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
+	sizes := make(map[string]int, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		symbol, ok := g.SymbolNamed(name)
+		if !ok {
+			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
+				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
+		}
+		if _, twice := sizes[symbol]; twice {
+			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].Spelled)
+		}
+		sizes[symbol] = given[name]
+	}
+	return sizes, nil
+}
+
+// SymbolText is a symbol for users: with its name in the file that the graph was made from, where that is another.
+func (g *Graph) SymbolText(symbol string) string {
+	if spelled := g.Symbols[symbol].Spelled; spelled != "" && spelled != symbol {
+		return fmt.Sprintf("%s (%s)", symbol, spelled)
+	}
+	return symbol
 }
 
 // decodeAll decodes the attributes of nodes that depend on symbols, or are yet to be decoded: once for all

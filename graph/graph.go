@@ -36,7 +36,12 @@ type Graph struct {
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
-type Bounds struct{ Min, Max int }
+type Bounds struct {
+	Min, Max int
+	// Spelled is the name that the symbol has in the file that the graph was made from, where it is another:
+	// "batch-size", which is no identifier. Sizes may be given by it, too.
+	Spelled string
+}
 
 // Value is an input, a constant, or a result of a node. Type is valid once it was
 // inferred, which the builder and the loader do; Meta holds the same in numbers. Both are set

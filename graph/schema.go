@@ -47,7 +47,7 @@ type Schema struct {
 // the padding of a convolution. A single number stands for a list of one, and a symbol for
 // its size. Any other string is a word, which must be one of the field's.
 type IntsOrWord struct {
-	Ints []int
+	Ints []sym.Int
 	Word string
 }
 

@@ -150,10 +150,10 @@ func TestSchemaWords(t *testing.T) {
 		given any
 		want  graph.IntsOrWord
 	}{
-		{int64(2), graph.IntsOrWord{Ints: []int{2}}},
-		{[]any{int64(1), "N"}, graph.IntsOrWord{Ints: []int{1, 12}}},
-		{[]int{3, 4}, graph.IntsOrWord{Ints: []int{3, 4}}},
-		{"N", graph.IntsOrWord{Ints: []int{12}}},
+		{int64(2), graph.IntsOrWord{Ints: sym.Ints(2)}},
+		{[]any{int64(1), "N"}, graph.IntsOrWord{Ints: sym.Ints(1, 12)}},
+		{[]int{3, 4}, graph.IntsOrWord{Ints: sym.Ints(3, 4)}},
+		{"N", graph.IntsOrWord{Ints: sym.Ints(12)}},
 		{"same", graph.IntsOrWord{Word: "same"}},
 	} {
 		got, err := s.Decode(graph.Attrs{"padding": c.given}, map[string]sym.Int{"N": sym.Of(12)})

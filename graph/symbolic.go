@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -69,11 +68,9 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 // symbolic returns a copy of the graph with open symbols, to be inferred.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
-	for _, name := range slices.Sorted(maps.Keys(hints)) {
-		if _, ok := g.Symbols[name]; !ok {
-			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
-				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
-		}
+	hints, err := g.SizesNamed(hints)
+	if err != nil {
+		return nil, err
 	}
 	c := s.Graph
 	c.sizes, c.open = map[string]sym.Int{}, s
@@ -117,7 +114,7 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 		hi = b.Max
 	}
 	if hint < b.Min || hint > hi {
-		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, hint, b.Min, b.Max)
+		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint, b.Min, b.Max)
 	}
 	inEnv := s.Name(name)
 	s.Hints[inEnv] = hint

@@ -69,9 +69,11 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 type object map[string]any
 
 var (
-	specialNumber = object{"enum": []string{"NaN", "Infinity", "-Infinity"}}
-	numberSchema  = anyOf(object{"type": "number"}, specialNumber)
-	pairSchema    = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
+	specialNumber = anyOf(object{"enum": []string{"NaN", "Infinity", "-Infinity"}}, object{"type": "string",
+		"pattern":     `^([nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?)$`,
+		"description": "the same in another spelling"})
+	numberSchema = anyOf(object{"type": "number"}, specialNumber)
+	pairSchema   = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
 		"description": "a complex number: real and imaginary part"}
 )
 
@@ -343,8 +345,11 @@ func attrSchema(f graph.Field) object {
 	return s
 }
 
-// symbolic is an integer, the symbol that stands for one, or an expression over symbols.
-var symbolic = anyOf(object{"type": "integer"}, ref("name"))
+// symbolText is a symbol, or an expression over symbols, in the place of a number.
+var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
+
+// symbolic is an integer, or what stands for one.
+var symbolic = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
 func typeSchema(f graph.Field, name string) object {
@@ -366,7 +371,7 @@ func typeSchema(f graph.Field, name string) object {
 	case "float":
 		return ref("number")
 	case "number":
-		return ref("scalar")
+		return anyOf(ref("scalar"), symbolText)
 	case "bool":
 		return object{"type": "boolean"}
 	case "dtype":

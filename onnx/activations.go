@@ -11,7 +11,7 @@ func leakyRelu(n *node) []*val {
 
 func prelu(n *node) []*val {
 	x, slope := n.x(0), n.x(1)
-	if n.ver < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.shape(slope)[0] > 1 {
+	if n.ver < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.sizes(slope)[0] != 1 {
 		slope = n.alignedAt(slope, 1, n.rank(x))
 	}
 	return one(n.wide("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.wide("mul", nil, x, slope), x))

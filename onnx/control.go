@@ -249,7 +249,7 @@ func scan(n *node) []*val {
 	if len(in) == 0 || in[0] == nil || n.rank(in[0]) == 0 {
 		n.failf("operands are missing")
 	}
-	batch := n.shape(in[0])[0]
+	batch := n.known1(in[0], 0)
 	if batch < 1 || batch > maxUnrolled {
 		n.failf("a batch of %d is not supported", batch)
 	}

@@ -26,6 +26,16 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
+// bounds returns those of a new symbol, with the name that the model has for it.
+func (m *Model) bounds(symbol string) (b graph.Bounds) {
+	for spelled, s := range m.symbols {
+		if s == symbol {
+			b.Spelled = spelled
+		}
+	}
+	return b
+}
+
 // Sizes returns sizes that are given by names of dim_params by those of symbols, see [Model.Symbol]. A symbol that is
 // given by both of its names is refused. The map is a new one.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {

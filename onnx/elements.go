@@ -2,9 +2,11 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,14 +71,14 @@ func (n *node) pair() (x, y *val) {
 
 // alignedAt adds dimensions of size 1 behind x such that its first is at axis.
 func (n *node) alignedAt(x *val, axis, rank int) *val {
-	shape := append([]int{}, n.shape(x)...)
+	shape := slices.Clone(n.form(x))
 	if axis+len(shape) > rank {
 		n.failf("%d dimensions from axis %d on do not fit into %d", len(shape), axis, rank)
 	}
 	for axis+len(shape) < rank {
-		shape = append(shape, 1)
+		shape = append(shape, sym.Of(1))
 	}
-	return n.reshape(x, shape...)
+	return n.reshapeFor(x, shape...)
 }
 
 // signed maps uint64 to int64 such that order is kept.

@@ -83,6 +83,39 @@ func (im *importer) bound(x entry) {
 	}
 }
 
+// beyond reports whether a condition holds only where symbols have larger values than people have, and bounds them
+// such that it does not.
+func (im *importer) beyond(c sym.Bool) bool {
+	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
+		env := sym.NewEnv()
+		var names []string
+		b, err := sym.ParseBool(c.String(), func(name string) (sym.Int, bool) {
+			if _, ok := im.symbols[name]; !ok {
+				return sym.Int{}, false
+			}
+			names = append(names, name)
+			s, err := env.Symbol(name, 0, limit, 1)
+			return s, err == nil
+		})
+		if err != nil {
+			return false // data decide it
+		}
+		if holds, known := b.Known(); holds || !known {
+			continue
+		}
+		for _, name := range names {
+			if old, ok := im.limits[name]; !ok || limit < old {
+				im.limits[name] = limit
+			}
+			if im.env.Assume(im.symbols[name].Le(sym.Of(limit))) != nil {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // fraction returns a number of moderate size as an element.
 func fraction(f float64) (entry, bool) {
 	over := 1

@@ -255,7 +255,7 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	for _, d := range dims {
 		for _, symbol := range symbolsOf(d) {
 			if _, ok := im.g.Symbols[symbol]; !ok {
-				im.g.Symbols[symbol] = graph.Bounds{}
+				im.g.Symbols[symbol] = im.model.bounds(symbol)
 			}
 		}
 	}

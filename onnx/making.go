@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -101,10 +102,10 @@ func trilu(n *node) []*val {
 }
 
 // blocks reads an image [N, C, H, W] and a block size.
-func (n *node) blocks() (x *val, dims []int, b int) {
+func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
-	dims = n.shape(x)
+	dims = n.form(x)
 	if len(dims) != 4 || b < 1 || b > 1<<15 {
 		n.failf("want 4 dimensions and a block size above 0, got %d and %d", len(dims), b)
 	}
@@ -112,52 +113,53 @@ func (n *node) blocks() (x *val, dims []int, b int) {
 }
 
 func depthToSpace(n *node) []*val {
-	x, s, b := n.blocks()
-	c := s[1] / (b * b)
-	if c*b*b != s[1] {
-		n.failf("%d channels are no multiple of %d", s[1], b*b)
+	x, s, block := n.blocks()
+	if c, known := s[1].Known(); known && c%(block*block) != 0 {
+		n.failf("%d channels are no multiple of %d", c, block*block)
 	}
-	split, order := []int{-1, b, b, c, s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}
+	b := sym.Of(block)
+	c := s[1].Div(sym.Of(block * block))
+	split, order := []sym.Int{s[0], b, b, c, s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}
 	if n.text("mode", "DCR") == "CRD" {
-		split, order = []int{-1, c, b, b, s[2], s[3]}, []int{0, 1, 4, 2, 5, 3}
+		split, order = []sym.Int{s[0], c, b, b, s[2], s[3]}, []int{0, 1, 4, 2, 5, 3}
 	}
-	split[0] = s[0]
-	y := n.op("permute", graph.Attrs{"dims": order}, n.reshape(x, split...))
-	return one(n.reshape(y, s[0], c, s[2]*b, s[3]*b))
+	y := n.op("permute", graph.Attrs{"dims": order}, n.reshapeFor(x, split...))
+	return one(n.reshapeFor(y, s[0], c, s[2].Mul(b), s[3].Mul(b)))
 }
 
 func spaceToDepth(n *node) []*val {
-	x, s, b := n.blocks()
-	if s[2]%b != 0 || s[3]%b != 0 {
-		n.failf("sizes %d and %d are no multiples of %d", s[2], s[3], b)
+	x, s, block := n.blocks()
+	for _, size := range s[2:] {
+		if k, known := size.Known(); known && k%block != 0 {
+			n.failf("size %d is no multiple of %d", k, block)
+		}
 	}
-	y := n.reshape(x, s[0], s[1], s[2]/b, b, s[3]/b, b)
+	b := sym.Of(block)
+	h, w := s[2].Div(b), s[3].Div(b)
+	y := n.reshapeFor(x, s[0], s[1], h, b, w, b)
 	y = n.op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y)
-	return one(n.reshape(y, s[0], s[1]*b*b, s[2]/b, s[3]/b))
+	return one(n.reshapeFor(y, s[0], s[1].Mul(b).Mul(b), h, w))
 }
 
 // reverseSequence reverses the first lens[b] elements of each sequence.
 func reverseSequence(n *node) []*val {
 	x, lens := n.x(0), n.cast(n.x(1), tensor.Int64)
 	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
-	shape := n.shape(x)
+	shape := n.form(x)
 	rank := len(shape)
 	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
 		n.failf("time and batch axes must be 0 and 1")
 	}
 	sides := func(x *val, axis int) *val {
-		s := make([]int, rank)
-		for i := range s {
-			s[i] = 1
-		}
-		s[axis] = shape[axis]
+		s := slices.Repeat([]int{1}, rank)
+		s[axis] = -1
 		return n.reshape(x, s...)
 	}
-	at := sides(n.op("arange", graph.Attrs{"end": shape[time], "dtype": tensor.Int64}), time)
+	at := sides(n.op("arange", graph.Attrs{"end": n.sizeAttrOne(shape[time]), "dtype": tensor.Int64}), time)
 	length := sides(lens, batch)
 	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), at)
 	index := n.op("where", nil, n.op("lt", nil, at, length), mirrored, at)
-	index = n.op("expand", graph.Attrs{"size": shape}, index)
+	index = n.op("expand", graph.Attrs{"size": n.sizeAttr(shape...)}, index)
 	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
 }
 
@@ -165,21 +167,21 @@ func reverseSequence(n *node) []*val {
 func crop(n *node) []*val {
 	x := n.x(0)
 	border, _ := n.ints("border")
-	s := n.shape(x)
+	s := n.form(x)
 	if len(border) != 4 || len(s) != 4 {
 		n.failf("want 4 borders and 4 dimensions")
 	}
-	bottom, right := s[2]-border[3], s[3]-border[2]
+	bottom, right := s[2].Sub(sym.Of(border[3])), s[3].Sub(sym.Of(border[2]))
 	if scale, ok := n.ints("scale"); ok && len(scale) == 2 {
-		bottom, right = border[1]+scale[0], border[0]+scale[1]
+		bottom, right = sym.Of(border[1]+scale[0]), sym.Of(border[0]+scale[1])
 	}
-	y := n.op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": bottom}, x)
-	return one(n.op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": right}, y))
+	y := n.op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": n.sizeAttrOne(bottom)}, x)
+	return one(n.op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.sizeAttrOne(right)}, y))
 }
 
 func centerCropPad(n *node) []*val {
-	x, want := n.x(0), n.list(1)
-	s := n.shape(x)
+	x, want := n.x(0), n.integers(n.x(1))
+	s := n.form(x)
 	axes, ok := n.ints("axes")
 	if !ok {
 		for i := range want {
@@ -187,19 +189,19 @@ func centerCropPad(n *node) []*val {
 		}
 	}
 	axes = n.axes(axes, len(s))
+	if want == nil {
+		n.failf("%q must be known before the graph runs", n.x(1).name)
+	}
 	if len(axes) != len(want) {
 		n.failf("%d sizes do not suit %d axes", len(want), len(axes))
 	}
-	widths := make([]int, 2*len(s))
+	before, after := make([]sym.Int, len(s)), make([]sym.Int, len(s))
 	for i, a := range axes {
-		more := want[i] - s[a]
-		front := more / 2
-		if more < 0 {
-			front = -((-more) / 2)
-		}
-		widths[2*(len(s)-1-a)], widths[2*(len(s)-1-a)+1] = front, more-front
+		more, two := want[i].Sub(s[a]), sym.Of(2)
+		front := sym.Where(more.Lt(sym.Int{}), more.Neg().Div(two).Neg(), more.Div(two))
+		before[a], after[a] = front, more.Sub(front)
 	}
-	return one(n.op("constant_pad_nd", graph.Attrs{"pad": widths}, x))
+	return one(n.padded(x, before, after, 0))
 }
 
 // imageScaler scales images and adds a bias to each channel.

@@ -223,7 +223,9 @@ func (m *Model) importer(o Options) *importer {
 func (im *importer) reading(f *frame) (*reading, error) {
 	g, err := im.convert(f)
 	for name, most := range im.limits {
-		im.g.Symbols[name] = graph.Bounds{Max: most}
+		b := im.g.Symbols[name]
+		b.Max = most
+		im.g.Symbols[name] = b
 	}
 	return &reading{g: g, missing: im.missing, lost: len(im.missing) + im.refused}, err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -61,16 +62,17 @@ func layerNormalization(n *node) []*val {
 	rank := n.rank(x)
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
-	s := n.sizes(x)[axis:]
-	for i := range s {
-		s[i] = n.known1(x, axis+i)
+	s := n.form(x)[axis:]
+	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.dims(x)).as(tensor.Int64, 1)
+	normalized := graph.Attrs{"normalized_shape": n.ref(last), "eps": eps}
+	fits := func(p *val) bool {
+		return p == nil || slices.EqualFunc(n.form(p), s, func(a, b sym.Int) bool { return a.Same(b) })
 	}
-	fits := func(p *val) bool { return p == nil || slices.Equal(n.shape(p), s) }
 	var y *val
 	if fits(w) && fits(b) {
-		y = n.op("layer_norm", graph.Attrs{"normalized_shape": s, "eps": eps}, x, n.like(w, x), n.like(b, x))
+		y = n.op("layer_norm", normalized, x, n.like(w, x), n.like(b, x))
 	} else {
-		y = n.op("mul", nil, n.op("layer_norm", graph.Attrs{"normalized_shape": s, "eps": eps}, x), n.like(w, x))
+		y = n.op("mul", nil, n.op("layer_norm", normalized, x), n.like(w, x))
 		if b != nil {
 			y = n.op("add", nil, y, n.like(b, x))
 		}
@@ -95,14 +97,17 @@ func layerNormalization(n *node) []*val {
 func groupNormalization(n *node) []*val {
 	x, w, b := n.x(0), n.x(1), n.x(2)
 	groups := n.int("num_groups", 0)
-	channels := n.known1(x, 1)
-	if groups < 1 || channels%groups != 0 {
-		n.failf("%d channels cannot form %d groups", channels, groups)
+	if n.rank(x) < 2 || groups < 1 {
+		n.failf("%d dimensions cannot form %d groups of channels", n.rank(x), groups)
+	}
+	channels, parts := n.form(x)[1], sym.Of(groups)
+	if c, known := channels.Known(); known && c%groups != 0 {
+		n.failf("%d channels cannot form %d groups", c, groups)
 	}
 	if n.ver < 21 {
 		spread := func(p *val) *val {
-			p = n.op("expand", graph.Attrs{"size": []int{groups, channels / groups}}, n.reshape(p, groups, 1))
-			return n.reshape(p, channels)
+			p = n.op("expand", graph.Attrs{"size": n.sizeAttr(parts, channels.Div(parts))}, n.reshape(p, groups, 1))
+			return n.reshape(p, -1)
 		}
 		w, b = spread(w), spread(b)
 	}
@@ -118,8 +123,8 @@ func lrn(n *node) []*val {
 	if size < 1 || size > 1<<20 || rank < 2 {
 		n.failf("size %d of an operand with %d dimensions is not supported", size, rank)
 	}
-	before, after := make([]int, rank), make([]int, rank)
-	before[1], after[1] = (size-1)/2, size/2
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	before[1], after[1] = sym.Of((size-1)/2), sym.Of(size/2)
 	squares := n.padded(n.op("mul", nil, x, x), before, after, 0)
 	sum := n.op("sum", graph.Attrs{"dim": []int{rank}},
 		n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).ofRank(rank+1)).ofRank(rank)

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,24 +44,24 @@ func pad(n *node) []*val {
 		before[a], after[a] = widths[i], widths[len(axes)+i]
 	}
 	if mode == "constant" {
-		return one(n.padded(x, before, after, value))
+		return one(n.padded(x, sym.Ints(before...), sym.Ints(after...), value))
 	}
 	return one(n.padMirrored(x, mode, before, after))
 }
 
 // padded adds elements of a value in front of and behind each dimension.
-func (n *node) padded(x *val, before, after []int, value any) *val {
+func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	rank := len(before)
-	list := make([]int, 2*rank)
+	list := make([]sym.Int, 2*rank)
 	any := false
 	for i := range before {
 		list[2*(rank-1-i)], list[2*(rank-1-i)+1] = before[i], after[i]
-		any = any || before[i] != 0 || after[i] != 0
+		any = any || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
 	}
 	if !any {
 		return x
 	}
-	return n.op("constant_pad_nd", graph.Attrs{"pad": list, "value": value}, x)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.sizeAttr(list...), "value": value}, x)
 }
 
 // padBy pads by widths that the graph computes: all in front of, then all behind the

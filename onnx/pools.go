@@ -5,98 +5,91 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolOf reads the window of a pool.
-func (n *node) poolOf(x *val) (in []int, rank int, g geometry) {
-	in, rank = n.images(x)
-	kernel := n.perDim("kernel_shape", rank, 0)
-	return in, rank, n.geometryOf(in, rank, kernel)
+// poolOf reads the window of a pool, whose sizes are numbers.
+func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
+	in = n.images(x)
+	kernel = n.perDim("kernel_shape", len(in), 0)
+	return in, kernel, n.geometryOf(in, sym.Ints(kernel...))
 }
 
-// fits reports whether our pools take the padding: alike on both sides, and at most half
-// of the window.
-func (g geometry) fits() bool {
-	for i, k := range g.kernel {
-		if g.before[i] > k/2 {
-			return false
+// poolAttrs are the attributes of our pools; nil where they do not take the padding: it must be known, alike on
+// both sides, and at most half of the window.
+func (g geometry) poolAttrs(kernel []int) graph.Attrs {
+	padding, known := numbersOf(g.before)
+	if !known || !g.even() {
+		return nil
+	}
+	for i, k := range kernel {
+		if padding[i] > k/2 {
+			return nil
 		}
 	}
-	return g.even()
+	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.ceil}
 }
 
-// windows returns the number of windows along each dimension, and the padding behind that
-// the last one asks for where sizes are rounded up. A window that starts behind the
-// operand and its front padding is none.
-func (g geometry) windows(in []int) (out, after []int) {
+// behind returns the padding behind each dimension that the last window asks for where sizes are rounded up. A window
+// that starts behind the operand and its front padding is none.
+func (g geometry) behind(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
-		span := s + g.before[i] + g.after[i] - g.reach(i)
-		count := span/g.stride[i] + 1
-		if span < 0 {
-			count = 0
+		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
+		span := front.Add(g.after[i]).Sub(g.reach(i))
+		count := span.Div(step).Add(sym.Of(1)).Max(sym.Int{})
+		if g.ceil {
+			more := span.Ge(sym.Int{}).And(span.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
+			count = sym.Where(more, count.Add(sym.Of(1)), count)
 		}
-		if g.ceil && span%g.stride[i] > 0 && count*g.stride[i] < s+g.before[i] {
-			count++
-		}
-		out = append(out, count)
-		after = append(after, max(g.after[i], (count-1)*g.stride[i]+g.reach(i)-s-g.before[i]))
+		end := count.Sub(sym.Of(1)).Mul(step).Add(g.reach(i))
+		after = append(after, g.after[i].Max(end.Sub(front)))
 	}
-	return out, after
-}
-
-func (g geometry) attrs() graph.Attrs {
-	return graph.Attrs{"kernel_size": g.kernel, "stride": g.stride, "padding": g.before, "ceil_mode": g.ceil}
+	return after
 }
 
 func maxPool(n *node) []*val {
 	x := n.x(0)
 	d := x.dtype()
-	in, rank, g := n.poolOf(x)
+	in, kernel, g := n.poolOf(x)
 	if !d.IsFloat() {
 		x = n.cast(x, tensor.Float32) // ONNX has 8-bit integers here, which it holds exactly
 	}
-	padded := false
-	if !g.fits() {
-		if in == nil {
-			n.failf("this padding needs sizes that are known before the graph runs")
+	attrs, padded := g.poolAttrs(kernel), in
+	if attrs == nil {
+		after := g.behind(in)
+		x = n.spatial(x, g.before, after, extreme(tensor.Float32, false))
+		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
+		padded = make([]sym.Int, len(in))
+		for i := range in {
+			padded[i] = in[i].Add(g.before[i]).Add(after[i])
 		}
-		_, after := g.windows(in)
-		lowest := extreme(tensor.Float32, false)
-		x = n.spatial(x, g.before, after, lowest)
-		padded = true
 	}
-	attrs := g.attrs()
 	attrs["dilation"] = g.dilation
-	if padded {
-		attrs["padding"], attrs["ceil_mode"] = make([]int, rank), false
-	}
-	op := fmt.Sprintf("max_pool%dd", rank)
+	op := fmt.Sprintf("max_pool%dd", len(in))
 	if !n.wants(1) {
 		return one(n.cast(n.op(op, attrs, x), d))
 	}
 	out := n.ops(op+"_with_indices", attrs, x)
-	size := n.shape(x)[2:]
-	if padded {
-		out[1] = n.unpadded(out[1], size, in, g)
+	if attrs["padding"] == nil {
+		out[1] = n.unpadded(out[1], padded, in, g)
 	}
 	out[1] = n.wholeIndex(out[1], in)
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
+// along returns the place along dimension i of indices into a plane.
+func (n *node) along(index *val, plane []sym.Int, i int) *val {
+	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
+	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
+}
+
 // unpadded maps an index in a padded plane to one in the plane itself.
-func (n *node) unpadded(index *val, padded, in []int, g geometry) *val {
-	unit, step := tensor.Numel(padded), tensor.Numel(in)
-	if unit == 0 || step == 0 {
-		return index
-	}
+func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
 	var sum *val
 	for i := range in {
-		unit /= padded[i]
-		step /= in[i]
-		at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, unit)
-		at = n.op("sub", nil, n.op("remainder", nil, at, padded[i]), g.before[i])
-		at = n.op("mul", nil, at, step)
+		at := n.op("sub", nil, n.along(index, padded, i), n.integer(g.before[i]))
+		at = n.op("mul", nil, at, n.integer(productOf(in[i+1:])))
 		if sum == nil {
 			sum = at
 		} else {
@@ -108,48 +101,34 @@ func (n *node) unpadded(index *val, padded, in []int, g geometry) *val {
 
 // wholeIndex turns an index within a plane into one within the whole value, in row-major
 // or, if storage_order asks for it, column-major order of the plane.
-func (n *node) wholeIndex(index *val, in []int) *val {
-	if in == nil {
-		n.failf("indices need sizes that are known before the graph runs")
-	}
-	s := n.shape(index)
-	plane := tensor.Numel(in)
-	if n.flag("storage_order", false) && len(in) > 1 && plane > 0 {
-		unit, step := plane, 1
+func (n *node) wholeIndex(index *val, in []sym.Int) *val {
+	if n.flag("storage_order", false) && len(in) > 1 {
 		var sum *val
-		for _, size := range in {
-			unit /= size
-			at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, unit)
-			at = n.op("mul", nil, n.op("remainder", nil, at, size), step)
+		for i := range in {
+			at := n.op("mul", nil, n.along(index, in, i), n.integer(productOf(in[:i])))
 			if sum == nil {
 				sum = at
 			} else {
 				sum = n.op("add", nil, sum, at)
 			}
-			step *= size
 		}
 		index = sum
 	}
-	planes := n.op("mul", nil, n.op("arange", graph.Attrs{"end": s[0] * s[1], "dtype": tensor.Int64}), plane)
-	shape := slices.Clone(s)
-	for i := range shape[2:] {
-		shape[2+i] = 1
-	}
-	return n.op("add", nil, index, n.reshape(planes, shape...))
+	s := n.form(index)
+	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOne(s[0].Mul(s[1])), "dtype": tensor.Int64})
+	planes = n.op("mul", nil, planes, n.integer(productOf(in)))
+	ones := slices.Repeat([]sym.Int{sym.Of(1)}, len(in))
+	return n.op("add", nil, index, n.reshapeFor(planes, append([]sym.Int{s[0], s[1]}, ones...)...))
 }
 
 func averagePool(n *node) []*val {
 	x := n.x(0)
-	in, rank, g := n.poolOf(x)
+	in, kernel, g := n.poolOf(x)
 	include := n.flag("count_include_pad", false)
 	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
-	if g.fits() && !dilated {
-		attrs := g.attrs()
+	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
 		attrs["count_include_pad"] = include
-		return one(n.op(fmt.Sprintf("avg_pool%dd", rank), attrs, x))
-	}
-	if in == nil {
-		n.failf("this padding needs sizes that are known before the graph runs")
+		return one(n.op(fmt.Sprintf("avg_pool%dd", len(in)), attrs, x))
 	}
 	sum, count := n.windowSums(x, in, g, include)
 	return one(n.op("div", nil, sum, count))
@@ -157,26 +136,32 @@ func averagePool(n *node) []*val {
 
 // windowSums adds up the elements of each window, by a convolution with ones, and counts
 // the elements that are no padding, or with include none that is behind it.
-func (n *node) windowSums(x *val, in []int, g geometry, include bool) (sum, count *val) {
-	rank := len(in)
-	_, after := g.windows(in)
-	channels := n.known1(x, 1)
-	d := x.dtype()
-	ones := n.op("full", graph.Attrs{"size": append([]int{channels, 1}, g.kernel...), "fill_value": 1, "dtype": d})
+func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
+	after, s, d := g.behind(in), n.form(x), x.dtype()
+	channels, known := s[1].Known()
+	if !known { // each is an image of its own
+		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, in...)...)
+	}
+	full := func(a, b sym.Int, sizes []sym.Int) *val {
+		size := n.sizeAttr(append([]sym.Int{a, b}, sizes...)...)
+		return n.op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": d})
+	}
+	one := sym.Of(1)
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
-	op := fmt.Sprintf("conv%dd", rank)
-	sum = n.op(op, attrs, n.spatial(x, g.before, after, 0), ones)
-	inside := append([]int{1, 1}, in...)
-	before, rest := slices.Clone(g.before), slices.Clone(after)
+	op := fmt.Sprintf("conv%dd", len(in))
+	sum = n.op(op, attrs, n.spatial(x, g.before, after, 0), full(sym.Of(channels), one, g.kernel))
+	if !known {
+		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.form(sum)[2:]...)...)
+	}
+	inside, before, rest := slices.Clone(in), slices.Clone(g.before), slices.Clone(after)
 	if include {
 		for i := range in {
-			inside[2+i] += g.before[i] + g.after[i]
-			before[i], rest[i] = 0, after[i]-g.after[i]
+			inside[i] = in[i].Add(g.before[i]).Add(g.after[i])
+			before[i], rest[i] = sym.Int{}, after[i].Sub(g.after[i])
 		}
 	}
-	mask := n.op("full", graph.Attrs{"size": inside, "fill_value": 1, "dtype": d})
-	single := n.op("full", graph.Attrs{"size": append([]int{1, 1}, g.kernel...), "fill_value": 1, "dtype": d})
-	count = n.op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation}, n.spatial(mask, before, rest, 0), single)
+	count = n.op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
+		n.spatial(full(one, one, inside), before, rest, 0), full(one, one, g.kernel))
 	return sum, count
 }
 
@@ -184,9 +169,6 @@ func (n *node) windowSums(x *val, in []int, g geometry, include bool) (sum, coun
 func lpPool(n *node) []*val {
 	x := n.x(0)
 	in, _, g := n.poolOf(x)
-	if in == nil {
-		n.failf("it needs sizes that are known before the graph runs")
-	}
 	p := float64(n.int("p", 2))
 	if n.ver < 2 {
 		p = n.float("p", 2)
@@ -200,51 +182,44 @@ func lpPool(n *node) []*val {
 // output_shape the indices still count in the result that the window gives.
 func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
-	_, rank := n.images(x)
-	g := n.geometryOf(nil, rank, n.perDim("kernel_shape", rank, 1))
-	s := slices.Clone(n.shape(x))
-	for i := range rank {
-		s[2+i] = (s[2+i]-1)*g.stride[i] - g.before[i] - g.after[i] + g.kernel[i]
-	}
-	for _, size := range s {
-		if size < 0 {
-			n.failf("the result would have the shape %s", tensor.ListString(s))
+	in := n.images(x)
+	g := n.geometryOf(in, sym.Ints(n.perDim("kernel_shape", len(in), 1)...))
+	s := slices.Clone(n.form(x))
+	for i := range in {
+		s[2+i] = in[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i])).Sub(g.before[i]).Sub(g.after[i]).Add(g.kernel[i])
+		if size, known := s[2+i].Known(); known && size < 0 {
+			n.failf("the result would have the shape %s", tensor.Sizes(s))
 		}
 	}
-	var want []int
-	if o := n.opt(2); o != nil {
-		if o.data == nil {
-			return one(n.unpoolInto(x, index, s, o))
-		}
-		want = n.list(2)
-		if len(want) != len(s) {
-			n.failf("output_shape has %d numbers, want %d", len(want), len(s))
-		}
+	y := n.reshapeFor(n.unpooled(x, index, s), s...)
+	o := n.opt(2)
+	if o == nil {
+		return one(y)
 	}
-	y := n.reshape(n.unpooled(x, index, known(intTensor(tensor.Numel(s)))), s...)
-	if want != nil {
-		before, after := make([]int, len(s)), make([]int, len(s))
+	if want := n.integers(o); len(want) == len(s) {
 		for i := range s {
-			after[i] = want[i] - s[i]
+			want[i] = want[i].Sub(s[i])
 		}
-		y = n.padded(y, before, after, 0)
+		return one(n.padded(y, make([]sym.Int, len(s)), want, 0))
+	} else if want != nil {
+		n.failf("output_shape has %d numbers, want %d", len(want), len(s))
 	}
-	return one(y)
+	return one(n.unpoolInto(y, o))
 }
 
-func (n *node) unpooled(x, index, total *val) *val {
-	zeros := n.op("full", graph.Attrs{"size": n.ref(total), "fill_value": 0, "dtype": x.dtype()}).as(x.dtype(), 1)
+func (n *node) unpooled(x, index *val, s []sym.Int) *val {
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(productOf(s)), "fill_value": 0, "dtype": x.dtype()})
 	return n.op("scatter", graph.Attrs{"dim": 0}, zeros, n.reshape(index, -1), n.reshape(x, -1))
 }
 
-// unpoolInto is maxUnpool for an output_shape that is computed.
-func (n *node) unpoolInto(x, index *val, s []int, want *val) *val {
-	y := n.reshape(n.unpooled(x, index, known(intTensor(tensor.Numel(s)))), s...)
-	more := n.op("sub", nil, want, known(intTensor(s...)))
-	none := known(intTensor(make([]int, len(s))...))
+// unpoolInto extends a result of maxUnpool to an output_shape that is computed.
+func (n *node) unpoolInto(y, want *val) *val {
+	rank := n.rank(y)
+	none := known(intTensor(make([]int, rank)...))
+	more := n.op("sub", nil, want, n.dims(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
-	widths := n.reshape(pairs, 2*len(s))
-	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).as(x.dtype(), len(s))
+	widths := n.reshape(pairs, 2*rank)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).as(y.dtype(), rank)
 }
 
 // spatialDims lists the dimensions from the third on.
@@ -276,7 +251,7 @@ func globalLpPool(n *node) []*val {
 func maxRoiPool(n *node) []*val {
 	x, rois := n.x(0), n.x(1)
 	size, _ := n.ints("pooled_shape")
-	s := n.shape(x)
+	s := n.form(x)
 	if rois.data == nil || len(size) != 2 || len(s) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {
 		n.failf("only regions that are known before the graph runs are supported")
 	}
@@ -285,14 +260,16 @@ func maxRoiPool(n *node) []*val {
 	for r := range rois.data.Shape[0] {
 		at := func(i int) int { return roundHalf(rois.data.At(r, i).Float() * scale) }
 		batch := int(rois.data.At(r, 0).Int())
-		if batch < 0 || batch >= s[0] {
-			n.failf("region %d is of image %d, there are %d", r, batch, s[0])
+		if images, known := s[0].Known(); batch < 0 || known && batch >= images {
+			n.failf("region %d is of image %d, there are %v", r, batch, s[0])
 		}
 		list = append(list, n.roiCells(n.op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size, s[2:]))
+			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size,
+			n.numbers("the sizes of images", s[2:])))
 	}
 	if len(list) == 0 {
-		return one(n.op("full", graph.Attrs{"size": []int{0, s[1], size[0], size[1]}, "fill_value": 0, "dtype": x.dtype()}))
+		return one(n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Int{}, s[1], sym.Of(size[0]), sym.Of(size[1])),
+			"fill_value": 0, "dtype": x.dtype()}))
 	}
 	return one(n.op("cat", nil, list...))
 }
@@ -316,8 +293,8 @@ func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 		for j := range size[1] {
 			left, right := bounds(1, j)
 			if top >= bottom || left >= right {
-				cells = append(cells, n.op("full", graph.Attrs{"size": []int{1, n.shape(x)[1]}, "fill_value": 0,
-					"dtype": x.dtype()}))
+				cells = append(cells, n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Of(1), n.form(x)[1]),
+					"fill_value": 0, "dtype": x.dtype()}))
 				continue
 			}
 			part := n.op("slice", graph.Attrs{"dim": 2, "start": top, "end": bottom}, x)
@@ -325,5 +302,6 @@ func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 			cells = append(cells, n.op("amax", graph.Attrs{"dim": []int{2, 3}}, part))
 		}
 	}
-	return n.reshape(n.op("stack", graph.Attrs{"dim": 2}, cells...), 1, n.shape(x)[1], size[0], size[1])
+	all := n.op("stack", graph.Attrs{"dim": 2}, cells...)
+	return n.reshapeFor(all, sym.Of(1), n.form(x)[1], sym.Of(size[0]), sym.Of(size[1]))
 }

@@ -23,7 +23,7 @@ func gemm(n *node) []*val {
 	}
 	turned := n.flag("transB", false)
 	if turned && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.static(c) && !b.dynamic() &&
-		c.meta().Shape[0] == n.shape(b)[0]) && a.dtype().IsFloat() {
+		c.meta().Shape[0] == n.sizes(b)[0]) && a.dtype().IsFloat() {
 		return one(n.op("linear", nil, a, b, c))
 	}
 	if turned {

@@ -1,7 +1,10 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,7 +17,7 @@ func (n *node) perAxis(p, x *val) *val {
 	rank, prank := n.rank(x), n.rank(p)
 	axis := n.int("axis", 1)
 	switch {
-	case prank == 0 || prank == 1 && n.shape(p)[0] == 1:
+	case prank == 0 || prank == 1 && n.sizes(p)[0] == 1:
 		return n.reshape(p)
 	case prank == 1:
 		return n.alignedAt(p, n.axis(axis, rank), rank)
@@ -25,10 +28,11 @@ func (n *node) perAxis(p, x *val) *val {
 	}
 	axis = n.axis(axis, rank)
 	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).ofRank(prank + 1)
-	s := append([]int{}, n.shape(p)...)
-	s[axis+1] = block
-	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, n.op("expand", graph.Attrs{"size": s}, p))
-	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.shape(x)[axis]}, p)
+	s := slices.Clone(n.form(p))
+	s[axis+1] = sym.Of(block)
+	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
+	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
+	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.form(x)[axis])}, p)
 }
 
 // quantised rounds x, which is scaled already, and moves it into the range of a dtype.
@@ -96,7 +100,7 @@ func (n *node) centred(x, zero *val, axis int) *val {
 
 // alongAxis shapes a vector such that it goes along an axis of x.
 func (n *node) alongAxis(p, x *val, axis int) *val {
-	if n.rank(p) != 1 || n.shape(p)[0] == 1 && n.rank(x) > 0 {
+	if n.rank(p) != 1 || n.sizes(p)[0] == 1 && n.rank(x) > 0 {
 		if n.rank(p) == 1 {
 			return n.reshape(p)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // reshape: a 0 in the shape keeps the operand's size, unless allowzero is set.
@@ -113,8 +114,7 @@ func expand(n *node) []*val {
 	}
 	length, rank := n.lengthOf(shape), n.rank(x)
 	if length < 0 {
-		// As long as the operand at least; the executor checks the rest.
-		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x))
+		return one(n.expandComputed(x, shape))
 	}
 	full := max(length, rank)
 	want := n.fitted(shape, length, full, false, 1)
@@ -127,6 +127,22 @@ func expand(n *node) []*val {
 		}
 	}
 	return one(y)
+}
+
+// expandComputed is expand to a shape whose length is not known.
+func (n *node) expandComputed(x, shape *val) *val {
+	if n.rank(shape) != 1 {
+		n.failf("the shape must be a vector")
+	}
+	lack := n.op("sub", nil, n.rank(x), n.element(n.dims(shape), 0))
+	longer := func(v, by *val) *val { // by 1 in front
+		by = n.op("clamp", graph.Attrs{"min": 0}, by)
+		pad := n.op("cat", nil, n.reshape(by, 1), known(intTensor(0)))
+		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).as(tensor.Int64, 1)
+	}
+	want, own := longer(shape, lack), longer(n.dims(x), n.op("neg", nil, lack))
+	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
+	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }
 
 // broadcastTo returns the sizes, as an attribute, to which x and a shape are broadcast together; nil where data

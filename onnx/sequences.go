@@ -78,7 +78,7 @@ func sequenceLength(n *node) []*val {
 
 func splitToSequence(n *node) []*val {
 	x := n.x(0)
-	shape := n.shape(x)
+	shape := n.form(x)
 	axis := n.axis(n.int("axis", 0), len(shape))
 	if len(shape) == 0 {
 		n.failf("a value without dimensions cannot be split")
@@ -87,17 +87,18 @@ func splitToSequence(n *node) []*val {
 	drop := false
 	switch p := n.opt(1); {
 	case p == nil:
-		if shape[axis] > maxUnrolled {
-			n.failf("a sequence of %d members is not supported", shape[axis])
+		length := n.known1(x, axis)
+		if length > maxUnrolled {
+			n.failf("a sequence of %d members is not supported", length)
 		}
-		sizes = slices.Repeat([]int{1}, shape[axis])
+		sizes = slices.Repeat([]int{1}, length)
 		drop = !n.flag("keepdims", true)
 	case p.data != nil && p.data.Rank() == 0:
-		size := n.list(1)[0]
-		if size < 1 || shape[axis]/size > maxUnrolled {
+		size, length := n.list(1)[0], n.known1(x, axis)
+		if size < 1 || length/size > maxUnrolled {
 			n.failf("parts of %d elements are not supported", size)
 		}
-		for left := shape[axis]; left > 0; left -= size {
+		for left := length; left > 0; left -= size {
 			sizes = append(sizes, min(size, left))
 		}
 	case p.data == nil && n.lengthOf(p) >= 0 && p.meta().Rank() == 1:

@@ -171,10 +171,22 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 		size, ok := each.Min(rest), false
 		rest = rest.Sub(size)
 		if sizes[i], ok = n.written(size); !ok {
-			n.failf("size %d of %q must be known before the graph runs", axis, x.name)
+			return n.splitComputed(x, n.evenSizes(n.element(n.dims(x), axis), parts), axis, parts)
 		}
 	}
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// evenSizes returns the sizes of the parts of a computed size.
+func (n *node) evenSizes(size *val, parts int) *val {
+	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
+	index := make([]int, parts)
+	for i := range index {
+		index[i] = i
+	}
+	starts := n.op("mul", nil, known(intTensor(index...)), each)
+	left := n.op("minimum", nil, n.op("sub", nil, size, starts), each)
+	return n.op("clamp", graph.Attrs{"min": 0}, left).as(tensor.Int64, 1)
 }
 
 // slice takes starts, ends, axes and steps as attributes before operator set 10.

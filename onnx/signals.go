@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,7 +37,7 @@ func stft(n *node) []*val {
 	case n.has(3):
 		length = n.refOne(n.x(3))
 	case win != nil:
-		length = n.shape(win)[0]
+		length = n.sizeAttrOne(n.form(win)[0])
 	default:
 		n.failf("it has neither a window nor a frame length")
 	}
@@ -164,14 +165,15 @@ func multinomial(n *node) []*val {
 	if d == tensor.Invalid {
 		d = tensor.Int32
 	}
-	s := n.shape(x)
+	s := n.form(x)
 	count := n.int("sample_size", 1)
-	if len(s) != 2 || s[1] < 1 || count < 0 {
-		n.failf("want [batch, classes] and a number of samples, got %s and %d", tensor.ListString(s), count)
+	if len(s) != 2 || s[1].Same(sym.Int{}) || count < 0 {
+		n.failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(s), count)
 	}
 	sums := n.op("cumsum", graph.Attrs{"dim": 1}, n.op("softmax", graph.Attrs{"dim": 1}, x))
-	draw := n.emit("rand", graph.Attrs{"size": []int{s[0], count, 1}, "dtype": x.dtype(), "seed": n.seed()})[0]
+	draw := n.emit("rand", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(count), sym.Of(1)), "dtype": x.dtype(),
+		"seed": n.seed()})[0]
 	below := n.op("le", nil, n.op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
 	at := n.op("sum", graph.Attrs{"dim": []int{2}}, below)
-	return one(n.cast(n.op("clamp", graph.Attrs{"max": s[1] - 1}, at), d))
+	return one(n.cast(n.atMost(at, s[1].Sub(sym.Of(1))), d))
 }

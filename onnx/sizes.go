@@ -42,7 +42,7 @@ func (im *importer) bindHints(first, step int) error {
 					continue
 				}
 				n := first + len(im.hints)*step
-				im.g.Symbols[symbol], im.hints[symbol] = graph.Bounds{}, n
+				im.g.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
 				s, err := im.env.Symbol(symbol, 0, math.MaxInt, n)
 				if err != nil {
 					return fmt.Errorf("input %q: %w", v.Name, err)
@@ -158,17 +158,20 @@ func (n *node) shape(x *val) []int {
 	s := n.sizes(x)
 	if slices.Contains(s, -1) {
 		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name,
-			strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
+			n.symbolNames())
 	}
 	return s
 }
+
+// symbolNames lists the symbols of the graph for errors.
+func (n *node) symbolNames() string { return strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", ") }
 
 // known1 is one size of x, which must be a number.
 func (n *node) known1(x *val, i int) int {
 	s := n.sizes(x)
 	if i >= len(s) || s[i] < 0 {
 		n.failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name,
-			strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
+			n.symbolNames())
 	}
 	return s[i]
 }
@@ -223,7 +226,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		}
 		return a.enter(vals, res)
 	})
-	if slices.ContainsFunc(cases, func(c answer) bool { return errors.Is(c.Err, sym.ErrNumber) }) {
+	if slices.ContainsFunc(cases, func(c answer) bool { return errors.Is(c.Err, sym.ErrNumber) && !im.beyond(c.If) }) {
 		err = sym.ErrNumber
 	}
 	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that it refuses

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -33,7 +34,7 @@ func resize(n *node) []*val {
 	}
 	sizes := n.x(3)
 	attrs["sizes"] = n.ref(sizes)
-	if y := n.upsampled(x, attrs, nil); y != nil {
+	if y := n.upsampled(x, attrs, n.integers(sizes), nil); y != nil {
 		return one(y)
 	}
 	return one(n.op("resize", attrs, x).ofRank(n.rank(x)))
@@ -49,7 +50,7 @@ func (n *node) oldResize(attrs graph.Attrs) graph.Attrs {
 func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
 	attrs["scales"] = n.refFloats(scales)
 	if list, ok := attrs["scales"].([]float64); ok {
-		if y := n.upsampled(x, attrs, list); y != nil {
+		if y := n.upsampled(x, attrs, nil, list); y != nil {
 			return y
 		}
 	}
@@ -73,14 +74,13 @@ func (n *node) refFloats(x *val) any {
 }
 
 // upsampled uses the ops that PyTorch has for images, where they say the same; else it
-// returns nil. scales is nil where attrs holds sizes.
-func (n *node) upsampled(x *val, attrs graph.Attrs, scales []float64) *val {
-	sizes, known := attrs["sizes"].([]int)
-	if !n.static(x) || n.rank(x) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
-		attrs["keep_aspect_ratio_policy"] != "stretch" || scales == nil && !known {
+// returns nil. scales are nil where there are sizes instead, nil if they depend on data.
+func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
+	in := n.shapeOf(x)
+	if len(in) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
+		attrs["keep_aspect_ratio_policy"] != "stretch" {
 		return nil
 	}
-	in := n.shape(x)
 	up := graph.Attrs{}
 	if scales != nil {
 		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
@@ -88,10 +88,11 @@ func (n *node) upsampled(x *val, attrs graph.Attrs, scales []float64) *val {
 		}
 		up["scale_factors"] = scales[2:]
 	} else {
-		if len(sizes) != 4 || sizes[0] != in[0] || sizes[1] != in[1] || sizes[2] < 2 || sizes[3] < 2 {
+		if len(sizes) != 4 || !sizes[0].Same(in[0]) || !sizes[1].Same(in[1]) || !positive(sizes[2].Sub(sym.Of(1))) ||
+			!positive(sizes[3].Sub(sym.Of(1))) {
 			return nil
 		}
-		up["output_size"] = sizes[2:]
+		up["output_size"] = n.sizeAttr(sizes[2:]...)
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	switch mode := attrs["mode"]; {
@@ -219,13 +220,13 @@ const tau = 6.283185307179586476925286766559
 func tfIdf(n *node) []*val {
 	x := n.x(0)
 	t := n.gramTable()
-	shape := n.shape(x)
+	shape := n.form(x)
 	if len(shape) != 1 && len(shape) != 2 {
 		n.failf("the operand has %d dimensions, want 1 or 2", len(shape))
 	}
 	rows := x
 	if len(shape) == 1 {
-		rows = n.reshape(x, 1, shape[0])
+		rows = n.reshape(x, 1, -1)
 	}
 	var counts *val // by n-gram of the pool, [rows, grams]
 	for _, g := range t.groups {
@@ -250,8 +251,9 @@ func tfIdf(n *node) []*val {
 		n.failf("mode %q is not supported", mode)
 	}
 	total := slices.Max(t.places) + 1
-	zeros := n.op("full", graph.Attrs{"size": []int{n.shape(counts)[0], total}, "fill_value": 0, "dtype": tensor.Float32})
-	places := n.op("expand", graph.Attrs{"size": n.shape(counts)}, known(intTensor(t.places...)))
+	s := n.form(counts)
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
+	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, known(intTensor(t.places...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, places, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
@@ -319,19 +321,20 @@ func (n *node) gramTable() gramTable {
 // countGrams counts, in each row, the n-grams whose words stand skip+1 apart, for all skips
 // up to a greatest.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
-	s := n.shape(rows)
+	s := n.form(rows)
 	grams := len(words) / length
 	pool := known(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
-	sum := n.op("full", graph.Attrs{"size": []int{s[0], grams}, "fill_value": 0, "dtype": tensor.Float32})
+	sum := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(grams)), "fill_value": 0, "dtype": tensor.Float32})
 	for skip := range skips + 1 {
 		step := skip + 1
-		count := s[1] - (length-1)*step
-		if length == 1 && skip > 0 || count < 1 {
+		count := s[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
+		if length == 1 && skip > 0 || count.Same(sym.Int{}) {
 			break
 		}
 		var cols []any
 		for k := range length {
-			cols = append(cols, n.op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": k*step + count}, rows))
+			end := n.sizeAttrOne(count.Add(sym.Of(k * step)))
+			cols = append(cols, n.op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
 		}
 		found := n.op("unsqueeze", graph.Attrs{"dim": 2}, n.op("stack", graph.Attrs{"dim": 2}, cols...))
 		hit := n.op("all", graph.Attrs{"dim": []int{3}}, n.op("eq", nil, found, pool))

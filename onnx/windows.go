@@ -5,39 +5,42 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // geometry is where the windows of a convolution or a pool lie: one number for each spatial
 // dimension.
 type geometry struct {
-	kernel, stride, dilation, before, after []int
-	ceil                                    bool
+	stride, dilation      []int
+	kernel, before, after []sym.Int
+	ceil                  bool
 }
 
-// geometryOf reads a window's attributes. in are the spatial sizes of the operand, nil if
-// they are not known.
-func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
+// geometryOf reads a window's attributes. in are the spatial sizes of the operand.
+func (n *node) geometryOf(in, kernel []sym.Int) geometry {
+	rank := len(in)
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
-		before: make([]int, rank), after: make([]int, rank), ceil: n.flag("ceil_mode", false)}
+		before: make([]sym.Int, rank), after: make([]sym.Int, rank), ceil: n.flag("ceil_mode", false)}
+	if len(kernel) != rank {
+		n.failf("a window of %d dimensions does not suit %d", len(kernel), rank)
+	}
 	n.checkSteps(kernel, g.stride, g.dilation)
 	switch auto := n.text("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
-		pads := n.checkedPads(rank)
+		pads := sym.Ints(n.checkedPads(rank)...)
 		g.before, g.after = pads[:rank], pads[rank:]
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
-		if in == nil {
-			n.failf("auto_pad %s needs sizes that are known before the graph runs", auto)
-		}
 		for i := range kernel {
-			out := (in[i] + g.stride[i] - 1) / g.stride[i]
-			total := max(0, (out-1)*g.stride[i]+g.reach(i)-in[i])
-			g.before[i] = total / 2
+			step := sym.Of(g.stride[i])
+			out := in[i].Add(step).Sub(sym.Of(1)).Div(step)
+			total := out.Sub(sym.Of(1)).Mul(step).Add(g.reach(i)).Sub(in[i]).Max(sym.Int{})
+			less := total.Div(sym.Of(2))
+			g.before[i], g.after[i] = less, total.Sub(less)
 			if auto == "SAME_LOWER" {
-				g.before[i] = total - total/2
+				g.before[i], g.after[i] = g.after[i], g.before[i]
 			}
-			g.after[i] = total - g.before[i]
 		}
 	default:
 		n.failf("auto_pad %q is not supported", auto)
@@ -46,10 +49,11 @@ func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
 }
 
 // checkSteps refuses windows whose reach could overflow.
-func (n *node) checkSteps(kernel, stride, dilation []int) {
-	for i, k := range kernel {
-		if k < 1 || stride[i] < 1 || dilation[i] < 1 || k > 1<<30 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
-			n.failf("window of size %d, stride %d and dilation %d is not supported", k, stride[i], dilation[i])
+func (n *node) checkSteps(kernel []sym.Int, stride, dilation []int) {
+	for i, size := range kernel {
+		k, known := size.Known()
+		if known && (k < 1 || k > 1<<30) || stride[i] < 1 || dilation[i] < 1 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
+			n.failf("window of size %v, stride %d and dilation %d is not supported", size, stride[i], dilation[i])
 		}
 	}
 }
@@ -65,7 +69,9 @@ func (n *node) checkedPads(rank int) []int {
 }
 
 // reach is the number of elements from a window's first to its last.
-func (g geometry) reach(i int) int { return (g.kernel[i]-1)*g.dilation[i] + 1 }
+func (g geometry) reach(i int) sym.Int {
+	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
+}
 
 // perDim reads a list of a length, or fills one.
 func (n *node) perDim(name string, length, def int) []int {
@@ -82,10 +88,10 @@ func (n *node) perDim(name string, length, def int) []int {
 	return list
 }
 
-// even reports whether a dimension is padded alike on both sides.
+// even reports whether a dimension is padded alike on both sides, and not cut.
 func (g geometry) even() bool {
 	for i := range g.before {
-		if g.before[i] != g.after[i] || g.before[i] < 0 {
+		if !g.before[i].Same(g.after[i]) || !notNegative(g.before[i]) {
 			return false
 		}
 	}
@@ -94,99 +100,93 @@ func (g geometry) even() bool {
 
 // spatial pads x by hand where ops cannot: value goes in front of and behind its spatial
 // dimensions.
-func (n *node) spatial(x *val, before, after []int, value any) *val {
-	rank := len(before)
-	b, a := make([]int, rank+2), make([]int, rank+2)
-	copy(b[2:], before)
-	copy(a[2:], after)
-	return n.padded(x, b, a, value)
+func (n *node) spatial(x *val, before, after []sym.Int, value any) *val {
+	none := make([]sym.Int, 2)
+	return n.padded(x, slices.Concat(none, before), slices.Concat(none, after), value)
 }
 
-// images returns the operand of a window op and its spatial rank, and the sizes if they
-// are known.
-func (n *node) images(x *val) (in []int, rank int) {
-	rank = n.rank(x) - 2
-	if rank < 1 || rank > 3 {
-		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", rank+2)
+// images returns the spatial sizes of the operand of a window op.
+func (n *node) images(x *val) []sym.Int {
+	s := n.form(x)
+	if len(s) < 3 || len(s) > 5 {
+		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(s))
 	}
-	if in = n.sizes(x)[2:]; slices.Contains(in, -1) {
-		in = nil
-	}
-	return in, rank
+	return s[2:]
 }
 
 func conv(n *node) []*val {
 	return one(n.convolve(n.x(0), n.x(1), n.opt(2)))
 }
 
-func (n *node) convolve(x, w, bias *val) *val {
-	in, rank := n.images(x)
+// window returns the spatial sizes of a weight.
+func (n *node) window(w *val, rank int) []sym.Int {
 	if n.rank(w) != rank+2 {
 		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
 	}
-	g := n.geometryOf(in, rank, n.shape(w)[2:])
+	return n.form(w)[2:]
+}
+
+func (n *node) convolve(x, w, bias *val) *val {
+	in := n.images(x)
+	g := n.geometryOf(in, n.window(w, len(in)))
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
+	pads := slices.Concat(g.before, g.after)
 	switch {
 	case g.even():
-		attrs["padding"] = g.before
-	case slices.Min(g.before) >= 0 && slices.Min(g.after) >= 0:
-		attrs["padding"] = slices.Concat(g.before, g.after)
+		attrs["padding"] = n.sizeAttr(g.before...)
+	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !notNegative(s) }):
+		attrs["padding"] = n.sizeAttr(pads...)
 	default: // it is cut
 		x = n.spatial(x, g.before, g.after, 0)
 	}
-	return n.op(fmt.Sprintf("conv%dd", rank), attrs, x, w, bias)
+	return n.op(fmt.Sprintf("conv%dd", len(in)), attrs, x, w, bias)
 }
 
 // convTranspose computes the whole result and cuts or extends it where padding differs by
 // side.
 func convTranspose(n *node) []*val {
 	x, w, bias := n.x(0), n.x(1), n.opt(2)
-	in, rank := n.images(x)
-	if n.rank(w) != rank+2 {
-		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
-	}
+	in := n.images(x)
+	rank := len(in)
+	g := geometry{kernel: n.window(w, rank), stride: n.perDim("strides", rank, 1),
+		dilation: n.perDim("dilations", rank, 1)}
 	auto := n.text("auto_pad", "NOTSET")
 	output, sized := n.ints("output_shape")
 	if len(output) == rank+2 {
 		output = output[2:]
 	}
-	kernel := n.shape(w)[2:]
+	if sized && len(output) != rank {
+		n.failf("output_shape has %d numbers, want %d", len(output), rank)
+	}
 	extra := n.perDim("output_padding", rank, 0)
-	stride, dilation := n.perDim("strides", rank, 1), n.perDim("dilations", rank, 1)
-	n.checkSteps(kernel, stride, dilation)
-	pads := n.checkedPads(rank)
-	before, after := pads[:rank], pads[rank:]
-	same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
-	if sized || same {
-		if in == nil {
-			n.failf("output_shape and auto_pad need sizes that are known before the graph runs")
+	n.checkSteps(g.kernel, g.stride, g.dilation)
+	pads := sym.Ints(n.checkedPads(rank)...)
+	g.before, g.after = pads[:rank], pads[rank:]
+	for i := range in {
+		step := sym.Of(g.stride[i])
+		want := in[i].Mul(step)
+		if sized {
+			want = sym.Of(output[i])
+		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
+			break
 		}
-		if sized && len(output) != rank {
-			n.failf("output_shape has %d numbers, want %d", len(output), rank)
-		}
-		for i := range kernel {
-			want := in[i] * stride[i]
-			if sized {
-				want = output[i]
-			}
-			total := stride[i]*(in[i]-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - want
-			// A negative total extends the result, and halves are rounded down then too.
-			before[i] = total - total>>1
-			if auto == "SAME_UPPER" {
-				before[i] = total >> 1
-			}
-			after[i] = total - before[i]
+		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.reach(i)).Sub(want)
+		// A negative total extends the result, and halves are rounded down then too.
+		less := total.Div(sym.Of(2))
+		g.before[i], g.after[i] = total.Sub(less), less
+		if auto == "SAME_UPPER" {
+			g.before[i], g.after[i] = less, total.Sub(less)
 		}
 	}
-	g := geometry{kernel: kernel, stride: stride, dilation: dilation, before: before, after: after}
-	attrs := graph.Attrs{"stride": stride, "dilation": dilation, "groups": n.int("group", 1)}
+	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	return one(n.transposed(x, w, bias, g, extra, attrs))
 }
 
 func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	direct := g.even()
+	padding, direct := numbersOf(g.before)
+	direct = direct && g.even()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
 			n.failf("output padding %d is not supported", e)
@@ -194,13 +194,13 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 		direct = direct && (e == 0 || e < max(g.stride[i], g.dilation[i]))
 	}
 	if direct {
-		attrs["padding"], attrs["output_padding"] = g.before, extra
+		attrs["padding"], attrs["output_padding"] = padding, extra
 		return n.op(op, attrs, x, w, bias)
 	}
 	y := n.op(op, attrs, x, w)
-	before, after := make([]int, rank), make([]int, rank)
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range extra {
-		before[i], after[i] = -g.before[i], extra[i]-g.after[i]
+		before[i], after[i] = g.before[i].Neg(), sym.Of(extra[i]).Sub(g.after[i])
 	}
 	y = n.spatial(y, before, after, 0)
 	if bias == nil {
@@ -211,13 +211,13 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 
 func deformConv(n *node) []*val {
 	x, w := n.x(0), n.x(1)
-	in, rank := n.images(x)
-	g := n.geometryOf(in, rank, n.shape(w)[2:])
-	if rank != 2 || !g.even() {
+	in := n.images(x)
+	g := n.geometryOf(in, n.window(w, len(in)))
+	if len(in) != 2 || !g.even() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
-	attrs := graph.Attrs{"stride": g.stride, "padding": g.before, "dilation": g.dilation, "groups": n.int("group", 1),
-		"offset_groups": n.int("offset_group", 1)}
+	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.before), "dilation": g.dilation,
+		"groups": n.int("group", 1), "offset_groups": n.int("offset_group", 1)}
 	return one(n.op("deform_conv2d", attrs, x, w, n.x(2), n.opt(4), n.opt(3)))
 }
 
@@ -225,7 +225,7 @@ func deformConv(n *node) []*val {
 func col2Im(n *node) []*val {
 	x, image, block := n.x(0), n.list(1), n.list(2)
 	rank := len(image)
-	s := n.shape(x)
+	s := n.form(x)
 	if len(block) != rank || len(s) != 3 || rank == 0 || rank > maxRank {
 		n.failf("want [N, C, L] and as many block sizes as image sizes")
 	}
@@ -234,56 +234,57 @@ func col2Im(n *node) []*val {
 			n.failf("an image of size %d is not supported", size)
 		}
 	}
-	g := n.geometryOf(image, rank, block)
-	count, windows := 1, 1
-	for i, c := range g.counts(image) {
-		count, windows = count*block[i], windows*c
-		if count > 1<<24 || windows > 1<<31 {
-			n.failf("%d blocks of %d elements are not supported", windows, count)
-		}
+	b := n.blockGrid(image, block)
+	count, windows := tensor.Numel(block), tensor.Numel(b.counts)
+	if count > 1<<24 || windows > 1<<31 {
+		n.failf("%d blocks of %d elements are not supported", windows, count)
 	}
-	if s[1]%count != 0 || windows != s[2] || count > 1<<24/max(windows, 1) {
-		n.failf("operand %s does not hold %d blocks of %d elements", tensor.ListString(s), windows, count)
+	width, sure := s[1].Known()
+	if l, known := s[2].Known(); sure && width%count != 0 || known && windows != l || count > 1<<24/max(windows, 1) {
+		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(s), windows, count)
 	}
-	index, total := g.places(image)
-	c := s[1] / count
-	flat := n.reshape(x, s[0], c, count*s[2])
-	places := n.op("expand", graph.Attrs{"size": []int{s[0], c, len(index)}}, known(intTensor(index...)))
-	zeros := n.op("full", graph.Attrs{"size": []int{s[0], c, total}, "fill_value": 0, "dtype": x.dtype()})
+	index := b.places()
+	c := s[1].Div(sym.Of(count))
+	flat := n.reshapeFor(x, s[0], c, sym.Of(count*windows))
+	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))}, known(intTensor(index...)))
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
+		"dtype": x.dtype()})
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, places, flat)
-	padded := []int{s[0], c}
-	before, after := make([]int, rank), make([]int, rank)
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
-		padded = append(padded, image[i]+g.before[i]+g.after[i])
-		before[i], after[i] = -g.before[i], -g.after[i]
+		before[i], after[i] = b.before[i].Neg(), b.after[i].Neg()
 	}
-	return one(n.spatial(n.reshape(y, padded...), before, after, 0))
+	y = n.reshapeFor(y, append([]sym.Int{s[0], c}, sym.Ints(b.padded...)...)...)
+	return one(n.spatial(y, before, after, 0))
 }
 
-// counts returns the number of windows along each dimension of an image.
-func (g geometry) counts(image []int) []int {
-	var out []int
-	for i := range image {
-		span := image[i] + g.before[i] + g.after[i] - g.reach(i)
+// blockGrid is where blocks lie in an image whose sizes are numbers.
+type blockGrid struct {
+	geometry
+	block, padded, counts []int // padded is the image with its padding, counts how many blocks there are along it
+}
+
+func (n *node) blockGrid(image, block []int) blockGrid {
+	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
+	for i, size := range image {
+		whole := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.reach(i)})
+		size += whole[0]
+		span := size - whole[1]
 		if span < 0 {
-			span = -g.stride[i]
+			span = -b.stride[i]
 		}
-		out = append(out, span/g.stride[i]+1)
+		b.padded, b.counts = append(b.padded, size), append(b.counts, span/b.stride[i]+1)
 	}
-	return out
+	return b
 }
 
-// places returns, for every element of a window and every window, its index in the padded
-// image, and the number of elements of that.
-func (g geometry) places(image []int) (index []int, total int) {
-	index, total = []int{0}, 1
-	for i := range image {
-		total *= image[i] + g.before[i] + g.after[i]
-	}
+// places returns, for every element of a block and every block, its index in the padded image.
+func (b blockGrid) places() []int {
+	index := []int{0}
 	extend := func(counts, steps []int) {
-		unit := total
+		unit := tensor.Numel(b.padded)
 		for i, c := range counts {
-			unit /= max(1, image[i]+g.before[i]+g.after[i])
+			unit /= max(1, b.padded[i])
 			next := make([]int, 0, len(index)*c)
 			for _, at := range index {
 				for k := range c {
@@ -293,7 +294,7 @@ func (g geometry) places(image []int) (index []int, total int) {
 			index = next
 		}
 	}
-	extend(g.kernel, g.dilation)
-	extend(g.counts(image), g.stride)
-	return index, total
+	extend(b.block, b.dilation)
+	extend(b.counts, b.stride)
+	return index
 }

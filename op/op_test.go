@@ -176,7 +176,8 @@ func attribute(t *testing.T, g *graph.Graph, p reflect.Type, name string, v refl
 		n, _ := x.Known()
 		v = reflect.ValueOf(&n)
 	case graph.IntsOrWord:
-		if v = reflect.ValueOf(x.Ints); p.Kind() == reflect.String {
+		n, _ := tensor.Type{Shape: x.Ints, Strides: x.Ints}.Meta()
+		if v = reflect.ValueOf(n.Shape); p.Kind() == reflect.String {
 			v = reflect.ValueOf(x.Word)
 		}
 	case []sym.Int:

@@ -46,6 +46,8 @@ func magnitude(a int) uint64 {
 	return uint64(a)
 }
 
+func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
+
 // mulRange returns the bounds of products of what is within [a, b] and [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)

@@ -14,6 +14,7 @@ type expr struct {
 	c      int
 	id     int
 	lo, hi int // bounds, by those of the symbols alone
+	most   int // the greatest magnitude of the coefficients and the constant
 	hint   int
 
 	// What the facts of the moment add; decisions write it, nothing else does.
@@ -79,8 +80,9 @@ func (v *Env) sum(terms []term, c int) *expr {
 
 // bound computes bounds and hint from those of the atoms.
 func (e *expr) bound() {
-	e.lo, e.hi, e.hint = e.c, e.c, e.c
+	e.lo, e.hi, e.hint, e.most = e.c, e.c, e.c, satMagnitude(e.c)
 	for _, t := range e.terms {
+		e.most = max(e.most, satMagnitude(t.k))
 		lo, hi, hint := t.k, t.k, t.k
 		for _, a := range t.m {
 			lo, hi = mulRange(lo, hi, a.lo, a.hi)

@@ -174,7 +174,7 @@ func (v *Env) byFunction(d *expr, depth int) bool {
 			one := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 			proved := 0
 			for _, e := range a.args {
-				if v.atLeast0(v.plus(v.times(times, e), rest, 1), depth) {
+				if v.sumAtLeast0(times, e, rest, depth) {
 					proved++
 				} else if !one {
 					break
@@ -200,7 +200,25 @@ func (v *Env) byQuotient(a *atom, times, rest *expr, depth int) bool {
 	default:
 		return false
 	}
-	return v.atLeast0(v.plus(v.times(times, x), v.times(y, rest), 1), depth)
+	if y.most > largeFactor || rest.most > largeFactor {
+		return false
+	}
+	return v.sumAtLeast0(times, x, v.times(y, rest), depth)
+}
+
+// Numbers in sums that are multiplied, and in those that are added, are no larger in proofs: what wraps around proves
+// nothing.
+const (
+	largeFactor = 1 << 30
+	largeSum    = 1 << 60
+)
+
+// sumAtLeast0 is atLeast0 of a*b + c.
+func (v *Env) sumAtLeast0(a, b, c *expr, depth int) bool {
+	if a.most > largeFactor || b.most > largeFactor || c.most > largeSum {
+		return false
+	}
+	return v.atLeast0(v.plus(v.times(a, b), c, 1), depth)
 }
 
 // split returns times and rest with d = times*a + rest, neither of which holds a.
@@ -230,6 +248,9 @@ func (v *Env) byFact(d *expr, depth int) bool {
 	}
 	for _, c := range v.facts.held {
 		if c.kind == condNe || len(c.d.terms) < 2 {
+			continue
+		}
+		if max(d.most, c.d.most) > largeSum {
 			continue
 		}
 		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.atLeast0(less, depth) {
@@ -262,7 +283,7 @@ func (v *Env) byBound(d *expr, c *cond, depth int) bool {
 			continue
 		}
 		bound := v.plus(t.m[0].self, c.d, -t.k)
-		if v.atLeast0(v.plus(v.times(times, bound), rest, 1), depth) {
+		if v.sumAtLeast0(times, bound, rest, depth) {
 			return true
 		}
 	}

@@ -312,3 +312,20 @@ func BenchmarkUnknownSizes(b *testing.B) {
 		}
 	}
 }
+
+// TestProofsOfLargeNumbers: what is not known must not be told by sums that wrapped around.
+func TestProofsOfLargeNumbers(t *testing.T) {
+	env := sym.NewEnv()
+	s, err := env.Symbol("S", 0, math.MaxInt, 32)
+	require.NoError(t, err)
+	d := s.Div(sym.Of(4))
+	for _, large := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt / 2, 1 << 61} {
+		for _, x := range []sym.Int{d.Min(sym.Of(large)), d.Max(sym.Int{}).Mul(sym.Of(3)).Min(sym.Of(large)).Div(sym.Of(3))} {
+			n, err := x.At(sym.Binding{"S": 32})
+			require.NoError(t, err)
+			require.Equal(t, 8, n, "%v", x)
+		}
+		less, known := d.Ge(sym.Of(large)).Known()
+		require.False(t, known && less, "%v >= %d", d, large)
+	}
+}

@@ -273,6 +273,9 @@ func clampIndex(i, size sym.Int) sym.Int {
 	if n, known := i.Known(); known && n < 0 || !known && i.Lt(sym.Int{}).Holds() {
 		i = i.Add(size)
 	}
+	if n, known := i.Known(); known && n == math.MaxInt {
+		return size // how exporters write the end
+	}
 	return i.Max(sym.Int{}).Min(size)
 }
 

@@ -75,13 +75,17 @@ func bindHint(path string, g *graph.Graph, hints []map[string]int) error {
 	if err := checkDims(path, hints[0], g.Symbols); err != nil {
 		return err
 	}
+	first, err := g.SizesNamed(hints[0])
+	if err != nil {
+		return wrongf("%s: --dim: %w", path, err)
+	}
 	assumed, sizes := g.Assumed(), g.Bound()
 	for name := range g.Symbols {
 		if _, open := assumed[name]; !open {
 			continue
 		}
 		delete(sizes, name)
-		if n, hinted := hints[0][name]; hinted {
+		if n, hinted := first[name]; hinted {
 			sizes[name] = n
 		}
 	}

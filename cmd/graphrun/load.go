@@ -56,15 +56,20 @@ func sweepOf(list []string) ([][]string, error) {
 }
 
 // checkDims refuses sizes of symbols that there are not.
-func checkDims[T any](path string, dims map[string]int, symbols map[string]T) error {
+func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
+	g := &graph.Graph{Symbols: symbols}
 	known := slices.Sorted(maps.Keys(symbols))
 	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		if slices.Contains(known, name) {
+		if _, ok := g.SymbolNamed(name); ok {
 			continue
 		}
 		hint := didYouMean(name, known)
 		if hint == "" {
-			hint = "; it has " + strings.Join(known, ", ")
+			all := make([]string, len(known))
+			for i, symbol := range known {
+				all[i] = g.SymbolText(symbol)
+			}
+			hint = "; it has " + strings.Join(all, ", ")
 		}
 		if len(known) == 0 {
 			hint = ": all its sizes are numbers"

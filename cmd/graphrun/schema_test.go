@@ -166,3 +166,39 @@ func exampleFile(t *testing.T, o *graph.Op, ex graph.Example) string {
 	}
 	return b.String()
 }
+
+// TestSchemaOfNumbers: an attribute is accepted by the schema as it is by the loader, for each kind of number and each
+// way of writing one. What names a symbol that there is not is the loader's to refuse.
+func TestSchemaOfNumbers(t *testing.T) {
+	s := graphSchema(t)
+	for _, where := range []string{
+		`{"name": "y", "op": "full", "inputs": [], "attrs": {"size": [2], "fill_value": %s}}`,               // a number
+		`{"name": "y", "op": "add", "inputs": ["x", "x"], "attrs": {"alpha": %s}}`,                          // a number
+		`{"name": "y", "op": "arange", "inputs": [], "attrs": {"end": %s}}`,                                 // a number or a size
+		`{"name": "y", "op": "leaky_relu", "inputs": ["x"], "attrs": {"negative_slope": %s}}`,               // a number
+		`{"name": "y", "op": "layer_norm", "inputs": ["x"], "attrs": {"normalized_shape": [3], "eps": %s}}`, // a float
+		`{"name": "y", "op": "unsqueeze", "inputs": ["x"], "attrs": {"dim": %s}}`,                           // an integer
+		`{"name": "y", "op": "mul", "inputs": ["x"], "attrs": {"other": %s}}`,                               // an operand
+	} {
+		for _, value := range []string{`1`, `-2.5`, `1e3`, `"NaN"`, `"-Infinity"`, `"inf"`, `"+Inf"`, `"nan"`, `"N"`, `"N//2"`,
+			`"N*2 - 1"`, `true`, `[1, 2]`, `[1]`, `[]`, `"1+2j"`, `null`, `{}`, `{"value": "k"}`, `""`} {
+			node := fmt.Sprintf(where, value)
+			word := strings.HasPrefix(value, `"`) && !strings.Contains(value, "N") || strings.Contains(value, "Na")
+			if strings.Contains(where, "unsqueeze") && word || strings.Contains(where, "other") && value == "null" {
+				continue // symbols may be called so; what is left out is missing
+			}
+			text := fmt.Sprintf(`{"version": 1, "symbols": {"N": {"min": 2, "max": 2}}, "inputs": [{"name": "x", "dtype": `+
+				`"complex64", "shape": ["N", 3]}], "constants": [{"name": "k", "dtype": "int64", "shape": [], "data": 1}], `+
+				`"nodes": [%s], "outputs": ["y"]}`, node)
+			g, err := graphfile.Parse(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json"})
+			if err == nil {
+				if err = g.Bind(nil); err != nil && !strings.Contains(err.Error(), "attribute") {
+					err = nil // the op does not take a number that is one
+				}
+			}
+			if bad := validate(t, s, text); (bad == nil) != (err == nil) {
+				t.Errorf("%s: the loader says %v, the schema %v", node, err, bad)
+			}
+		}
+	}
+}

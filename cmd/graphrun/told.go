@@ -16,7 +16,11 @@ import (
 func tell(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range slices.Sorted(maps.Keys(assumed)) {
-		note(cmd, "%q is not given: %d is assumed; say --dim %s", name, assumed[name], dimExample(name))
+		spelled := name
+		if b, ok := g.Symbols[name]; ok && b.Spelled != "" {
+			spelled = b.Spelled
+		}
+		note(cmd, "%q is not given: %d is assumed; say --dim %s", spelled, assumed[name], dimExample(spelled))
 	}
 	warn(cmd, source, g)
 }

@@ -1,7 +1,6 @@
 package whole_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -10,44 +9,11 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // binding lists the ops whose inference binds a size to a number although it takes others, and why.
 var binding = map[string]string{
-	"conv2d":    "the padding that the word same stands for is a list of numbers, which follow from the window's",
 	"gather_nd": "the last size of indices tells how many dimensions the result has",
-	"resize":    "a scale that is no fraction of a small power of two multiplies sizes in floating point",
-}
-
-// sameSizeGraph makes a graph of one call in whose operands N stands for all sizes n.
-func sameSizeGraph(op *graph.Op, e graph.Example, n int) (*graph.Graph, error) {
-	g := graph.New(op.Name, kernels.Lookup)
-	g.Symbols = map[string]graph.Bounds{"N": {Min: 2}}
-	var operands []any
-	for i, m := range e.In {
-		if m.DType == tensor.Invalid {
-			operands = append(operands, nil)
-			continue
-		}
-		decl := graph.Decl{DType: m.DType, Dims: graph.Numbers(m.Shape...)}
-		if o, dense := tensor.OrderOf(m); dense && slices.Equal(o.Strides(m.Shape), m.Strides) {
-			decl.Layout.Order = o
-		} else {
-			decl.Strides = graph.Numbers(m.Strides...)
-		}
-		for d := range decl.Dims {
-			if m.Shape[d] == n {
-				decl.Dims[d] = graph.Dim{Symbol: "N"}
-			}
-		}
-		operands = append(operands, g.InputDecl(fmt.Sprint("x", i), decl))
-	}
-	if err := g.Bind(map[string]int{"N": n}); err != nil {
-		return nil, err
-	}
-	g.Apply(op.Name, e.Attrs, operands...)
-	return g, g.Err()
 }
 
 // bindsFreely reports whether inference of a graph binds N although other sizes over 1 will do.
@@ -81,7 +47,8 @@ func TestOpsStaySymbolic(t *testing.T) {
 						continue
 					}
 					done[n] = true
-					g, err := sameSizeGraph(op, e, n)
+					same := func(operand, dim int) bool { return e.In[operand].Shape[dim] == n }
+					g, err := exampleGraph(op, e, n, graph.Bounds{Min: 2}, same)
 					require.NoError(t, err, "%s, example %d, size %d", op.Name, i, n)
 					free, err := bindsFreely(g, n)
 					require.NoError(t, err, "%s, example %d, size %d", op.Name, i, n)

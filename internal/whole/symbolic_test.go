@@ -117,8 +117,9 @@ func forkedAlike(g *graph.Graph, hints map[string]int, draw func() map[string]in
 	return others, nil
 }
 
-// exampleGraph makes a graph of one call one of whose operands has a symbol, N, for a dimension.
-func exampleGraph(op *graph.Op, e graph.Example, at, dim int) (*graph.Graph, error) {
+// exampleGraph makes a graph of one call in whose operands N stands for the sizes that are open, which are n now.
+func exampleGraph(op *graph.Op, e graph.Example, n int, b graph.Bounds, open func(operand, dim int) bool) (*graph.Graph,
+	error) {
 	g := graph.New(op.Name, kernels.Lookup)
 	var operands []any
 	for i, m := range e.In {
@@ -132,14 +133,16 @@ func exampleGraph(op *graph.Op, e graph.Example, at, dim int) (*graph.Graph, err
 		} else {
 			decl.Strides = graph.Numbers(m.Strides...)
 		}
-		if i == at {
-			decl.Dims[dim] = graph.Dim{Symbol: "N"}
-			g.Symbols = map[string]graph.Bounds{"N": {}}
+		for d := range decl.Dims {
+			if open(i, d) {
+				decl.Dims[d] = graph.Dim{Symbol: "N"}
+				g.Symbols = map[string]graph.Bounds{"N": b}
+			}
 		}
 		operands = append(operands, g.InputDecl(fmt.Sprint("x", i), decl))
 	}
-	if at >= 0 {
-		if err := g.Bind(map[string]int{"N": e.In[at].Shape[dim]}); err != nil {
+	if g.Symbols != nil {
+		if err := g.Bind(map[string]int{"N": n}); err != nil {
 			return nil, err
 		}
 	}
@@ -149,11 +152,14 @@ func exampleGraph(op *graph.Op, e graph.Example, at, dim int) (*graph.Graph, err
 
 // TestSymbolicExamples makes a symbol of each dimension of each example of all ops.
 func TestSymbolicExamples(t *testing.T) {
-	for _, op := range kernels.All() {
+	all := slices.Clone(kernels.All())
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	for _, op := range all[:randomGraphs(uint64(len(all)))] {
 		for i, e := range op.Examples {
 			for at, m := range e.In {
 				for dim, n := range m.Shape {
-					g, err := exampleGraph(op, e, at, dim)
+					one := func(operand, d int) bool { return operand == at && d == dim }
+					g, err := exampleGraph(op, e, n, graph.Bounds{}, one)
 					require.NoError(t, err, "%s, example %d", op.Name, i)
 					for _, hint := range []int{n, 0, 1, 2, n + 3} {
 						r := 0
@@ -329,41 +335,49 @@ func inferSymbolic(t *testing.T, seed uint64) (others int) {
 }
 
 func TestSymbolicGraphs(t *testing.T) {
-	others := 0
-	for seed := range uint64(300) {
+	others, seeds := 0, randomGraphs(300)
+	for seed := range seeds {
 		others += inferSymbolic(t, seed)
 	}
-	require.Greater(t, others, 300, "guards held at other sizes than the hints")
+	require.Greater(t, others, int(seeds), "guards held at other sizes than the hints")
 }
 
 func FuzzSymbolic(f *testing.F) {
 	f.Add(uint64(1000))
-	f.Fuzz(func(t *testing.T, seed uint64) { inferSymbolic(t, seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		inferSymbolic(t, seed)
+		inferForked(t, seed)
+	})
+}
+
+// inferForked infers a random graph for all classes of sizes at once and compares it at random sizes.
+func inferForked(t *testing.T, seed uint64) (others int) {
+	g, hints, rng := symbolicGraph(seed)
+	if g == nil {
+		return 0
+	}
+	draw := func() map[string]int {
+		sizes := map[string]int{}
+		for _, name := range []string{"N", "C", "H", "W"} {
+			b := g.Symbols[name]
+			sizes[name] = max(b.Min, rng.IntN(9))
+			if b.Max > 0 {
+				sizes[name] = min(sizes[name], b.Max)
+			}
+		}
+		return sizes
+	}
+	others, err := forkedAlike(g, hints, draw, 12)
+	require.NoError(t, err, "seed %d", seed)
+	return others
 }
 
 // TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from
 // which facts follow: that must come to an end.
 func TestForkedGraphs(t *testing.T) {
-	others := 0
-	for seed := range uint64(300) {
-		g, hints, rng := symbolicGraph(seed)
-		if g == nil {
-			continue
-		}
-		draw := func() map[string]int {
-			sizes := map[string]int{}
-			for _, name := range []string{"N", "C", "H", "W"} {
-				b := g.Symbols[name]
-				sizes[name] = max(b.Min, rng.IntN(9))
-				if b.Max > 0 {
-					sizes[name] = min(sizes[name], b.Max)
-				}
-			}
-			return sizes
-		}
-		n, err := forkedAlike(g, hints, draw, 12)
-		others += n
-		require.NoError(t, err, "seed %d", seed)
+	others, seeds := 0, randomGraphs(300)
+	for seed := range seeds {
+		others += inferForked(t, seed)
 	}
-	require.Greater(t, others, 300, "guards held at other sizes than the hints")
+	require.Greater(t, others, int(seeds), "guards held at other sizes than the hints")
 }

@@ -221,9 +221,9 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	s.oh, s.ow = osh[2], osh[3]
 	s.xs, s.ws, s.os = xst, wst, ost
 	last := v.dims - 1
-	s.sw, s.pw, s.dw = p.stride[last], p.padding[last], p.dilation[last]
+	s.sw, s.pw, s.dw = p.stride[last], kit.NumberOf(p.padding[last]), p.dilation[last]
 	if v.dims == 2 {
-		s.sh, s.ph, s.dh = p.stride[0], p.padding[0], p.dilation[0]
+		s.sh, s.ph, s.dh = p.stride[0], kit.NumberOf(p.padding[0]), p.dilation[0]
 	}
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]

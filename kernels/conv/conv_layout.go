@@ -143,18 +143,14 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 	if p.groups <= 0 {
 		return errors.New("non-positive groups is not supported")
 	}
-	for _, l := range []struct {
-		name string
-		list []int
-	}{{"stride", p.stride}, {"padding", p.padding}, {"dilation", p.dilation}} {
-		if len(l.list) != dims && len(l.list) != 1 {
-			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
-				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+	for list, length := range [...]int{len(p.stride), len(p.padding), len(p.dilation)} {
+		if length != dims && length != 1 {
+			return p.misfit(list, dims)
 		}
 	}
 	for d := range len(p.stride) {
 		switch {
-		case p.padding[d] < 0 || p.end[d] < 0:
+		case kit.Negative(p.padding[d]) || kit.Negative(p.end[d]):
 			return errors.New("negative padding is not supported")
 		case p.stride[d] <= 0:
 			return errors.New("non-positive stride is not supported")
@@ -182,6 +178,26 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 			"size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
 	}
 	return p.checkWindow(x, w)
+}
+
+// The lists whose lengths are checked, in this order.
+const (
+	strideList = iota
+	paddingList
+	dilationList
+)
+
+// misfit is the error of a list that is not as long as there are dimensions.
+func (p convParams) misfit(list, dims int) error {
+	name, text := "stride", tensor.ListString(p.stride)
+	switch list {
+	case paddingList:
+		name, text = "padding", tensor.Sizes(p.padding)
+	case dilationList:
+		name, text = "dilation", tensor.ListString(p.dilation)
+	}
+	return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+		"dimensions, but got %s=%s", name, dims, name, text)
 }
 
 // checkWindow refuses a window larger than the padded image.
@@ -213,7 +229,7 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 // padded is the size of the input in a spatial dimension with its padding, window that of the
 // window over it.
 func (p convParams) padded(x tensor.Type, d int) sym.Int {
-	return x.Shape[2+d].Add(sym.Of(p.padding[d] + p.end[d]))
+	return x.Shape[2+d].Add(p.padding[d].Add(p.end[d]))
 }
 
 func (p convParams) window(w tensor.Type, d int) sym.Int {

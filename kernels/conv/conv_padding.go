@@ -15,18 +15,17 @@ const (
 	paddingValid = "valid"
 )
 
-// wordPadding gives the numbers that a word stands for: all begins and then all ends. An
-// odd number of zeros has the larger part at the end. What checkWord refuses is 0. Paddings are
-// numbers, so that the sizes of a window must be.
-func wordPadding(word string, w tensor.Type, dilation []int, dims int) []int {
-	pad := make([]int, 2*dims)
+// wordPadding gives the sizes that a word stands for: all begins and then all ends. An
+// odd number of zeros has the larger part at the end. What checkWord refuses is 0.
+func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
+	pad := make([]sym.Int, 2*dims)
 	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
 		return pad
 	}
 	for d := range dims {
-		total := dilation[d] * (w.Shape[2+d].Specialize() - 1)
-		pad[d] = total / 2
-		pad[dims+d] = total - pad[d]
+		total := sym.Of(dilation[d]).Mul(w.Shape[2+d].Sub(sym.Of(1)))
+		pad[d] = total.Div(sym.Of(2))
+		pad[dims+d] = total.Sub(pad[d])
 	}
 	return pad
 }
@@ -58,15 +57,14 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 // they need more zeros than the begins, and a padding that is the same on both sides. The
 // copy decides about the layout of the result; kernels read the input as it is.
 func (p convParams) evened(x tensor.Type) (convParams, tensor.Type, error) {
-	if p.word != paddingSame || slices.Equal(p.padding, p.end) {
+	if p.word != paddingSame || tensor.SameSizes(p.padding, p.end) {
 		return p, x, nil
 	}
-	shape, begin := slices.Clone(x.Shape), slices.Clone(p.padding)
-	for d := range begin {
-		begin[d] = min(begin[d], p.end[d])
-		shape[2+d] = shape[2+d].Add(sym.Of(p.end[d] - begin[d]))
+	shape := slices.Clone(x.Shape)
+	for d, begin := range p.padding {
+		shape[2+d] = shape[2+d].Add(p.end[d]).Sub(begin)
 	}
-	p.padding, p.end = begin, begin
+	p.end = p.padding
 	x, err := tensor.NewTypeFormat(x.DType, shape, x.SuggestMemoryFormat(false))
 	return p, x, err
 }

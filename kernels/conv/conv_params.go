@@ -3,15 +3,16 @@ package conv
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // convParams are the attributes of a convolution.
 type convParams struct {
-	stride, padding, dilation []int
-	end                       []int // padding behind the input; padding is that before it
-	groups                    int
-	word                      string // that stood for the padding
+	stride, dilation []int
+	padding, end     []sym.Int // before the input and behind it
+	groups           int
+	word             string // that stood for the padding
 }
 
 // newConvParams spreads single numbers over the dimensions. A padding of twice as many
@@ -37,11 +38,11 @@ type convolution struct {
 }
 
 // perDim repeats a single number, as PyTorch does for int[2].
-func perDim(v []int, n int) []int {
+func perDim[T any](v []T, n int) []T {
 	if len(v) != 1 {
 		return v
 	}
-	out := make([]int, n)
+	out := make([]T, n)
 	for i := range out {
 		out[i] = v[0]
 	}
@@ -55,7 +56,7 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
-	m := kit.OfNumbers(t)
+	m, padding := kit.OfNumbers(t), kit.NumbersOf(p.padding)
 	x, w := in[0], in[1]
 	out := tensor.Zeros(m.DType, m.Shape...)
 	per := 0
@@ -70,7 +71,7 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		kit.EachIndex(w.Shape[1:], func(k []int) {
 			ix[lead] = o/per*w.Shape[1] + k[0]
 			for d := range v.dims {
-				at := index[lead+1+d]*p.stride[d] - p.padding[d] + k[1+d]*p.dilation[d]
+				at := index[lead+1+d]*p.stride[d] - padding[d] + k[1+d]*p.dilation[d]
 				if at < 0 || at >= x.Shape[lead+1+d] {
 					return
 				}

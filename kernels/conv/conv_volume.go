@@ -33,7 +33,7 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	s.point, _ = pointStride(out)
 	for d := range 3 {
 		s.in[d], s.out[d], s.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
-		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
+		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], kit.NumberOf(p.padding[d]), p.dilation[d]
 	}
 	s.groups = convShape{n: s.n, cg: s.c, groups: p.groups, o: w.Shape[0]}
 	s.groups.ws[0] = w.Strides[0]

@@ -9,7 +9,6 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -276,19 +275,6 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 		out.Set(tensor.FloatScalar(sum(0)), index...)
 	})
 	return out
-}
-
-// scaledSize is the whole part of n*f. What is no number stays a formula where f is a fraction of a small
-// power of two, whose products are exact; else n is taken for its number.
-func scaledSize(n sym.Int, f float64) sym.Int {
-	if _, known := n.Known(); !known && f > 0 {
-		for q := 1; q <= 1<<10; q *= 2 {
-			if p := f * float64(q); p == math.Trunc(p) && p <= 1<<20 {
-				return n.Mul(sym.Of(int(p))).Div(sym.Of(q))
-			}
-		}
-	}
-	return sym.Of(int(min(float64(n.Specialize())*f, tensor.MaxBytes)))
 }
 
 // cubicWeights are the weights of the four elements around a place between the second and

@@ -161,22 +161,40 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	return sizes, a.Scales, nil
 }
 
-// planAspect takes one factor for all axes, which is found by comparing fractions: it works on numbers.
+// aspectLimit bounds sizes that are multiplied by one another.
+const aspectLimit = 1 << 30
+
+// planAspect takes the least or the greatest of the factors of all axes for each, and rounds sizes halves up. The
+// factors are compared, and sizes found, as fractions; scales hold for numbers alone.
 func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
-	best := 0.0
+	best := 0
 	for i, d := range axes {
-		n := a.Sizes[i].Specialize()
-		if n <= 0 {
-			return nil, nil, fmt.Errorf("resize: size %d is out of range", n)
+		size, in := a.Sizes[i], shape[d]
+		switch {
+		case !kit.AtLeastSize(size, 1) || kit.AtLeastSize(size, aspectLimit):
+			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
+		case kit.Is(in, 0):
+			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", d)
+		case kit.AtLeastSize(in, aspectLimit):
+			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
 		}
-		f := float64(n) / float64(shape[d].Specialize())
-		if i == 0 || a.KeepAspect == "not_larger" && f < best || a.KeepAspect == "not_smaller" && f > best {
-			best = f
+		own, least := size.Mul(shape[axes[best]]), a.Sizes[best].Mul(in)
+		if a.KeepAspect == "not_smaller" {
+			own, least = least, own
+		}
+		if own.Lt(least).Holds() {
+			best = i
 		}
 	}
-	for _, d := range axes {
-		n := float64(shape[d].Specialize())
-		sizes, scales = append(sizes, sym.Of(int(math.Floor(best*n+0.5)))), append(scales, best)
+	size, in := a.Sizes[best], shape[axes[best]]
+	factor := float64(kit.NumberOf(size)) / float64(kit.NumberOf(in))
+	for i, d := range axes {
+		own := size
+		if i != best {
+			two := sym.Of(2)
+			own = size.Mul(shape[d]).Mul(two).Add(in).Div(in.Mul(two))
+		}
+		sizes, scales = append(sizes, own), append(scales, factor)
 	}
 	return sizes, scales, nil
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// batched is a model one of whose sizes is called by what is no identifier.
+func batched(t *testing.T) string {
+	t.Helper()
+	info := func(name string) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "batch-size"}},
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}
+		of := &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape}
+		return &onnxpb.ValueInfoProto{Name: name,
+			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
+	}
+	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 13}},
+		Graph: &onnxpb.GraphProto{
+			Node:  []*onnxpb.NodeProto{{Name: "n", OpType: "Neg", Input: []string{"x"}, Output: []string{"y"}}},
+			Input: []*onnxpb.ValueInfoProto{info("x")}, Output: []*onnxpb.ValueInfoProto{info("y")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, "m.onnx", string(data))
+}
+
+// TestSizesByTheNamesOfTheModel gives a size by the model's name for it and by the graph's.
+func TestSizesByTheNamesOfTheModel(t *testing.T) {
+	path := batched(t)
+	for _, name := range []string{"batch-size", "batch_size"} {
+		if got := succeed(t, "run", path, "--dim", name+"=5"); !strings.Contains(got, "[5,3]") {
+			t.Errorf("%s=5: %s", name, got)
+		}
+		for _, command := range []string{"run", "plan", "infer"} {
+			dims := name + "=4,64"
+			if command == "infer" {
+				dims = name + "=4"
+			}
+			if got := succeed(t, command, path, "--dim", dims); !strings.Contains(got, "[4,3]") && command != "plan" {
+				t.Errorf("%s --dim %s: %s", command, dims, got)
+			}
+		}
+	}
+	for dims, want := range map[string]string{
+		"batchsize=4":     `has no symbolic dimension "batchsize"; did you mean batch_size?`,
+		"L=4":             `has no symbolic dimension "L"; it has batch_size (batch-size)`,
+		"L=4,5":           `has no symbolic dimension "L"; it has batch_size (batch-size)`,
+		"batch-size=-1,2": "want a symbol and its size",
+	} {
+		if r := call(t, "run", path, "--dim", dims); r.code != exitWrong || !strings.Contains(r.errors, want) {
+			t.Errorf("--dim %s: exit %d, %s", dims, r.code, r.errors)
+		}
+	}
+	if r := call(t, "infer", path, "--json"); r.code != exitDone && r.errors != "" {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}

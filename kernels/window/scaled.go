@@ -1,0 +1,92 @@
+package window
+
+import (
+	"math/big"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// scaledSize is the whole part of n*f, multiplied in float64 as PyTorch and ONNX do. Of a size that is not known it is
+// a quotient of integers, under the guard that the size is one of those for which both are the same; n is taken for
+// its number where there is no such quotient.
+func scaledSize(n sym.Int, f float64) sym.Int {
+	if _, known := n.Known(); known {
+		return sym.Of(scaledNumber(n.Hint(), f))
+	}
+	if p, q, ok := ratio(f); ok {
+		lo, hi := scaledAlike(n.Hint(), p, q, f)
+		within := sym.Truth(true)
+		if lo > 0 {
+			within = n.Ge(sym.Of(lo))
+		}
+		if hi < tensor.MaxBytes { // others are no sizes
+			within = within.And(n.Le(sym.Of(hi)))
+		}
+		if within.Holds() {
+			return n.Mul(sym.Of(p)).Div(sym.Of(q))
+		}
+	}
+	return sym.Of(scaledNumber(n.Specialize(), f))
+}
+
+func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
+
+// ratio returns the first fraction p/q of the continued fraction of f that is f when it is rounded to float64: 3/5 for
+// 0.6. ok is false where sizes that people have would overflow when they are multiplied by p.
+func ratio(f float64) (p, q int, ok bool) {
+	rest := new(big.Rat).SetFloat64(f) // nil for infinities and NaN
+	if rest == nil || f <= 0 {
+		return 0, 0, false
+	}
+	const most = 1 << 36
+	p, q = 1, 0
+	for p0, q0 := 0, 1; ; {
+		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
+		if !whole.IsInt64() || whole.Int64() > most {
+			return 0, 0, false
+		}
+		a := int(whole.Int64())
+		if p > 0 && a > most/p || q > 0 && a > most/q {
+			return 0, 0, false
+		}
+		p0, q0, p, q = p, q, a*p+p0, a*q+q0
+		if float64(p)/float64(q) == f {
+			return p, q, p <= most
+		}
+		rest.Sub(rest, new(big.Rat).SetInt(whole))
+		if rest.Sign() == 0 {
+			return 0, 0, false
+		}
+		rest.Inv(rest)
+	}
+}
+
+// scaledAlike returns the sizes around n, or all others where n is none of them, for which the whole part of p/q times
+// the size is that of the product with f in float64, to which p/q rounds.
+//
+// The product differs from p/q times the size by less than 2/2^53 of itself: by less than 1/q below 2^52/p. Only at
+// whole numbers may that make a difference, at multiples of q, and only where the product falls short: where f is
+// less than p/q by more than 1/2^54, which is half of what integers are rounded by at least.
+func scaledAlike(n, p, q int, f float64) (lo, hi int) {
+	hi = 1 << 52 / p
+	exact := big.NewRat(int64(p), int64(q))
+	short := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
+	if short.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
+		return 0, hi
+	}
+	const looked = 1 << 12 // sizes that are looked at, on both sides
+	for at, i := n/q*q, 0; at > 0; at, i = at-q, i+1 {
+		if scaledNumber(at, f) != at/q*p || i == looked {
+			lo = at + 1
+			break
+		}
+	}
+	for at, i := (n/q+1)*q, 0; at <= hi; at, i = at+q, i+1 {
+		if scaledNumber(at, f) != at/q*p || i == looked {
+			hi = at - 1
+			break
+		}
+	}
+	return lo, hi
+}

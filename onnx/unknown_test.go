@@ -1,0 +1,96 @@
+package onnx
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// needSizes lists cases, inputs and dimensions that must be known when a model is read, with what the error says.
+var needSizes = map[string]string{
+	"pools/MaxRoiPool.v1.0 a 2":      "the sizes of images must be known before the graph runs",
+	"pools/MaxRoiPool.v1.0 a 3":      "the sizes of images must be known before the graph runs",
+	"control/scan of a batch zero 0": "size 0 of \"zero\" must be known before the graph runs", // it is unrolled
+	"control/sequence map x 0":       "size 0 of \"x\" must be known before the graph runs",    // so many members
+	"control/sequences x 1":          "size 1 of \"x\" must be known before the graph runs",
+	"shapes/Reshape.v5.1 b 0":        "the number of dimensions must be known before the graph runs",
+	"shapes/Reshape.v14.2 b 0":       "the number of dimensions must be known before the graph runs",
+	"shapes/Unsqueeze.v13.0 b 0":     "the number of axes must be known before the graph runs",
+}
+
+// withHints has models read for other sizes.
+func withHints(t *testing.T, sizes ...int) {
+	old := hints
+	hints = nil
+	for _, n := range sizes {
+		hints = append(hints, struct{ first, step int }{n, 0})
+	}
+	t.Cleanup(func() { hints = old })
+}
+
+// TestVectorsOfUnknownSizes opens each dimension of each input of each case, has the model read for other sizes where
+// it takes others, and runs it for the size of the case.
+func TestVectorsOfUnknownSizes(t *testing.T) {
+	opened, needed := 0, 0
+	for _, v := range vectors(t) {
+		m, err := Parse(v.model, "")
+		require.NoError(t, err, v.name)
+		if g, err := m.Graph(Options{}); err != nil || len(g.Symbols) > 0 {
+			continue // what TestVectors binds
+		}
+		for i, in := range m.proto.Graph.Input {
+			for d, dim := range in.GetType().GetTensorType().GetShape().GetDim() {
+				n := int(dim.GetDimValue())
+				if n < 2 {
+					continue
+				}
+				opened++
+				open := *m
+				open.proto = proto.Clone(m.proto).(*pb.ModelProto)
+				open.proto.Graph.Input[i].Type.GetTensorType().Shape.Dim[d].Value =
+					&pb.TensorShapeProto_Dimension_DimParam{DimParam: "S"}
+				withHints(t, n+1, 2*n, 3*n, n)
+				name := fmt.Sprintf("%s %s %d", v.name, in.Name, d)
+				switch err, want := v.checkOpen(&open), needSizes[name]; {
+				case want == "":
+					assert.NoError(t, err, name)
+				default:
+					needed++
+					assert.ErrorContains(t, err, want, name)
+				}
+			}
+		}
+	}
+	require.Greater(t, opened, 2000)
+	require.Equal(t, len(needSizes), needed, "cases that are not there need no sizes")
+}
+
+// TestResizeByAFactorOfUnknownSizes: the result of a factor that floating point multiplies exactly only up to some size
+// has a formula, and its symbol that bound.
+func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
+	for scale, most := range map[float32]int{0.6: 0, 1.37: 1 << 24} {
+		p := &pb.GraphProto{Initializer: []*pb.TensorProto{floats("scales", []int64{4}, 1, 1, scale, scale)},
+			Node: []*pb.NodeProto{node1("Resize", names("x", "", "scales"), names("y"), attrText("mode", "linear")),
+				node1("Relu", names("y"), names("z"))},
+			Input: infos(info("x", tFloat, "N", 2, "H", "W")), Output: infos(info("z", tFloat, nil))}
+		m := model(13, p)
+		g, err := convert(m, Options{})
+		require.NoError(t, err)
+		require.False(t, g.Dynamic())
+		require.Equal(t, graph.Bounds{Max: most}, g.Symbols["H"])
+		s, err := g.Symbolic(map[string]int{"N": 2, "H": 7, "W": 8})
+		require.NoError(t, err)
+		for _, guard := range s.Guards {
+			require.Empty(t, guard.Binds, "%v", guard.Cond)
+		}
+		forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(1, 2, 5, 10)}, map[string]int{"N": 1, "H": 5, "W": 10})
+	}
+}
