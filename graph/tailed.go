@@ -52,7 +52,8 @@ func (o *Op) makeTailed() *Op {
 type headed struct{ *Impl }
 
 func (h headed) impl() Impl {
-	return Impl{Name: h.Name, Doc: h.Doc, Walks: h.walks, Read: h.read, Work: h.work, Pack: h.pack, Lower: h.lower}
+	return Impl{Name: h.Name, Doc: h.Doc, Inexact: h.Inexact,
+		Walks: h.walks, Read: h.read, Work: h.work, Pack: h.pack, Lower: h.lower}
 }
 
 // headOf is the call of the head within a call of the whole.

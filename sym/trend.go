@@ -13,8 +13,8 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	return a.e.trend(s.e.single())
 }
 
-// joined is the trend of what never falls where neither of two does.
-func joined(a, b int) (sign int, ok bool) {
+// joinedTrend is the trend of what never falls where neither of two does.
+func joinedTrend(a, b int) (sign int, ok bool) {
 	if a*b < 0 {
 		return 0, false
 	}
@@ -27,7 +27,7 @@ func (e *expr) trend(s *atom) (sign int, ok bool) {
 		if t.k < 0 {
 			one = -one
 		}
-		if sign, ok = joined(sign, one); !ok || !told {
+		if sign, ok = joinedTrend(sign, one); !ok || !told {
 			return 0, false
 		}
 	}
@@ -39,7 +39,7 @@ func (t term) trend(s *atom) (sign int, ok bool) {
 	negative := false
 	for _, a := range t.m {
 		one, told := a.trend(s)
-		if sign, ok = joined(sign, one); !ok || !told {
+		if sign, ok = joinedTrend(sign, one); !ok || !told {
 			return 0, false
 		}
 		negative = negative || a.lo < 0
@@ -65,12 +65,12 @@ func (a *atom) trend(s *atom) (sign int, ok bool) {
 		}
 		switch {
 		case a.kind == kindMax || a.kind == kindMin:
-			x, ok = joined(x, y)
+			x, ok = joinedTrend(x, y)
 		case x == 0 && y == 0:
 		case a.kind == kindMod || e.lo < 1 || y != 0 && a.args[0].lo < 0:
 			return 0, false
 		default:
-			x, ok = joined(x, -y)
+			x, ok = joinedTrend(x, -y)
 		}
 	}
 	return x, ok

@@ -11,12 +11,12 @@ import (
 // The tiles of results that stay in registers: 4 by 4, as far as there are registers, and wider where rows of 7 or 14
 // would be cut unevenly. Windows of many elements, of which code would be long, are for tiles of one row.
 const (
-	tileRows    = 4
-	tileCols    = 4
-	evenCols    = 7
-	longCols    = 8
-	longWindow  = 49
-	rolledRows  = 5        // rows of windows from which on they are a loop, where there are all of them
+	tileRows     = 4
+	tileCols     = 4
+	evenCols     = 7
+	longCols     = 8
+	longWindow   = 49
+	rolledRows   = 5        // rows of windows from which on they are a loop, where there are all of them
 	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of the nearest cache
 )
 
