@@ -27,7 +27,7 @@ func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
 		}
 		fmt.Fprintf(w, "%s inserted\n", countIrregular(c.Copies, "copy", "copies"))
 		if m := c.Memory; m != nil {
-			fmt.Fprintf(w, "bytes of outputs %s; of other values at once %s\n", m.Outputs, m.AtOnce)
+			fmt.Fprintf(w, "outputs take %s bytes, other values at once %s\n", m.Outputs, m.AtOnce)
 		}
 		t := newTable(nameCol("at"), wholeCol("cost"), wholeCol("planned for it"), wholeCol("regret"), wholeCol("memory"),
 			proseCol("which is"))

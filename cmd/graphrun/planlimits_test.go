@@ -43,6 +43,7 @@ func TestMaxCopies(t *testing.T) {
 // TestMaxMemory takes another strategy's plan where that needs less, says what it costs, and fails where none does.
 func TestMaxMemory(t *testing.T) {
 	path, needs := models+"/ambiguous.json", map[string]int{}
+	const asked = "contiguous"
 	costs, least := map[string]float64{}, ""
 	for _, s := range strategyNames() {
 		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", s))
@@ -52,24 +53,24 @@ func TestMaxMemory(t *testing.T) {
 			least = s
 		}
 	}
-	if needs["propagate"] <= needs[least] {
-		t.Fatalf("propagate needs least: %v", needs)
+	if needs[asked] <= needs[least] {
+		t.Fatalf("%s needs least: %v", asked, needs)
 	}
-	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--max-memory", strconv.Itoa(needs["propagate"])))
-	if doc.Strategy != "propagate" || doc.Rejected != nil {
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", asked, "--max-memory", strconv.Itoa(needs[asked])))
+	if doc.Strategy != asked || doc.Rejected != nil {
 		t.Errorf("%s, %v", doc.Strategy, doc.Rejected)
 	}
-	limit := strconv.Itoa(needs["propagate"] - 1)
-	r := call(t, "plan", path, "--json", "--max-memory", limit)
+	limit := strconv.Itoa(needs[asked] - 1)
+	r := call(t, "plan", path, "--json", "--strategy", asked, "--max-memory", limit)
 	valid(t, "plan", r.out)
 	doc = decode[planJSON](t, r.out)
-	if r.code != exitDone || doc.Strategy == "propagate" || needs[doc.Strategy] >= needs["propagate"] ||
-		len(doc.Rejected) == 0 || doc.Rejected[0].Strategy != "propagate" || doc.Rejected[0].Bytes != needs["propagate"] ||
-		doc.Rejected[0].CostNS != costs["propagate"] {
+	if r.code != exitDone || doc.Strategy == asked || needs[doc.Strategy] >= needs[asked] ||
+		len(doc.Rejected) == 0 || doc.Rejected[0].Strategy != asked || doc.Rejected[0].Bytes != needs[asked] ||
+		doc.Rejected[0].CostNS != costs[asked] {
 		t.Errorf("exit %d, %s, %+v", r.code, doc.Strategy, doc.Rejected)
 	}
 	for s := range needs {
-		if needs[s] < needs["propagate"] && costs[s] < costs[doc.Strategy] {
+		if needs[s] < needs[asked] && costs[s] < costs[doc.Strategy] {
 			t.Errorf("%s is cheaper than %s", s, doc.Strategy)
 		}
 	}

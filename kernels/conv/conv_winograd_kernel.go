@@ -13,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // winogradRun is the code of a winogradConv and where it finds things. Products are in a worker's own memory. So are
@@ -28,6 +27,9 @@ type winogradRun struct {
 	operands map[winograd.Part]*winograd.Transform
 	results  map[resultCode]*winograd.Transform
 	products map[int]*tile.Code // by rows
+
+	// How sections and parts are cut, which runs look up rather than make.
+	partsOf, stripsOf map[tileSpan][]tileSpan
 
 	point  int // bytes from a point to the next
 	result int // the same of products
@@ -61,7 +63,7 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(),
 		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{},
-		products: map[int]*tile.Code{}}
+		products: map[int]*tile.Code{}, partsOf: map[tileSpan][]tileSpan{}, stripsOf: map[tileSpan][]tileSpan{}}
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err
@@ -72,8 +74,10 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	section, part := 0, 0 // the most tiles
 	for _, s := range r.sections {
 		section = max(section, s.n)
-		for _, p := range w.parts(s) {
+		r.partsOf[s] = w.parts(s)
+		for _, p := range r.partsOf[s] {
 			part = max(part, p.n)
+			r.stripsOf[p] = w.strips(p)
 		}
 	}
 	r.point, r.result = section*w.room*4+pointPad, part*w.width*4+pointPad
@@ -108,8 +112,8 @@ func (r *winogradRun) compile() error {
 		}
 	}
 	for _, section := range r.sections {
-		for _, p := range r.parts(section) {
-			for _, rows := range r.strips(p) {
+		for _, p := range r.partsOf[section] {
+			for _, rows := range r.stripsOf[p] {
 				if err := compiled(r.products, rows.n, func() (*tile.Code, error) { return r.product(rows.n) }); err != nil {
 					return err
 				}
@@ -212,10 +216,8 @@ func (w *winogradConv) parts(section tileSpan) []tileSpan {
 func (r *winogradRun) packs() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
 		src := r.s.call.Meta(1)
-		src.Offset = 0
-		bytes := unsafe.Slice((*byte)(m.Ptrs[2]), src.Extent()*4)
-		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), tensor.Must(tensor.Over(src, tensor.StorageOf(bytes))),
-			block)
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), kit.ElementsOf[float32](m.Ptrs[2], src.Extent()),
+			src.Strides, block)
 		return nil
 	}}
 }
@@ -297,7 +299,7 @@ func (r *winogradRun) weights(m *graph.Mem) unsafe.Pointer {
 // multiplies computes the results of a section: each chunk those of some of its tiles for a block of output channels.
 // Whoever has neighbouring chunks reads the same weights where these are more than the points, else the same points.
 func (r *winogradRun) multiplies(section tileSpan) graph.Phase {
-	parts := r.parts(section)
+	parts := r.partsOf[section]
 	byBlock := r.transformed() > r.form.Points()*r.room*section.n
 	return graph.Phase{Chunks: len(parts) * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
@@ -321,7 +323,7 @@ func (r *winogradRun) whole() graph.Phase {
 		}); err != nil {
 			return err
 		}
-		for _, part := range r.parts(section) {
+		for _, part := range r.partsOf[section] {
 			for block := range r.blocks {
 				if err := r.block(m, a, section, part, block); err != nil {
 					return err
@@ -348,7 +350,7 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.points(m), unsafe.Add(r.weights(m), 4*block*n*r.matrix())
 	a.Ptr[tile.Out] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.point, 4*r.matrix(), r.result
-	strips := r.strips(part)
+	strips := r.stripsOf[part]
 	for p := 0; p < n; p += once {
 		a.Rows = min(once, n-p)
 		a.Row[tile.Vec] = 4 * p * r.matrix()

@@ -18,7 +18,7 @@ func (w *winogradConv) packing() graph.Packing {
 		Fill: func(dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed()+s.o*s.c*9)
 			for b := range w.blocks {
-				w.fill(to, src, b)
+				w.fill(to, kit.ElementsOf[float32](src.Pointer(), src.Extent()), src.Strides, b)
 			}
 			plain := tensor.Must(tensor.Over(w.plain(), dst.Storage()))
 			tensor.CopyElements(plain, src)
@@ -37,22 +37,22 @@ func (w *winogradConv) plain() tensor.Meta {
 }
 
 // fill brings a block of output channels to the points, in float64, rounded once. Those that there are not are 0.
-func (w *winogradConv) fill(to []float32, src *tensor.Tensor, block int) {
+func (w *winogradConv) fill(to, from []float32, strides []int, block int) {
 	s, points := w.s, w.form.Points()
-	from := kit.ElementsOf[float32](src.Pointer(), src.Extent())
 	to = to[block*points*w.matrix():][:points*w.matrix()]
 	first := block * w.width
 	lanes := min(w.width, s.o-first)
 	if lanes < w.width {
 		clear(to)
 	}
-	rows := make([]float32, points*w.width)
+	var room [36 * 32]float32 // the most points by the widest block
+	rows := room[:points*w.width]
 	var g [3][3]float64
 	for c := range s.c {
 		for o := range lanes {
-			at := (first+o)*src.Strides[0] + c*src.Strides[1]
+			at := (first+o)*strides[0] + c*strides[1]
 			for k := range 9 {
-				g[k/3][k%3] = float64(from[at+k/3*src.Strides[2]+k%3*src.Strides[3]])
+				g[k/3][k%3] = float64(from[at+k/3*strides[2]+k%3*strides[3]])
 			}
 			u := w.form.Window(&g)
 			for p := range points {

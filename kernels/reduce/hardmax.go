@@ -18,7 +18,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Name: "hardmax",
 	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
 		"result is row-major.",
-	Params: []graph.Param{kit.Self},
+	AsInferred: "a row is written where it is looked through",
+	Params:     []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
