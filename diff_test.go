@@ -37,7 +37,7 @@ func ExampleDiff() {
 	g.Output("y", op.Relu(op.Conv2d(x, w, nil).Named("conv")))
 	var programs []*graphrun.Program
 	for _, pins := range []map[string]graph.Pin{nil, {"conv": {Format: tensor.ChannelsLast}}} {
-		p, err := graphrun.Compile(g, graphrun.Options{Pins: pins})
+		p, err := graphrun.Compile(g, graphrun.Options{Pins: pins, NoFusion: true})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -54,6 +54,7 @@ func ExampleDiff() {
 	}
 	fmt.Println("the same:", d.Same)
 	// Output:
+	// conv is row-major in the first plan and channels-last in the second
 	// relu is row-major in the first plan and channels-last in the second
 	// the same: false
 }

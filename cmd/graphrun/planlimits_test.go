@@ -56,7 +56,8 @@ func TestMaxMemory(t *testing.T) {
 	if needs[asked] <= needs[least] {
 		t.Fatalf("%s needs least: %v", asked, needs)
 	}
-	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", asked, "--max-memory", strconv.Itoa(needs[asked])))
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", asked, "--max-memory",
+		strconv.Itoa(needs[asked])))
 	if doc.Strategy != asked || doc.Rejected != nil {
 		t.Errorf("%s, %v", doc.Strategy, doc.Rejected)
 	}
