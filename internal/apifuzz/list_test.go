@@ -99,6 +99,8 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"tensor.Sizes":             tensor.Sizes,
 	"tensor.ScalarOf":          tensor.ScalarOf,
 	"tensor.SortDims":          tensor.SortDims,
+	"tensor.SortDimsIf":        tensor.SortDimsIf,
+	"tensor.EqualSizes":        tensor.EqualSizes,
 	"tensor.StorageOf":         tensor.StorageOf,
 	"tensor.ToSlice/float32":   tensor.ToSlice[float32],
 	"tensor.ToSlice/int64":     tensor.ToSlice[int64],
