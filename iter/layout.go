@@ -10,9 +10,6 @@ import (
 // layOut chooses the permutation and the layouts of the outputs: by fast set-up where it
 // supports, else by the permutation rule.
 func (r *Rule) layOut() {
-	if r.rowMajorAnyway() {
-		return
-	}
 	if !r.flags.noFastSetup {
 		r.fast = r.fastKind()
 	}
@@ -37,30 +34,6 @@ func (r *Rule) layOut() {
 	}
 	r.layOutputs(strides)
 	r.dense = strides
-}
-
-// rowMajorAnyway lays the outputs out where unknown sizes leave open whether shapes are the same, if outputs are
-// row-major in both cases: by fast set-up as all operands are contiguous, and by the rule. It goes by the rule where the
-// shapes differ at the hints.
-func (r *Rule) rowMajorAnyway() bool {
-	if r.flags.noFastSetup || r.flags.reduction {
-		return false
-	}
-	same := r.sameShapes()
-	if _, known := same.Known(); known || same.Hint() || !r.every(contiguousByForm) {
-		return false
-	}
-	if r.permByRule(); !r.inverted() {
-		r.perm = nil
-		return false
-	}
-	r.outputsByPerm()
-	return true
-}
-
-func contiguousByForm(t tensor.Type) bool {
-	holds, known := t.If(tensor.IsContiguous).Known()
-	return known && holds
 }
 
 // rowMajor returns row-major strides: those of an operand that has them, so that long chains of values

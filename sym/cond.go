@@ -144,7 +144,7 @@ func (v *Env) withoutPositive(e *expr) *expr {
 	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(m) {
 		return e
 	}
-	return v.over(e, drop)
+	return v.plus(v.over(e, drop), v.constant(e.c), 1)
 }
 
 // equalsOperand tells when a Max or Min equals one of its operands: none of the others is beyond that. ok is false

@@ -42,6 +42,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 
 	"sym.Fork":         sym.Fork[int],
 	"sym.Ints":         sym.Ints,
+	"sym.Join":         sym.Join[int],
 	"sym.NewEnv":       sym.NewEnv,
 	"sym.NewEvaluator": sym.NewEvaluator,
 	"sym.Of":           sym.Of,
