@@ -91,7 +91,7 @@ func TestWalls(t *testing.T) {
 			"internal/words"},
 		// What multiplies and transforms has elements, and no expressions.
 		"internal/jit/tile":     {"internal/jit", "internal/machine"},
-		"internal/jit/winograd": {"internal/jit", "internal/machine"},
+		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
 		"internal/loops": {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
 			"internal/words"},
 		"iter": {"expr", "internal/jit", "internal/loops", "tensor", "sym", "internal/strided", "internal/machine",

@@ -165,3 +165,53 @@ func TestTails(t *testing.T) {
 		}
 	}
 }
+
+// Winograd's convolutions round otherwise, so what follows them is held to be near.
+func TestTailsOfWinograd(t *testing.T) {
+	if !loops.Compiles() {
+		t.Skip("no machine code")
+	}
+	for _, tail := range tails {
+		t.Run(tail.name, func(t *testing.T) {
+			g := graph.New("g", kernels.Lookup)
+			in := map[string]*tensor.Tensor{}
+			made := func(m tensor.Meta) *graph.Value {
+				v := g.InputMeta(fmt.Sprint("in", len(in)), m)
+				in[v.Name] = ramp(m.Shape...).CopyTo(m)
+				return v
+			}
+			m, err := tensor.NewFormat(f32, []int{2, 20, 11, 10}, last)
+			require.NoError(t, err)
+			bias := ramp(37)
+			for i := range bias.Numel() { // no sum is 0
+				bias.SetFlat(i, tensor.FloatScalar(0.03125))
+			}
+			head := op.Conv2d(made(m), g.Constant("w", ramp(37, 20, 3, 3)), g.Constant("b", bias),
+				op.Conv2dAttrs{Padding: []int{1, 1}}).Named("head")
+			tail.make(g, head, made)
+			require.NoError(t, g.Err())
+			want, err := graph.Evaluate(g, in)
+			require.NoError(t, err)
+			for _, impl := range []string{"winograd2", "winograd4"} {
+				require.NoError(t, g.Pin("head", graph.Pin{Impl: impl}))
+				p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal})
+				require.NoError(t, err)
+				require.NotEmpty(t, p.Groups, impl)
+				var first map[string]*tensor.Tensor
+				for _, threads := range []int{1, 2} {
+					program, err := exec.Compile(p.Graph, exec.Options{Threads: threads})
+					require.NoError(t, err)
+					got, err := program.Run(t.Context(), in)
+					require.NoError(t, err)
+					if first == nil {
+						first = got
+					}
+					for name, w := range want {
+						require.InDeltaSlice(t, floats(w), floats(got[name]), 2e-3, "%s, output %s", impl, name)
+						require.Equal(t, floats(first[name]), floats(got[name]), "%s, output %s", impl, name)
+					}
+				}
+			}
+		})
+	}
+}

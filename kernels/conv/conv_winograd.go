@@ -126,7 +126,7 @@ func (v convolution) winogradImpls() []graph.Impl {
 					"channels last.",
 				4: "Brings tiles of 6x6 pixels to 36 points, multiplies there and brings 4x4 pixels back; a 3x3 window, " +
 					"channels last."}[m],
-			Inexact: true,
+			Inexact: true, Tails: true,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
 				o, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
 				if err != nil || v.winogradOf(c, m) == nil {

@@ -33,6 +33,7 @@ type winogradRun struct {
 
 	point  int // bytes from a point to the next
 	result int // the same of products
+	tail   codeTail
 	args   graph.PerWorker[winogradArgs]
 }
 
@@ -41,11 +42,15 @@ type winogradRun struct {
 type resultCode struct{ rows, cols, over int }
 
 // winogradArgs is what a worker calls code with.
-type winogradArgs struct{ transform, product jit.Args }
+type winogradArgs struct {
+	transform, product jit.Args
+	tail               graph.TailRun
+}
 
 func (a *winogradArgs) release() {
 	clear(a.transform.Ptr[:])
 	clear(a.product.Ptr[:])
+	a.tail.Release()
 }
 
 const (
@@ -64,6 +69,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(),
 		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{},
 		products: map[int]*tile.Code{}, partsOf: map[tileSpan][]tileSpan{}, stripsOf: map[tileSpan][]tileSpan{}}
+	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.Tails)
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
 		return nil, err
@@ -154,7 +160,7 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := compiled(r.results, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, c.over)
+			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.tail.steps, c.over)
 		}); err != nil {
 			return err
 		}
@@ -304,6 +310,7 @@ func (r *winogradRun) multiplies(section tileSpan) graph.Phase {
 	return graph.Phase{Chunks: len(parts) * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
+		r.tail.enter(&a.transform, &a.tail, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
 			part, block = chunk%len(parts), chunk/len(parts)
@@ -323,6 +330,7 @@ func (r *winogradRun) whole() graph.Phase {
 		}); err != nil {
 			return err
 		}
+		r.tail.enter(&a.transform, &a.tail, m)
 		for _, part := range r.partsOf[section] {
 			for block := range r.blocks {
 				if err := r.block(m, a, section, part, block); err != nil {
@@ -339,7 +347,7 @@ func (r *winogradRun) block(m *graph.Mem, a *winogradArgs, section, part tileSpa
 	if err := r.multiply(m, &a.product, part, part.first-section.first, block); err != nil {
 		return err
 	}
-	return r.alike(part, func(t tileRun) error { return r.finish(m, &a.transform, t, t.first-part.first, block) })
+	return r.alike(part, func(t tileRun) error { return r.finish(m, a, t, t.first-part.first, block) })
 }
 
 // multiply multiplies tiles, those from number at on of their section, with a block of weights. Points go around
@@ -365,8 +373,8 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 	return nil
 }
 
-// finish brings the products of alike tiles, those from number at on of the chunk, back to pixels.
-func (r *winogradRun) finish(m *graph.Mem, a *jit.Args, t tileRun, at, block int) error {
+// finish brings the products of alike tiles, those from number at on of the chunk, back to pixels, and does what follows.
+func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, at, block int) error {
 	s, first := r.s, block*r.width
 	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
 	to := r.pixels(m.Ptrs[0], y, &s.os)
@@ -376,7 +384,17 @@ func (r *winogradRun) finish(m *graph.Mem, a *jit.Args, t tileRun, at, block int
 	if s.hasBias {
 		bias = unsafe.Add(s.biasAt(m), 4*first)
 	}
-	return r.results[r.resultCode(t.ty, t.tx, block)].Run(a, to, from, bias, r.channels(block), t.n)
+	code := r.resultCode(t.ty, t.tx, block)
+	r.tail.at(&a.transform, 4*y, 4*first)
+	if err := r.results[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
+		return err
+	}
+	if r.tail.tail != nil {
+		for row := range code.rows {
+			r.tail.tail.Do(&a.tail, y+row*s.os[2], (t.n-1)*r.form.M+code.cols, s.os[3], r.channels(block), 1)
+		}
+	}
+	return nil
 }
 
 // listings tells what the code is.

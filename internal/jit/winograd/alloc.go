@@ -56,8 +56,14 @@ func (w *walk) operation(i int) {
 		w.binary("VADDPS", value(i), x, y)
 	case opSub:
 		w.binary("VSUBPS", value(i), o.x, o.y)
+	case opTimes:
+		w.binary("VMULPS", value(i), o.x, o.y)
 	case opMul:
 		w.binary("VMULPS", value(i), o.x, o.k)
+	case opMax: // of two numbers of which one is a NaN, the second is taken
+		w.binary("VMAXPS", value(i), o.k, o.x)
+	case opMin:
+		w.binary("VMINPS", value(i), o.k, o.x)
 	case opFMA:
 		w.fused("VFMADD", value(i), o)
 	case opFNMA:
@@ -141,8 +147,11 @@ func (w *walk) take(v value, r int) { w.held[r], w.at[v] = v, r }
 
 // remembered reports whether memory has a value without that it was stored there.
 func (w *walk) remembered(v value) bool {
-	op := w.b.list[v].op
-	return op == opConst || op == opLoad || op == opBias
+	switch w.b.list[v].op {
+	case opConst, opLoad, opBias, opTile, opLanes:
+		return true
+	}
+	return false
 }
 
 // register returns a register that is free, or made so.
@@ -231,6 +240,10 @@ func (w *walk) home(v value) asm.Mem {
 		return w.c.constantMem(o.number)
 	case o.op == opBias:
 		return asm.Mem{Base: regBias, Index: regChannel, Scale: 1}
+	case o.op == opTile:
+		return w.c.tailTile(o.operand, o.row, o.col)
+	case o.op == opLanes:
+		return w.c.tailLanes(o.operand)
 	}
 	return w.c.source.mem(w.c, o.row, o.col)
 }

@@ -27,7 +27,7 @@ func BenchmarkTransforms(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, err := f.Results(isa, f.M, f.M, true, 0)
+		out, err := f.Results(isa, f.M, f.M, true, relu, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,10 @@
 package winograd
 
-import "math"
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit/tile"
+)
 
 // value is a number of each lane that a block computes, by the operation that makes it.
 type value int
@@ -19,6 +23,11 @@ const (
 	opMul                 // k * x
 	opFMA                 // y + k*x, rounded once
 	opFNMA                // y - k*x, rounded once
+	opMax                 // x, or the constant k if that is more; NaNs stay
+	opMin                 // x, or the constant k if that is less; NaNs stay
+	opTile                // what operand number of the tail has for (row, col) of the result
+	opLanes               // what operand number of the tail has for the channels
+	opTimes               // x * y
 	opStore               // of x, to (row, col) of the result
 )
 
@@ -28,6 +37,7 @@ type operation struct {
 	x, y, k  value
 	row, col int
 	number   float32 // of a constant
+	operand  int     // of a tail
 }
 
 // block is a straight line of operations on vectors.
@@ -111,7 +121,7 @@ func (b *block) store(v value, row, col int) {
 // operands are the values that an operation reads.
 func (o *operation) operands() [3]value {
 	switch o.op {
-	case opConst, opLoad, opBias:
+	case opConst, opLoad, opBias, opTile, opLanes:
 		return [3]value{zero, zero, zero}
 	}
 	return [3]value{o.x, o.y, o.k}
@@ -200,9 +210,9 @@ func (f Form) operandBlock(p Part) *block {
 	return b
 }
 
-// resultBlock brings the points of a tile to those of its results that are wanted, the first rows and columns, and adds
-// the bias if there is one.
-func (f Form) resultBlock(rows, cols int, bias bool) *block {
+// resultBlock brings the points of a tile to those of its results that are wanted, the first rows and columns, adds the
+// bias if there is one, and applies the tail.
+func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 	b := new(block)
 	n := f.N()
 	half := make([][]value, f.M)
@@ -219,12 +229,45 @@ func (f Form) resultBlock(rows, cols int, bias bool) *block {
 	if bias {
 		add = b.do(operation{op: opBias, x: zero, y: zero, k: zero})
 	}
+	lanes := map[int]value{}
 	for row := range rows {
 		for col, v := range f.result(b, half[row]) {
 			if col < cols {
-				b.store(b.add(v, add), row, col)
+				v = b.add(v, add)
+				for _, t := range tail {
+					v = b.tail(t, v, row, col, lanes)
+				}
+				b.store(v, row, col)
 			}
 		}
 	}
 	return b
+}
+
+// tail applies an operation of a tail to the result at (row, col). lanes are the operands by channels so far.
+func (b *block) tail(t tile.Tail, v value, row, col int, lanes map[int]value) value {
+	o := operation{op: opAdd, x: v, y: zero, k: zero}
+	switch t.Op {
+	case tile.AtLeast:
+		o.op, o.k = opMax, b.constant(t.Lo)
+	case tile.AtMost:
+		o.op, o.k = opMin, b.constant(t.Hi)
+	case tile.Scale:
+		o.op, o.k = opMul, b.constant(t.Lo)
+	case tile.MulTile, tile.MulLanes:
+		o.op = opTimes
+		fallthrough
+	default:
+		from := operation{op: opTile, row: row, col: col, operand: t.Operand, x: zero, y: zero, k: zero}
+		if t.Op == tile.AddTile || t.Op == tile.MulTile {
+			o.y = b.do(from)
+			break
+		}
+		if _, ok := lanes[t.Operand]; !ok {
+			from.op = opLanes
+			lanes[t.Operand] = b.do(from)
+		}
+		o.y = lanes[t.Operand]
+	}
+	return b.do(o)
 }

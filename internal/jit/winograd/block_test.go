@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// evaluate computes a block for one lane by definition.
-func (b *block) evaluate(load func(row, col int) float32, bias float32, store func(v float32, row, col int)) {
+// evaluate computes a block for one lane by definition. tail gives the operands of a tail: nil where there are none.
+func (b *block) evaluate(load func(row, col int) float32, bias float32, tail func(o operation) float32,
+	store func(v float32, row, col int)) {
 	v := make([]float32, len(b.list))
 	fma := func(x, y, z float32) float32 {
 		return float32(math.FMA(float64(x), float64(y), float64(z))) // products of float32 are exact
@@ -30,6 +31,14 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, store fu
 			v[i] = fma(v[o.k], v[o.x], v[o.y])
 		case opFNMA:
 			v[i] = fma(-v[o.k], v[o.x], v[o.y])
+		case opTile, opLanes:
+			v[i] = tail(o)
+		case opTimes:
+			v[i] = v[o.x] * v[o.y]
+		case opMax:
+			v[i] = max(v[o.k], v[o.x])
+		case opMin:
+			v[i] = min(v[o.k], v[o.x])
 		case opStore:
 			store(v[o.x], o.row, o.col)
 		}
@@ -58,7 +67,7 @@ func TestConvolution(t *testing.T) {
 				g[i/3][i%3] = r.Float64() - 0.5
 			}
 			points := map[[2]int]float32{}
-			f.operandBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0,
+			f.operandBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0, nil,
 				func(v float32, row, col int) { points[[2]int{row, col}] = v })
 			if len(points) != f.Points() {
 				t.Fatalf("%v %v: %d points", f, p, len(points))
@@ -66,9 +75,9 @@ func TestConvolution(t *testing.T) {
 			u := f.Window(&g)
 			rows, cols, bias := 1+r.IntN(f.M), 1+r.IntN(f.M), r.Float32()
 			stored := 0
-			f.resultBlock(rows, cols, trial%2 == 0).evaluate(func(row, col int) float32 {
+			f.resultBlock(rows, cols, trial%2 == 0, nil).evaluate(func(row, col int) float32 {
 				return points[[2]int{row, col}] * float32(u[row*n+col])
-			}, bias, func(v float32, row, col int) {
+			}, bias, nil, func(v float32, row, col int) {
 				stored++
 				want := 0.0
 				if trial%2 == 0 {

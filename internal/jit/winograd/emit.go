@@ -20,12 +20,17 @@ const (
 	tileOf = 2
 )
 
+// Tails is the first operand of a tail among the pointers of a call, which the caller sets, with Row the bytes from
+// there to what belongs to the first element of the call.
+const Tails = 4
+
 // The general registers of the code. What is read has its columns one after another, in a column its rows; what is
 // written has its rows one after another.
 const (
 	regArgs    = asm.DI
 	regBias    = asm.SI // of results; of points it is free
 	regChannel = asm.BX // bytes of the channels that are done
+	regTail    = asm.AX // of results: where an operand of the tail is; of points the bytes from row to row
 )
 
 // plane is where the elements of a tile lie, by a major and a minor of its two coordinates.
@@ -34,8 +39,8 @@ type plane struct {
 	base   asm.Reg
 	cursor asm.Reg    // the address at the major coordinate
 	minor  [3]asm.Reg // 1, 3 and 5 times the bytes from a minor coordinate to the next
-	major  asm.Reg
-	at     int // the major coordinate of the cursor, or -1
+	major  asm.Arg    // the bytes from a major coordinate to the next
+	at     int        // the major coordinate of the cursor, or -1
 }
 
 // mem is the memory of an element. It may move the cursor.
@@ -84,7 +89,10 @@ func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
 	}
 	c.source = plane{base: asm.R8, cursor: asm.CX, minor: [3]asm.Reg{asm.R10, asm.R11, asm.R12}, major: asm.R13}
 	c.target = plane{byRows: true, base: asm.R9, cursor: asm.DX, minor: [3]asm.Reg{asm.R14, asm.R15, regBias},
-		major: asm.AX}
+		major: regTail}
+	if results {
+		c.target.major = asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*target}
+	}
 	return c, nil
 }
 
@@ -168,6 +176,23 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	}
 }
 
+// tailTile is where an operand of the tail that lies as the result does has what belongs to an element: as far from that
+// as the first ones are from one another.
+func (c *code) tailTile(operand, row, col int) asm.Mem {
+	m := c.target.mem(c, row, col)
+	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(Tails+operand)}, regTail)
+	c.Emit("ADDQ", m.Base, regTail)
+	m.Base = regTail
+	return m
+}
+
+// tailLanes is where an operand of the tail has the channels at hand.
+func (c *code) tailLanes(operand int) asm.Mem {
+	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + 8*int32(Tails+operand)}, regTail)
+	c.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*int32(Tails+operand)}, regTail)
+	return asm.Mem{Base: regTail, Index: regChannel, Scale: 1}
+}
+
 // begin loads what the loops need.
 func (c *code) begin() {
 	load := func(off int32, i int, r asm.Reg) {
@@ -175,10 +200,9 @@ func (c *code) begin() {
 	}
 	load(jit.OffsetPtr, source, c.source.base)
 	load(jit.OffsetPtr, target, c.target.base)
-	load(jit.OffsetStep, source, c.source.major)
+	load(jit.OffsetStep, source, asm.R13)
 	load(jit.OffsetRow, source, c.source.minor[0])
 	load(jit.OffsetStep, target, c.target.minor[0])
-	load(jit.OffsetRow, target, c.target.major)
 	times := func(m [3]asm.Reg, i int, n uint8) {
 		c.Emit("LEAQ", asm.Mem{Base: m[0], Index: m[0], Scale: n - 1}, m[i])
 	}
@@ -189,6 +213,7 @@ func (c *code) begin() {
 		load(jit.OffsetPtr, biasAt, regBias)
 	} else {
 		times(c.target.minor, 2, 5)
+		load(jit.OffsetRow, target, regTail)
 	}
 }
 

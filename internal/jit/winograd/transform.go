@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -14,6 +15,7 @@ type Transform struct {
 	isa     machine.ISA
 	part    int
 	results bool
+	tails   int // operands of the tail
 	write   func(list bool) ([]byte, string, error)
 }
 
@@ -25,10 +27,20 @@ func (f Form) Operands(isa machine.ISA, p Part, over int) (*Transform, error) {
 }
 
 // Results is the transform of points to tiles of pixels, of which the first rows and columns are wanted, with a bias
-// added if there is one.
-func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, over int) (*Transform, error) {
-	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v over %d", isa, f.M, rows, cols, bias, over)
-	return newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias) })
+// added if there is one, and the operations of a tail applied. Operands of these by tiles lie as the pixels do.
+func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, tail []tile.Tail, over int) (*Transform, error) {
+	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v tail %v over %d", isa, f.M, rows, cols, bias, tail, over)
+	t, err := newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias, tail) })
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range tail {
+		switch x.Op {
+		case tile.AddTile, tile.MulTile, tile.AddLanes, tile.MulLanes:
+			t.tails = max(t.tails, x.Operand+1)
+		}
+	}
+	return t, nil
 }
 
 func newTransform(key string, isa machine.ISA, over int, results bool, b func() *block) (*Transform, error) {
@@ -78,7 +90,8 @@ const callVectors = 512
 
 // Run transforms tiles of so many channels. Points are written, and read, in whole vectors: each has room for them,
 // and what lies there beside the channels is of no account. bias is the first channel's, and nil for a transform
-// without one. a is memory that nobody else uses meanwhile. Addresses are trusted.
+// without one. a is memory that nobody else uses meanwhile, and has the operands of a tail, from [Tails] on. Addresses
+// are trusted.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.isa)
 	if channels%lanes != t.part {
@@ -87,6 +100,9 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 	a.N = channels / lanes * lanes * 4
 	a.Row[target], a.Step[target], a.Step[tileOf+target] = to.Row, to.Col, to.Tile
 	a.Row[source], a.Step[source], a.Step[tileOf+source] = from.Row, from.Col, from.Tile
+	for i := Tails; i < Tails+t.tails; i++ {
+		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
+	}
 	once := max(1, callVectors*lanes/max(1, channels))
 	for first := 0; first < tiles; first += once {
 		a.Ptr[target], a.Ptr[source] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)

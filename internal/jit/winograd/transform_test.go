@@ -3,12 +3,15 @@
 package winograd
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -62,7 +65,7 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 	b := f.operandBlock(p)
 	for tile := range tiles {
 		for c := range channels {
-			b.evaluate(func(row, col int) float32 { return image[(row*width+tile*f.M+col)*channels+c] }, 0,
+			b.evaluate(func(row, col int) float32 { return image[(row*width+tile*f.M+col)*channels+c] }, 0, nil,
 				func(v float32, row, col int) {
 					if got := points[((row*n+col)*tiles+tile)*room+c]; got != v {
 						t.Fatalf("%v %v %v: point %d, %d of tile %d, channel %d of %d: %v, want %v", isa, f, p, row, col, tile, c,
@@ -73,64 +76,128 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 	}
 }
 
-// TestResults holds the code of results against the block.
+// relu is a tail of one operation.
+var relu = []tile.Tail{{Op: tile.AtLeast}}
+
+// tails are those that are drawn: none, each operation, and several one after another.
+var tails = [][]tile.Tail{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.Scale, Lo: -1.5}}, {{Op: tile.AddTile}},
+	{{Op: tile.MulTile}}, {{Op: tile.AddLanes}}, {{Op: tile.MulLanes}},
+	{{Op: tile.MulLanes, Operand: 1}, {Op: tile.AddTile}, {Op: tile.AtLeast, Lo: -0.125}, {Op: tile.MulTile, Operand: 2}},
+	{{Op: tile.AddLanes, Operand: 2}, {Op: tile.MulLanes}, {Op: tile.AddLanes, Operand: 2}, {Op: tile.AtMost, Hi: 6}}}
+
+// TestResults holds the code of results against the block, to the bit, with operands between memory that must not be
+// touched.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, isa := range instructionSets(t) {
 		for _, f := range forms() {
-			for i := range 60 {
-				rows, cols := 1+r.IntN(f.M), 1+r.IntN(f.M)
-				checkResults(t, r, isa, f, rows, cols, i%2 == 0, 1+r.IntN(40), 1+r.IntN(4))
+			for i := range 120 {
+				x := resultCheck{r: r, isa: isa, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
+					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), tail: tails[i%len(tails)]}
+				x.run(t)
 			}
+			long := resultCheck{r: r, isa: isa, form: f, rows: f.M, cols: f.M, channels: 200*Lanes(isa) + 3, tiles: 7,
+				tail: tails[8]}
+			long.run(t)
 		}
 	}
 }
 
-func checkResults(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, rows, cols int, bias bool, channels, tiles int) {
+// TestTailKeepsNaNs: bounds leave NaNs.
+func TestTailKeepsNaNs(t *testing.T) {
+	for _, isa := range instructionSets(t) {
+		code, err := Form{M: 2}.Results(isa, 1, 1, false, []tile.Tail{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lanes := Lanes(isa)
+		points, image := make([]float32, 16*lanes), make([]float32, lanes)
+		points[0] = float32(math.NaN())
+		from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: 16 * lanes, Col: 4 * lanes}
+		if err := code.Run(new(jit.Args), Plane{Ptr: unsafe.Pointer(&image[0])}, from, nil, lanes, 1); err != nil {
+			t.Fatal(err)
+		}
+		if image[0] == image[0] || image[1] != 0 {
+			t.Errorf("%v: bounds make %v of NaN and 0", isa, image[:2])
+		}
+	}
+}
+
+// resultCheck is a transform of points with random operands.
+type resultCheck struct {
+	r               *rand.Rand
+	isa             machine.ISA
+	form            Form
+	rows, cols      int
+	bias            bool
+	tail            []tile.Tail
+	channels, tiles int
+}
+
+func (x *resultCheck) fill(t *testing.T, n int) []float32 {
+	out := guarded[float32](t, n)
+	for i := range out {
+		out[i] = x.r.Float32() - 0.5
+	}
+	return out
+}
+
+func (x *resultCheck) run(t *testing.T) {
 	t.Helper()
-	n, lanes := f.N(), Lanes(isa)
-	code, err := f.Results(isa, rows, cols, bias, channels%lanes)
+	f, channels, tiles := x.form, x.channels, x.tiles
+	n, lanes := f.N(), Lanes(x.isa)
+	code, err := f.Results(x.isa, x.rows, x.cols, x.bias, x.tail, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	room := (channels + lanes - 1) / lanes * lanes
-	points := guarded[float32](t, f.Points()*tiles*room)
-	for i := range points {
-		points[i] = r.Float32() - 0.5
-	}
-	width := (tiles-1)*f.M + cols
-	image := guarded[float32](t, rows*width*channels)
-	for i := range image {
-		image[i] = -7
+	points, add := x.fill(t, f.Points()*tiles*room), x.fill(t, channels)
+	width := (tiles-1)*f.M + x.cols
+	image := x.fill(t, x.rows*width*channels)
+	a := new(jit.Args)
+	operands := make([][]float32, 3)
+	byLanes := map[int]bool{}
+	for _, s := range x.tail {
+		if operands[s.Operand] != nil {
+			continue
+		}
+		byLanes[s.Operand] = s.Op == tile.AddLanes || s.Op == tile.MulLanes
+		size := len(image)
+		if byLanes[s.Operand] {
+			size = channels
+		}
+		operands[s.Operand] = x.fill(t, size)
+		a.Ptr[Tails+s.Operand] = unsafe.Add(unsafe.Pointer(&operands[s.Operand][0]), -64)
+		a.Row[Tails+s.Operand] = 64
 	}
 	var sums unsafe.Pointer
-	add := make([]float32, channels)
-	if bias {
-		add = guarded[float32](t, channels)
-		for i := range add {
-			add[i] = r.Float32()
-		}
+	if x.bias {
 		sums = unsafe.Pointer(&add[0])
+	} else {
+		clear(add)
 	}
 	from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
 	to := Plane{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
-	if err := code.Run(new(jit.Args), to, from, sums, channels, tiles); err != nil {
-		t.Fatal(err)
-	}
-	b := f.resultBlock(rows, cols, bias)
-	want := make([]float32, len(image))
-	for i := range want {
-		want[i] = -7
-	}
+	want := slices.Clone(image)
+	b := f.resultBlock(x.rows, x.cols, x.bias, x.tail)
 	for tile := range tiles {
 		for c := range channels {
+			at := func(row, col int) int { return (row*width+tile*f.M+col)*channels + c }
 			b.evaluate(func(row, col int) float32 { return points[((row*n+col)*tiles+tile)*room+c] }, add[c],
-				func(v float32, row, col int) { want[(row*width+tile*f.M+col)*channels+c] = v })
+				func(o operation) float32 {
+					if byLanes[o.operand] {
+						return operands[o.operand][c]
+					}
+					return operands[o.operand][at(o.row, o.col)]
+				}, func(v float32, row, col int) { want[at(row, col)] = v })
 		}
+	}
+	if err := code.Run(a, to, from, sums, channels, tiles); err != nil {
+		t.Fatal(err)
 	}
 	for i := range want {
 		if image[i] != want[i] {
-			t.Fatalf("%v %v %dx%d: element %d is %v, want %v", isa, f, rows, cols, i, image[i], want[i])
+			t.Fatalf("%+v: element %d is %v, want %v", x, i, image[i], want[i])
 		}
 	}
 }
@@ -147,7 +214,7 @@ func guarded[T any](t *testing.T, n int) []T {
 // TestRegisters: with 32 registers nothing is put aside.
 func TestRegisters(t *testing.T) {
 	for _, f := range forms() {
-		for _, b := range []*block{f.operandBlock(Part{0, 0, f.N(), f.N()}), f.resultBlock(f.M, f.M, true)} {
+		for _, b := range []*block{f.operandBlock(Part{0, 0, f.N(), f.N()}), f.resultBlock(f.M, f.M, true, relu)} {
 			c, err := newCode(machine.AVX512, 0, false, false)
 			if err != nil {
 				t.Fatal(err)
