@@ -166,8 +166,10 @@ type StepReport struct {
 	Bytes     int         `json:"bytes,omitzero" doc:"The bytes of what it reads and makes, each operand once."`
 	// MeasuredNS is set by who runs the plan: see the command's plan --measure.
 	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the times that it took, in nanoseconds."`
-	Strides    []int    `json:"strides" doc:"Strides of its first output, in elements."`
-	Buffer     int      `json:"buffer" doc:"The memory of its first output, by number."`
+	// Work is set with MeasuredNS.
+	Work    []WorkReport `json:"work,omitzero" doc:"What is priced: of the implementation, then of its operands."`
+	Strides []int        `json:"strides" doc:"Strides of its first output, in elements."`
+	Buffer  int          `json:"buffer" doc:"The memory of its first output, by number."`
 }
 
 // MeasuredReport is what was measured of a plan, beside what was estimated.
@@ -177,6 +179,9 @@ type MeasuredReport struct {
 	PredictedNS float64 `json:"predicted_ns" doc:"What these were estimated to cost, in nanoseconds, added up."`
 	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
 	P90Error    float64 `json:"p90_error" doc:"The error that a tenth of the steps exceed."`
+	// KeptBytes and BetweenBytes are as [layout.For] has them.
+	KeptBytes    float64 `json:"kept_bytes" doc:"The bytes of the constants that all steps go over."`
+	BetweenBytes float64 `json:"between_bytes" doc:"Those that steps bring in between a value's making and its reading."`
 }
 
 // MemoryReport is what a run needs, in bytes, by what it is for.

@@ -139,6 +139,10 @@ func (p *Profile) Keeping(bytes float64, steps int) *Profile {
 	return &r
 }
 
+// Kept returns the bytes of constants that a run goes over, and those that steps bring in between a value's making and
+// its reading: 0 of a profile that is for no graph.
+func (p *Profile) Kept() (bytes, between float64) { return p.kept, p.between }
+
 // PS prices work in picoseconds, rounded; 0 at least. Memory that is gone through in order is read
 // while the core computes, so that only what takes longer counts; other accesses it waits for. What takes longer
 // than an hour is as long as that.
