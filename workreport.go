@@ -14,9 +14,9 @@ type WorkReport struct {
 	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels for which memory waits."`
 }
 
-// WorksOf returns the work of a node in the parts that are priced one by one: first that of its implementation, then
+// worksOf returns the work of a node in the parts that are priced one by one: first that of its implementation, then
 // what each operand takes more, lying as it does. It is nil for a node that computes nothing, and for nil.
-func WorksOf(n *graph.Node) []WorkReport {
+func worksOf(n *graph.Node) []WorkReport {
 	var list []WorkReport
 	for _, w := range n.Works() {
 		d := WorkReport{Footprint: w.Footprint, Steps: w.Steps, Bytes: map[string]float64{},

@@ -9,27 +9,21 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // stepWatch is a tracer that keeps the times of each step, by the name of its node. It is for runs of one worker.
 type stepWatch struct {
 	took  map[string][]float64 // in nanoseconds
-	nodes map[string]*graph.Node
-	graph *graph.Graph
 	began time.Time
 	clock time.Duration // what it takes to look at the clock
 }
 
 func newStepWatch() *stepWatch {
-	return &stepWatch{took: map[string][]float64{}, nodes: map[string]*graph.Node{}, clock: newProfile().clock}
+	return &stepWatch{took: map[string][]float64{}, clock: newProfile().clock}
 }
 
 // BeginRun wants to be told of all runs.
-func (s *stepWatch) BeginRun(r *exec.Run) bool {
-	s.graph = r.Graph
-	return true
-}
+func (s *stepWatch) BeginRun(*exec.Run) bool { return true }
 
 // EndRun does nothing.
 func (s *stepWatch) EndRun(*exec.Run, error) {}
@@ -40,7 +34,6 @@ func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 // EndStep keeps the time.
 func (s *stepWatch) EndStep(w exec.Work, _ bool) {
 	took := max(time.Since(s.began)-s.clock, 1)
-	s.nodes[w.Node.Name] = w.Node
 	s.took[w.Node.Name] = append(s.took[w.Node.Name], float64(took))
 }
 
@@ -81,7 +74,6 @@ func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, 
 		return err
 	}
 	r.Measured = &graphrun.MeasuredReport{Runs: runs}
-	r.Measured.KeptBytes, r.Measured.BetweenBytes = layout.For(nil, watch.graph).Kept()
 	var errors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -90,7 +82,7 @@ func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, 
 			continue
 		}
 		ns := *graphrun.SpreadOf(took).Median
-		s.MeasuredNS, s.Work = &ns, graphrun.WorksOf(watch.nodes[s.Name])
+		s.MeasuredNS = &ns
 		r.Measured.MeasuredNS += ns
 		r.Measured.PredictedNS += s.CostNS
 		errors = append(errors, math.Abs(s.CostNS/ns-1))
