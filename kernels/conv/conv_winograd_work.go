@@ -53,6 +53,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] -= kept
+		k.Bytes[graph.Panels] += weights
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
@@ -62,7 +63,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
 	if !w.near() {
 		sections := w.sections()
-		k.Do(winogradFar, weights*float64(len(sections)))
+		k.Do(winogradFar, weights*float64(len(sections)-1))
 		if 4*sections[0].n*w.form.Points()*w.room > winogradNear {
 			k.Do(winogradFar, 4*points*float64(w.room*w.blocks))
 		}
