@@ -12,22 +12,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// instructionSets are those that there is code for and this processor has.
-func instructionSets(t *testing.T) []machine.ISA {
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
-	list := []machine.ISA{machine.AVX2}
-	if machine.Instructions() >= machine.AVX512 {
-		list = append(list, machine.AVX512)
-	}
-	return list
-}
-
 // TestOperands holds the code against the block, to the bit, with tiles between memory that must not be touched.
 func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, isa := range instructionSets(t) {
+	for _, isa := range jittest.Sets(t) {
 		for _, f := range forms() {
 			for range 60 {
 				n := f.N()
@@ -76,7 +64,7 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 // TestResults holds the code of results against the block.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, isa := range instructionSets(t) {
+	for _, isa := range jittest.Sets(t) {
 		for _, f := range forms() {
 			for i := range 60 {
 				rows, cols := 1+r.IntN(f.M), 1+r.IntN(f.M)
