@@ -118,9 +118,9 @@ const (
 )
 
 // codes are the pieces of code of a plan, by stage, whether the last vector is a part, vectors, and height.
-type codes [stages][2][maxVectors + 1][maxHeight + 1]*tile.Code
+type codes [stages][2][maxVectors + 1][maxHeight + 1]*jit.Func
 
-func (c *codes) of(st stage, ragged bool, vectors, height int) **tile.Code {
+func (c *codes) of(st stage, ragged bool, vectors, height int) **jit.Func {
 	part := 0
 	if ragged {
 		part = 1

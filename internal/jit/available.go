@@ -25,5 +25,5 @@ var available = sync.OnceValue(func() error {
 	case raceEnabled && mode != "on":
 		return errors.New("the race detector does not see what machine code does (GRAPHRUN_JIT=on compiles all the same)")
 	}
-	return New("probe", []byte{0xC3}).Call(new(Args)) // RET
+	return newFunc("probe", []byte{0xC3}).Call(new(Args)) // RET
 })

@@ -1,5 +1,5 @@
 // Package jit keeps machine code that is made while the program runs, and calls it. It knows nothing of what the code
-// computes: package asm below writes it.
+// computes: package asm below writes it, for generators above.
 //
 // Code is in memory that was mapped for writing, filled, and made executable, and that is never both nor ever opened
 // again. What one compilation made is mapped together, and unmapped when nobody has a [Func] of it any more. Where
@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 	"weak"
+
+	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
 // MaxOperands is how many operands a call may have.
@@ -54,10 +56,18 @@ const (
 	SpillBytes  = spillSlots * 64
 )
 
-// Code is machine code and what it takes.
+// Code is machine code and what is told of it.
 type Code struct {
-	Bytes []byte
-	Work  Work // none where who calls has a measure of his own
+	Bytes   []byte
+	Listing string // in the syntax of Go's assembler, where it was asked for
+	Work    Work   // none where who calls has a measure of his own
+}
+
+// Finish returns what was assembled.
+func Finish(a *asm.Assembler) (Code, error) {
+	text := a.Listing()
+	code, err := a.Finish()
+	return Code{Bytes: code, Listing: text}, err
 }
 
 // Work is how many instructions a loop executes at most, which bounds what goes in a call.
@@ -78,28 +88,37 @@ func (w Work) Of(n int) int {
 // Func is a piece of code. It is safe for use by several goroutines.
 type Func struct {
 	name    string
+	make    func(list bool) (Code, error)
 	work    Work
 	entry   atomic.Uintptr // where the code is, or 0 before it is mapped
 	code    []byte         // until it is mapped
 	mapping *mapping       // which stays mapped as long as this refers to it
 }
 
-// New returns code as a function that can be called; name is for profilers. The code must be position-independent and
-// keep to the rules of this package; it is mapped by the next [Link], or when it is called first. The slice is the
-// function's from then on.
-func New(name string, code []byte) *Func {
+// newFunc returns code as a function that can be called. The slice is the function's from then on.
+func newFunc(name string, code []byte) *Func {
 	f := &Func{name: name, code: code}
 	enqueue(f)
 	return f
 }
 
-// Work returns what [Lookup] was told of the code.
-func (f *Func) Work() Work { return f.work }
-
-// Name returns the name that New was given.
+// Name returns the key of the function, by which profilers name it.
 func (f *Func) Name() string { return f.name }
 
-// Call runs the code. An error says that it could not be mapped, and then nothing was done.
+// Work returns how many instructions a call executes, where the maker of the code says so.
+func (f *Func) Work() Work { return f.work }
+
+// Listing returns the code in the syntax of Go's assembler. It is made anew.
+func (f *Func) Listing() string {
+	code, err := f.make(true)
+	if err != nil {
+		return err.Error()
+	}
+	return code.Listing
+}
+
+// Call runs the code, which takes less than 50 us. An error says that it could not be mapped, and then nothing was
+// done.
 func (f *Func) Call(a *Args) error {
 	entry := f.entry.Load()
 	if entry == 0 {
@@ -132,12 +151,13 @@ func Fence() { fence() }
 
 // Lookup returns the function of a key, which says all that its code depends on. If nobody has one at the moment, its
 // code is made; an error of make is returned as it is. Whoever asks while it is being made may make it, too, and all
-// get the same one.
-func Lookup(key string, make func() (Code, error)) (*Func, error) {
+// get the same one. The code must be position-independent and keep to the rules of this package; it is mapped by the
+// next [Link], or when it is called first. The function keeps make, for listings.
+func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 	if f := cached(key); f != nil {
 		return f, nil
 	}
-	code, err := make()
+	code, err := make(false)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +166,8 @@ func Lookup(key string, make func() (Code, error)) (*Func, error) {
 	if f := cache.funcs[key].Value(); f != nil {
 		return f, nil
 	}
-	f := New(key, code.Bytes)
-	f.work = code.Work
+	f := newFunc(key, code.Bytes)
+	f.make, f.work = make, code.Work
 	if cache.funcs == nil {
 		cache.funcs = map[string]weak.Pointer[Func]{}
 	}

@@ -95,7 +95,7 @@ func apply(f *Func, args *Args, c float32, n int) error {
 func TestCall(t *testing.T) {
 	needCode(t)
 	var args Args
-	f, g := New("one", adder(t, 1)), New("two", adder(t, 2))
+	f, g := newFunc("one", adder(t, 1)), newFunc("two", adder(t, 2))
 	for n := range 50 {
 		if err := errors.Join(apply(f, &args, 1, n), apply(g, &args, 2, n)); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, args := New("registers", code), new(Args)
+	f, args := newFunc("registers", code), new(Args)
 	sum := 0.0
 	for i := range 1000 {
 		var zero [8]float64 // cleared by X15
@@ -165,7 +165,7 @@ func TestSpill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := New("spill", code)
+	f := newFunc("spill", code)
 	for range 100 {
 		args := new(Args)
 		if err := f.Call(args); err != nil {
@@ -183,7 +183,7 @@ func TestLookup(t *testing.T) {
 	needCode(t)
 	made := 0
 	get := func() *Func {
-		f, err := Lookup("lookup", func() (Code, error) { made++; return Code{Bytes: adder(t, 3)}, nil })
+		f, err := Lookup("lookup", func(bool) (Code, error) { made++; return Code{Bytes: adder(t, 3)}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestLookup(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 	wrong := errors.New("wrong")
-	if f, err := Lookup("none", func() (Code, error) { return Code{}, wrong }); f != nil || err != wrong {
+	if f, err := Lookup("none", func(bool) (Code, error) { return Code{}, wrong }); f != nil || err != wrong {
 		t.Errorf("%v, %v", f, err)
 	}
 }
@@ -247,11 +247,11 @@ func executable() int {
 func TestUnmapped(t *testing.T) {
 	needCode(t)
 	for i := range 50 {
-		f := New("dropped", adder(t, float32(i)))
+		f := newFunc("dropped", adder(t, float32(i)))
 		if err := apply(f, new(Args), float32(i), 10); err != nil {
 			t.Fatal(err)
 		}
-		_ = New("never called", adder(t, 0))
+		_ = newFunc("never called", adder(t, 0))
 	}
 	settle(t, "memory to be unmapped", func() bool { return executable() <= 0 })
 	if err := Link(); err != nil { // what was never called is gone, too
@@ -287,12 +287,12 @@ func TestConcurrent(t *testing.T) {
 			var args Args
 			for i := range rounds {
 				c := float32(i % 7)
-				f, err := Lookup(fmt.Sprint("add ", c), func() (Code, error) { return Code{Bytes: adder(t, c)}, nil })
+				f, err := Lookup(fmt.Sprint("add ", c), func(bool) (Code, error) { return Code{Bytes: adder(t, c)}, nil })
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				own := New("own", adder(t, float32(w)))
+				own := newFunc("own", adder(t, float32(w)))
 				if i%3 == 0 {
 					err = Link()
 				}
@@ -315,7 +315,7 @@ func TestConcurrent(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	if os.Getenv("PRINT_AVAILABLE") != "" {
 		fmt.Println("available:", Available())
-		f := New("named", []byte{0xC3})
+		f := newFunc("named", []byte{0xC3})
 		if Available() == nil {
 			_ = f.Call(new(Args))
 		}
@@ -345,7 +345,7 @@ func TestRefused(t *testing.T) {
 	if supported {
 		t.Skip("this build has machine code")
 	}
-	if err := New("none", []byte{0xC3}).Call(new(Args)); err == nil || Available() == nil {
+	if err := newFunc("none", []byte{0xC3}).Call(new(Args)); err == nil || Available() == nil {
 		t.Error("code was called that cannot be")
 	}
 }
@@ -359,7 +359,7 @@ func BenchmarkCall(b *testing.B) {
 		n    int
 	}{{"ret", []byte{0xC3}, 0}, {"add64", adder(b, 1), 64}} {
 		b.Run(tc.name, func(b *testing.B) {
-			f := New(tc.name, tc.code)
+			f := newFunc(tc.name, tc.code)
 			in, out := make([]float32, 64), make([]float32, 64)
 			args.N, args.Ptr[0], args.Ptr[1] = tc.n, unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
 			for b.Loop() {

@@ -184,6 +184,25 @@ func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	return m.Ptrs[3]
 }
 
+// biasTogether returns the address of the bias, or nil. Elements of size bytes that lie apart are brought together at
+// the beginning of the worker's memory, where biasBytes are for them.
+func (s *convShape) biasTogether(m *graph.Mem, size int) unsafe.Pointer {
+	if s.biasBytes(size) == 0 {
+		return s.biasAt(m)
+	}
+	for i := range s.o {
+		copy(m.Worker[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.bias*size)), size))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Worker))
+}
+
+func (s *convShape) biasBytes(size int) int {
+	if !s.hasBias || s.bias == 1 {
+		return 0
+	}
+	return kit.AlignUp(s.o * size)
+}
+
 // eachEntry returns the offsets of images times groups: img per image, group per group.
 func eachEntry(images, img, groups, group int) []int {
 	out := make([]int, 0, images*groups)

@@ -117,10 +117,7 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.Phases, k.Code = append(k.Phases, t.phase(weight.at)), t.listings
-		if t.gathersBias() {
-			k.Worker = kit.AlignUp(s.o * t.size)
-		}
+		k.Phases, k.Worker, k.Code = append(k.Phases, t.phase(weight.at)), s.biasBytes(t.size), t.listings
 		return k, nil
 	}
 	s.tail.Leave()

@@ -26,7 +26,7 @@ type winogradRun struct {
 
 	operands map[winograd.Part]*winograd.Transform
 	results  map[resultCode]*winograd.Transform
-	products map[int]*tile.Code // by rows
+	products map[int]*jit.Func // by rows
 
 	// How sections and parts are cut, which runs look up rather than make.
 	partsOf, stripsOf map[tileSpan][]tileSpan
@@ -68,7 +68,7 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), own: w.near(),
 		operands: map[winograd.Part]*winograd.Transform{}, results: map[resultCode]*winograd.Transform{},
-		products: map[int]*tile.Code{}, partsOf: map[tileSpan][]tileSpan{}, stripsOf: map[tileSpan][]tileSpan{}}
+		products: map[int]*jit.Func{}, partsOf: map[tileSpan][]tileSpan{}, stripsOf: map[tileSpan][]tileSpan{}}
 	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.Tails)
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
@@ -120,7 +120,7 @@ func (r *winogradRun) compile() error {
 	for _, section := range r.sections {
 		for _, p := range r.partsOf[section] {
 			for _, rows := range r.stripsOf[p] {
-				if err := compiled(r.products, rows.n, func() (*tile.Code, error) { return r.product(rows.n) }); err != nil {
+				if err := compiled(r.products, rows.n, func() (*jit.Func, error) { return r.product(rows.n) }); err != nil {
 					return err
 				}
 			}
@@ -176,7 +176,7 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 }
 
 // product is the code of the products of so many tiles with a block of weights, point by point.
-func (r *winogradRun) product(rows int) (*tile.Code, error) {
+func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: ahead,
 		Runs:  []tile.Run{{InStep: 4, VecStep: int32(4 * r.width), Terms: r.s.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}

@@ -22,7 +22,7 @@ type depthwiseSlide struct {
 	slideShape
 	s      *convShape
 	specs  []*slide.Spec
-	codes  []*slide.Code
+	codes  []*jit.Func
 	calls  []slideCall
 	strips []int // where each row of tiles begins in calls, and where the last one ends
 	tail   codeTail
@@ -91,11 +91,7 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[slide.Bias] = s.biasAt(m)
-		if t.gathersBias() {
-			t.gatherBias(m)
-			a.Ptr[slide.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
-		}
+		a.Ptr[slide.Bias] = s.biasTogether(m, t.size)
 		t.tail.enter(a, &r.tail, m)
 		var err error
 		for u := chunk * group; u < min(units, (chunk+1)*group) && err == nil; u++ {
@@ -108,16 +104,6 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 		r.tail.Release()
 		return err
 	}}
-}
-
-func (t *depthwiseSlide) gathersBias() bool { return t.s.hasBias && t.s.bias != 1 }
-
-// gatherBias brings the elements of a bias together.
-func (t *depthwiseSlide) gatherBias(m *graph.Mem) {
-	for i := range t.s.o {
-		from := unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*t.s.bias*t.size)), t.size)
-		copy(m.Worker[i*t.size:], from)
-	}
 }
 
 // strip computes a row of tiles of an image for a block of channels.

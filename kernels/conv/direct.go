@@ -24,7 +24,7 @@ type direct struct {
 	shape      directShape
 	size       int // bytes of an element
 	panel      int // bytes of a term in a panel of the weight
-	codes      [2][]*tile.Code
+	codes      [2][]*jit.Func
 	specs      []*tile.Spec // of whole blocks
 	calls      []directCall
 	strips     []int // where each strip of an image begins in calls, and where the last one ends
@@ -111,11 +111,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasAt(m), a.Ptr[tile.Vec]
-		if s.hasBias && s.bias != 1 {
-			t.gatherBias(m)
-			a.Ptr[tile.Bias] = unsafe.Pointer(unsafe.SliceData(m.Worker))
-		}
+		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasTogether(m, t.size), a.Ptr[tile.Vec]
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.each(chunk, func(image, block, strip int) error {
 			if err := t.strip(a, image, block, strip); err != nil {
@@ -128,14 +124,6 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		r.tail.Release()
 		return err
 	}}
-}
-
-// gatherBias brings the elements of a bias together.
-func (t *direct) gatherBias(m *graph.Mem) {
-	for i := range t.s.o {
-		from := unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*t.s.bias*t.size)), t.size)
-		copy(m.Worker[i*t.size:], from)
-	}
 }
 
 // strip computes a strip of an image for a block of output channels.
@@ -193,11 +181,8 @@ func convDirect[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, er
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch, Code: t.listings}
-	if s.hasBias && s.bias != 1 {
-		k.Worker = kit.AlignUp(s.o * t.size)
-	}
-	return k, nil
+	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch,
+		Worker: s.biasBytes(t.size), Code: t.listings}, nil
 }
 
 // finish applies what is left of the tail to a strip of an image, for the channels of a block.

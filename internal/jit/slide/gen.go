@@ -251,16 +251,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
 
 // tail applies an operation to all sums; x is a register that is free.
 func (g *gen) tail(t tile.Tail, x asm.Vec) {
-	name := "VADDP"
-	switch t.Op {
-	case tile.MulTile, tile.MulLanes, tile.Scale:
-		name = "VMULP"
-	case tile.AtLeast:
-		name = "VMAXP"
-	case tile.AtMost:
-		name = "VMINP"
-	}
-	name = g.op(name)
+	name := g.op(t.Op.Instruction())
 	switch t.Op {
 	case tile.AddResult:
 		g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
@@ -275,11 +266,7 @@ func (g *gen) tail(t tile.Tail, x asm.Vec) {
 			g.Emit(name, x, g.register(i), g.register(i))
 		}
 	default:
-		bound := t.Lo
-		if t.Op == tile.AtMost {
-			bound = t.Hi
-		}
-		g.broadcast(bound, x)
+		g.broadcast(t.Number(), x)
 		for i := range g.sums { // of two numbers of which one is a NaN, the first operand is taken
 			g.Emit(name, g.register(i), x, g.register(i))
 		}

@@ -3,6 +3,7 @@
 package slide_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -29,8 +30,7 @@ type call[T number] struct {
 	stride   int    // channels of a pixel
 	size     [2]int // of the image
 	begin    [2]int // where the first window begins in it
-	mem      [][]byte
-	at       []int // of operands in mem
+	at       []int  // of operands in memory
 }
 
 const operands = slide.Tails + 3
@@ -116,8 +116,8 @@ func (c *call[T]) told() (first, rows int) {
 	return first, rows
 }
 
-// place fills memory with the operands, directly before or behind what must not be touched.
-func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
+// Place fills memory with the operands.
+func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
 	bytes[slide.In] = c.size[0] * int(s.In[0])
@@ -126,10 +126,10 @@ func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
 	bytes[slide.Bias] = c.channels * s.Size
 	bytes[slide.Tails] = bytes[slide.Out]
 	bytes[slide.Tails+1], bytes[slide.Tails+2] = bytes[slide.Bias], bytes[slide.Bias]
-	c.mem, c.at = mem, make([]int, operands)
+	c.at = make([]int, operands)
 	for k, n := range bytes {
 		if n > len(mem[k]) {
-			return false
+			return nil
 		}
 		if !behind {
 			c.at[k] = len(mem[k]) - n
@@ -145,7 +145,7 @@ func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
 			*c.weight(mem, c.vectors-1, k, i) = *c.weight(mem, c.vectors-2, k, lanes-c.again+i)
 		}
 	}
-	return true
+	return c.at
 }
 
 func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
@@ -155,8 +155,8 @@ func (c *call[T]) weight(mem [][]byte, vector, tap, lane int) *T {
 	return c.elem(mem, slide.Weights, (vector*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
 }
 
-// reference computes the tiles in Go, over memory of its own.
-func (c *call[T]) reference(mem [][]byte) {
+// Reference computes the tiles in Go.
+func (c *call[T]) Reference(mem [][]byte) {
 	s := c.spec
 	lanes := s.Bytes / s.Size
 	for row := range s.Tile[0] {
@@ -172,7 +172,7 @@ func (c *call[T]) reference(mem [][]byte) {
 				out := row*int(s.Out[0]) + (col*c.stride+ch)*s.Size
 				sum := c.window(mem, row, col, ch, v, lane)
 				for _, t := range s.Tail {
-					sum = c.tail(mem, t, sum, out, ch)
+					sum = jittest.Tail(t, sum, c.operand(mem, t, out, ch))
 				}
 				*c.elem(mem, slide.Out, out) = sum
 			}
@@ -201,35 +201,24 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	return sum
 }
 
-func (c *call[T]) tail(mem [][]byte, t tile.Tail, x T, at, ch int) T {
-	size, k := c.spec.Size, slide.Tails+t.Operand
+// operand is that of an operation of the tail for an element.
+func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, ch int) T {
+	k := slide.Tails + t.Operand
 	switch t.Op {
-	case tile.AddTile:
-		return x + *c.elem(mem, k, at)
+	case tile.AddTile, tile.MulTile:
+		return *c.elem(mem, k, at)
 	case tile.AddResult:
-		return x + *c.elem(mem, slide.Out, at)
-	case tile.MulTile:
-		return x * *c.elem(mem, k, at)
-	case tile.AddLanes:
-		return x + *c.elem(mem, k, ch*size)
-	case tile.MulLanes:
-		return x * *c.elem(mem, k, ch*size)
-	case tile.AtLeast:
-		return max(x, T(t.Lo))
-	case tile.AtMost:
-		return min(x, T(t.Hi))
+		return *c.elem(mem, slide.Out, at)
+	case tile.AddLanes, tile.MulLanes:
+		return *c.elem(mem, k, ch*c.spec.Size)
 	}
-	return x * T(t.Lo)
+	return 0
 }
 
-// args are what the code is called with: every operand's place is partly in its pointer, partly in a number.
-func (c *call[T]) args(rng *rand.Rand) *jit.Args {
+// Fill sets what the call tells.
+func (c *call[T]) Fill(a *jit.Args) {
 	s := c.spec
-	a := &jit.Args{N: c.vectors, Rows: c.tiles}
-	for k, at := range c.at {
-		p := rng.IntN(len(c.mem[k]))
-		a.Ptr[k], a.Row[k] = unsafe.Pointer(&c.mem[k][p]), at-p
-	}
+	a.N, a.Rows = c.vectors, c.tiles
 	row, col := c.begin[0]+s.First[0], c.begin[1]+s.First[1]
 	if s.Told {
 		first, rows := c.told()
@@ -239,101 +228,40 @@ func (c *call[T]) args(rng *rand.Rand) *jit.Args {
 	}
 	a.Row[slide.In] += row*int(s.In[0]) + col*int(s.In[1])
 	a.Step[slide.Again] = c.again * s.Size
-	return a
 }
 
-// sets are the instruction sets whose code can be called here.
-func sets(t testing.TB) []machine.ISA {
-	t.Helper()
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
-	if machine.Instructions() == machine.AVX512 {
-		return []machine.ISA{machine.AVX2, machine.AVX512}
-	}
-	return []machine.ISA{machine.AVX2}
+// Compile makes the code of the spec.
+func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return slide.Compile(c.spec, isa) }
+
+// Format writes what was drawn.
+func (c *call[T]) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%+v\n%d tiles and %d vectors from %v on", *c.spec, c.tiles, c.vectors, c.begin)
 }
 
-// TestRandom compares tiles of random specs with Go, to the bit, between pages that must not be touched.
+// TestRandom compares tiles of random specs with Go.
 func TestRandom(t *testing.T) {
-	for _, isa := range sets(t) {
-		t.Run(isa.String(), func(t *testing.T) {
-			randomTiles[float32](t, isa)
-			randomTiles[float64](t, isa)
-		})
-	}
+	jittest.CheckDrawn(t, operands, 4, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		return random[float32](rng, isa)
+	})
+	jittest.CheckDrawn(t, operands, 8, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		return random[float64](rng, isa)
+	})
 }
 
-func randomTiles[T number](t *testing.T, isa machine.ISA) {
-	mem, want := make([][]byte, operands), make([][]byte, operands)
-	for k := range mem {
-		mem[k] = jittest.Guarded(t, 64<<10)
-		want[k] = make([]byte, len(mem[k]))
-	}
-	called := 0
-	for seed := range uint64(1000) {
-		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
-		c := random[T](rng, isa)
-		if !c.place(rng, mem, seed%2 == 0) {
-			continue
-		}
-		for k := range mem {
-			copy(want[k], mem[k])
-		}
-		code, err := slide.Compile(c.spec, isa)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		a := c.args(rng)
-		before := *a
-		if err := code.Call(a); err != nil {
-			t.Fatal(err)
-		}
-		c.reference(want)
-		called++
-		before.Spill = a.Spill
-		if *a != before {
-			t.Fatalf("seed %d: the arguments were changed", seed)
-		}
-		for k := range mem {
-			for i := range mem[k] {
-				if mem[k][i] != want[k][i] {
-					t.Fatalf("seed %d: operand %d differs at byte %d of %d\n%+v\n%+v\n%s", seed, k, i-c.at[k], len(mem[k]), *c.spec,
-						c.begin, code.Listing())
-				}
-			}
-		}
-	}
-	if called < 700 {
-		t.Errorf("only %d specs were called", called)
-	}
-}
-
-// TestForms holds every form of instruction that random specs have against Go's assembler, and the code to the rules
-// for what the runtime does not know.
+// TestForms lists random specs.
 func TestForms(t *testing.T) {
-	var forms jittest.Forms
-	for seed := range uint64(300) {
-		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			spec := random[float32](rng, isa).spec
-			if seed%2 == 0 {
-				spec = random[float64](rng, isa).spec
-			}
-			c, err := slide.Compile(spec, isa)
-			if err != nil {
-				t.Fatal(err)
-			}
-			listing := c.Listing()
-			if err := jittest.Rules(listing); err != nil {
-				t.Errorf("seed %d: %v", seed, err)
-			}
-			forms.Add(listing)
+	jittest.CheckListings(t, 300, 300, func(seed uint64, isa machine.ISA) (string, error) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		spec := random[float32](rng, isa).spec
+		if seed%2 == 0 {
+			spec = random[float64](rng, isa).spec
 		}
-	}
-	if n := forms.Check(t); n < 300 {
-		t.Errorf("only %d forms were compared", n)
-	}
+		c, err := slide.Compile(spec, isa)
+		if err != nil {
+			return "", err
+		}
+		return c.Listing(), nil
+	})
 }
 
 // TestRefused asks for what there is no code for.

@@ -28,11 +28,11 @@ func peak(b *testing.B, isa machine.ISA) *jit.Func {
 	g.Emit("JNE", top)
 	g.Emit("VZEROUPPER")
 	g.Emit("RET")
-	code, err := g.Finish()
+	f, err := jit.Lookup("peak", func(bool) (jit.Code, error) { return jit.Finish(&g.Assembler) })
 	if err != nil {
 		b.Fatal(err)
 	}
-	return jit.New("peak", code)
+	return f
 }
 
 // rate returns the best rate of several rounds of calls, in multiplications and additions per nanosecond.

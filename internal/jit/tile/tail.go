@@ -161,18 +161,30 @@ func (g *gen) finish() {
 	g.eachResult(outTile, func(i, v int, at asm.Mem, masked bool) { g.store(g.sum(i, v), at, masked) })
 }
 
+// Instruction names what applies an operation, without the letter for the size of elements.
+func (o TailOp) Instruction() string {
+	switch o {
+	case MulTile, MulLanes, MulRows, Scale:
+		return "VMULP"
+	case AtLeast:
+		return "VMAXP"
+	case AtMost:
+		return "VMINP"
+	}
+	return "VADDP"
+}
+
+// Number returns the bound, or the factor, of operations that have one.
+func (t Tail) Number() float64 {
+	if t.Op == AtMost {
+		return t.Hi
+	}
+	return t.Lo
+}
+
 // tail applies an operation to all sums.
 func (g *gen) tail(t Tail, x asm.Vec) {
-	name := "VADDP"
-	switch t.Op {
-	case MulTile, MulLanes, MulRows, Scale:
-		name = "VMULP"
-	case AtLeast:
-		name = "VMAXP"
-	case AtMost:
-		name = "VMINP"
-	}
-	name = g.op(name)
+	name := g.op(t.Op.Instruction())
 	switch t.Op {
 	case AddResult:
 		g.tailTile(name, outTile, x)
@@ -190,11 +202,7 @@ func (g *gen) tail(t Tail, x asm.Vec) {
 			}
 		}
 	default:
-		bound := t.Lo
-		if t.Op == AtMost {
-			bound = t.Hi
-		}
-		g.Emit(g.op("VBROADCASTS"), g.number(bound), x)
+		g.Emit(g.op("VBROADCASTS"), g.number(t.Number()), x)
 		for i := range g.sums { // of two numbers of which one is a NaN, the first operand is taken
 			g.Emit(name, g.register(i), x, g.register(i))
 		}

@@ -3,7 +3,6 @@
 package tile_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -94,7 +93,7 @@ func (c *call[T]) moves(t int) (in, vec, out int) {
 
 // extents returns the first and the last byte but one of each operand that may be touched.
 func (c *call[T]) extents() (from, to []int) {
-	from, to = make([]int, tile.Tails+4), make([]int, tile.Tails+4)
+	from, to = make([]int, operands), make([]int, operands)
 	size := int(unsafe.Sizeof(T(0)))
 	touch := func(k, at, bytes int) {
 		if from[k] == to[k] {
@@ -131,13 +130,13 @@ func (c *call[T]) extents() (from, to []int) {
 	return from, to
 }
 
-// place puts the operands directly before or behind what must not be touched, and fills them.
-func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
+// Place fills memory with the operands.
+func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	c.mem, c.at = mem, nil
 	from, to := c.extents()
 	for k := range from {
 		if to[k]-from[k] > len(mem[k]) {
-			return false
+			return nil
 		}
 		at := len(mem[k]) - to[k]
 		if behind {
@@ -148,13 +147,13 @@ func (c *call[T]) place(rng *rand.Rand, mem [][]byte, behind bool) bool {
 			*c.elem(mem, k, i-at) = T(rng.NormFloat64())
 		}
 	}
-	return true
+	return c.at
 }
 
 func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
 
-// reference computes the tiles in Go, over memory of its own.
-func (c *call[T]) reference(mem [][]byte) {
+// Reference computes the tiles in Go.
+func (c *call[T]) Reference(mem [][]byte) {
 	s, size := c.spec, int(unsafe.Sizeof(T(0)))
 	wide := (s.Vectors-1)*c.lanes + c.last()
 	for t := range c.tiles {
@@ -176,7 +175,7 @@ func (c *call[T]) reference(mem [][]byte) {
 					sum = T(math.FMA(float64(x), float64(y), float64(sum)))
 				})
 				for _, op := range s.Tail {
-					sum = c.tail(mem, op, sum, at, row, lane)
+					sum = jittest.Tail(op, sum, c.operand(mem, op, at, row, lane))
 				}
 				*c.elem(mem, tile.Out, at) = sum
 			}
@@ -184,43 +183,37 @@ func (c *call[T]) reference(mem [][]byte) {
 	}
 }
 
-func (c *call[T]) tail(mem [][]byte, t tile.Tail, x T, at, row, lane int) T {
+// operand is that of an operation of the tail for an element.
+func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, row, lane int) T {
 	size, k := int(unsafe.Sizeof(T(0))), tile.Tails+t.Operand
 	switch t.Op {
-	case tile.AddTile:
-		return x + *c.elem(mem, k, at)
+	case tile.AddTile, tile.MulTile:
+		return *c.elem(mem, k, at)
 	case tile.AddResult:
-		return x + *c.elem(mem, tile.Out, at)
-	case tile.MulTile:
-		return x * *c.elem(mem, k, at)
-	case tile.AddLanes:
-		return x + *c.elem(mem, k, lane*size)
-	case tile.MulLanes:
-		return x * *c.elem(mem, k, lane*size)
-	case tile.AddRows:
-		return x + *c.elem(mem, k, row*size)
-	case tile.MulRows:
-		return x * *c.elem(mem, k, row*size)
-	case tile.AtLeast:
-		return max(x, T(t.Lo))
-	case tile.AtMost:
-		return min(x, T(t.Hi))
+		return *c.elem(mem, tile.Out, at)
+	case tile.AddLanes, tile.MulLanes:
+		return *c.elem(mem, k, lane*size)
+	case tile.AddRows, tile.MulRows:
+		return *c.elem(mem, k, row*size)
 	}
-	return x * T(t.Lo)
+	return 0
 }
 
-// args are what the code is called with: every operand's place is partly in its pointer, partly in a number.
-func (c *call[T]) args(rng *rand.Rand) *jit.Args {
-	a := &jit.Args{N: c.terms, Rows: c.tiles}
-	for k, at := range c.at {
-		p := rng.IntN(len(c.mem[k]))
-		a.Ptr[k], a.Row[k] = unsafe.Pointer(&c.mem[k][p]), at-p
-	}
+// Fill sets what the call tells.
+func (c *call[T]) Fill(a *jit.Args) {
+	a.N, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
 	for k, v := range c.step {
 		a.Step[k] = v
 	}
-	return a
+}
+
+// Compile makes the code of the spec.
+func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return tile.Compile(c.spec, isa) }
+
+// Format writes what was drawn.
+func (c *call[T]) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%+v\n%d tiles, %d terms, told %v", *c.spec, c.tiles, c.terms, c.step)
 }
 
 // random draws a call.
@@ -325,110 +318,33 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 	}
 }
 
-// sets are the instruction sets whose code can be called here.
-func sets(t testing.TB) []machine.ISA {
-	t.Helper()
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
-	if machine.Instructions() == machine.AVX512 {
-		return []machine.ISA{machine.AVX2, machine.AVX512}
-	}
-	return []machine.ISA{machine.AVX2}
-}
+// operands are how many a call has: of tails two that lie as the result does, one by lanes and one by rows.
+const operands = tile.Tails + 4
 
-// TestRandom compares tiles of random specs with Go, to the bit, between pages that must not be touched.
+// TestRandom compares tiles of random specs with Go.
 func TestRandom(t *testing.T) {
-	for _, isa := range sets(t) {
-		t.Run(isa.String(), func(t *testing.T) {
-			randomTiles[float32](t, isa)
-			randomTiles[float64](t, isa)
-		})
-	}
+	jittest.CheckDrawn(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		return random[float32](rng, isa)
+	})
+	jittest.CheckDrawn(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		return random[float64](rng, isa)
+	})
 }
 
-func randomTiles[T number](t *testing.T, isa machine.ISA) {
-	mem, want := make([][]byte, tile.Tails+4), make([][]byte, tile.Tails+4)
-	for k := range mem {
-		mem[k] = jittest.Guarded(t, 64<<10)
-		want[k] = make([]byte, len(mem[k]))
-	}
-	called := 0
-	for seed := range uint64(1200) {
-		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
-		c := random[T](rng, isa)
-		if !c.place(rng, mem, seed%2 == 0) {
-			continue
-		}
-		for k := range mem {
-			copy(want[k], mem[k])
-		}
-		code, err := tile.Compile(c.spec, isa)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		a := c.args(rng)
-		before := *a
-		if err := code.Call(a); err != nil {
-			t.Fatal(err)
-		}
-		c.reference(want)
-		called++
-		before.Spill = a.Spill
-		if *a != before {
-			t.Fatalf("seed %d: the arguments were changed", seed)
-		}
-		if why := c.differ(want); why != "" {
-			t.Fatalf("seed %d: %s\n%+v\n%+v\n%s", seed, why, *c.spec, c.step, code.Listing())
-		}
-	}
-	if called < 900 {
-		t.Errorf("only %d specs were called", called)
-	}
-}
-
-// differ says what of the memory is not as it is in Go.
-func (c *call[T]) differ(want [][]byte) string {
-	for k := range c.mem {
-		if bytes.Equal(c.mem[k], want[k]) {
-			continue
-		}
-		for i := range c.mem[k] {
-			if c.mem[k][i] != want[k][i] {
-				at := (i - c.at[k]) &^ (int(unsafe.Sizeof(T(0))) - 1)
-				return fmt.Sprintf("operand %d differs %d bytes behind its place: %v, want %v", k, at, *c.elem(c.mem, k, at),
-					*c.elem(want, k, at))
-			}
-		}
-	}
-	return ""
-}
-
-// TestForms holds every form of instruction that random specs have against Go's assembler, and the code to the rules
-// for what the runtime does not know.
+// TestForms lists random specs.
 func TestForms(t *testing.T) {
-	var forms jittest.Forms
-	for seed := range uint64(800) {
-		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			spec := random[float32](rng, isa).spec
-			if seed%2 == 0 {
-				spec = random[float64](rng, isa).spec
-			}
-			c, err := tile.Compile(spec, isa)
-			if err != nil {
-				t.Fatal(err)
-			}
-			listing := c.Listing()
-			if err := jittest.Rules(listing); err != nil {
-				t.Errorf("seed %d: %v", seed, err)
-			}
-			forms.Add(listing)
+	jittest.CheckListings(t, 800, 1000, func(seed uint64, isa machine.ISA) (string, error) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		spec := random[float32](rng, isa).spec
+		if seed%2 == 0 {
+			spec = random[float64](rng, isa).spec
 		}
-	}
-	if n := forms.Check(t); n < 1000 {
-		t.Errorf("only %d forms were compared", n)
-	}
+		c, err := tile.Compile(spec, isa)
+		if err != nil {
+			return "", err
+		}
+		return c.Listing(), nil
+	})
 }
 
 // TestRefused asks for what there is no code for.

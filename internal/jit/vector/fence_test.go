@@ -22,11 +22,11 @@ func TestFence(t *testing.T) {
 		opts Options
 		want bool
 	}{{Options{NonTemporal: true}, true}, {Options{NonTemporal: true, Unfenced: true}, false}, {Options{}, false}} {
-		_, text, err := assemble(&expr.Loop{Code: c, Scalar: []bool{false}}, machine.AVX512, tc.opts, true)
+		code, err := assemble(&expr.Loop{Code: c, Scalar: []bool{false}}, machine.AVX512, tc.opts, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(text, "SFENCE"); got != tc.want {
+		if got := strings.Contains(code.Listing, "SFENCE"); got != tc.want {
 			t.Errorf("%+v: fenced: %v", tc.opts, got)
 		}
 	}

@@ -25,7 +25,11 @@ func TestListing(t *testing.T) {
 	for isa, want := range map[machine.ISA]string{
 		machine.AVX512: "VADDPS\t64(R10)(CX*4), Z", machine.AVX2: "VADDPS\t32(R10)(CX*4), Y",
 	} {
-		text := (&Loop{loop: one(t, expr.Add, tensor.Float32), isa: isa}).Listing()
+		c, err := Compile(one(t, expr.Add, tensor.Float32), isa, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := c.Listing()
 		if n := strings.Count(text, "VADDPS\t"); n != 5 || !strings.Contains(text, want) {
 			t.Errorf("%v: %d additions, and not %q:\n%s", isa, n, want, text)
 		}

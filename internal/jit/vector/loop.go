@@ -50,11 +50,7 @@ type Ahead struct {
 
 // Loop is an [expr.Loop] as machine code. It is immutable and may run on any number of goroutines.
 type Loop struct {
-	loop *expr.Loop
-	isa  machine.ISA
-	opts Options
 	fn   *jit.Func
-	outs int
 	ptrs int // outputs, operands and folds
 }
 
@@ -65,45 +61,35 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	c := &Loop{loop: l, isa: isa, opts: opts, outs: len(l.Code.Out)}
-	c.ptrs = c.outs + len(l.Code.In) + len(l.Folds)
-	key := fmt.Sprintf("%v %v %s", isa, opts, l.Key())
-	var err error
-	c.fn, err = jit.Lookup(key, func() (jit.Code, error) {
-		code, _, err := assemble(l, isa, opts, false)
-		return code, err
+	held := *l // which its owner may change
+	fn, err := jit.Lookup(fmt.Sprintf("%v %v %s", isa, opts, l.Key()), func(list bool) (jit.Code, error) {
+		return assemble(&held, isa, opts, list)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return &Loop{fn: fn, ptrs: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
 }
 
 // Listing returns the code in the syntax of Go's assembler. It is made anew.
-func (c *Loop) Listing() string {
-	_, text, err := assemble(c.loop, c.isa, c.opts, true)
-	if err != nil {
-		return err.Error()
-	}
-	return text
-}
+func (c *Loop) Listing() string { return c.fn.Listing() }
 
-func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code, string, error) {
+func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code, error) {
 	g, err := newGen(l, isa, opts)
 	if err != nil {
-		return jit.Code{}, "", err
+		return jit.Code{}, err
 	}
 	if err := g.lower(); err != nil {
-		return jit.Code{}, "", err
+		return jit.Code{}, err
 	}
 	g.asm = &asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}
 	if err := g.emit(); err != nil {
-		return jit.Code{}, "", err
+		return jit.Code{}, err
 	}
 	g.release()
-	text := g.asm.Listing()
-	code, err := g.asm.Finish()
-	return jit.Code{Bytes: code, Work: g.work}, text, err
+	code, err := jit.Finish(g.asm)
+	code.Work = g.work
+	return code, err
 }
 
 // Work returns how many instructions a run executes at most.

@@ -86,11 +86,9 @@ func (w *walk) fused(name string, v value, o *operation) {
 	if w.at[x] >= 0 && w.last(x) && !(w.last(y) && w.at[y] >= 0) {
 		d := w.bring(x, 0)
 		if w.at[y] >= 0 {
-			r := w.c.vec(w.bring(y, 1))
-			w.c.Emit(name+"132PS", w.read(k, 2), r, w.c.vec(d))
+			w.multiplyAdd(name+"132PS", k, 2, y, 1, d)
 		} else {
-			r := w.c.vec(w.bring(k, 2))
-			w.c.Emit(name+"213PS", w.read(y, 1), r, w.c.vec(d))
+			w.multiplyAdd(name+"213PS", y, 1, k, 2, d)
 		}
 		w.done(x)
 		w.take(v, d)
@@ -108,16 +106,20 @@ func (w *walk) fused(name string, v value, o *operation) {
 		w.c.Emit("VMOVUPS", from, w.c.vec(d))
 	}
 	if w.at[x] >= 0 {
-		r := w.c.vec(w.bring(x, 0))
-		w.c.Emit(name+"231PS", w.read(k, 2), r, w.c.vec(d))
+		w.multiplyAdd(name+"231PS", k, 2, x, 0, d)
 	} else {
-		r := w.c.vec(w.bring(k, 2))
-		w.c.Emit(name+"231PS", w.read(x, 0), r, w.c.vec(d))
+		w.multiplyAdd(name+"231PS", x, 0, k, 2, d)
 	}
 	w.done(y)
 	w.take(v, d)
 	w.done(x)
 	w.done(k)
+}
+
+// multiplyAdd writes an instruction on register d with operand i in a register and operand j, which may be in memory.
+func (w *walk) multiplyAdd(name string, memory value, j int, register value, i, d int) {
+	r := w.c.vec(w.bring(register, i))
+	w.c.Emit(name, w.read(memory, j), r, w.c.vec(d))
 }
 
 // last reports whether the operation at hand is the last that reads a value.

@@ -11,12 +11,10 @@ import (
 
 // Transform is the code of one transform. It is immutable and may run on any number of goroutines.
 type Transform struct {
-	fn      *jit.Func
-	isa     machine.ISA
-	part    int
-	results bool
-	tails   int // operands of the tail
-	write   func(list bool) ([]byte, string, error)
+	fn    *jit.Func
+	isa   machine.ISA
+	part  int
+	tails int // operands of the tail
 }
 
 // Operands is the transform of tiles of pixels, of which those in the part are there and the others are 0, to points,
@@ -44,39 +42,25 @@ func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, tail []tile.Ta
 }
 
 func newTransform(key string, isa machine.ISA, over int, results bool, b func() *block) (*Transform, error) {
-	t := &Transform{isa: isa, part: over, results: results}
-	t.write = func(list bool) ([]byte, string, error) {
+	fn, err := jit.Lookup(key, func(list bool) (jit.Code, error) {
 		c, err := newCode(isa, over, results, list)
 		if err != nil {
-			return nil, "", err
+			return jit.Code{}, err
 		}
 		c.loops(b())
-		text := c.Listing()
-		code, err := c.Finish()
-		return code, text, err
-	}
-	var err error
-	t.fn, err = jit.Lookup(key, func() (jit.Code, error) {
-		code, _, err := t.write(false)
-		return jit.Code{Bytes: code}, err
+		return jit.Finish(&c.Assembler)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return &Transform{fn: fn, isa: isa, part: over}, nil
 }
 
 // Name tells what the transform is.
 func (t *Transform) Name() string { return t.fn.Name() }
 
 // Listing returns the code in the syntax of Go's assembler. It is made anew.
-func (t *Transform) Listing() string {
-	_, text, err := t.write(true)
-	if err != nil {
-		return err.Error()
-	}
-	return text
-}
+func (t *Transform) Listing() string { return t.fn.Listing() }
 
 // Plane is where tiles lie: the address of the first one's first element, of pixels of the first one that is there, and
 // the bytes from a row, a column and a tile to the next. Channels lie together.

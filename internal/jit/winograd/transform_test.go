@@ -15,22 +15,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// instructionSets are those that there is code for and this processor has.
-func instructionSets(t *testing.T) []machine.ISA {
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
-	list := []machine.ISA{machine.AVX2}
-	if machine.Instructions() >= machine.AVX512 {
-		list = append(list, machine.AVX512)
-	}
-	return list
-}
-
 // TestOperands holds the code against the block, to the bit, with tiles between memory that must not be touched.
 func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, isa := range instructionSets(t) {
+	for _, isa := range jittest.Sets(t) {
 		for _, f := range forms() {
 			for range 60 {
 				n := f.N()
@@ -89,7 +77,7 @@ var tails = [][]tile.Tail{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.S
 // touched.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, isa := range instructionSets(t) {
+	for _, isa := range jittest.Sets(t) {
 		for _, f := range forms() {
 			for i := range 120 {
 				x := resultCheck{r: r, isa: isa, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
@@ -105,7 +93,7 @@ func TestResults(t *testing.T) {
 
 // TestTailKeepsNaNs: bounds leave NaNs.
 func TestTailKeepsNaNs(t *testing.T) {
-	for _, isa := range instructionSets(t) {
+	for _, isa := range jittest.Sets(t) {
 		code, err := Form{M: 2}.Results(isa, 1, 1, false, []tile.Tail{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}, 0)
 		if err != nil {
 			t.Fatal(err)
