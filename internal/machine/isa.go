@@ -13,6 +13,9 @@ const (
 	AVX512
 )
 
+// MultipliesBytes reports whether vectors of 512 bits have sums of products of bytes (VNNI).
+func MultipliesBytes() bool { return byteProducts }
+
 func (i ISA) String() string { return [...]string{"portable", "avx2", "avx512"}[min(i, AVX512)] }
 
 // Instructions returns the highest level that this processor and this build have. It is the one

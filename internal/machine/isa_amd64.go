@@ -14,3 +14,5 @@ var instructions = func() ISA {
 	}
 	return AVX512
 }()
+
+var byteProducts = instructions == AVX512 && cpu.X86.HasAVX512VNNI

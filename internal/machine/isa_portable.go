@@ -2,4 +2,7 @@
 
 package machine
 
-const instructions = Portable
+const (
+	instructions = Portable
+	byteProducts = false
+)

@@ -29,6 +29,7 @@ var integerRows = []row{
 	{"VPMULDQ", "mv vv rv", p66 | m0F38 | 0x28, xy, xyz | w1 | bc, full},
 	{"VPMADDWD", "mv vv rv", p66 | m0F | 0xF5, xy, xyz, full},
 	{"VPMADDUBSW", "mv vv rv", p66 | m0F38 | 0x04, xy, xyz, full},
+	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, 0, xyz | bc, full},
 	{"VPSADBW", "mv vv rv", p66 | m0F | 0xF6, xy, xyz | nk, full},
 	{"VPMINSB", "mv vv rv", p66 | m0F38 | 0x38, xy, xyz, full},
 	{"VPMINSW", "mv vv rv", p66 | m0F | 0xEA, xy, xyz, full},

@@ -46,35 +46,42 @@ const operandBytes = 64 << 10
 // find room.
 func CheckDrawn(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
 	t.Helper()
+	for _, isa := range Sets(t) {
+		CheckDrawnFor(t, isa, operands, size, seeds, draw)
+	}
+}
+
+// CheckDrawnFor is [CheckDrawn] for one instruction set, which the processor must have.
+func CheckDrawnFor(t *testing.T, isa machine.ISA, operands, size int, seeds uint64,
+	draw func(rng *rand.Rand, isa machine.ISA) Drawn) {
+	t.Helper()
 	mem, want := make([][]byte, operands), make([][]byte, operands)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)
 	}
-	for _, isa := range Sets(t) {
-		called := uint64(0)
-		for seed := range seeds {
-			rng := rand.New(rand.NewPCG(seed, uint64(isa)))
-			c := draw(rng, isa)
-			at := c.Place(rng, mem, seed%2 == 0)
-			if at == nil {
-				continue
-			}
-			called++
-			for k := range mem {
-				copy(want[k], mem[k])
-			}
-			code, err := c.Compile(isa)
-			if err != nil {
-				t.Fatalf("%v, seed %d: %v", isa, seed, err)
-			}
-			c.Reference(want)
-			if why := callAt(rng, code, c, mem, want, at, size); why != "" {
-				t.Fatalf("%v, seed %d: %s\n%+v\n%s", isa, seed, why, c, code.Listing())
-			}
+	called := uint64(0)
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, uint64(isa)))
+		c := draw(rng, isa)
+		at := c.Place(rng, mem, seed%2 == 0)
+		if at == nil {
+			continue
 		}
-		if called < seeds*3/4 {
-			t.Errorf("%v: only %d of %d calls had room", isa, called, seeds)
+		called++
+		for k := range mem {
+			copy(want[k], mem[k])
 		}
+		code, err := c.Compile(isa)
+		if err != nil {
+			t.Fatalf("%v, seed %d: %v", isa, seed, err)
+		}
+		c.Reference(want)
+		if why := callAt(rng, code, c, mem, want, at, size); why != "" {
+			t.Fatalf("%v, seed %d: %s\n%+v\n%s", isa, seed, why, c, code.Listing())
+		}
+	}
+	if called < seeds*3/4 {
+		t.Errorf("%v: only %d of %d calls had room", isa, called, seeds)
 	}
 }
 
@@ -110,7 +117,7 @@ func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []in
 }
 
 // Tail is an operation of a tail on an element and, where there is one, that of its operand.
-func Tail[T float32 | float64](t tile.Tail, x, operand T) T {
+func Tail[T float32 | float64 | int32](t tile.Tail, x, operand T) T {
 	switch t.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:
 		return x + operand

@@ -33,6 +33,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: %d rows at places that a call tells", s.Rows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: there is no start %d", s.Start)
+	case s.Bytes && (s.Size != 4 || len(s.Tail) > 0 || isa != machine.AVX512):
+		return fmt.Errorf("tile: bytes of elements of %d for %v, %d operations at the end", s.Size, isa, len(s.Tail))
 	case s.Unroll < 0 || s.Ahead < 0:
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
 	case len(s.Loops) > MaxLoops:
@@ -68,10 +70,13 @@ func (s *Spec) checkRuns() error {
 // multiplications do not take it from memory, and a mask, where that is no register of its own.
 func (s *Spec) needs(isa machine.ISA) int {
 	n := s.Rows*s.Vectors + s.Vectors
-	if isa == machine.AVX512 {
+	if isa == machine.AVX512 && !s.Bytes {
 		return max(n, s.Rows*s.Vectors+1)
 	}
 	n++
+	if s.Bytes {
+		return n
+	}
 	if s.masksTerms(isa) {
 		n++
 	}

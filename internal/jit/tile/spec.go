@@ -23,7 +23,11 @@ const (
 
 // Spec is a tile's code as data. Distances are in bytes. A Spec that was compiled must not change.
 type Spec struct {
-	Size    int // bytes of an element: 4 for float32, 8 for float64
+	Size int // bytes of an element: 4 for float32, 8 for float64
+	// Bytes says that elements are four bytes each, of which products are added up, without sign in the broadcast
+	// operand and with one in the vector operand; sums, and what they start with, are int32. AVX-512 alone, without a
+	// tail.
+	Bytes   bool
 	Rows    int
 	Vectors int
 	Lanes   int // of the last vector; 0 for all of them, Dynamic for a number from 1 on

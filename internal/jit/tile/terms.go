@@ -113,6 +113,10 @@ func (g *gen) term(r *Run, atIn, atVec int32) {
 			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: atVec + int32(d) + g.s.Near})
 		}
 	}
+	if g.s.Bytes {
+		g.bytesTerm(r, atIn)
+		return
+	}
 	fma := g.op("VFMADD231P")
 	for i := range g.s.Rows {
 		if g.valid(r)>>i&1 == 0 {
@@ -131,6 +135,22 @@ func (g *gen) term(r *Run, atIn, atVec int32) {
 		g.Emit(g.op("VBROADCASTS"), at, x)
 		for v := range g.s.Vectors {
 			g.Emit(fma, x, g.vector(v), g.sum(i, v))
+		}
+	}
+}
+
+// bytesTerm is the rest of a term whose elements are four bytes. The instruction takes those without sign from a
+// register.
+func (g *gen) bytesTerm(r *Run, atIn int32) {
+	for i := range g.s.Rows {
+		if g.valid(r)>>i&1 == 0 {
+			continue
+		}
+		x := g.register(g.sums + g.s.Vectors + g.bcast)
+		g.bcast = (g.bcast + 1) % g.bcasts
+		g.Emit("VPBROADCASTD", g.row(i, atIn), x)
+		for v := range g.s.Vectors {
+			g.Emit("VPDPBUSD", g.vector(v), x, g.sum(i, v))
 		}
 	}
 }

@@ -17,8 +17,34 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// number is what tiles are of.
-type number interface{ float32 | float64 }
+// number is what tiles are of: int32 stands for four bytes, and for the sums of products of those.
+type number interface{ float32 | float64 | int32 }
+
+// isBytes reports whether T stands for bytes.
+func isBytes[T number]() bool {
+	_, ok := any(T(0)).(int32)
+	return ok
+}
+
+// draw returns an element.
+func draw[T number](rng *rand.Rand) T {
+	if isBytes[T]() {
+		return T(int32(rng.Uint32()))
+	}
+	return T(rng.NormFloat64())
+}
+
+// term adds a product to a sum.
+func term[T number](x, y, sum T) T {
+	if !isBytes[T]() {
+		return T(math.FMA(float64(x), float64(y), float64(sum)))
+	}
+	a, b, s := uint32(int32(x)), uint32(int32(y)), int32(sum)
+	for i := range 4 {
+		s += int32(uint8(a>>(8*i))) * int32(int8(b>>(8*i)))
+	}
+	return T(s)
+}
 
 // call is a spec with what a call tells, and with memory that ends or begins where nothing may be touched.
 type call[T number] struct {
@@ -144,7 +170,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		}
 		c.at = append(c.at, at)
 		for i := at + from[k]; i+int(unsafe.Sizeof(T(0))) <= at+to[k]; i += int(unsafe.Sizeof(T(0))) {
-			*c.elem(mem, k, i-at) = T(rng.NormFloat64())
+			*c.elem(mem, k, i-at) = draw[T](rng)
 		}
 	}
 	return c.at
@@ -172,7 +198,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 				}
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
 					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
-					sum = T(math.FMA(float64(x), float64(y), float64(sum)))
+					sum = term(x, y, sum)
 				})
 				for _, op := range s.Tail {
 					sum = jittest.Tail(op, sum, c.operand(mem, op, at, row, lane))
@@ -230,7 +256,9 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	c.drawLanes(rng)
 	c.drawRows(rng)
 	c.drawRuns(rng)
-	c.drawTail(rng)
+	if s.Bytes = isBytes[T](); !s.Bytes {
+		c.drawTail(rng)
+	}
 	if rng.IntN(3) == 0 {
 		s.Near = int32(rng.IntN(10000))
 	}
@@ -329,6 +357,11 @@ func TestRandom(t *testing.T) {
 	jittest.CheckDrawn(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
 		return random[float64](rng, isa)
 	})
+	if slices.Contains(jittest.Sets(t), machine.AVX512) && machine.MultipliesBytes() {
+		jittest.CheckDrawnFor(t, machine.AVX512, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+			return random[int32](rng, isa)
+		})
+	}
 }
 
 // TestForms lists random specs.
@@ -338,6 +371,9 @@ func TestForms(t *testing.T) {
 		spec := random[float32](rng, isa).spec
 		if seed%2 == 0 {
 			spec = random[float64](rng, isa).spec
+		}
+		if seed%3 == 0 && isa == machine.AVX512 {
+			spec = random[int32](rng, isa).spec
 		}
 		c, err := tile.Compile(spec, isa)
 		if err != nil {
@@ -368,6 +404,7 @@ func TestRefused(t *testing.T) {
 		"operation 0 at the end":  func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
 		"run 0 of 2 is told":      func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
 		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"bytes of elements of 4":  func(s *tile.Spec) { s.Bytes = true },
 		"no machine code for por": nil,
 	} {
 		s, isa := good(), machine.AVX2
