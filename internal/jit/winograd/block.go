@@ -1,6 +1,9 @@
 package winograd
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // value is a number of each lane that a block computes, by the operation that makes it.
 type value int
@@ -132,9 +135,7 @@ func (b *block) uses() [][]int {
 		}
 	}
 	for _, u := range out { // from the last on
-		for i, j := 0, len(u)-1; i < j; i, j = i+1, j-1 {
-			u[i], u[j] = u[j], u[i]
-		}
+		slices.Reverse(u)
 	}
 	return out
 }
