@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
@@ -50,11 +51,8 @@ func (t *Tail) Chain() []TailStep {
 		}
 		back, v = append(back, s), rest
 	}
-	out := make([]TailStep, len(back))
-	for i, s := range back {
-		out[len(back)-1-i] = s
-	}
-	return out
+	slices.Reverse(back)
+	return back
 }
 
 // step is an operation with a number, or with an operand that lies as kernels read it.

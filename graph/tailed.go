@@ -92,14 +92,16 @@ func (h headed) walks(c *Call, candidates []tensor.Order) []Walk {
 	list := h.Walks(head, candidates)
 	out := make([]Walk, 0, len(list))
 	for _, w := range list {
-		switch {
-		case len(w.Out) > 0 && w.Out[0] != "":
+		var lies tensor.Order
+		if len(w.Out) > 0 {
+			lies = w.Out[0]
+		}
+		if lies == "" && !own {
+			lies = tensor.RowMajorOrder(head.Out[0].Rank())
+		}
+		if lies != "" {
 			order := w.Order
-			w = c.InOrder(w.Out[0])
-			w.Order = order
-		case !own:
-			order := w.Order
-			w = c.InOrder(tensor.RowMajorOrder(head.Out[0].Rank()))
+			w = c.InOrder(lies)
 			w.Order = order
 		}
 		out = append(out, w)

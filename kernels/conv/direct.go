@@ -129,18 +129,14 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 // strip computes a strip of an image for a block of output channels.
 func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 	s := t.s
-	each := kit.DivUp(s.og(), t.shape.block())
-	group, within := block/each, block%each
-	channel := (group*s.og() + within*t.shape.block()) * t.size
-	in := (image*s.xs[0] + group*s.cg*s.xs[1]) * t.size
+	first, channels := t.channels(block)
+	channel := first * t.size
+	in := (image*s.xs[0] + first/s.og()*s.cg*s.xs[1]) * t.size
 	out := image*s.os[0]*t.size + channel
 	vec := block * t.panelBytes()
 	codes := t.codes[0]
-	if (within+1)*t.shape.block() > s.og() {
+	if channels < t.shape.block() {
 		codes = t.codes[1]
-		if len(codes) == 0 {
-			codes = t.codes[0]
-		}
 	}
 	a.Row[tile.Bias] = channel
 	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
@@ -191,12 +187,16 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 		return
 	}
 	s := t.s
-	each := kit.DivUp(s.og(), t.shape.block())
-	group, within := block/each, block%each
-	channel := group*s.og() + within*t.shape.block()
+	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os[0]+first*s.o+channel, end-first, s.o,
-		min(t.shape.block(), s.og()-within*t.shape.block()), 1)
+	t.tail.tail.Do(&r.tail, image*s.os[0]+first*s.o+channel, end-first, s.o, channels, 1)
+}
+
+// channels returns the first output channel of a block, and how many it has.
+func (t *direct) channels(block int) (first, n int) {
+	each := kit.DivUp(t.s.og(), t.shape.block())
+	within := block % each * t.shape.block()
+	return block/each*t.s.og() + within, min(t.shape.block(), t.s.og()-within)
 }
 
 // firstPixel is the output pixel at which a strip begins.

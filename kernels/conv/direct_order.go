@@ -2,7 +2,6 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
-
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )

@@ -141,10 +141,9 @@ func (g *gen) begin() {
 // start gives the sums their first values.
 func (g *gen) start() {
 	first := g.register(0)
-	switch {
-	case g.s.Bias:
+	if g.s.Bias {
 		g.Emit("VMOVUPS", asm.Mem{Base: bias, Index: channel, Scale: 1}, first)
-	default:
+	} else {
 		g.Emit("VXORPS", first.X(), first.X(), first.X())
 	}
 	for i := 1; i < g.sums; i++ {

@@ -47,14 +47,10 @@ func (g *gen) loadMask(to asm.Vec) {
 
 // outside brings AVX2's mask to where it is used outside of terms; the registers that are free begin behind it.
 func (g *gen) outside() (scratch asm.Vec) {
-	switch {
-	case g.isa == machine.AVX512 || !g.s.partial(g.isa):
-		return g.free(0)
-	case g.s.masksTerms(g.isa):
-		return g.free(0)
+	if g.isa != machine.AVX512 && g.s.partial(g.isa) && !g.s.masksTerms(g.isa) {
+		g.mask = g.free(1)
+		g.loadMask(g.mask)
 	}
-	g.mask = g.free(1)
-	g.loadMask(g.mask)
 	return g.free(0)
 }
 

@@ -2,6 +2,7 @@ package winograd
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
@@ -142,9 +143,7 @@ func (b *block) uses() [][]int {
 		}
 	}
 	for _, u := range out { // from the last on
-		for i, j := 0, len(u)-1; i < j; i, j = i+1, j-1 {
-			u[i], u[j] = u[j], u[i]
-		}
+		slices.Reverse(u)
 	}
 	return out
 }
