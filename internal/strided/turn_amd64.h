@@ -12,7 +12,11 @@
 	MOVQ srcStep+40(FP), R11 \
 	MOVQ srcNext+48(FP), R9 \
 	LEAQ (R11)(R11*2), R12  \
-	LEAQ (R13)(R13*2), BX
+	LEAQ (R13)(R13*2), BX   \
+	XORL R15, R15           \
+	MOVL $128, AHEAD        \
+	TESTL $4095, R11        \
+	CMOVLEQ R15, AHEAD
 
 #define NEXT \
 	MOVQ R8, SI \
@@ -47,6 +51,11 @@
 	store d, (DI)(BX*1)   \
 	LEAQ  (DI)(R13*4), DI
 
-// What is two tiles to the right will be needed soon. Panels are of more rows than prefetchers of hardware follow.
+// What is two tiles to the right will be needed soon: panels are of more rows than prefetchers of hardware follow.
+// Rows that are pages apart have all these lines in one set of L1, where they push one another out before they are
+// read: there AHEAD is 0, and the lines of the tile itself are asked for, all at once. (A transpose of 4096 x 4096
+// float32 takes 5.8 ms so, 6.7 with lines ahead; Emerald Rapids.)
+#define AHEAD AX
 #define AHEAD4 \
-	PREFETCHT0 128 ROW0; PREFETCHT0 128 ROW1; PREFETCHT0 128 ROW2; PREFETCHT0 128 ROW3
+	LEAQ (SI)(AHEAD*1), R15; \
+	PREFETCHT0 (R15); PREFETCHT0 (R15)(R11*1); PREFETCHT0 (R15)(R11*2); PREFETCHT0 (R15)(R12*1)
