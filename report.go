@@ -20,6 +20,7 @@ type Report struct {
 	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
 	Profile      ProfileReport       `json:"profile" doc:"The profile of a machine that costs are estimated by."`
+	Constants    float64             `json:"constants_bytes" doc:"The bytes of the constants that all steps go over."`
 	Passes       []PassReport        `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       []CopyReport        `json:"copies" doc:"The copies that were inserted."`
 	Elided       []ElisionReport     `json:"elided" doc:"The nodes that were found to be needless."`
@@ -165,9 +166,10 @@ type StepReport struct {
 	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
 	Bytes     int         `json:"bytes,omitzero" doc:"The bytes of what it reads and makes, each operand once."`
 	// MeasuredNS is set by who runs the plan: see the command's plan --measure.
-	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the times that it took, in nanoseconds."`
-	Strides    []int    `json:"strides" doc:"Strides of its first output, in elements."`
-	Buffer     int      `json:"buffer" doc:"The memory of its first output, by number."`
+	MeasuredNS *float64     `json:"measured_ns,omitzero" doc:"The median of the times that it took, in nanoseconds."`
+	Work       []WorkReport `json:"work,omitzero" doc:"What is priced: of the implementation, then of its operands."`
+	Strides    []int        `json:"strides" doc:"Strides of its first output, in elements."`
+	Buffer     int          `json:"buffer" doc:"The memory of its first output, by number."`
 }
 
 // MeasuredReport is what was measured of a plan, beside what was estimated.
@@ -232,6 +234,7 @@ func (p *Program) Report() *Report {
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}
+	r.Constants = plan.Kept()
 	r.proved(plan)
 	r.rewrites(plan)
 	if p.options.Check {
@@ -287,7 +290,7 @@ func stepOf(p *passes.Plan, s exec.Step) StepReport {
 	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides),
 		Buffer: s.Buffer}
 	if s.Node != nil {
-		d.CostNS, d.Bytes = p.Cost(s.Node), movedBytes(s.Node)
+		d.CostNS, d.Bytes, d.Work = p.Cost(s.Node), movedBytes(s.Node), worksOf(s.Node)
 		if s.Node.Impl != nil {
 			d.Impl = s.Node.Impl.Name
 		}

@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -111,7 +110,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // prices are those for a probe.
 func (m *measurer) prices(p *probe) *machine.Profile {
-	r := m.profile.Keeping(p.kept(), math.MaxInt)
+	r := m.profile.Keeping(p.kept())
 	if p.kept() == 0 {
 		r.StepPS = m.near
 	}

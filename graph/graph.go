@@ -154,6 +154,9 @@ func (v *Value) StorageLen() sym.Int {
 	if !v.Meta.DType.Valid() {
 		return sym.Int{} // not inferred
 	}
+	if v.graph != nil && v.graph.open != nil {
+		v.graph.open.anew(root)
+	}
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}

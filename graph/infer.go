@@ -53,7 +53,13 @@ func (n *Node) infer(s *inference) error {
 	s.last = nil // what it gave is in the call
 	c := &s.call // what it returns is overwritten anyway
 	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.open != nil
-	res, err := n.Op.Infer(c)
+	var res []Result
+	var err error
+	if g.open != nil && !g.open.forking {
+		res, err = g.open.joined(n)
+	} else {
+		res, err = n.Op.Infer(c)
+	}
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,8 @@ func (h headed) work(c *Call, walk Walk) (w Work) {
 	tail.Streamed(&t)
 	f.effort().Do(&t, float64(c.Out[into].Numel()), 0)
 	if !h.Tails {
-		t.Bytes[Dense] += 2 * float64(c.Out[into].Bytes())
+		t.Bytes[Copied] = t.Bytes[Dense] + 2*float64(c.Out[into].Bytes()) // the head has been computed by then
+		t.Bytes[Dense] = 0
 		tail.doRuns(&t, walk.Lay(into, c.Out[into]))
 	}
 	w = w.Plus(t)

@@ -135,7 +135,7 @@ func (r *Rule) computeShape(c Config) error {
 		switch s := o.Type.Shape; {
 		case len(r.sizes) == 0:
 			r.sizes = s
-		case !tensor.SameSizes(s, r.sizes):
+		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)):
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.noutputs > 2 {
 				// PyTorch's a and b say which operands only where there are two.
@@ -250,22 +250,20 @@ func (r *Rule) coverStatic() error {
 	return nil
 }
 
-// sameShapes reports whether fast set-up may be thought of: all operands that take part
+// sameShapes returns whether fast set-up may be thought of: all operands that take part
 // in the shape have the same one; a 0-dim operand beside others does not.
-func (r *Rule) sameShapes() bool {
-	if r.flags.staticShape {
-		return false
-	}
+func (r *Rule) sameShapes() sym.Bool {
+	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {
 		o := &r.ops[i]
 		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		if !tensor.SameSizes(o.Type.Shape, r.sizes) {
-			return false
+		if same = same.And(tensor.EqualSizes(o.Type.Shape, r.sizes)); same.Same(sym.Truth(false)) {
+			break
 		}
 	}
-	return true
+	return same.Decide()
 }
 
 // markResize finds given outputs of the wrong shape (mark_resize_outputs).

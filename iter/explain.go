@@ -104,16 +104,20 @@ func (r *Rule) Sort() []SortStep {
 	}
 	var list []SortStep
 	tensor.SortDims(reversed(len(r.sizes)), func(x, y int) int {
-		verdict, by := r.compare(x, y)
-		c := SortStep{A: x, B: y, Exchanged: verdict > 0, By: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
-		if verdict != 0 {
+		swap, stay, by := r.compare(x, y)
+		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), By: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
+		if by >= 0 {
 			t := r.ops[by].rule
 			c.Strides = [2]sym.Int{r.effective(t, x), r.effective(t, y)}
-		} else {
-			c.By = -1
 		}
 		list = append(list, c)
-		return verdict
+		switch {
+		case swap.Hint():
+			return 1
+		case stay.Hint():
+			return -1
+		}
+		return 0
 	})
 	return list
 }

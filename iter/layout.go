@@ -95,7 +95,7 @@ func reversed(n int) []int {
 // fastKind is TensorIteratorBase::compute_fast_setup_type.
 func (r *Rule) fastKind() FastSetup {
 	switch {
-	case r.flags.reduction || !r.sameShapes():
+	case r.flags.reduction || !r.sameShapes().Holds():
 		return FastNone
 	case r.every(tensor.Type.IsContiguous):
 		return FastContiguous
@@ -139,10 +139,11 @@ func (r *Rule) effective(t *tensor.Type, d int) sym.Int {
 	if at < 0 {
 		return sym.Int{}
 	}
-	if one := sym.Of(1); !t.Shape[at].Same(r.sizes[d]) && t.Shape[at].Eq(one).And(r.sizes[d].Ne(one)).Holds() {
-		return sym.Int{}
+	if t.Shape[at].Same(r.sizes[d]) {
+		return t.Strides[at]
 	}
-	return t.Strides[at]
+	one := sym.Of(1)
+	return sym.Where(t.Shape[at].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, t.Strides[at])
 }
 
 // permByRule sorts the dimensions by the strides of the operands in order, outputs first
@@ -152,40 +153,57 @@ func (r *Rule) permByRule() {
 	if r.flags.linear || len(r.sizes) <= 1 {
 		return
 	}
-	tensor.SortDims(r.perm, func(a, b int) int {
-		verdict, _ := r.compare(a, b)
-		return verdict
+	tensor.SortDimsIf(r.perm, func(a, b int) (swap, stay sym.Bool) {
+		swap, stay, _ = r.compare(a, b)
+		return swap, stay
 	})
 }
 
-// compare says where dimension a, which is before b, belongs: -1 before, 1 after, 0 if
-// no operand decides; by is the operand that decided (should_swap).
-func (r *Rule) compare(a, b int) (verdict, by int) {
+// compare says when dimension a, which is before b, belongs behind it, and when it stays there; where neither holds no
+// operand decides. by is the operand that decides at the hints, negative for none (should_swap).
+func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
+	by = -1
+	open := sym.Truth(true)
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.isLaidOut() {
 			continue
 		}
-		sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
-		za, zb := sa.Eq(sym.Int{}).Holds(), sb.Eq(sym.Int{}).Holds()
-		if r.flags.reduction && o.isOutput && za != zb {
-			// Reduced dimensions go to the front.
-			if zb {
-				return 1, i
-			}
-			return -1, i
+		behind, before := r.compareBy(o, a, b)
+		behind, before = open.And(behind), open.And(before)
+		if by < 0 && (behind.Hint() || before.Hint()) {
+			by = i
 		}
-		if za || zb {
-			continue
-		}
-		if c := order(sa, sb); c != 0 {
-			return c, i
-		}
-		if order(r.sizes[a], r.sizes[b]) > 0 {
-			return 1, i
+		swap, stay = swap.Or(behind), stay.Or(before)
+		open = open.And(behind.Or(before).Not()).Decide()
+		if more, known := open.Known(); known && !more {
+			break
 		}
 	}
-	return 0, -1
+	return swap, stay, by
+}
+
+// compareBy is compare by one operand: by its strides, and where these are equal by the sizes. A dimension along which
+// it is repeated tells nothing, except of an output that is reduced: such dimensions go to the front.
+func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
+	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
+	za, zb := sa.Eq(sym.Int{}).Decide(), sb.Eq(sym.Int{}).Decide()
+	if r.flags.reduction && o.isOutput {
+		behind, before = zb.And(za.Not()), za.And(zb.Not())
+	}
+	told := za.Or(zb).Not()
+	if tells, known := told.Known(); known && !tells {
+		return behind, before
+	}
+	less, equal := sym.Truth(false), sym.Truth(true)
+	if !sa.Same(sb) {
+		less, equal = sa.Lt(sb).Decide(), sa.Eq(sb).Decide()
+	}
+	more := less.Not()
+	if same, known := equal.Known(); !known || same {
+		more = more.And(equal.Not().Or(r.sizes[a].Gt(r.sizes[b])))
+	}
+	return behind.Or(told.And(more)).Decide(), before.Or(told.And(less)).Decide()
 }
 
 // outputsByPerm lays the undefined outputs out densely in the order of the permutation
@@ -200,16 +218,16 @@ func (r *Rule) outputsByPerm() {
 	}
 }
 
+// inverted reports whether the permutation is that of row-major strides.
+func (r *Rule) inverted() bool {
+	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
+}
+
 func (r *Rule) stridesByPerm() []sym.Int {
-	n := len(r.sizes)
-	inverted := true
-	for i, d := range r.perm {
-		inverted = inverted && d == n-1-i
-	}
-	if inverted {
+	if r.inverted() {
 		return tensor.RowMajor(r.sizes)
 	}
-	strides := make([]sym.Int, n)
+	strides := make([]sym.Int, len(r.sizes))
 	step := sym.Of(1)
 	for _, d := range r.perm {
 		strides[d] = step

@@ -16,6 +16,14 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return cost(n, p.profile)
 }
 
+// Kept returns what prices depend on beside works: the bytes of the constants that all steps go over.
+func (p *Plan) Kept() float64 {
+	if p == nil || p.profile == nil {
+		return 0
+	}
+	return p.profile.Kept()
+}
+
 // costOf is what a node was found to cost.
 type costOf struct {
 	node *graph.Node

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Prints the table of docs/layouts.md: what plans of networks cost under every strategy, and how far that is from the least.
 
-    scripts/layouts.py [--graphrun BINARY] [--runs R] MODEL.onnx...
+    scripts/layouts.py [--graphrun BINARY] MODEL.onnx...
 
-Each MODEL is planned under all strategies on one thread; the certificate of the optimal plan is checked by `graphrun verify`. With
---runs R, `graphrun compare` measures them too, R runs each in rounds, for one thread and for two, and what the prices say of each
-pair of strategies is held against the measured order wherever times differ by more than 5%.
+Each MODEL is planned under all strategies on one thread; the certificate of the optimal plan is checked by `graphrun verify`. What
+the strategies take is measured by scripts/prices.py.
 """
 import argparse
-import itertools
 import json
 import os
 import subprocess
@@ -53,39 +51,15 @@ def row(binary, model):
     return cells + [str(len(best["copies"])), f"{layout:.1f}", f"{size / 1024:.0f}"]
 
 
-def order(binary, model, runs, threads):
-    """Pairs of strategies whose times differ by more than 5%, surely, and those that prices order otherwise."""
-    rows = document([binary, "compare", model, "--runs", str(runs), "--threads", threads])["strategies"]
-    wrong, pairs = [], 0
-    for a, b in itertools.combinations(rows, 2):
-        if max(a["median_ns"], b["median_ns"]) < 1.05 * min(a["median_ns"], b["median_ns"]):
-            continue
-        pairs += 1
-        if (a["cost_ns"] - b["cost_ns"]) * (a["median_ns"] - b["median_ns"]) <= 0:
-            wrong.append(f"{a['strategy']} {a['median_ns'] / 1e6:.3f} ms, {b['strategy']} {b['median_ns'] / 1e6:.3f} ms")
-    times = {r["strategy"]: r["median_ns"] / 1e6 for r in rows}
-    return times, pairs, wrong
-
-
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--graphrun", default="graphrun")
-    flags.add_argument("--runs", type=int, default=0)
     flags.add_argument("models", nargs="+")
     args = flags.parse_args()
     heads = ["network", "steps", "least, us", "proved"] + [s + " %" for s in STRATEGIES[:-1]] + ["copies", "layout ms", "certificate KiB"]
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
     for model in args.models:
         print("| " + " | ".join(row(args.graphrun, model)) + " |", flush=True)
-    if not args.runs:
-        return
-    for threads in ("1", "2"):
-        heads = ["network"] + [s + " ms" for s in STRATEGIES] + ["pairs apart by 5%", "priced otherwise"]
-        print(f"\n{threads} thread(s)\n\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
-        for model in args.models:
-            times, pairs, wrong = order(args.graphrun, model, args.runs, threads)
-            print(f"| {name(model)} | " + " | ".join(f"{times[s]:.3f}" for s in STRATEGIES) +
-                  f" | {pairs} | {'; '.join(wrong) or 'none'} |", flush=True)
 
 
 if __name__ == "__main__":

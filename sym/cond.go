@@ -130,6 +130,23 @@ func (v *Env) mayVanish(e *expr) *expr {
 	return v.over(e, drop)
 }
 
+// withoutPositive drops the positive factors of all terms of e where e >= 0 says the same without them: as e is their
+// multiple, or 1 less.
+func (v *Env) withoutPositive(e *expr) *expr {
+	if e.c != 0 && e.c != -1 {
+		return e
+	}
+	m := e.terms[0].m
+	if len(e.terms) > 1 {
+		m = e.shared()
+	}
+	drop := slices.DeleteFunc(slices.Clone(m), func(a *atom) bool { return a.lo <= 0 })
+	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(m) {
+		return e
+	}
+	return v.plus(v.over(e, drop), v.constant(e.c), 1)
+}
+
 // equalsOperand tells when a Max or Min equals one of its operands: none of the others is beyond that. ok is false
 // where n = 0 says something else.
 func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
@@ -173,6 +190,10 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	n := d
 	if g := d.gcd(); g > 1 {
 		n = v.scaled(d, g, floorDiv(d.c, g))
+	}
+	if p := v.withoutPositive(n); p != n {
+		x, y = v.sides(v.plus(p, v.constant(n.c), -1))
+		return v.atLeast(p, y, x, map[int]string{0: "Le", -1: "Lt"}[n.c])
 	}
 	if c := v.conds[relationKey(condGe, n)]; c != nil {
 		return Bool{v: c.hint, c: c}

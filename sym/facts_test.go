@@ -284,3 +284,77 @@ func TestWhere(t *testing.T) {
 func lookupOf(m map[string]sym.Int) func(string) (sym.Int, bool) {
 	return func(name string) (sym.Int, bool) { v, ok := m[name]; return v, ok }
 }
+
+// Positive factors are dropped from orders, and no others.
+func TestOrdersWithoutFactors(t *testing.T) {
+	env := sym.NewEnv()
+	assert.Equal(t, "Le(0, w - 2)", condition(t, env, "Lt(Max(1, w), Max(1, w)**2)").String())
+	assert.Equal(t, "Lt(0, x)", condition(t, env, "Lt(0, x*y)").String())
+	texts := []string{"Lt(y, x*y)", "Le(x*y, w*y)", "Gt(x*y, w*y)", "Ge(1, x*y)", "Lt(x*y, 1)", "Lt(x*w, 1)",
+		"Lt(x*y*w, 0)", "Gt(x*y*w, 0)", "Le(n*y, x*y*n)", "Lt(z*y, x*y)", "Le(z*w, x*w)", "Gt(0, z*y)"}
+	for _, text := range texts {
+		cond := condition(t, env, text)
+		for n := range 1024 {
+			at := map[string]int{"x": n % 4, "y": 1 + n/4%4, "n": 1 + n/16%4, "z": n/64%4 - 2, "w": n / 256}
+			want, err := sym.ParseBool(text, func(name string) (sym.Int, bool) { return sym.Of(at[name]), true })
+			require.NoError(t, err)
+			got, err := cond.At(at)
+			require.NoError(t, err)
+			require.Equal(t, want.Hint(), got, "%s, as %v, at %v", text, cond, at)
+		}
+	}
+}
+
+// Join records what makes a difference, and no more.
+func TestJoin(t *testing.T) {
+	alike := func(a, b sym.Int, _ sym.Bool) bool { same, known := a.Eq(b).Known(); return same && known }
+	join := func(env *sym.Env, run func(x, y sym.Int) (sym.Int, error)) (sym.Int, error) {
+		x, y := at(t, env, "x", 0, math.MaxInt, 8), at(t, env, "y", 1, math.MaxInt, 8)
+		return sym.Join(env, 4, func() (sym.Int, error) { return run(x, y) }, alike)
+	}
+	env := sym.NewEnv()
+	got, err := join(env, func(x, y sym.Int) (sym.Int, error) {
+		if x.Eq(sym.Of(1)).Holds() { // then it is the same
+			return y, nil
+		}
+		return y.Mul(x), nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "x*y", got.String())
+	assert.Empty(t, env.Guards())
+
+	env = sym.NewEnv()
+	got, err = join(env, func(x, y sym.Int) (sym.Int, error) {
+		switch {
+		case x.Eq(sym.Int{}).Holds():
+			return x, errors.New("refused")
+		case y.Eq(sym.Of(1)).Holds():
+			return x.Mul(y), nil
+		case y.Eq(sym.Of(2)).Holds():
+			return sym.Of(5), nil
+		}
+		return x, nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "x", got.String())
+	assert.Equal(t, []string{"Ne(x, 0)", "Ne(y, 2)"}, textsOf(env.Guards()))
+
+	env = sym.NewEnv()
+	_, err = join(env, func(x, _ sym.Int) (sym.Int, error) {
+		for n := range 9 {
+			if x.Eq(sym.Of(n)).Holds() {
+				return sym.Of(n), nil
+			}
+		}
+		return x, nil
+	})
+	require.NoError(t, err)
+	assert.Len(t, env.Guards(), 9, "too many ways: each branch leaves its guard")
+}
+
+func textsOf(guards []sym.Bool) (list []string) {
+	for _, g := range guards {
+		list = append(list, g.String())
+	}
+	return list
+}

@@ -3,6 +3,7 @@ package sym
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Where returns a where the condition holds, and b elsewhere. What the condition excludes is not evaluated: a
@@ -160,4 +161,61 @@ func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible
 	}()
 	c.Value, c.Err = run()
 	return c, true
+}
+
+// Join runs a computation that branches, and records no guard for a branch that makes no difference: it goes all ways
+// as [Fork] does, up to limit of them, and excludes by guards those that fail or whose results alike does not take for
+// that of the hints, which it returns. alike is asked under the condition of the other result, while sizes for which
+// that does not hold count as impossible. Where there are more ways, and within [Fork], the computation
+// runs once, and its branches leave guards as they are.
+func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, other T, when Bool) bool) (T, error) {
+	if v == nil || run == nil || alike == nil {
+		panic("sym: Join needs an Env, a computation and a comparison")
+	}
+	m := v.mark()
+	value, err := run()
+	if err != nil || v.fork != nil || len(v.guards) == m.guards {
+		return value, err
+	}
+	v.reset(m)
+	cases, err := Fork(v, limit, run)
+	if err != nil || cases[0].Err != nil {
+		return run()
+	}
+	first := cases[0].Value
+	for _, c := range slices.Backward(cases[1:]) { // what was asked first comes last
+		if c.Err != nil || !v.supposing(c.If, func() bool { return alike(first, c.Value, c.If) }) {
+			v.excluded(c.If).Holds()
+		}
+	}
+	return first, nil
+}
+
+// excluded returns the condition that another one does not hold, less the sides of it that follow from others.
+func (v *Env) excluded(b Bool) Bool {
+	b = b.Not().Decide()
+	if b.c == nil || b.c.kind != condOr {
+		return b
+	}
+	sides := slices.Clone(b.c.args)
+	for i := len(sides) - 1; i >= 0 && len(sides) > 1; i-- {
+		others := v.joined(condOr, slices.Delete(slices.Clone(sides), i, i+1))
+		follows := func() bool { r := v.reduce(others); return r.known && r.truth }
+		if v.supposing(Bool{v: sides[i].hint, c: sides[i]}, follows) {
+			sides = slices.Delete(sides, i, i+1)
+		}
+	}
+	c := v.joined(condOr, sides)
+	return Bool{v: c.hint, c: c}
+}
+
+// supposing asks under a condition, and takes back what was entered.
+func (v *Env) supposing(b Bool, ask func() bool) bool {
+	if b.c == nil {
+		return ask()
+	}
+	defer v.reset(v.mark())
+	defer v.under(true)()
+	v.learn(b.c)
+	return ask()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
@@ -317,6 +318,29 @@ func SortDims(perm []int, swap func(a, b int) int) {
 				perm[before], perm[at] = perm[at], perm[before]
 				at = before
 			} else if c < 0 {
+				break
+			}
+		}
+	}
+}
+
+// SortDimsIf is [SortDims] where sizes may be unknown: swap is the condition under which dimension a, which is before
+// b, belongs behind it, stay that under which it stays and ends the scan; at most one of them holds. Only an exchange
+// is decided: what form and bounds leave open becomes a guard. It panics where compare is nil.
+func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
+	if compare == nil {
+		panic("tensor: SortDimsIf needs a comparison")
+	}
+	for i := 1; i < len(perm); i++ {
+		at, ended := i, sym.Truth(false)
+		for before := i - 1; before >= 0; before-- {
+			swap, stay := compare(perm[before], perm[at])
+			if swap.And(ended.Not()).Holds() {
+				perm[before], perm[at] = perm[at], perm[before]
+				at, ended = before, sym.Truth(false)
+				continue
+			}
+			if ended = ended.Or(stay).Decide(); ended.Same(sym.Truth(true)) {
 				break
 			}
 		}

@@ -165,10 +165,10 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	have, want := sym.Of(1), sym.Of(1)
 	for at := len(t.Shape) - 1; at >= 0; at-- {
 		want = want.Mul(t.Shape[at])
-		if at > 0 && (is(t.Shape[at-1], 1) || t.Strides[at-1].Eq(want.Mul(base)).Holds()) {
+		if at > 0 && t.Shape[at-1].Eq(sym.Of(1)).Or(t.Strides[at-1].Eq(want.Mul(base))).Holds() {
 			continue
 		}
-		for d >= 0 && (have.Lt(want).Holds() || is(shape[d], 1)) {
+		for d >= 0 && have.Lt(want).Or(shape[d].Eq(sym.Of(1))).Holds() {
 			out[d] = have.Mul(base)
 			have = have.Mul(shape[d])
 			d--

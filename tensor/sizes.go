@@ -80,19 +80,26 @@ func times(a, b sym.Int) sym.Int {
 	return a.Mul(b)
 }
 
-// SameSizes reports whether two lists of sizes are equal. What form and bounds do not decide
-// becomes a guard.
-func SameSizes(a, b []sym.Int) bool {
+// EqualSizes returns whether two lists of sizes are equal: true or false where form and bounds decide.
+func EqualSizes(a, b []sym.Int) sym.Bool {
 	if len(a) != len(b) {
-		return false
+		return sym.Truth(false)
 	}
+	same := sym.Truth(true)
 	for i := range a {
-		if !a[i].Same(b[i]) && !a[i].Eq(b[i]).Holds() {
-			return false
+		if a[i].Same(b[i]) {
+			continue
+		}
+		if same = same.And(a[i].Eq(b[i])); same.Same(sym.Truth(false)) {
+			break
 		}
 	}
-	return true
+	return same
 }
+
+// SameSizes reports whether two lists of sizes are equal. What form and bounds do not decide
+// becomes a guard.
+func SameSizes(a, b []sym.Int) bool { return EqualSizes(a, b).Holds() }
 
 // Sizes prints sizes as PyTorch's messages do: "[2, N]".
 func Sizes(v []sym.Int) string {
@@ -105,6 +112,12 @@ func Sizes(v []sym.Int) string {
 
 // is reports whether a size is a number; unknown sizes become guards.
 func is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
+
+// isKnown reports whether a size is a number by form and bounds, and leaves no guard.
+func isKnown(s sym.Int, n int) bool {
+	same, known := s.Eq(sym.Of(n)).Known()
+	return same && known
+}
 
 // BroadcastSizes is [Broadcast] for sizes that may be unknown.
 func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
@@ -122,13 +135,14 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 		switch {
 		case sa.Lt(sym.Int{}).Or(sb.Lt(sym.Int{})).Holds():
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
-		case sa.Same(sb):
+		case sa.Same(sb), isKnown(sb, 1):
 			out[i] = sa
-		case sa.Eq(sym.Of(1)).Or(sb.Eq(sym.Of(1))).Or(sa.Eq(sb)).Holds():
+		case isKnown(sa, 1):
+			out[i] = sb
+		case sa.Eq(sb).Holds(), is(sb, 1):
 			out[i] = sa
-			if is(sa, 1) {
-				out[i] = sb
-			}
+		case is(sa, 1):
+			out[i] = sb
 		default:
 			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton "+
 				"dimension %d", sa, sb, i)

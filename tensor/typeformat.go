@@ -177,21 +177,15 @@ func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
 	for i := range perm {
 		perm[i] = len(perm) - 1 - i
 	}
-	SortDims(perm, func(a, b int) int {
-		switch sa, sb := strides[a], strides[b]; {
-		case is(sa, 0) || is(sb, 0):
-			return 0
-		case sa.Same(sb):
-			if !shape[a].Same(shape[b]) && shape[a].Gt(shape[b]).Holds() {
-				return 1
-			}
-			return 0
-		case sa.Lt(sb).Holds():
-			return -1
-		case sa.Gt(sb).Holds(), shape[a].Gt(shape[b]).Holds():
-			return 1
+	SortDimsIf(perm, func(a, b int) (swap, stay sym.Bool) {
+		sa, sb := strides[a], strides[b]
+		told := sa.Ne(sym.Int{}).And(sb.Ne(sym.Int{})).Decide()
+		larger := shape[a].Gt(shape[b])
+		if sa.Same(sb) {
+			return told.And(larger).Decide(), stay
 		}
-		return 0
+		less, greater := sa.Lt(sb).Decide(), sa.Gt(sb).Decide()
+		return told.And(greater.Or(less.Not().And(larger))).Decide(), told.And(less)
 	})
 	out := make([]sym.Int, len(shape))
 	step := sym.Of(1)

@@ -46,7 +46,7 @@ func (s *stepWatch) EndChunk(exec.Work, error) {}
 // How long plan --measure runs: so many runs at least, and so long.
 const (
 	measureRuns = 10
-	measureSpan = 2 * time.Second
+	measureSpan = time.Second
 )
 
 // measurePlan runs a program on inputs that are made up, with one worker, and puts the median time of each step beside

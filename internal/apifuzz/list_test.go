@@ -42,6 +42,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 
 	"sym.Fork":         sym.Fork[int],
 	"sym.Ints":         sym.Ints,
+	"sym.Join":         sym.Join[int],
 	"sym.NewEnv":       sym.NewEnv,
 	"sym.NewEvaluator": sym.NewEvaluator,
 	"sym.Of":           sym.Of,
@@ -99,6 +100,8 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"tensor.Sizes":             tensor.Sizes,
 	"tensor.ScalarOf":          tensor.ScalarOf,
 	"tensor.SortDims":          tensor.SortDims,
+	"tensor.SortDimsIf":        tensor.SortDimsIf,
+	"tensor.EqualSizes":        tensor.EqualSizes,
 	"tensor.StorageOf":         tensor.StorageOf,
 	"tensor.ToSlice/float32":   tensor.ToSlice[float32],
 	"tensor.ToSlice/int64":     tensor.ToSlice[int64],

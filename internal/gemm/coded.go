@@ -31,6 +31,8 @@ const (
 	placeBytes = machine.L2Bytes
 	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
 	mostAhead = 4
+	// aheadBytes is how far ahead of a panel's only tile its lines are asked for.
+	aheadBytes = 16 << 10
 	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
 	callMACs = 3 << 19
 )
@@ -137,6 +139,9 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 		s.Lanes = tile.Dynamic
 	}
 	s.Ahead = p.ahead
+	if p.across {
+		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
+	}
 	if !p.a.along() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
@@ -159,10 +164,11 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 }
 
 // fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
-// the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
+// nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
-	if p.b.place || p.b.local() || p.spec.N <= p.b.w {
+	if p.spec.Near || p.b.place || p.b.local() || p.spec.N <= p.b.w {
 		return 0
 	}
 	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
@@ -171,12 +177,16 @@ func (p *Plan[T]) fetchAhead() int {
 		tiles += k.n
 	}
 	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	if tiles == 1 {
+		return lines
+	}
 	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
 func (p *Plan[T]) compile() error {
 	p.codes, p.ahead = new(codes), p.fetchAhead()
+	p.across = p.goesAcross()
 	block := p.blockRows()
 	var rows, cols []int
 	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
@@ -237,8 +247,24 @@ func (p *Plan[T]) Listings(visit func(name, assembly string)) {
 // calls keeps the arguments of calls, since plans run on any number of goroutines, and Run allocates nothing.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// strip computes rows [ib, ie) of C, those columns of it that panel j of B has.
-func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
+// goesAcross reports whether all rows of the product are one tile whose tail is the same for all columns. Such tiles
+// take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
+func (p *Plan[T]) goesAcross() bool {
+	s := &p.spec
+	return p.ahead == 0 && p.a.place && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
+}
+
+// panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
+func (t *tileState[T]) panels(j, j1 int) int {
+	w := t.Plan.b.w
+	if !t.across {
+		return 1
+	}
+	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
+}
+
+// strip computes rows [ib, ie) of C, those columns of it that panel j of B has, and of as many further panels.
+func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	x.N = t.kc
@@ -261,12 +287,19 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols int) {
 			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
 		}
 	}
-	if p.ahead > 0 {
-		next := j - t.j0
+	switch next := j - t.j0; {
+	case p.ahead > mostAhead:
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
+	case p.ahead > 0:
 		if j+p.b.w < s.N { // else nothing follows
 			next += p.b.w
 		}
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
+	}
+	if p.across {
+		x.Step[tile.VecTile] = b.at(p.b.w) * size
+		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, ib, 1+further, j, cols)
+		return
 	}
 	// Stacks go on by turns, so that a panel of A is not gone through twice.
 	stacks, count := p.stacks(ie-ib, vectors)
@@ -288,6 +321,9 @@ func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, i, n, j, co
 	size := set.size
 	x.Rows = n
 	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.by)*size, k.by*s.CRowStride*size
+	if p.across {
+		x.Step[tile.OutTile] = p.b.w * size
+	}
 	x.Row[tile.In] = a.at(i-t.i0) * size
 	if st != apart {
 		x.Row[tile.Out] = (i*s.CRowStride + j) * size

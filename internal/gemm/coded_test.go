@@ -76,6 +76,36 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestAcross multiplies few rows by many panels of B, which a call goes through one after another.
+func TestAcross(t *testing.T) {
+	eachKernel[float32](t, testAcross[float32])
+	eachKernel[float64](t, testAcross[float64])
+}
+
+func testAcross[T Float](t *testing.T, set *kernelSet) {
+	if !set.coded() {
+		t.Skip("panels are multiplied one by one in Go")
+	}
+	r := rand.New(rand.NewPCG(10, 3))
+	for _, d := range [][3]int{{1, 128, 64}, {1, 200, 1500}, {2, 640, 33}, {3, 129, 5}, {6, 500, 128}, {1, 5000, 700}} {
+		for _, lb := range []int{rowMajor, rowPadded} {
+			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, lb, rowPadded)
+			p.spec.Way, p.spec.Near, p.spec.Accumulate = Tiled, true, lb == rowPadded
+			if lb == rowPadded {
+				p.spec.B.Source = Prepacked
+			}
+			pl, err := newPlan[T](set, p.spec, sharedElems)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !pl.across {
+				t.Errorf("%v: panel by panel", d)
+			}
+			p.check(t, set, sharedElems)
+		}
+	}
+}
+
 // TestListings holds that every piece of code of a plan is listed, those for last columns and later terms too.
 func TestListings(t *testing.T) {
 	pl, err := NewPlan[float32](Spec{M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},

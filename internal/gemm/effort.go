@@ -11,6 +11,9 @@ func Effort[T Number](m, n, k int) (macs, calls float64) {
 	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
 }
 
+// PadsRows reports whether the tiled way computes whole panels of rows, of however few rows A has.
+func PadsRows[T Number]() bool { return !kernelsOf[T]().coded() }
+
 // fewSums are the vectors of sums below which each waits for the one before.
 const fewSums = 8
 

@@ -239,6 +239,7 @@ func testRandom[T Float](t *testing.T, set *kernelSet) {
 		p.spec.Accumulate = r.IntN(2) == 0
 		p.spec.Bias = Bias(r.IntN(3))
 		p.spec.BiasStride = r.IntN(3)
+		p.spec.Near = r.IntN(2) == 0
 		p.spec.A.Source = Source(r.IntN(3))
 		p.spec.B.Source = Source(r.IntN(3))
 		if r.IntN(2) == 0 {

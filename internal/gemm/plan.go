@@ -77,6 +77,9 @@ type Spec struct {
 	Bias       Bias
 	BiasStride int
 	Way        Way
+	// Near says that B is in the caches already, since products with it follow one another: nothing of it is asked for
+	// ahead.
+	Near bool
 }
 
 // Args are the per-execution inputs of a plan. A, B and Bias may overlap one
@@ -132,6 +135,7 @@ type Plan[T Number] struct {
 	shared  int
 	codes   *codes // of a set of machine code
 	ahead   int    // lines of the next panel of B, for every few terms
+	across  bool   // all rows are one tile: a call goes from panel to panel of B
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.

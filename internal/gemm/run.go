@@ -190,10 +190,11 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
-			for j := j0; j < j1; j += p.b.w {
+			for j, n := j0, 1; j < j1; j += n * p.b.w {
 				cols := min(p.b.w, j1-j)
 				if args != nil {
-					t.strip(args, a, b, ib, ie, j, cols)
+					n = t.panels(j, j1)
+					t.strip(args, a, b, ib, ie, j, cols, n-1)
 				} else {
 					bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
 					for i := ib; i < ie; i += p.a.w {
@@ -201,7 +202,7 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 					}
 				}
 				if k1 == s.K {
-					x.final(ib, ie, j, j+cols)
+					x.final(ib, ie, j, min(j+n*p.b.w, j1))
 				}
 			}
 		}

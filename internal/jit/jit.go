@@ -54,9 +54,31 @@ const (
 	SpillBytes  = spillSlots * 64
 )
 
+// Code is machine code and what it takes.
+type Code struct {
+	Bytes []byte
+	Work  Work // none where who calls has a measure of his own
+}
+
+// Work is how many instructions a loop executes at most, which bounds what goes in a call.
+type Work struct {
+	Row  int // for a row, aside from its elements
+	Turn int // for so many elements of it
+	Rest int // for so many of those that are left, or fewer
+
+	TurnElements, RestElements int
+}
+
+// Of returns the instructions for a row of n elements.
+func (w Work) Of(n int) int {
+	left := n % w.TurnElements
+	return w.Row + n/w.TurnElements*w.Turn + (left+w.RestElements-1)/w.RestElements*w.Rest
+}
+
 // Func is a piece of code. It is safe for use by several goroutines.
 type Func struct {
 	name    string
+	work    Work
 	entry   atomic.Uintptr // where the code is, or 0 before it is mapped
 	code    []byte         // until it is mapped
 	mapping *mapping       // which stays mapped as long as this refers to it
@@ -70,6 +92,9 @@ func New(name string, code []byte) *Func {
 	enqueue(f)
 	return f
 }
+
+// Work returns what [Lookup] was told of the code.
+func (f *Func) Work() Work { return f.work }
 
 // Name returns the name that New was given.
 func (f *Func) Name() string { return f.name }
@@ -108,7 +133,7 @@ func Fence() { fence() }
 // Lookup returns the function of a key, which says all that its code depends on. If nobody has one at the moment, its
 // code is made; an error of make is returned as it is. Whoever asks while it is being made may make it, too, and all
 // get the same one.
-func Lookup(key string, make func() ([]byte, error)) (*Func, error) {
+func Lookup(key string, make func() (Code, error)) (*Func, error) {
 	if f := cached(key); f != nil {
 		return f, nil
 	}
@@ -121,7 +146,8 @@ func Lookup(key string, make func() ([]byte, error)) (*Func, error) {
 	if f := cache.funcs[key].Value(); f != nil {
 		return f, nil
 	}
-	f := New(key, code)
+	f := New(key, code.Bytes)
+	f.work = code.Work
 	if cache.funcs == nil {
 		cache.funcs = map[string]weak.Pointer[Func]{}
 	}

@@ -183,7 +183,7 @@ func TestLookup(t *testing.T) {
 	needCode(t)
 	made := 0
 	get := func() *Func {
-		f, err := Lookup("lookup", func() ([]byte, error) { made++; return adder(t, 3), nil })
+		f, err := Lookup("lookup", func() (Code, error) { made++; return Code{Bytes: adder(t, 3)}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestLookup(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 	wrong := errors.New("wrong")
-	if f, err := Lookup("none", func() ([]byte, error) { return nil, wrong }); f != nil || err != wrong {
+	if f, err := Lookup("none", func() (Code, error) { return Code{}, wrong }); f != nil || err != wrong {
 		t.Errorf("%v, %v", f, err)
 	}
 }
@@ -287,7 +287,7 @@ func TestConcurrent(t *testing.T) {
 			var args Args
 			for i := range rounds {
 				c := float32(i % 7)
-				f, err := Lookup(fmt.Sprint("add ", c), func() ([]byte, error) { return adder(t, c), nil })
+				f, err := Lookup(fmt.Sprint("add ", c), func() (Code, error) { return Code{Bytes: adder(t, c)}, nil })
 				if err != nil {
 					t.Error(err)
 					return

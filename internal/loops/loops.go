@@ -77,9 +77,9 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 // It is 0 where there is none.
 func (l *Loop) Most() int { return l.most }
 
-// rowWork is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same, and AVX2
+// rowElements is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same, and AVX2
 // brings the elements of such a turn one by one where they have 8 or 16 bits.
-func rowWork() int {
+func rowElements() int {
 	if machine.Instructions() < machine.AVX512 {
 		return 256
 	}
@@ -87,17 +87,15 @@ func rowWork() int {
 }
 
 // MostRows returns how many rows of n0 elements go in one call of machine code.
-func (l *Loop) MostRows(n0 int) int { return max(1, l.most/max(n0, rowWork())) }
+func (l *Loop) MostRows(n0 int) int {
+	return max(1, min(callElements/max(n0, rowElements()), callWork/l.code.Work().Of(n0)))
+}
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
-// functionWork is about the instructions that an elementary function takes; modWork what a remainder takes of numbers
-// that are far apart, which goes round and round.
-const (
-	functionWork = 40
-	modWork      = 1000
-)
+// functionWork is about the instructions that an elementary function takes.
+const functionWork = 40
 
 // PerElement estimates what machine code takes for an element whose operands are at hand, in nanoseconds, from the
 // instructions that there are; it is 0 where the loop runs in Go.
@@ -139,27 +137,19 @@ func (l *Loop) prepare() {
 	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })
 }
 
-// limit bounds the elements of a call, which the runtime waits for before it stops the world: it takes less than 50 us.
-// Vectors have half as many elements where some value has 64 bits, and half of that with AVX2: cos of 20,000 float64
-// took 52 us with AVX-512 and 115 with AVX2.
+// callWork is how many instructions go in a call, which the runtime waits for before it stops the world: it takes less
+// than 50 us (cos of 20,000 float64 took 52). callElements is how many elements do, of loops for which memory is what
+// takes time.
+const (
+	callWork     = 200_000
+	callElements = 1 << 15
+)
+
+// limit finds how many elements of a row go in a call.
 func (l *Loop) limit() {
-	work, wide := 8, false
-	for _, i := range l.loop.Code.Insts {
-		switch work++; {
-		case i.Op == expr.Mod:
-			work += modWork
-		case !i.Op.Primitive():
-			work += functionWork
-		}
-		wide = wide || i.DType.Size() == 8
-	}
-	if wide {
-		work *= 2
-	}
-	if machine.Instructions() < machine.AVX512 {
-		work = work * 9 / 4
-	}
-	l.most = min(1<<15, max(1<<9, 1<<20/work)) &^ (expr.Lanes - 1)
+	w := l.code.Work()
+	turns := (callWork - w.Of(w.TurnElements-1)) / w.Turn
+	l.most = max(expr.Lanes, min(callElements, turns*w.TurnElements)&^(expr.Lanes-1))
 	for _, o := range l.loop.Code.Out {
 		l.step = append(l.step, o.DType.Size())
 	}

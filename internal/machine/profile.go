@@ -37,9 +37,9 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The work that is worth handing to a worker that is awake; 0: as usual."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The time that must be saved for waking workers; 0: as usual."`
 
-	// kept is the bytes of the constants that all steps of a run go over, between those that other steps bring into
-	// the caches from when a value is made until it is read: those of a graph, and no part of what was measured.
-	kept, between float64
+	// kept is the bytes of the constants that all steps of a run go over: those of a graph, and no part of what was
+	// measured.
+	kept float64
 }
 
 // Rates are what bytes take by the kind of access.
@@ -127,17 +127,16 @@ var shippedProfiles = [...]func() *Profile{
 	AVX512:   sync.OnceValue(func() *Profile { return mustShip(AVX512) }),
 }
 
-// betweenSteps is about how many other steps go over their constants before a value is read: the next step reads it,
-// or one a few steps on. It gave the prices of loops their least error over the steps of 25 networks.
-const betweenSteps = 2
-
-// Keeping returns the profile for a run of so many steps that goes over so many bytes of constants in all, from which
-// follows in which cache a step finds its own, and how much of what was made is driven out before it is read.
-func (p *Profile) Keeping(bytes float64, steps int) *Profile {
+// Keeping returns the profile for a run that goes over so many bytes of constants in all, from which follows in which
+// cache a step finds its own.
+func (p *Profile) Keeping(bytes float64) *Profile {
 	r := *p
-	r.kept, r.between = bytes, betweenSteps*bytes/float64(max(1, steps))
+	r.kept = bytes
 	return &r
 }
+
+// Kept is the bytes of constants that a run goes over: 0 of a profile that is for no graph.
+func (p *Profile) Kept() float64 { return p.kept }
 
 // PS prices work in picoseconds, rounded; 0 at least. Memory that is gone through in order is read
 // while the core computes, so that only what takes longer counts; other accesses it waits for. What takes longer
@@ -167,9 +166,8 @@ const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
-	touched := w.Footprint + p.between
 	for a := Kept; a < accesses; a++ {
-		touched := touched
+		touched := w.Footprint
 		if a <= Panels {
 			touched = max(w.Footprint, p.kept)
 		}
@@ -179,7 +177,7 @@ func (p *Profile) price(w *Work) float64 {
 	}
 	memory, compute := 0.0, 0.0
 	if b := w.Bytes[Dense]; b != 0 {
-		memory = b * p.Memory.Dense.At(touched)
+		memory = b * p.Memory.Dense.At(w.Footprint)
 	}
 	for i := range w.Parts {
 		if w.Parts[i].Kernel == "" {

@@ -50,7 +50,7 @@ func TestProfileFile(t *testing.T) {
 		t.Errorf("a kernel that the file does not name costs %v", q.Kernels["gemm.f32"])
 	}
 	p.Complete()
-	if p.Digest() != q.Digest() || len(p.Digest()) != 64 || q.Keeping(1e9, 3).Digest() != p.Digest() {
+	if p.Digest() != q.Digest() || len(p.Digest()) != 64 || q.Keeping(1e9).Digest() != p.Digest() {
 		t.Errorf("digests %s and %s", p.Digest(), q.Digest())
 	}
 }
@@ -113,7 +113,7 @@ func TestPrices(t *testing.T) {
 		}
 	}
 	w.Footprint, w.Bytes = 20, [accesses]float64{Kept: 10}
-	if a, b := p.PS(w), p.Keeping(1000, 3).PS(w); a >= b {
+	if a, b := p.PS(w), p.Keeping(1000).PS(w); a >= b {
 		t.Errorf("%d, and %d where all constants are many", a, b)
 	}
 }

@@ -45,7 +45,8 @@ func sameInference(g *graph.Graph, s *graph.Symbolic, sizes map[string]int) (hel
 		switch {
 		case bad != nil:
 			err = errors.Join(err, fmt.Errorf("value %s (%s): %w", v.Name, v.Kind(), bad))
-		case m.String() != v.Meta.String() || nameOf(v.Alias) != nameOf(w.Alias):
+		case m.String() != v.Meta.String() || w.Alias != nil && nameOf(v.Alias) != nameOf(w.Alias):
+			// A value that is made anew for unknown sizes may be a view at some.
 			err = errors.Join(err, fmt.Errorf("value %s (%s) at %v: %v of %q, that is %v, want %v of %q; guards %v", v.Name,
 				v.Kind(), sizes, w.Type, nameOf(w.Alias), m, v.Meta, nameOf(v.Alias), conds(s)))
 		}

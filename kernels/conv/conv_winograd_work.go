@@ -53,6 +53,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] -= kept
+		k.Bytes[graph.Panels] += weights
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
@@ -66,7 +67,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 		k.Do(winogradFar, float64(p+r))
 		fallthrough
 	case byBlocks:
-		k.Do(winogradFar, weights*float64(w.into(way)))
+		k.Do(winogradFar, weights*float64(w.into(way)-1))
 	}
 	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
 	return k

@@ -93,6 +93,7 @@ func split(n, most int) (pieces []int) {
 // The inner kernels of direct convolution, as profiles name them.
 const (
 	directTaps  = "direct.taps"  // a multiplication and an addition of float32, where registers are full of them
+	directBegin = "direct.begin" // to begin a direct convolution
 	directTiles = "direct.tiles" // to begin and to store a tile
 )
 
@@ -128,8 +129,9 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 				s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
 		}
 	}
-	w.Bytes[graph.Dense] += w.Bytes[graph.Kept] // constants are asked for ahead of time
-	w.Bytes[graph.Kept] = 0
+	multiply.Stored(w, s.call)
+	multiply.Paneled(w, s.call, 1, s.n*s.oh*s.ow)
+	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}

@@ -61,9 +61,8 @@ type stepper[T float32 | float64] struct {
 	prepack  bool
 	second   int                 // where the second product's weights are behind the first one's, in elements
 	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
-	acts     [2][3]func(v []T)
-	limit    T
-	buffers  int // elements of a worker's state and gates
+	loops    [2][]cellLoop       // behind the products of a step, by direction
+	buffers  int                 // elements of a worker's state and gates
 	gemmWork int
 	shared   int
 	runs     graph.PerWorker[cellRun[T]]
@@ -74,15 +73,12 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 	d := tensor.DTypeOf[T]()
 	rows := l.kind.gates() * l.hidden
 	bias := x.Temp(d, l.dirs, rows)
-	for dir := range l.dirs {
-		x.Run(0, 0, []kit.Buffer{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}),
-			l.inBias[dir], l.stateBias[dir]},
-			graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows),
-					kit.ElementsOf[T](m.Ptrs[2], rows))
-				return nil
-			}})
-	}
+	x.Run(0, 0, []kit.Buffer{bias, l.inBias[0], l.stateBias[0], l.inBias[1], l.stateBias[1]},
+		graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+			joinBiases(l, kit.ElementsOf[T](kit.Elem[T](m.Ptrs[0], dir*rows), rows),
+				kit.ElementsOf[T](m.Ptrs[1+2*dir], rows), kit.ElementsOf[T](m.Ptrs[2+2*dir], rows))
+			return nil
+		}})
 	all := l.steps * l.batch
 	projected := x.Temp(d, l.dirs, all, rows)
 	for dir := range l.dirs {
@@ -164,6 +160,7 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 	}
 	ph, scratch, worker := p.Phases(0)
 	x.Run(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
+	x.List(p.Listings)
 	return nil
 }
 
@@ -171,16 +168,17 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 // direction.
 func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected kit.Buffer) error {
 	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.blockSize()}
-	s.prepack = s.block > multiply.Thin
-	s.limit = T(l.clip)
-	for dir := range l.dirs {
-		for i, a := range l.acts[dir] {
-			s.acts[dir][i] = cellFunction[T](a)
-		}
-	}
+	s.prepack = s.r[0].Packed || s.r[1].Packed || packsSteps[T](l) && (s.block > multiply.Thin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
 	}
+	for dir := range l.dirs {
+		var err error
+		if s.loops[dir], err = l.stepLoops(tensor.DTypeOf[T](), dir); err != nil {
+			return err
+		}
+	}
+	x.List(s.listings)
 	packs := x.Temp(tensor.DTypeOf[T](), s.packingRoom())
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
 	buffers = append(buffers, l.r[:]...)
@@ -226,7 +224,7 @@ func (s *stepper[T]) plan() error {
 			}
 			spec := gemm.Spec{M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
 				B:          gemm.Operand{RowStride: 1, ColStride: h},
-				CRowStride: s.rows, CColStride: 1}
+				CRowStride: s.rows, CColStride: 1, Near: true}
 			if s.prepack {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}

@@ -32,19 +32,28 @@ func (l *recurrent) products() [2]int {
 // GRU are side by side in both orders, and h last.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
+// fewSteps are those for which weights that are no constants are not packed before.
+const fewSteps = 2
+
+// packsSteps reports whether the products of steps are better off with packed weights, of however few sequences.
+func packsSteps[T float32 | float64](l *recurrent) bool {
+	return l.blockSize() > multiply.Thin || !gemm.PadsRows[T]()
+}
+
 // packing is the form of the weights of the input or of the state, whose rows and columns are so far apart,
 // for dirs directions one after another; false where products read them in their own layouts.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
-	width := gemm.PanelCols[float64]()
+	var width int
+	var steps bool
 	switch d {
 	case tensor.Float32:
-		width = gemm.PanelCols[float32]()
+		width, steps = gemm.PanelCols[float32](), packsSteps[float32](l)
 	case tensor.Float64:
+		width, steps = gemm.PanelCols[float64](), packsSteps[float64](l)
 	default: // plain loops
 		return graph.Packing{}, false
 	}
-	if ofState && l.blockSize() <= multiply.Thin || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) ||
-		l.hidden == 0 {
+	if ofState && !steps || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) || l.hidden == 0 {
 		return graph.Packing{}, false
 	}
 	var list []*multiply.Panels

@@ -3,8 +3,10 @@ package sequence
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -15,9 +17,11 @@ type cellRun[T float32 | float64] struct {
 	dir, b0, n     int
 	h, c, gates, t []T // of the block; t holds the state that a GRU has reset
 	lens           []int32
-	bias, peeps    []T
 	args           gemm.Args[T]
 	work           []T
+	state          loops.State
+	ptrs           [expr.MaxOperands]unsafe.Pointer
+	strides        [expr.MaxOperands]int
 }
 
 // run takes the sequences from b0 on through all steps.
@@ -27,11 +31,9 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	room := kit.RegionOf(m.Worker)
 	buffers := kit.ElementsOf[T](room.Take(s.buffers*size), s.buffers)
 	r := s.runs.Of(m)
-	*r = cellRun[T]{m: m, dir: dir, b0: b0, n: n,
+	*r = cellRun[T]{state: r.state, m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
-		lens:  kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch),
-		bias:  kit.ElementsOf[T](m.Ptrs[stepBias+dir], s.rows),
-		peeps: kit.ElementsOf[T](m.Ptrs[stepPeeps+dir], 3*h)}
+		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
 	r.work = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size), s.gemmWork)
 	r.args.Shared = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size)+kit.AlignUp(s.gemmWork*size), s.shared)
 	s.begin(r)
@@ -41,18 +43,15 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	}
 	for step := range longest {
 		s.multiply(r, 0, r.h)
-		if s.kind == cellGRU && !s.resetAfter {
-			for i := range n {
-				s.resetGates(r, step, i)
-			}
+		s.pass(r, 0, step)
+		if len(s.loops[dir]) > 1 {
 			s.multiply(r, 1, r.t)
-		}
-		for i := range n {
-			s.step(r, step, i)
+			s.pass(r, 1, step)
 		}
 	}
 	s.finish(r)
-	*r = cellRun[T]{}
+	r.state.Release()
+	*r = cellRun[T]{state: r.state}
 }
 
 // length is the number of steps of the block's sequence i.
@@ -94,129 +93,15 @@ func (s *stepper[T]) multiply(r *cellRun[T], q int, from []T) {
 	plan.RunAll(&r.args, r.work)
 }
 
-// sums returns a gate's sum of the input's part and the state's.
-func (s *stepper[T]) sums(r *cellRun[T], in []T, i, gate int) []T {
-	at := s.order[gate] * s.hidden
-	g := r.gates[i*s.rows+at:][:s.hidden]
-	for k, v := range in[at:][:s.hidden] {
-		g[k] += v
-	}
-	return g
-}
-
-// inputs is the projected input of a step of sequence i, and the step's place in time.
-func (s *stepper[T]) inputsOf(r *cellRun[T], step, i int) ([]T, int) {
+// placesOf is where the projected input of a step of sequence i begins, and its result.
+func (s *stepper[T]) placesOf(r *cellRun[T], step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
 		t = s.length(r, i) - 1 - step
 	}
 	row := r.dir*s.steps*s.batch + t*s.xStep + (r.b0+i)*s.xBatch
-	return unsafe.Slice((*T)(kit.Elem[T](r.m.Ptrs[stepInputs], row*s.rows)), s.rows), t
-}
-
-// apply clips the sums and applies function f of the direction.
-func (s *stepper[T]) apply(r *cellRun[T], f int, v []T) {
-	if s.limit > 0 {
-		for k, x := range v {
-			v[k] = min(max(x, -s.limit), s.limit)
-		}
-	}
-	s.acts[r.dir][f](v)
-}
-
-// resetGates computes the gates z and r of a GRU, and the state times r.
-func (s *stepper[T]) resetGates(r *cellRun[T], step, i int) {
-	if step >= s.length(r, i) {
-		return
-	}
-	in, _ := s.inputsOf(r, step, i)
-	s.apply(r, 0, s.sums(r, in, i, 0))
-	reset := s.sums(r, in, i, 1)
-	s.apply(r, 0, reset)
-	t, h := r.t[i*s.hidden:][:s.hidden], r.h[i*s.hidden:][:s.hidden]
-	for k, v := range reset {
-		t[k] = v * h[k]
-	}
-}
-
-// step does one step of sequence i from the gates' products.
-func (s *stepper[T]) step(r *cellRun[T], step, i int) {
-	if step >= s.length(r, i) {
-		return
-	}
-	in, t := s.inputsOf(r, step, i)
-	h, c := r.h[i*s.hidden:][:s.hidden], r.c[i*s.hidden:][:s.hidden]
-	switch s.kind {
-	case cellRNN:
-		g := s.sums(r, in, i, 0)
-		s.apply(r, 0, g)
-		copy(h, g)
-	case cellGRU:
-		s.stepGRU(r, in, i, h)
-	default:
-		s.stepLSTM(r, in, i, h, c)
-	}
-	if p := r.m.Ptrs[stepY]; p != nil {
-		copy(unsafe.Slice((*T)(kit.Elem[T](p, t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)), s.hidden), h)
-	}
-}
-
-func (s *stepper[T]) stepGRU(r *cellRun[T], in []T, i int, h []T) {
-	at := func(gate int) []T { return r.gates[i*s.rows+s.order[gate]*s.hidden:][:s.hidden] }
-	z, reset, g := at(0), at(1), at(2)
-	if s.resetAfter {
-		s.apply(r, 0, s.sums(r, in, i, 0))
-		s.apply(r, 0, s.sums(r, in, i, 1))
-		x := in[s.order[2]*s.hidden:][:s.hidden]
-		for k := range g {
-			v := g[k]
-			if r.bias != nil {
-				v += r.bias[s.order[2]*s.hidden+k]
-			}
-			g[k] = x[k] + reset[k]*v
-		}
-	} else {
-		s.sums(r, in, i, 2)
-	}
-	s.apply(r, 1, g)
-	for k := range h {
-		h[k] = (1-z[k])*g[k] + z[k]*h[k]
-	}
-}
-
-func (s *stepper[T]) stepLSTM(r *cellRun[T], in []T, i int, h, c []T) {
-	input, output := s.sums(r, in, i, 0), s.sums(r, in, i, 1)
-	forget, cell := s.sums(r, in, i, 2), s.sums(r, in, i, 3)
-	if n := s.hidden; r.peeps != nil {
-		for k, v := range c {
-			input[k] += r.peeps[k] * v
-			forget[k] += r.peeps[2*n+k] * v
-		}
-	}
-	s.apply(r, 0, input)
-	if s.couple {
-		for k, v := range input {
-			forget[k] = 1 - v
-		}
-	} else {
-		s.apply(r, 0, forget)
-	}
-	s.apply(r, 1, cell)
-	for k := range c {
-		c[k] = forget[k]*c[k] + input[k]*cell[k]
-	}
-	if n := s.hidden; r.peeps != nil {
-		for k, v := range c {
-			output[k] += r.peeps[n+k] * v
-		}
-	}
-	s.apply(r, 0, output)
-	// The cell's gate is no longer needed.
-	copy(cell, c)
-	s.acts[r.dir][2](cell)
-	for k := range h {
-		h[k] = output[k] * cell[k]
-	}
+	return kit.Elem[T](r.m.Ptrs[stepInputs], row*s.rows),
+		kit.Elem[T](r.m.Ptrs[stepY], t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)
 }
 
 // finish writes the last states, and zeros behind sequences that are shorter.

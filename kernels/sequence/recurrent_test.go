@@ -2,6 +2,7 @@ package sequence_test
 
 import (
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
@@ -18,6 +19,9 @@ func TestOnnxCells(t *testing.T) {
 		steps, batch, inputs, hidden, dirs := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2)
 		if i%10 == 0 {
 			batch, hidden = 20+r.IntN(30), 20
+		}
+		if i%10 == 1 { // few rows of several panels
+			steps, batch, hidden = 4, 1+r.IntN(3), 60+r.IntN(90)
 		}
 		at := graph.Attrs{"direction": []string{"forward", "reverse"}[r.IntN(2)], "layout": r.IntN(2),
 			"linear_before_reset": r.IntN(2)}
@@ -97,17 +101,51 @@ func TestTorchCells(t *testing.T) {
 	}
 }
 
-// TestCellsDoNotAllocate runs the steps of a layer again and again.
+// TestCellsDoNotAllocate runs the steps of layers again and again: of few sequences and of many, both ways, and with
+// two products a step.
 func TestCellsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector a sync.Pool forgets what it is given now and then")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and so it does when garbage is collected
 	r := rand.New(rand.NewPCG(53, 1))
 	d := tensor.Float32
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, 20, 8), kerneltest.RandomOperand(r, d, 1, 64, 8),
-		kerneltest.RandomOperand(r, d, 1, 64, 16)}
-	op, c, err := kerneltest.CompoundCall("onnx_lstm", nil, in, 1, 2)
+	for _, c := range []struct {
+		op           string
+		gates, batch int
+	}{{"onnx_lstm", 4, 20}, {"onnx_lstm", 4, 1}, {"onnx_gru", 3, 20}, {"onnx_gru", 3, 2}, {"onnx_rnn", 1, 1}} {
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, c.batch, 8),
+			kerneltest.RandomOperand(r, d, 2, 16*c.gates, 8), kerneltest.RandomOperand(r, d, 2, 16*c.gates, 16)}
+		op, call, err := kerneltest.CompoundCall(c.op, graph.Attrs{"direction": "bidirectional"}, in, 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := kerneltest.CompoundAllocs(t, op, call, in); n > 0 {
+			t.Errorf("a run of %s allocates %v times", c.op, n)
+		}
+	}
+}
+
+// TestCellsAreListed finds the products and the gates of a layer among the code of its kernel.
+func TestCellsAreListed(t *testing.T) {
+	r := rand.New(rand.NewPCG(55, 1))
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 5, 1, 8),
+		kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 8), kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 16)}
+	op, c, err := kerneltest.CompoundCall("onnx_gru", nil, in, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := kerneltest.CompoundAllocs(t, op, c, in); n > 0 {
-		t.Errorf("a run allocates %v times", n)
+	k, err := kerneltest.CompileAny(op, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, l := range k.Code() {
+		names[l.Name] = true
+	}
+	for _, name := range []string{"gates 0 of direction 0", "gates 1 of direction 0"} {
+		if !names[name] {
+			t.Errorf("%s is not among %v", name, names)
+		}
 	}
 }

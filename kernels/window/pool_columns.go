@@ -71,8 +71,7 @@ func spatialSteps(m tensor.Meta, dims int) (st [5]int) {
 	return st
 }
 
-// newFoldPixels returns nil where there is no machine code, or channels do not lie together. Elements of one byte
-// are left to Go, as those of rows are.
+// newFoldPixels returns nil where there is no machine code, or channels do not lie together.
 func newFoldPixels(c *graph.Call, f poolFold, axes [][]window) (*foldPixels, error) {
 	m, dims := c.Meta(0), len(axes)
 	lead := m.Rank() - dims
@@ -93,7 +92,7 @@ func newFoldPixels(c *graph.Call, f poolFold, axes [][]window) (*foldPixels, err
 		}
 	}
 	offsets, ok := p.offsets()
-	if apart || !ok || c.Out[0].Numel() == 0 || m.DType.Size() == 1 {
+	if apart || !ok || c.Out[0].Numel() == 0 {
 		return nil, nil
 	}
 	var err error
@@ -187,7 +186,7 @@ func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
 			unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		to := unsafe.Add(at(0), run.at*p.out[0][4])
 		if p.kind == poolAvg {
-			putDivisor(unsafe.Pointer(&r.divisor), p.d, p.sum, p.by(ds.size*hs.size*ws.size))
+			putDivisor(r.divisor[:], p.d, p.sum, p.by(ds.size*hs.size*ws.size))
 		}
 		switch {
 		case p.indices:

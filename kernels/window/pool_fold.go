@@ -2,7 +2,7 @@ package window
 
 import (
 	"encoding/binary"
-	"unsafe"
+	"math"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -153,18 +153,18 @@ func (t *tapFold) divides() expr.Op {
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
 // putDivisor writes what sums are divided by, or its inverse.
-func putDivisor(to unsafe.Pointer, d, sum tensor.DType, by int) {
+func putDivisor(to []byte, d, sum tensor.DType, by int) {
 	x := float64(by)
 	if inverse(d, sum) {
 		x = 1 / x
 	}
 	switch sum {
 	case tensor.Int64:
-		*(*int64)(to) = int64(by)
+		binary.LittleEndian.PutUint64(to, uint64(by))
 	case tensor.Float32:
-		*(*float32)(to) = float32(x)
+		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(x)))
 	default:
-		*(*float64)(to) = x
+		binary.LittleEndian.PutUint64(to, math.Float64bits(x))
 	}
 }
 

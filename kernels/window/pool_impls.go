@@ -67,14 +67,23 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 }
 
 // folds reports whether a walk is one of compiled loops: they write results as they go, and by planes windows have few
-// elements and steps of 1 or 2.
+// elements and steps of 1 or, of floats, 2.
 func (p poolWork) folds(c *graph.Call, by poolWalk, w graph.Walk, area float64) bool {
-	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || c.Out[0].Numel() > 0 &&
-		c.Meta(0).Shape[c.Meta(0).Rank()-1] > 3*c.Out[0].Shape[c.Out[0].Rank()-1]) {
+	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || apart(c)) {
 		return false
 	}
-	return loops.Compiles() && p.kind != poolNorm && c.Out[0].DType.Size() > 1 && (len(c.Out) == 1 || area <= fewTaps) &&
+	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= fewTaps) &&
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
+}
+
+// apart reports whether windows lie further apart than they may to be folded by planes, about.
+func apart(c *graph.Call) bool {
+	m, out := c.Meta(0), c.Out[0]
+	if out.Numel() == 0 {
+		return false
+	}
+	width, results := m.Shape[m.Rank()-1], out.Shape[out.Rank()-1]
+	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
 }
 
 // shared is the area of windows that share an operand of dims dimensions out.

@@ -89,6 +89,25 @@ func TestLeastPools(t *testing.T) {
 	}
 }
 
+// TestPoolsOfSmallElements makes poolings again and again, as what one of them writes may be the memory that the next
+// object lies in.
+func TestPoolsOfSmallElements(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 2))
+	a := graph.Attrs{"kernel_size": []int{4, 5, 6}, "padding": []int{1, 1, 0, 1, 1, 0}, "stride": []int{3, 2, 1}}
+	for _, d := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32} {
+		planes := kerneltest.RandomTensor(r, tensor.New(d, 1, 2, 5, 6, 33))
+		pixels := planes.CopyTo(pixelsLast(planes.Meta))
+		compiled := 0
+		for range 20 {
+			compiled += checkPool(t, "max_pool3d", "planes", a, planes)
+			compiled += checkPool(t, "max_pool3d", "pixels", a, pixels)
+		}
+		if loops.Compiles() && compiled < 40 {
+			t.Errorf("%v: machine code was made %d times of 40", d, compiled)
+		}
+	}
+}
+
 // pixelsLast lays channels together.
 func pixelsLast(m tensor.Meta) tensor.Meta {
 	st, step := make([]int, m.Rank()), m.Shape[1]

@@ -29,15 +29,14 @@ type foldRows struct {
 	pitch, begin  int         // of folded rows: elements from one to the next, and before the operand's first
 	rows, batch   int         // results by height, and planes, that are folded at once
 	divisors      []byte      // of averages, by depth, height and width
-	even          bool        // one for all
+	even          bool        // one for all, or none
 	state         graph.PerWorker[foldRun]
 }
 
-// newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them. Elements of one byte
-// are left to Go: of a compiled loop over columns of them some results were wrong, for a cause that was not found.
+// newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them.
 func newFoldRows(c *graph.Call, f poolFold, axes [][]window) (*foldRows, error) {
 	m, out := c.Meta(0), c.Out[0]
-	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() || m.DType.Size() == 1 {
+	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() {
 		return nil, nil
 	}
 	v := newVolume(m, axes)
@@ -134,6 +133,10 @@ func (p *foldRows) cut() {
 
 // divide finds what averages are divided by: one number, or one for each result of a plane.
 func (p *foldRows) divide(f poolFold, sum, d tensor.DType) {
+	if f.kind != poolAvg {
+		p.even = true
+		return
+	}
 	var list []int
 	for _, ds := range p.axes[0] {
 		for _, hs := range p.axes[1] {
@@ -147,7 +150,7 @@ func (p *foldRows) divide(f poolFold, sum, d tensor.DType) {
 	}
 	p.divisors = make([]byte, len(list)*sum.Size())
 	for i, by := range list {
-		putDivisor(unsafe.Pointer(&p.divisors[i*sum.Size()]), d, sum, by)
+		putDivisor(p.divisors[i*sum.Size():], d, sum, by)
 	}
 }
 

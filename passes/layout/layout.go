@@ -52,24 +52,19 @@ func PS(p *Profile, w graph.Work) int64 {
 	return p.PS(w)
 }
 
-// For returns a profile for the nodes of a graph: constants lie in the caches as far as they all do together, and drive
-// out what other steps have made. A nil profile stands for [DefaultProfile]; nil is a graph without constants.
+// For returns a profile for the nodes of a graph: constants lie in the caches as far as they all do together. A nil
+// profile stands for [DefaultProfile]; nil is a graph without constants.
 func For(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
 	}
-	kept, steps := 0.0, 0
+	kept := 0.0
 	if g != nil {
 		for _, v := range g.Constants {
 			kept += float64(v.Meta.Bytes())
 		}
-		for _, n := range g.Nodes {
-			if !n.IsView() {
-				steps++
-			}
-		}
 	}
-	return p.Keeping(kept, steps)
+	return p.Keeping(kept)
 }
 
 // Problem is a graph whose values are laid out as inference gives them, and what must hold of every other way

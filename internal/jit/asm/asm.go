@@ -23,6 +23,7 @@ type Assembler struct {
 	List   bool // keep a listing
 
 	code         []byte
+	instructions int
 	labels       []int // where they are, or -1
 	jumps        []jump
 	constants    []byte
@@ -50,6 +51,9 @@ const poolAlign = 64
 // Len returns how many bytes there are so far, constants aside.
 func (a *Assembler) Len() int { return len(a.code) }
 
+// Instructions returns how many of them there are so far.
+func (a *Assembler) Instructions() int { return a.instructions }
+
 // Emit appends an instruction. A jump to a label that was bound before takes two bytes where it reaches; others take
 // five or six.
 func (a *Assembler) Emit(name string, args ...Arg) {
@@ -75,6 +79,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			if a.List {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
+			a.instructions++
 			if len(args) == 1 && ops[0].kind == isLabel {
 				a.jump(&rows[i], Label(ops[0].imm))
 				return

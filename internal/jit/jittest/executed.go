@@ -17,6 +17,7 @@ const reduceRounds = 42
 var (
 	labelled = regexp.MustCompile(`^(L\d+):$`)
 	jump     = regexp.MustCompile(`^\tJ\w+\t(L\d+)$`)
+	counted  = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
 	advances = regexp.MustCompile(`^\tADDQ\t\$(\d+), CX$`)
 )
 
@@ -25,7 +26,7 @@ type turn struct{ cost, elements int }
 
 // Executed returns how many instructions a call of the listed loop executes at most for rows of n0 elements each. It
 // counts in the text: the turns of a loop over elements follow from what it adds to CX, rows are the loop around those,
-// and a loop within them reduces remainders.
+// and a loop within them copies elements, which it counts down, or reduces remainders.
 func Executed(listing string, n0, rows int) (int, error) {
 	code, _, _ := strings.Cut(listing, "DATA ")
 	lines := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
@@ -60,7 +61,7 @@ func Executed(listing string, n0, rows int) (int, error) {
 			clear(cost[begin : k+1])
 		case len(turns) == 0 || !strings.Contains(strings.Join(lines[begin:k], "\n"), "CX\n"):
 			clear(cost[begin : k+1])
-			cost[k] = body * reduceRounds
+			cost[k] = body * rounds(lines[:begin], lines[k-1])
 		}
 	}
 	if len(turns) == 0 {
@@ -79,4 +80,21 @@ func Executed(listing string, n0, rows int) (int, error) {
 		row += n * t.cost
 	}
 	return row * rows, nil
+}
+
+// rounds returns how often a loop within a turn goes round at most: as often as AX says that it counts down, twice for
+// elements that are copied by halves, or until remainders are reduced.
+func rounds(before []string, last string) int {
+	if last != "\tDECL\tAX" {
+		return reduceRounds
+	}
+	n, times := 0, 1
+	for k := len(before) - 1; n == 0; k-- {
+		if m := counted.FindStringSubmatch(before[k]); m != nil {
+			n, _ = strconv.Atoi(m[1])
+		} else if before[k] == "\tADDQ\tAX, AX" {
+			times = 2
+		}
+	}
+	return n * times
 }

@@ -107,9 +107,9 @@ func Compile(s *Spec, isa machine.ISA) (*Code, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err
 	}
-	fn, err := jit.Lookup(fmt.Sprintf("slide %v %+v", isa, *s), func() ([]byte, error) {
+	fn, err := jit.Lookup(fmt.Sprintf("slide %v %+v", isa, *s), func() (jit.Code, error) {
 		code, _, err := assemble(s, isa, false)
-		return code, err
+		return jit.Code{Bytes: code}, err
 	})
 	if err != nil {
 		return nil, err

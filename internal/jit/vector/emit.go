@@ -62,8 +62,12 @@ func (g *gen) emit() error {
 	}
 	e("VZEROUPPER")
 	e("RET")
+	g.work.Row += g.executed()
 	return g.err
 }
+
+// executed returns how many instructions what is written so far executes, the turns of its own loops once.
+func (g *gen) executed() int { return g.asm.Instructions() + g.again }
 
 // pointerRegister returns the register of a pointer, or another.
 func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
@@ -155,7 +159,7 @@ func (g *gen) aligned(otherwise asm.Label) {
 }
 
 func (g *gen) turnLoop(step int) {
-	loop := g.asm.NewLabel()
+	loop, before := g.asm.NewLabel(), g.executed()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for u := 0; u < g.unroll; u += g.together {
@@ -165,6 +169,9 @@ func (g *gen) turnLoop(step int) {
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
+	turn := g.executed() - before
+	g.work.Turn, g.work.TurnElements = max(g.work.Turn, turn), step
+	g.work.Row -= turn
 }
 
 // readAhead asks for the lines that lie ahead of those of a turn of the loop.
@@ -193,7 +200,7 @@ func (g *gen) advance(n int) {
 // tails writes the loop over what is left, in turns of which some elements may be missing.
 func (g *gen) tails() {
 	e, a := g.asm.Emit, g.asm
-	loop, done := a.NewLabel(), a.NewLabel()
+	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
 	a.Bind(loop)
 	copies := 1
 	if g.loop.Totals {
@@ -220,6 +227,9 @@ func (g *gen) tails() {
 	g.first = 0
 	e("JMP", loop)
 	a.Bind(done)
+	all := g.executed() - before
+	g.work.Rest, g.work.RestElements = (all+copies-1)/copies, g.n
+	g.work.Row += 3 - all // that nothing is left is found by three
 }
 
 // tailMasks sets the masks of a tail of regLimit elements or a whole turn.
@@ -317,6 +327,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 		e("ADDQ", regTemp, regTemp)
 	}
 	a.Bind(loop)
+	before := g.executed()
 	from := asm.Mem{Base: regTwice, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
 	if !in {
@@ -325,6 +336,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	g.moveElement(from, to, scale)
 	e("DECL", regTemp)
 	e("JNE", loop)
+	g.again += (g.executed() - before) * (g.n*size/scale - 1)
 }
 
 // moveElement copies 1, 2 or 8 bytes by way of the lowest base that is free, or of a vector that holds no value.

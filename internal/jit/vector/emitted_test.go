@@ -4,6 +4,7 @@ package vector_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit/jittest"
@@ -34,5 +35,38 @@ func TestEmittedForms(t *testing.T) {
 	}
 	if n := forms.Check(t); n < 2000 {
 		t.Errorf("only %d forms were compared", n)
+	}
+}
+
+// TestWork holds what loops say that they execute against their listings. Divisions in reductions count as several.
+func TestWork(t *testing.T) {
+	counted := 0
+	for seed := range uint64(400) {
+		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 9)), 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
+			c, err := vector.Compile(l, isa, vector.Options{NonTemporal: seed%4 == 0})
+			if err != nil {
+				continue
+			}
+			listing := c.Listing()
+			for _, n := range []int{1, 7, 64, 1000} {
+				want, err := jittest.Executed(listing, n, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := c.Work().Of(n)
+				less := got < want && !l.Totals // of which the listing's tails are counted all or none
+				if less || got > want*5/4+10 && !strings.Contains(listing, "VDIV") {
+					t.Errorf("seed %d, %v: %d instructions for %d elements, the listing has %d\n%v", seed, isa, got, n, want, l.Code)
+				}
+				counted++
+			}
+		}
+	}
+	if counted < 1000 {
+		t.Errorf("only %d rows were counted", counted)
 	}
 }

@@ -39,6 +39,8 @@ type gen struct {
 	inTail val          // which elements there are: without AVX-512, or for totals
 	err    error
 	asm    *asm.Assembler
+	again  int // instructions that loops within turns execute beyond the first time
+	work   jit.Work
 	frame
 }
 

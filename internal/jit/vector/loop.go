@@ -69,7 +69,7 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	c.ptrs = c.outs + len(l.Code.In) + len(l.Folds)
 	key := fmt.Sprintf("%v %v %s", isa, opts, l.Key())
 	var err error
-	c.fn, err = jit.Lookup(key, func() ([]byte, error) {
+	c.fn, err = jit.Lookup(key, func() (jit.Code, error) {
 		code, _, err := assemble(l, isa, opts, false)
 		return code, err
 	})
@@ -88,23 +88,26 @@ func (c *Loop) Listing() string {
 	return text
 }
 
-func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) ([]byte, string, error) {
+func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code, string, error) {
 	g, err := newGen(l, isa, opts)
 	if err != nil {
-		return nil, "", err
+		return jit.Code{}, "", err
 	}
 	if err := g.lower(); err != nil {
-		return nil, "", err
+		return jit.Code{}, "", err
 	}
 	g.asm = &asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}
 	if err := g.emit(); err != nil {
-		return nil, "", err
+		return jit.Code{}, "", err
 	}
 	g.release()
 	text := g.asm.Listing()
 	code, err := g.asm.Finish()
-	return code, text, err
+	return jit.Code{Bytes: code, Work: g.work}, text, err
 }
+
+// Work returns how many instructions a run executes at most.
+func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
 // Run computes rows of n elements each. ptrs are the addresses of the first row, outputs before operands before the
 // [expr.Lanes] accumulators of each fold, which are read and written anew for each row, or its total, which is written;

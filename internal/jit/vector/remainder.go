@@ -9,6 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// reduceWork is as how many of its turns a reduction counts: it takes 42 at most, since a quotient of float64 has up to
+// 2,098 bits, of which a turn takes 51 at least, and in each everything waits for a division.
+const reduceWork = 4 * 42
+
 // reduce is what is left of a division of floats, where one step did not do.
 const reduce = "reduce"
 
@@ -87,11 +91,13 @@ func (g *gen) writeReduce(args []any) {
 	w.none(done)
 	e("VMOVAPS", w.x, w.r)
 	a.Bind(loop)
+	before := g.executed()
 	w.abs()
 	w.compare(29, w.d, w.t, w.m)
 	w.none(end)
 	w.step()
 	e("JMP", loop)
+	g.again += (g.executed() - before) * (reduceWork - 1)
 	a.Bind(end)
 	w.compare(3, w.d, w.d, w.m)
 	if g.z {

@@ -56,9 +56,9 @@ func newTransform(key string, isa machine.ISA, over int, results bool, b func() 
 		return code, text, err
 	}
 	var err error
-	t.fn, err = jit.Lookup(key, func() ([]byte, error) {
+	t.fn, err = jit.Lookup(key, func() (jit.Code, error) {
 		code, _, err := t.write(false)
-		return code, err
+		return jit.Code{Bytes: code}, err
 	})
 	if err != nil {
 		return nil, err

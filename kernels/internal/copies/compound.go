@@ -3,6 +3,7 @@ package copies
 import (
 	"fmt"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -22,6 +23,7 @@ type Compound struct {
 	worker   int
 	phases   []graph.Phase
 	delivery []Job
+	code     []func() []expr.Listing
 	err      error
 	nest     kit.Nest
 }
@@ -118,6 +120,9 @@ func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...grap
 	}
 }
 
+// List adds what lists the loops of a part.
+func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, code) }
+
 // Call adds the kernel of another op. Operands without a meta count as left out.
 func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	if x.err != nil {
@@ -154,6 +159,9 @@ func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 		}
 	}
 	x.Run(k.Scratch, k.Worker, buffers, k.Phases...)
+	if k.Code != nil {
+		x.List(k.Code)
+	}
 }
 
 // Kernel returns the whole.
@@ -162,7 +170,16 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 		x.Copies(x.delivery...)
 	}
 	x.nest.Scratch = x.bytes
-	return &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.own, Worker: x.worker}, x.err
+	k := &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.own, Worker: x.worker}
+	if list := x.code; len(list) > 0 {
+		k.Code = func() (all []expr.Listing) {
+			for _, code := range list {
+				all = append(all, code()...)
+			}
+			return all
+		}
+	}
+	return k, x.err
 }
 
 // CutUnits parts units of work, each worth some elements, into chunks.

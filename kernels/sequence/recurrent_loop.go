@@ -1,0 +1,240 @@
+package sequence
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// cellPlace is memory that a step goes over, row by row: one for each sequence, of hidden elements.
+type cellPlace uint8
+
+const (
+	atInputs cellPlace = iota // the projected inputs of all gates
+	atGates                   // the products with the state
+	atState
+	atCell
+	atReset // the state times a GRU's reset gate
+	atY
+	atBias // of the state
+	atPeeps
+	cellPlaces
+)
+
+// cellOperand is a part of a place, so many elements behind its beginning.
+type cellOperand struct {
+	at    cellPlace
+	first int
+}
+
+// cellLoop is what a step does behind a product, as a loop over the elements of rows.
+type cellLoop struct {
+	loop     *loops.Loop
+	operands []cellOperand // results first
+}
+
+// cellText collects the formula of a loop: names for values, and operands in the order of their names.
+type cellText struct {
+	*recurrent
+	dir      int
+	lets     strings.Builder
+	names    []string
+	operands []cellOperand
+}
+
+// operand returns the name of an operand.
+func (t *cellText) operand(name string, at cellPlace, first int) string {
+	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{at, first})
+	return name
+}
+
+// let names a value.
+func (t *cellText) let(name, value string) string {
+	fmt.Fprintf(&t.lets, "%s = %s; ", name, value)
+	return name
+}
+
+// sum is what goes into a gate, of the input and of the state.
+func (t *cellText) sum(gate int) string {
+	x, g := t.part(gate)
+	return x + " + " + g
+}
+
+// part is what the input and the state have for a gate.
+func (t *cellText) part(gate int) (x, g string) {
+	first := t.order[gate] * t.hidden
+	return t.operand(fmt.Sprint("x", gate), atInputs, first), t.operand(fmt.Sprint("g", gate), atGates, first)
+}
+
+// peep is a value times the weights of a peephole: of the gates i, o, f.
+func (t *cellText) peep(gate int, v string) string {
+	if !t.peeps[t.dir].Given() {
+		return ""
+	}
+	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
+}
+
+// gate names function f of a sum within the bounds of a layer.
+func (t *cellText) gate(name string, f int, sum string) string {
+	if t.clip > 0 {
+		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
+	}
+	return t.let(name, t.acts[t.dir][f].of(t.let("in_"+name, sum)))
+}
+
+// lstm is the text of a step of an LSTM layer and where its results go.
+func (t *cellText) lstm() (string, []cellOperand) {
+	c := t.operand("c", atCell, 0)
+	i := t.gate("i", 0, t.sum(0)+t.peep(0, c))
+	f := "(1 - i)"
+	if !t.couple {
+		f = t.gate("f", 0, t.sum(2)+t.peep(2, c))
+	}
+	n := t.gate("n", 1, t.sum(3))
+	d := t.let("d", f+" * c + "+i+" * "+n)
+	o := t.gate("o", 0, t.sum(1)+t.peep(1, d))
+	h := t.let("h", o+" * "+"("+t.acts[t.dir][2].of(d)+")")
+	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
+}
+
+// gru is the text of the last loop of a step of a GRU layer, which is the only one where the reset gate applies after
+// the product.
+func (t *cellText) gru() (string, []cellOperand) {
+	h := t.operand("h", atState, 0)
+	var z, sum string
+	if t.resetAfter {
+		z = t.gate("z", 0, t.sum(0))
+		reset := t.gate("r", 0, t.sum(1))
+		x, g := t.part(2)
+		if t.stateBias[t.dir].Given() {
+			g = "(" + g + " + " + t.operand("b", atBias, t.order[2]*t.hidden) + ")"
+		}
+		sum = x + " + " + reset + " * " + g
+	} else {
+		z, sum = t.operand("z", atGates, t.order[0]*t.hidden), t.sum(2)
+	}
+	n := t.gate("n", 1, sum)
+	y := t.let("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
+	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
+}
+
+// resets is the text of the first loop of a step of a GRU layer whose reset gate applies before a second product.
+func (t *cellText) resets() (string, []cellOperand) {
+	h := t.operand("h", atState, 0)
+	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
+	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {at: atReset}}
+}
+
+// rnn is the text of a step of a simple layer.
+func (t *cellText) rnn() (string, []cellOperand) {
+	h := t.gate("h", 0, t.sum(0))
+	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{at: atState}, {at: atY}}
+}
+
+// stepLoops makes the loops behind the products of a step in a direction, in dtype d.
+func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
+	var texts []func(*cellText) (string, []cellOperand)
+	switch {
+	case l.kind == cellLSTM:
+		texts = append(texts, (*cellText).lstm)
+	case l.kind == cellRNN:
+		texts = append(texts, (*cellText).rnn)
+	case l.resetAfter:
+		texts = append(texts, (*cellText).gru)
+	default:
+		texts = append(texts, (*cellText).resets, (*cellText).gru)
+	}
+	for _, text := range texts {
+		t := &cellText{recurrent: l, dir: dir}
+		results, outs := text(t)
+		c := cellLoop{operands: append(outs, t.operands...)}
+		if c.loop, err = t.compile(d, results); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func (t *cellText) compile(d tensor.DType, results string) (*loops.Loop, error) {
+	f, err := expr.Parse(t.lets.String()+results, t.names...)
+	if err != nil {
+		return nil, err
+	}
+	in := make([]tensor.DType, len(t.names))
+	for k := range in {
+		in[k] = d
+	}
+	c, err := f.Code(in, expr.Typing{})
+	if err != nil {
+		return nil, err
+	}
+	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, len(in))}, loops.Options{})
+}
+
+// numeral is a number in a formula.
+func numeral(v float64) string {
+	switch {
+	case v != v:
+		return "nan"
+	case math.IsInf(v, 0):
+		return map[bool]string{true: "inf", false: "(-inf)"}[v > 0]
+	case v < 0:
+		return "(" + strconv.FormatFloat(v, 'g', -1, 64) + ")"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// bind finds the addresses of a loop's operands in the rows of sequence i of a block.
+func (s *stepper[T]) bind(r *cellRun[T], c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
+	in, y := s.placesOf(r, step, i)
+	size := unsafe.Sizeof(T(0))
+	row := func(v []T, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width]) }
+	at := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
+		row(r.t, s.hidden), y, r.m.Ptrs[stepBias+r.dir], r.m.Ptrs[stepPeeps+r.dir]}
+	by := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
+	for k, o := range c.operands {
+		r.ptrs[k] = unsafe.Add(at[o.at], uintptr(o.first)*size)
+		r.strides[k] = by[o.at] * int(size)
+	}
+	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
+}
+
+// pass runs loop k of a step over the sequences of a block that are not at their ends.
+func (s *stepper[T]) pass(r *cellRun[T], k, step int) {
+	c := &s.loops[r.dir][k]
+	if r.lens == nil { // all are at the same step
+		ptrs, strides := s.bind(r, c, step, 0)
+		c.loop.Run(&r.state, ptrs, strides, s.hidden, r.n)
+		return
+	}
+	for i := range r.n {
+		if step < s.length(r, i) {
+			ptrs, strides := s.bind(r, c, step, i)
+			c.loop.Run(&r.state, ptrs, strides, s.hidden, 1)
+		}
+	}
+}
+
+// listings are those of the code of steps.
+func (s *stepper[T]) listings() (list []expr.Listing) {
+	for q, p := range s.plans[0] {
+		if p != nil {
+			p.Listings(func(name, assembly string) {
+				list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", q, name), Assembly: assembly})
+			})
+		}
+	}
+	for dir := range s.dirs {
+		for k := range s.loops[dir] {
+			list = append(list, s.loops[dir][k].loop.Listing(fmt.Sprintf("gates %d of direction %d", k, dir)))
+		}
+	}
+	return list
+}
