@@ -31,7 +31,7 @@ func NewStorage(n int) *Storage {
 		panic("tensor: " + err.Error())
 	}
 	b := make([]byte, n+Align-1)
-	advise(b)
+	ownPages(b)
 	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
 	return &Storage{data: b[shift : shift+n : shift+n]}
 }

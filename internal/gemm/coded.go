@@ -31,6 +31,8 @@ const (
 	placeBytes = machine.L2Bytes
 	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
 	mostAhead = 4
+	// aheadBytes is how far ahead of a panel's only tile its lines are asked for.
+	aheadBytes = 16 << 10
 	// callMACs bounds a call, which nothing interrupts: some 10 microseconds, three times as many where memory is far.
 	callMACs = 3 << 19
 )
@@ -162,7 +164,8 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 }
 
 // fetchAhead returns how many lines of the next panel of B are brought near for every few terms of a tile, such that
-// the panel is there when it is needed; 0 for a B that is near. Constants have come from afar since the last run, and
+// the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
+// nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
 func (p *Plan[T]) fetchAhead() int {
 	if p.spec.Near || p.b.place || p.b.local() || p.spec.N <= p.b.w {
@@ -174,6 +177,9 @@ func (p *Plan[T]) fetchAhead() int {
 		tiles += k.n
 	}
 	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
+	if tiles == 1 {
+		return lines
+	}
 	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
@@ -281,8 +287,10 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further in
 			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
 		}
 	}
-	if p.ahead > 0 {
-		next := j - t.j0
+	switch next := j - t.j0; {
+	case p.ahead > mostAhead:
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
+	case p.ahead > 0:
 		if j+p.b.w < s.N { // else nothing follows
 			next += p.b.w
 		}

@@ -33,9 +33,10 @@ const (
 	// winogradNear are the bytes of weights up to which they stay in the second cache, beside winogradPoints of points.
 	winogradNear   = 1 << 20
 	winogradPoints = 256 << 10
-	// winogradFarPoints are those of the points of a section where weights come from afar, once for each: the more
-	// tiles there are the better, though points do not stay near either.
-	winogradFarPoints = 4 << 20
+	// winogradFarPoints are those of the points of a section that stay in the second cache while weights go by, and
+	// winogradAllPoints of one that does not, all of which goes to memory and back.
+	winogradFarPoints = 5 << 18
+	winogradAllPoints = 16 << 20
 	// sectionsAtLeast is how many sections there are, if tiles suffice, where each is a chunk.
 	sectionsAtLeast = 16
 	// pointPad is between points, so that those of one tile are not in the same set of the nearest cache.
@@ -79,17 +80,54 @@ func (v convolution) winogradOf(c *graph.Call, m int) *winogradConv {
 // tiles is the number of tiles of the batch.
 func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
 
-// near reports whether the weights stay near: a chunk then does all that there is to do for a section, in memory of its
-// own. Else all chunks of a section read points that they share.
-func (w *winogradConv) near() bool { return 4*w.transformed() <= winogradNear }
+// winogradWay is how the products of a section are gone through.
+type winogradWay uint8
+
+const (
+	// allNear: weights stay near, and a chunk does all that there is to do for a section, in memory of its own.
+	allNear winogradWay = iota
+	// byBlocks: points of a section stay near, and all workers share them while the weights go by, block by block of
+	// output channels, once for each section.
+	byBlocks
+	// byPoints: neither does. Weights, points and products go by once, point by point.
+	byPoints
+)
+
+// way chooses by the bytes that come from afar.
+func (w *winogradConv) way() winogradWay {
+	weights := 4 * w.transformed()
+	if weights <= winogradNear {
+		return allNear
+	}
+	points, products := w.farTraffic()
+	if k := w.into(byBlocks); weights*k <= weights*w.into(byPoints)+points+products {
+		return byBlocks
+	}
+	return byPoints
+}
+
+// farTraffic is what points and products take on their way to memory and back, in bytes.
+func (w *winogradConv) farTraffic() (points, products int) {
+	each := 2 * 4 * w.form.Points() * w.tiles()
+	return each * w.room, each * w.blocks * w.width
+}
+
+// into is the number of sections where weights come from afar.
+func (w *winogradConv) into(way winogradWay) int {
+	tile, most := 4*w.form.Points()*w.room, winogradFarPoints
+	if way == byPoints {
+		tile, most = tile+4*w.form.Points()*w.blocks*w.width, winogradAllPoints
+	}
+	return kit.DivUp(w.tiles(), max(w.rows, most/tile))
+}
 
 // sections parts the tiles, evenly.
 func (w *winogradConv) sections() []tileSpan {
-	all, tile := tileSpan{0, w.tiles()}, 4*w.form.Points()*w.room
-	if !w.near() {
-		return all.evenly(max(w.rows, winogradFarPoints/tile))
+	all := tileSpan{0, w.tiles()}
+	if way := w.way(); way != allNear {
+		return all.into(w.into(way))
 	}
-	k := kit.DivUp(all.n, max(w.rows, winogradPoints/tile))
+	k := kit.DivUp(all.n, max(w.rows, winogradPoints/(4*w.form.Points()*w.room)))
 	for k < sectionsAtLeast && all.n >= 2*k*w.rows {
 		k *= 2
 	}

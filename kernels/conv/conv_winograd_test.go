@@ -92,6 +92,8 @@ func TestWinograd(t *testing.T) {
 	check(2, 1024, 5, 6, 33, one, false)  // pixels 4096 bytes apart
 	check(1, 16, 60, 61, 16, one, true)   // many tiles
 	check(1, 3, 9, 9, 8, []int{5}, false) // tiles beside the image
+	check(1, 128, 36, 33, 70, one, true)  // several sections, of which the points stay near
+	check(1, 256, 24, 24, 130, one, true) // points and products that do not
 }
 
 // checkWinograd runs a call, whose weight is brought to the points before or in the run, and compares.

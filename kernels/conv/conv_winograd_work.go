@@ -61,12 +61,13 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradResult, points*float64(w.blocks*w.width))
 	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
 	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
-	if !w.near() {
-		sections := w.sections()
-		k.Do(winogradFar, weights*float64(len(sections)-1))
-		if 4*sections[0].n*w.form.Points()*w.room > winogradNear {
-			k.Do(winogradFar, 4*points*float64(w.room*w.blocks))
-		}
+	switch way := w.way(); way {
+	case byPoints:
+		p, r := w.farTraffic()
+		k.Do(winogradFar, float64(p+r))
+		fallthrough
+	case byBlocks:
+		k.Do(winogradFar, weights*float64(w.into(way)-1))
 	}
 	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
 	return k

@@ -176,8 +176,8 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	}
 }
 
-// tailTile is where an operand of the tail that lies as the result does has what belongs to an element: as far from that
-// as the first ones are from one another.
+// tailTile is where an operand of the tail that lies as the result does has what belongs to an element: as far from
+// that as the first ones are from one another.
 func (c *code) tailTile(operand, row, col int) asm.Mem {
 	m := c.target.mem(c, row, col)
 	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(Tails+operand)}, regTail)

@@ -1,0 +1,255 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// packs brings the weight to the points.
+func (r *winogradRun) packs() graph.Phase {
+	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
+		src := r.s.call.Meta(1)
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), kit.ElementsOf[float32](m.Ptrs[2], src.Extent()),
+			src.Strides, block)
+		return nil
+	}}
+}
+
+// transforms brings the tiles of a section to the points.
+func (r *winogradRun) transforms(section tileSpan) graph.Phase {
+	grain := max(1, transformGrain/(r.form.Points()*r.room))
+	chunks := kit.DivUp(section.n, grain)
+	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		first := chunk * section.n / chunks
+		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+			return r.transform(m, &a.transform, t, t.first-section.first)
+		})
+	}}
+}
+
+// tileRun is neighbours in a row of tiles of an image, of which the same parts are there.
+type tileRun struct {
+	tileSpan
+	img, ty, tx int
+}
+
+// alike visits the tiles of a span run by run.
+func (r *winogradRun) alike(t tileSpan, visit func(tileRun) error) error {
+	for t.n > 0 {
+		row := t.first / r.across
+		run := tileRun{tileSpan{t.first, 1}, row / r.down, row % r.down, t.first % r.across}
+		is, gives := r.part(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
+		for run.n < t.n && run.tx+run.n < r.across && r.part(run.ty, run.tx+run.n) == is &&
+			r.resultCode(run.ty, run.tx+run.n, 0) == gives {
+			run.n++
+		}
+		if err := visit(run); err != nil {
+			return err
+		}
+		t.first += run.n
+		t.n -= run.n
+	}
+	return nil
+}
+
+// transform brings alike tiles to the points, as those from number at on of their section.
+func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) error {
+	s, p := r.s, r.part(t.ty, t.tx)
+	x := t.img * s.xs[0]
+	if p.RowEnd > 0 {
+		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
+	}
+	from := r.pixels(m.Ptrs[1], x, &s.xs)
+	to := winograd.Plane{Ptr: unsafe.Add(r.points(m), 4*at*r.room), Row: r.form.N() * r.point, Col: r.point,
+		Tile: 4 * r.room}
+	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
+}
+
+// pixels is where tiles of an image lie, the first at an element.
+func (r *winogradRun) pixels(p unsafe.Pointer, at int, strides *[4]int) winograd.Plane {
+	return winograd.Plane{Ptr: unsafe.Add(p, 4*at), Row: 4 * strides[2], Col: 4 * strides[3],
+		Tile: 4 * r.form.M * strides[3]}
+}
+
+// points is where the points of a section are.
+func (r *winogradRun) points(m *graph.Mem) unsafe.Pointer {
+	if r.course == allNear {
+		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.result):]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight:]))
+}
+
+// weights is where the weights at the points are.
+func (r *winogradRun) weights(m *graph.Mem) unsafe.Pointer {
+	if r.packed {
+		return m.Ptrs[2]
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+}
+
+// multiplies computes the results of a section: each chunk those of some of its tiles for a block of output channels.
+// Whoever has neighbouring chunks reads the same weights where these are more than the points, else the same points.
+func (r *winogradRun) multiplies(section tileSpan) graph.Phase {
+	parts := r.partsOf[section]
+	byBlock := r.transformed() > r.form.Points()*r.room*section.n
+	return graph.Phase{Chunks: len(parts) * r.blocks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		r.tail.enter(&a.transform, &a.tail, m)
+		part, block := chunk/r.blocks, chunk%r.blocks
+		if byBlock {
+			part, block = chunk%len(parts), chunk/len(parts)
+		}
+		return r.results(m, a, section, parts[part], block, [2]int{part, len(parts)})
+	}}
+}
+
+// whole computes everything, section by section.
+func (r *winogradRun) whole() graph.Phase {
+	return graph.Phase{Chunks: len(r.sections), Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		section := r.sections[chunk]
+		if err := r.alike(section, func(t tileRun) error {
+			return r.transform(m, &a.transform, t, t.first-section.first)
+		}); err != nil {
+			return err
+		}
+		r.tail.enter(&a.transform, &a.tail, m)
+		for _, part := range r.partsOf[section] {
+			for block := range r.blocks {
+				if err := r.results(m, a, section, part, block, [2]int{0, 1}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// results computes those of a part of a section for a block of output channels. share is which of so many parts the
+// part is that read the same weights one after another.
+func (r *winogradRun) results(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int, share [2]int) error {
+	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
+		return err
+	}
+	return r.alike(part, func(t tileRun) error { return r.finish(m, a, t, t.first-part.first, block) })
+}
+
+// multiply multiplies tiles, those from number at on of their section, with a block of weights. Points go around
+// outside, so that strips of tiles find a point's weights near.
+func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, block int, share [2]int) error {
+	n, matrix := r.form.Points(), 4*r.matrix()
+	once := max(1, callMACs/(r.rows*r.matrix()))
+	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.points(m), unsafe.Add(r.weights(m), block*n*matrix)
+	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.sums(m), a.Ptr[tile.Vec]
+	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.point, matrix, r.result
+	strips := r.stripsOf[part]
+	for p := 0; p < n; p += once {
+		a.Rows = min(once, n-p)
+		a.Row[tile.Vec] = p * matrix
+		for i, s := range strips {
+			a.Row[tile.In] = p*r.point + 4*(s.first-part.first+at)*r.room
+			a.Row[tile.Out] = p*r.result + 4*(s.first-part.first)*r.width
+			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/len(strips)
+			if len(strips) == 1 { // parts share the next block
+				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
+			}
+			if err := r.products[s.n].Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pointwise multiplies all tiles of a section with all weights, point by point.
+func (r *winogradRun) pointwise(section tileSpan) graph.Phase {
+	n, matrix := r.form.Points(), 4*r.matrix()
+	return graph.Phase{Chunks: n, Run: func(m *graph.Mem, point int) error {
+		args := r.args.Of(m)
+		defer args.release()
+		a := &args.product
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.points(m), r.weights(m), r.sums(m)
+		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
+		a.Rows = 1
+		strips := r.stripsOf[section]
+		for block := range r.blocks {
+			a.Row[tile.Vec] = (block*n + point) * matrix
+			next := a.Row[tile.Vec] + n*matrix
+			if block == r.blocks-1 {
+				next = (point + 1) % n * matrix
+			}
+			for i, s := range strips {
+				at := s.first - section.first
+				a.Row[tile.In] = point*r.point + 4*at*r.room
+				a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
+				a.Row[tile.Ahead] = next + matrix*i/len(strips)
+				if err := r.products[s.n].Call(a); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// finishes brings the products of a section back to pixels.
+func (r *winogradRun) finishes(section tileSpan) graph.Phase {
+	grain := max(1, transformGrain/(r.form.Points()*r.blocks*r.width))
+	chunks := kit.DivUp(section.n, grain)
+	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		r.tail.enter(&a.transform, &a.tail, m)
+		first := chunk * section.n / chunks
+		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+			for block := range r.blocks {
+				if err := r.finish(m, a, t, t.first-section.first, block); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}}
+}
+
+// sums is where products are.
+func (r *winogradRun) sums(m *graph.Mem) unsafe.Pointer {
+	if r.course == byPoints {
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight+r.form.Points()*r.point:]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Worker))
+}
+
+// finish brings the products of alike tiles, those from number at on of the chunk, back to pixels, and does what
+// follows.
+func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, at, block int) error {
+	s, first := r.s, block*r.width
+	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
+	to := r.pixels(m.Ptrs[0], y, &s.os)
+	from := winograd.Plane{Ptr: unsafe.Add(r.sums(m), block*r.block+4*at*r.width),
+		Row: r.form.N() * r.result, Col: r.result, Tile: 4 * r.width}
+	var bias unsafe.Pointer
+	if s.hasBias {
+		bias = unsafe.Add(s.biasAt(m), 4*first)
+	}
+	code := r.resultCode(t.ty, t.tx, block)
+	r.tail.at(&a.transform, 4*y, 4*first)
+	if err := r.backs[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
+		return err
+	}
+	if r.tail.tail != nil {
+		for row := range code.rows {
+			r.tail.tail.Do(&a.tail, y+row*s.os[2], (t.n-1)*r.form.M+code.cols, s.os[3], r.channels(block), 1)
+		}
+	}
+	return nil
+}
