@@ -178,7 +178,8 @@ func (c *Call) Footprint() (bytes float64) {
 
 // ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
 // reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
-// which is to write it, too, and read with steps where its elements do not lie side by side.
+// which is to write it, too, and read with steps where its elements do not lie side by side; where those that do are
+// fewer than in the result, as in a slice of each row, there are as many runs more.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	to.Extent() // panics where strides are missing
@@ -189,8 +190,37 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 		w.Do(Turned, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
+	case m.Rank() == to.Rank():
+		if runs := runsOf(m, to); runs > 1 {
+			w.Wait(Run, runs)
+		}
 	}
 	return w
+}
+
+// runsOf is the number of runs of an operand in which its elements lie as those of a result do, if the operand has as
+// many and repeats none; else 0.
+func runsOf(m, to tensor.Meta) float64 {
+	length, all := 1, m.Numel()
+	if all != to.Numel() {
+		return 0
+	}
+	for length < all {
+		next := -1
+		for d, n := range m.Shape {
+			if n > 1 && m.Strides[d] == 0 {
+				return 0
+			}
+			if n > 1 && m.Strides[d] == length && to.Strides[d] == length {
+				next = d
+			}
+		}
+		if next < 0 {
+			return float64(all) / float64(length)
+		}
+		length *= m.Shape[next]
+	}
+	return 1
 }
 
 // fastest returns the dimension over 1 with the least stride other than 0; -1 if none.

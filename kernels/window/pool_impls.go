@@ -37,6 +37,8 @@ var (
 		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}
+	// poolStep is a result whose window does not begin beside the one before, in a row of a plane.
+	poolStep   = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
@@ -55,7 +57,11 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 		n := float64(c.Out[0].Numel())
 		if p.folds(c, by, w, area) {
 			// Loops go from row to row of an image, and wait for each.
-			work.Wait(poolLoops[by][p.kind], n*area*float64(max(4, c.Out[0].DType.Size()))/4)
+			single := float64(max(4, c.Out[0].DType.Size())) / 4
+			work.Wait(poolLoops[by][p.kind], n*area*single)
+			if by == poolPlanes && steps(c) {
+				work.Wait(poolStep[p.kind], n*single)
+			}
 		} else {
 			work.Do(each, n*area)
 			work.Do(poolResult[by], n)
@@ -64,6 +70,12 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 		kit.Scattered(&work, c, w, w.Order)
 		return work
 	}
+}
+
+// steps reports whether windows are more than an element of a row apart, which the sizes of rows tell.
+func steps(c *graph.Call) bool {
+	last := c.Out[0].Rank() - 1
+	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
 
 // folds reports whether a walk is one of compiled loops: they write results as they go, and by planes windows have few

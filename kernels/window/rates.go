@@ -25,6 +25,11 @@ func Rates() []graph.Rate {
 		}
 		return graph.RateCall{Op: op, Attrs: a, In: []tensor.Meta{m}, Impl: impls[by]}
 	}
+	beside := func(op string, by poolWalk, channels, side int) graph.RateCall {
+		c := call(op, by, 3, channels, side)
+		c.Attrs["stride"], c.Attrs["padding"] = 1, 1
+		return c
+	}
 	var list []graph.Rate
 	for kind, op := range map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d", poolNorm: "lp_pool"} {
 		for by := range impls {
@@ -39,8 +44,14 @@ func Rates() []graph.Rate {
 			unit := [...]string{poolPlanes: "an element of a window, by compiled loops over rows",
 				poolPixels: "an element of a window, by compiled loops over channels"}[by]
 			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, poolWalk(by), 3, 64, 112),
-				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14)}})
+				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14), beside(op, poolWalk(by), 192, 28),
+				beside(op, poolWalk(by), 512, 14)}})
 		}
+	}
+	for kind, name := range poolStep {
+		op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
+		list = append(list, graph.Rate{Name: name, Unit: "a result in a row of windows more than an element apart",
+			Calls: []graph.RateCall{call(op, poolPlanes, 2, 64, 56), call(op, poolPlanes, 2, 128, 28)}})
 	}
 	for by, name := range poolResult {
 		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",
