@@ -196,14 +196,39 @@ func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 		return behind, before
 	}
 	less, equal := sym.Truth(false), sym.Truth(true)
+	if !sa.Same(sb) && a > b && r.isRowMajor(o) {
+		// Then strides are equal where no size between them is more than 1.
+		for d := b + 1; d <= a; d++ {
+			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
+		}
+		if equal = equal.And(told).Decide(); equal.Same(sym.Truth(false)) {
+			return behind, before.Or(told)
+		}
+		return behind.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), before.Or(told.And(equal.Not()))
+	}
 	if !sa.Same(sb) {
-		less, equal = sa.Lt(sb).Decide(), sa.Eq(sb).Decide()
+		if less = sa.Lt(sb).Decide(); less.Same(sym.Truth(true)) {
+			return behind, before.Or(told)
+		}
+		equal = sa.Eq(sb)
 	}
-	more := less.Not()
-	if same, known := equal.Known(); !known || same {
-		more = more.And(equal.Not().Or(r.sizes[a].Gt(r.sizes[b])))
+	larger := r.sizes[a].Gt(r.sizes[b])
+	if never := less.Not().And(larger).Decide(); never.Same(sym.Truth(false)) {
+		behind = behind.Or(told.And(sa.Gt(sb)))
+	} else {
+		behind = behind.Or(told.And(less.Not()).And(equal.Not().Or(larger)))
 	}
-	return behind.Or(told.And(more)).Decide(), before.Or(told.And(less)).Decide()
+	return behind.Decide(), before.Or(told.And(less))
+}
+
+// isRowMajor reports whether the strides of an operand, whose sizes are unknown, are row-major by form.
+func (r *Rule) isRowMajor(o *operand) bool {
+	for d := range r.sizes {
+		if len(o.rule.Shape) != len(r.sizes) || !o.rule.Shape[d].Same(r.sizes[d]) {
+			return false
+		}
+	}
+	return o.rule.IsRowMajor()
 }
 
 // outputsByPerm lays the undefined outputs out densely in the order of the permutation

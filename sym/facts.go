@@ -12,6 +12,7 @@ type facts struct {
 	deep          bool // whether questions use facts, or only bounds
 	gen           int  // names the state of the facts; 0: there are none
 	last          int  // the latest name
+	names         map[step]int
 	contradiction bool
 	trail         []change
 	held          []*cond // relations that hold
@@ -78,6 +79,25 @@ func (v *Env) under(deep bool) func() {
 func (f *facts) changed() {
 	f.last++
 	f.gen = f.last
+}
+
+// step leads from a state of the facts to another: a condition is marked as true, or learned with what follows.
+type step struct {
+	from    int
+	c       *cond
+	learned bool
+}
+
+// named gives the state that a step has led to the name that it had before: what was found out then holds again.
+func (f *facts) named(s step) {
+	if f.names == nil {
+		f.names = map[step]int{}
+	}
+	if name, again := f.names[s]; again {
+		f.gen = name
+		return
+	}
+	f.names[s] = f.gen
 }
 
 func (f *facts) live() bool { return f.deep && f.gen != 0 }

@@ -7,6 +7,8 @@ import (
 
 // learn enters a condition that holds, with what follows from it at once.
 func (v *Env) learn(c *cond) {
+	from := v.facts.gen
+	defer func() { v.facts.named(step{from, c, true}) }()
 	v.enterCond(c)
 	for again := true; again && !v.facts.contradiction; {
 		again = false
@@ -46,9 +48,11 @@ func (v *Env) openSides(c *cond) (open *cond, sides int) {
 // settle marks a condition as true.
 func (v *Env) settle(c *cond) {
 	if !c.settled {
+		from := v.facts.gen
 		c.settled = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
 		v.facts.changed()
+		v.facts.named(step{from, c, false})
 	}
 }
 

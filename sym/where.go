@@ -172,12 +172,9 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 	if v == nil || run == nil || alike == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
 	}
-	m := v.mark()
-	value, err := run()
-	if err != nil || v.fork != nil || len(v.guards) == m.guards {
-		return value, err
+	if v.fork != nil {
+		return run()
 	}
-	v.reset(m)
 	cases, err := Fork(v, limit, run)
 	if err != nil || cases[0].Err != nil {
 		return run()

@@ -84,7 +84,7 @@ func (t Type) IsContiguous() bool {
 	if m, known := t.in(&buf); known {
 		return m.IsContiguous()
 	}
-	return t.Holds(IsContiguous)
+	return t.IsRowMajor() || t.Holds(IsContiguous)
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
@@ -123,7 +123,7 @@ func (t Type) IsNonOverlappingAndDense() bool {
 	if m, known := t.in(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
-	return t.Holds(IsNonOverlappingAndDense)
+	return t.IsRowMajor() || t.Holds(IsNonOverlappingAndDense)
 }
 
 // StridesLikeChannelsLast is [Meta.StridesLikeChannelsLast].
