@@ -30,6 +30,18 @@ func shrinkOf[U word, T float](x, high, bias, low T) U {
 	return r
 }
 
+// withinOf bounds x by low and high, and leaves NaN.
+func withinOf[U word, T float](x, low, high T) U {
+	r, least, most := bitsOf[U](x), bitsOf[U](low), bitsOf[U](high)
+	if x > high {
+		r = most
+	}
+	if x < low {
+		r = least
+	}
+	return r
+}
+
 func signOf[U word, T float](x T) U {
 	r, one := bitsOf[U](T(0)), bitsOf[U](T(1))
 	if x > 0 {
@@ -69,7 +81,6 @@ func rintOf[T float](x T) T {
 
 // xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
 func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	log := functions1[Log]
 	eachPair(d, a, b, n, by, func(x, y T) T {
 		switch {
 		case y != y:

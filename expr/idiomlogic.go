@@ -144,7 +144,7 @@ func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / 
 
 // modOf is that with the sign of y.
 func modOf[W integer](x, y W) W {
-	if exact(x, y) {
+	if unsafe.Sizeof(x) == 8 && exact(x, y) {
 		return x - lowerRatioOf(x, y)*y
 	}
 	r := remOf(x, y)

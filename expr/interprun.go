@@ -125,8 +125,8 @@ func (p *Interp) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 	}
 	s.run(p.row, 1)
 	block := p.block
-	if p.blocks == 0 {
-		block = math.MaxInt // nothing is put aside: one loop
+	if p.blocks == 0 && len(p.body) < 2 {
+		block = math.MaxInt // nothing is put aside, and nothing is read again: one loop
 	}
 	for at := 0; at < n0; {
 		n := min(n0-at, block)

@@ -534,6 +534,19 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		}
 		d, a, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(c, i*size)
 	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c1, T(a4[1]*b1)+c1, T(a4[2]*b1)+c1, T(a4[3]*b1)+c1
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
@@ -1198,6 +1211,81 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		*(*T)(d) = *(*T)(a) &^ (*(*T)(a) >> (8*unsafe.Sizeof(T(0)) - 1))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// upTo bounds what is above 0 by b, and else is 0.
+func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0]))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1]))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2]))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size)))&^(W(*(*T)(unsafe.Add(a, i*size)))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(min(W(*(*T)(a))&^(W(*(*T)(a))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(b))))
+		*(*T)(unsafe.Add(d, sd)) = T(min(W(*(*T)(unsafe.Add(a, sa)))&^(W(*(*T)(unsafe.Add(a, sa)))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(unsafe.Add(b, sb)))))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(min(W(*(*T)(a))&^(W(*(*T)(a))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b1, c1), withinOf[U](a4[1], b1, c1), withinOf[U](a4[2], b1, c1), withinOf[U](a4[3], b1, c1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b4[0], c4[0]), withinOf[U](a4[1], b4[1], c4[1]), withinOf[U](a4[2], b4[2], c4[2]), withinOf[U](a4[3], b4[3], c4[3])
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = withinOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*U)(d) = withinOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
 		if n--; n == 0 {
 			return
 		}

@@ -1,29 +1,27 @@
 #!/usr/bin/env python3
-"""Measures the portable path of one graphrun beside another one, case by case.
+"""Measures the portable path of one version of graphrun beside another one, case by case.
 
-    go build -o new ./cmd/graphrun
-    python3 scripts/portable.py OLD NEW --out first.json
-    python3 scripts/portable.py OLD NEW --again first.json --above 1.04 --rounds 8 --out second.json
+    git worktree add ../first 951397a
+    python3 scripts/portable.py ../first . --out first.json
+    python3 scripts/portable.py ../first . --again first.json --above 1.04 --rounds 8 --out second.json
     python3 scripts/portable.py --show first.json second.json
 
-OLD and NEW are binaries; OLD is the reference, such as the first version (commit 951397a). Cases are each op that
-OLD has and that goes element by element, reductions, norms, scans and copies, in ten dtypes as far as both take them,
-on 4,096 and on 262,144 elements. A graph of one op runs with one worker, GRAPHRUN_JIT=off, in a process of its own,
-both binaries in turns; the least time of a run counts. Measure on a machine that is idle, and those again that seem
-slower: where memory happens to lie makes a difference of some percent.
+The two are checkouts; the first is the reference, such as the first version (commit 951397a). Cases are each op that
+it has and that goes element by element, reductions, norms, scans and copies, in ten dtypes as far as both take them,
+on 4,096 and on 262,144 elements. A graph of one op runs with one worker, GRAPHRUN_JIT=off, with outputs that are there,
+both versions in turns. What counts is the lower quartile of a run's processor time, the least of all turns
+(scripts/portable). Measure on a machine that is idle, and those again that seem slower, by --apart in processes of
+their own: where memory
+happens to lie makes a difference of some percent.
 """
 import argparse
 import collections
-import functools
 import json
 import math
 import os
-import random
 import re
-import struct
 import subprocess
 import tempfile
-import zipfile
 
 FLOATS = ['float32', 'float64', 'float16', 'bfloat16']
 INTS = ['int8', 'uint8', 'int32', 'int64']
@@ -181,57 +179,80 @@ def all_cases(old, new):
     return cases
 
 
-@functools.cache
-def array(dtype, shape, within):
-    """An array within bounds, as a file of NumPy's."""
-    draw, n = random.Random(1), math.prod(shape)
-    low, high = within
-    whole = dtype in INTS
-    code = {'float16': 'e', 'float32': 'f', 'float64': 'd', 'int8': 'b', 'uint8': 'B', 'int32': 'i', 'int64': 'q'}[dtype]
-    values = [draw.randint(low, high) if whole else draw.uniform(low, high) for _ in range(n)]
-    kind = dict(e='<f2', f='<f4', d='<f8', b='|i1', B='|u1', i='<i4', q='<i8')[code]
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    header += b' ' * (-(len(header) + 11) % 64) + b'\n'
-    return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + struct.pack(f'<{n}{code}', *values)
+# How the first version loads a graph; the others do as scripts/portable/load.go.
+LOAD = '''package main
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+)
+
+func load(path string) (*graph.Graph, error) { return graph.LoadFile(path, kernels.Lookup, nil) }
+'''
 
 
-class Case:
-    """A case as files: its graph, and operands that lie within bounds."""
-
-    def __init__(self, folder, ins, nodes):
-        self.graph, arrays = os.path.join(folder, 'graph.json'), os.path.join(folder, 'in.npz')
-        bounded = [x for x in ins if x['within'] and x['dtype'] != 'bfloat16']
-        with zipfile.ZipFile(arrays, 'w') as f:
-            for x in bounded:
-                f.writestr(x['name'] + '.npy', array(x['dtype'], tuple(x['shape']), x['within']))
-        self.more = ['--inputs', arrays, '--seed', '1'] if bounded else []
-        ins = [{k: v for k, v in x.items() if k != 'within'} for x in ins]
-        with open(self.graph, 'w') as f:
-            json.dump(dict(version=1, name='case', inputs=ins, nodes=nodes, outputs=['out']), f)
-
-    def time(self, binary, *how):
-        """Returns the least time of a run, in ns, and the number of runs; None where the binary refuses the case."""
-        done = subprocess.run([binary, 'bench', self.graph, '--threads', '1', '--json', *how, *self.more],
-                              capture_output=True, text=True, env={**os.environ, 'GRAPHRUN_JIT': 'off'})
-        if done.returncode:
-            return None
-        told = json.loads(done.stdout)
-        return told['min_ns'], told['runs']
+def build(folder, checkout, name):
+    """Builds scripts/portable of this checkout within another one, and the command of that one; returns both."""
+    here, there = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'portable'), os.path.abspath(checkout)
+    first = not os.path.exists(os.path.join(there, 'graphfile'))
+    files = {f: os.path.join(here, f) for f in ['main.go', 'load.go']}
+    if first:
+        files['load.go'] = os.path.join(folder, 'load.go')
+        with open(files['load.go'], 'w') as f:
+            f.write(LOAD)
+    overlay = os.path.join(folder, f'{name}.json')
+    with open(overlay, 'w') as f:
+        json.dump({'Replace': {os.path.join(there, 'scripts/portable', k): v for k, v in files.items()}}, f)
+    made = os.path.join(folder, name), os.path.join(folder, name + '_command')
+    subprocess.run(['go', 'build', '-buildvcs=false', '-overlay', overlay, '-o', made[0], './scripts/portable'],
+                   cwd=there, check=True)
+    subprocess.run(['go', 'build', '-buildvcs=false', '-o', made[1], './cmd/graphrun'], cwd=there, check=True)
+    return made
 
 
-def measure(old, new, case, rounds, span):
-    """Returns the least times of both; None where one of them refuses the case."""
-    first = case.time(new, '--for', f'{span}ms')
-    if first is None:
-        return None
-    runs, best = ['--runs', str(max(3, first[1]))], {old: math.inf, new: math.inf}
+class Version:
+    """A process that runs cases."""
+
+    def __init__(self, binary):
+        self.binary, self.process = binary, None
+
+    def ask(self, **question):
+        """Returns the processor time of a run, in ns; None where the version refuses the case."""
+        if not self.process:
+            self.process = subprocess.Popen([self.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            stderr=subprocess.DEVNULL, env={**os.environ, 'GRAPHRUN_JIT': 'off'})
+        self.process.stdin.write(json.dumps(question) + '\n')
+        self.process.stdin.flush()
+        told = json.loads(self.process.stdout.readline() or '{"error": "ended"}')
+        if told['error'] == 'ended':
+            self.end()
+        return None if told['error'] else told['ns']
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+def measure(versions, folder, case, rounds, span, apart):
+    """Returns the least times of the old version and of the new one; None where one of them refuses the case."""
+    ins, nodes = case
+    path = os.path.join(folder, f'{abs(hash(json.dumps(case)))}.json')
+    with open(path, 'w') as f:
+        ins_only = [{k: v for k, v in x.items() if k != 'within'} for x in ins]
+        json.dump(dict(version=1, name='case', inputs=ins_only, nodes=nodes, outputs=['out']), f)
+    within = [x['within'] or ((0, 9) if x['dtype'] in INTS else (-1, 1)) for x in ins]
+    best = [math.inf, math.inf]
     for k in range(rounds):
-        for binary in [old, new] if k % 2 == 0 else [new, old]:
-            t = case.time(binary, *runs)
+        for v in [0, 1] if k % 2 == 0 else [1, 0]:
+            t = versions[v].ask(File=path, Ns=int(span * 1e6), Within=within)
             if t is None:
                 return None
-            best[binary] = min(best[binary], t[0])
-    return best[old], best[new]
+            best[v] = min(best[v], t)
+            if apart:
+                versions[v].end()
+    return best
 
 
 def show(times, above):
@@ -259,33 +280,47 @@ def joined(paths):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('binaries', nargs='*', metavar='OLD NEW')
+    p.add_argument('checkouts', nargs='*', metavar='OLD NEW')
     p.add_argument('--out', help='write the times to this file: of each case old and new, in ns')
     p.add_argument('--match', default='', help='cases whose names have this regular expression only')
     p.add_argument('--part', default='1/1', help='such as 2/5, the second of five parts')
     p.add_argument('--again', nargs='*', help='those only that were above --above in these files')
     p.add_argument('--above', type=float, default=1.05, help='what counts as slower')
     p.add_argument('--rounds', type=int, default=3, help='how often both are measured')
-    p.add_argument('--ms', type=int, default=5, help='how long each time')
+    p.add_argument('--ms', type=float, default=3, help='how long each time')
+    p.add_argument('--apart', action='store_true', help='each time in a process of its own')
+    p.add_argument('--build', help='a folder for the binaries, which are built if they are not there')
     p.add_argument('--show', nargs='+', help='show the least times of these files')
     a = p.parse_args()
     if a.show:
         return show(joined(a.show), a.above)
-    old, new = map(os.path.abspath, a.binaries)
-    names = {k: c for k, c in all_cases(old, new).items() if re.search(a.match, k)}
+    with tempfile.TemporaryDirectory() as folder:
+        run(a, folder)
+
+
+def run(a, folder):
+    made = os.path.abspath(a.build or folder)
+    os.makedirs(made, exist_ok=True)
+    binaries = [os.path.join(made, x) for x in ['old', 'old_command', 'new', 'new_command']]
+    if not all(map(os.path.exists, binaries)):
+        for checkout, name in zip(a.checkouts, ['old', 'new']):
+            build(made, checkout, name)
+    names = {k: c for k, c in all_cases(binaries[1], binaries[3]).items() if re.search(a.match, k)}
     if a.again:
         before = joined(a.again)
         names = {k: c for k, c in names.items() if k in before and before[k][1] / before[k][0] > a.above}
     part, parts = map(int, a.part.split('/'))
-    times = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for k in list(names)[part - 1::parts]:
-            t = measure(old, new, Case(folder, *names[k]), a.rounds, a.ms)
-            if t:
-                times[k] = t
-                print(f'{k:40} {t[0] / 1000:10.2f} {t[1] / 1000:10.2f} us {t[1] / t[0]:.3f}', flush=True)
-            if a.out:
-                json.dump(times, open(a.out, 'w'))
+    versions, times = [Version(binaries[0]), Version(binaries[2])], {}
+    for k in list(names)[part - 1::parts]:
+        t = measure(versions, folder, names[k], a.rounds, a.ms, a.apart)
+        if t:
+            times[k] = t
+            print(f'{k:40} {t[0] / 1000:10.2f} {t[1] / 1000:10.2f} us {t[1] / t[0]:.3f}', flush=True)
+    for v in versions:
+        v.end()
+    if a.out:
+        with open(a.out, 'w') as f:
+            json.dump(times, f)
     show(times, a.above)
 
 

@@ -23,7 +23,7 @@ type loop struct {
 	Operands  string // the operands that it reads: a, b, c
 	Value     string // what is stored, where $a is the element of operand a
 	Before    string // what comes before the loop
-	Numbers   string // operands that are often the same for all
+	Numbers   string // sets of operands that are often the same for all
 	Commutes  bool   // a and b may change places
 	Single    bool   // one element is in a turn, also where all lie one behind another: there is much in it
 	Twice     bool   // two elements are in a turn, where they do not lie one behind another
@@ -73,7 +73,7 @@ var loops = slices.Concat([]loop{
 	{Doc: "clampInt bounds a by b and c, as a minimum of a maximum.", Name: "clampInt", Types: widths, Operands: "abc",
 		Value: "T(min(max(W($a), W($b)), W($c)))", Numbers: "bc", Twice: true},
 
-	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b bc", Commutes: true, Twice: true},
 	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c", Numbers: "b", Commutes: true, Twice: true},
 	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)", Numbers: "b", Commutes: true},
 	{Name: "addMul", Types: number, Operands: "abc", Value: "($a + $b) * $c"},
@@ -102,6 +102,9 @@ var loops = slices.Concat([]loop{
 	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
 	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))", Single: true},
 	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
+	{Doc: "upTo bounds what is above 0 by b, and else is 0.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
+		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", Twice: true},
+	{Name: "within", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
 	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
 		Value: "T(int64($a) << (uint64($b) & 31))", Twice: true},
@@ -155,7 +158,7 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 	{{if .Commutes}}if sa == 0 {
 		a, b, sa, sb = b, a, sb, sa
 	}
-	{{end}}{{if .Numbers}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.DenseButNumbers}} {
+	{{end}}{{range .Sets}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.DenseButNumbers}} {
 		{{range .Constant}}{{.}}1 := *(*{{$e}})({{.}})
 		{{end}}i := 0
 		for last := n - 4; i <= last; i += 4 {
@@ -371,6 +374,16 @@ func (l loop) Of(k string) string {
 		v = strings.ReplaceAll(v, "$"+string(o), fmt.Sprintf("%c4[%s]", o, k))
 	}
 	return v
+}
+
+// Sets are the loop with each set of its Numbers alone.
+func (l loop) Sets() []loop {
+	var list []loop
+	for _, set := range strings.Fields(l.Numbers) {
+		l.Numbers = set
+		list = append(list, l)
+	}
+	return list
 }
 
 // OfNumbers is that value where the operands of Numbers are the same for all.

@@ -164,10 +164,7 @@ func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r l
 		shift := unsafe.Pointer(&r.mem.Scratch[shiftAt+r.side])
 		switch {
 		case k.Out[1] == 0 || n == 1:
-			a, b := *(*T)(scale), *(*T)(shift)
-			for i, v := range x {
-				y[i] = v*a + b
-			}
+			scaleBy(y, x, *(*T)(scale), *(*T)(shift))
 		case k.Out[1] == p.ld.Size:
 			a, b := unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
 			for i, v := range x {
@@ -180,6 +177,17 @@ func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r l
 		}
 		p.written(at, out, k.Out[0], n)
 		return nil
+	}
+}
+
+// scaleBy computes x*a + b.
+func scaleBy[T float32 | float64](y, x []T, a, b T) {
+	for len(x) >= 4 && len(y) >= 4 {
+		y[0], y[1], y[2], y[3] = x[0]*a+b, x[1]*a+b, x[2]*a+b, x[3]*a+b
+		x, y = x[4:], y[4:]
+	}
+	for i, v := range x {
+		y[i] = v*a + b
 	}
 }
 

@@ -214,8 +214,12 @@ func sumOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.SumColumn
 
 func prodOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.ProdColumnsZ(a, x, 0) }
 
+// copyAs has four elements in a turn: what little else there is takes as long as wherever the loop lies.
 func copyAs[T, A int64 | float32 | float64](dst []T, a []A) {
-	dst = dst[:len(a)]
+	for len(a) >= 4 && len(dst) >= 4 {
+		dst[0], dst[1], dst[2], dst[3] = T(a[0]), T(a[1]), T(a[2]), T(a[3])
+		dst, a = dst[4:], a[4:]
+	}
 	for i, v := range a {
 		dst[i] = T(v)
 	}
