@@ -27,6 +27,7 @@ func Define(o Op) (*Op, error) {
 	o.defined = &o
 	o.effort = sync.OnceValues(o.exampleEffort)
 	o.behind = sync.OnceValue(o.makeTailed)
+	o.attends = sync.OnceValue(o.makeAttending)
 	return &o, nil
 }
 

@@ -34,6 +34,9 @@ type Together struct {
 	Nodes []*Node
 	// Head says that the first node is no loop but has a tail, the others: see [Fuser.Heads]. Mask is nil then.
 	Head bool
+	// Attention says that the first and the last node are products of matrices, and that those between go over rows of
+	// what the first makes: see [Fuser.Attends]. What they fold follows.
+	Attention bool
 	// Mask marks the dimensions that nodes fold, of the shape to which all that the group reads is broadcast; nil
 	// if none does. Split, where it is not 0, has dimension 1 of that shape seen as two ([Rows.Split]).
 	Mask  []bool
@@ -173,15 +176,9 @@ func (f *Fuser) whole(t Together, keep func(*Value) bool) (*Node, error) {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || m.Out[0].graph != f.graph {
 			return nil, fmt.Errorf("part %d is no node of the graph", i)
 		}
-		if i == 0 && t.Head {
-			if err := w.head(m, keep); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := w.add(i, m, f.channels(m, t), keep); err != nil {
-			return nil, err
-		}
+	}
+	if err := w.gather(f, t, keep); err != nil {
+		return nil, err
 	}
 	n, last := w.node, parts[len(parts)-1]
 	streams := len(n.In) - w.fusion.Head + min(1, w.fusion.Head) + len(n.Out)
@@ -193,6 +190,23 @@ func (f *Fuser) whole(t Together, keep func(*Value) bool) (*Node, error) {
 	}
 	n.Attrs, n.Name, n.Part = w.fusion, last.Name, last.Part
 	return n, w.state(f, parts)
+}
+
+// gather adds all parts.
+func (w *whole) gather(f *Fuser, t Together, keep func(*Value) bool) error {
+	if t.Attention {
+		return w.attention(f, t.Nodes, keep)
+	}
+	for i, m := range t.Nodes {
+		add := func() error { return w.add(i, m, f.channels(m, t), keep) }
+		if i == 0 && t.Head {
+			add = func() error { return w.head(m, keep) }
+		}
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whole gathers what a fused node is made of.
@@ -291,8 +305,12 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 	b := expr.NewBuilder(dtypes...)
 	made := make([][]expr.Output, len(parts))
 	for i, m := range parts {
-		if i == 0 && head > 0 {
+		switch attends := w.fusion.Seen != nil; {
+		case i == 0 && head > 0:
 			made[i] = []expr.Output{b.Real(b.Load(0))}
+			continue
+		case attends && (i == len(parts)-1 || showsAlike(m)): // it makes nothing of single elements
+			made[i] = made[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
 		code, of, err := f.part(m, w.fusion.Mask != nil)

@@ -27,6 +27,10 @@ type Fusion struct {
 	// convolution: they are the first operands of the node, one for one, and all that follows goes over the elements
 	// of what it makes. 0: all parts are loops.
 	Head int
+	// Seen is not nil where the parts are an attention: the first and the last multiply matrices, Head operands are
+	// query, key and value, and what lies between goes over rows. It holds the shape in which each operand, and then
+	// the result, is seen: a view of it in the dimensions of which Mask marks the last. See [Attention].
+	Seen [][]int
 
 	code   *expr.Code // of the whole, or of what follows the head: dtypes are the same for all layouts
 	effort func() Effort

@@ -99,6 +99,9 @@ type Op struct {
 	// an error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
+	// Attend says how the op, a product of two matrices, computes attention; nil: it does not.
+	Attend *Attend
+
 	// Ref is the definition: it computes the results index by index, from tensors of any
 	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
 	// of any other layout; only values and dtypes count.
@@ -117,6 +120,7 @@ type Op struct {
 	loops   bool // the kernel is the loop of Pointwise, and nothing else
 	effort  func() (Effort, bool)
 	behind  func() *Op // see tailed
+	attends func() *Op // see attending
 	defined *Op        // the op itself once Define has made it: a copy is told by it
 }
 

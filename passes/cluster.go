@@ -15,6 +15,7 @@ type cluster struct {
 	space   space
 	results int
 	reads   map[*graph.Value]bool // what comes from outside
+	attends bool                  // an attention, which nothing joins
 	head    *graph.Node           // the first, where that is a product or a convolution whose result the others go over
 }
 

@@ -222,6 +222,15 @@ func identity(a, b []int) bool {
 
 // dropDead removes nodes that no output depends on.
 func dropDead(p *Plan) error {
+	p.dropNodes()
+	if n := p.dropConstants(); n > 0 {
+		p.Note("%s", counted(n, "constant dropped", "constants dropped"))
+	}
+	return nil
+}
+
+// dropNodes drops the nodes that no output needs.
+func (p *Plan) dropNodes() {
 	live := graph.NewByValue[bool](p.Graph)
 	for _, o := range p.Graph.Outputs {
 		live.Set(o.Value, true)
@@ -248,8 +257,4 @@ func dropDead(p *Plan) error {
 		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
 		p.Note("%s", counted(dropped, "node dropped", "nodes dropped"))
 	}
-	if n := p.dropConstants(); n > 0 {
-		p.Note("%s", counted(n, "constant dropped", "constants dropped"))
-	}
-	return nil
 }

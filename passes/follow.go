@@ -23,8 +23,10 @@ type Decisions struct {
 type grouped struct {
 	nodes []int
 	head  bool // the first is that
-	mask  []bool
-	split int
+	// attends says that they are an attention
+	attends bool
+	mask    []bool
+	split   int
 }
 
 // signature is what a node must be for decisions to be of it, whatever sizes are.
@@ -97,7 +99,7 @@ func (p *Plan) noteGroups(groups []graph.Together) {
 		return
 	}
 	for _, t := range groups {
-		d := grouped{nodes: make([]int, len(t.Nodes)), head: t.Head, mask: t.Mask, split: t.Split}
+		d := grouped{nodes: make([]int, len(t.Nodes)), head: t.Head, attends: t.Attention, mask: t.Mask, split: t.Split}
 		for i, n := range t.Nodes {
 			d.nodes[i] = n.Number()
 		}
@@ -120,6 +122,16 @@ func (g *grouper) followGroups() error {
 			}
 			c.nodes = append(c.nodes, n)
 			g.of.Set(n.Out[0], c)
+		}
+		if d.attends {
+			nodes := slices.Clone(c.nodes)
+			slices.Reverse(nodes)
+			if err := g.attended(nodes); err != nil {
+				return err
+			}
+			c.attends = true
+			g.clusters = append(g.clusters, c)
+			continue
 		}
 		if d.head {
 			c.head = c.nodes[len(c.nodes)-1]

@@ -37,6 +37,7 @@ type grouper struct {
 // dtypes alone, and from what ops make of rows as they are inferred to lie. A node joins the group of the first of its
 // readers; others must come after that group, which then stores the value for them.
 func groupNodes(p *Plan) error {
+	p.dropNodes() // they would keep values in memory that only they read
 	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
 		apart: map[*graph.Node]string{}}
@@ -48,7 +49,11 @@ func groupNodes(p *Plan) error {
 			g.place.Set(n.Out[0], i)
 		}
 	}
+	g.joinAttentions()
 	for i, n := range slices.Backward(p.Graph.Nodes) {
+		if g.group(n) != nil {
+			continue
+		}
 		if s, why := g.spaceOf(n); why != "" {
 			g.alone[n] = why
 		} else {
@@ -237,6 +242,9 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 	switch {
 	case reader == nil:
 		return nil
+	case first != nil && first.attends:
+		g.apart[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
+		return nil
 	case first == nil || unite(s, first, made).shape == nil:
 		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
@@ -309,8 +317,8 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.head != nil, Mask: c.space.mask,
-			Split: c.space.split})
+		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.head != nil, Attention: c.attends,
+			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
 	g.p.noteGroups(groups)

@@ -53,6 +53,8 @@ func (g *grouper) tailOf(n *graph.Node) (*cluster, string) {
 	}
 	c := g.group(reader)
 	switch {
+	case c != nil && c.attends:
+		return nil, fmt.Sprintf("the step of %s computes an attention", c.nodes[0].Name)
 	case c == nil || c.head == reader:
 		return nil, fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 	case c.head != nil:

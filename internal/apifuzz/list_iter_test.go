@@ -120,6 +120,7 @@ var vouched = map[string]string{
 	"(tensor.Scalar).Store":        "an address",
 	"(graph.Mem).Within":           "an offset within scratch memory",
 	"(graph.Pointwise).Compile":    "a call of the op, with the operands that graph has checked",
+	"(graph.ScoreRows).Do":         "the memory of a kernel, and scores in it",
 	"(graph.Tail).Do":              "a rectangle of the head's result, whose addresses were entered",
 	"(graph.Tail).Enter":           "the memory of the head's kernel",
 	"(graph.Rows).Compile":         "a call of the op, with the operands that graph has checked",

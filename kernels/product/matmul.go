@@ -15,6 +15,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 	Params: []graph.Param{kit.Self, kit.Other},
 	Infer:  inferBy(matmulType),
 	Impls:  productImpls(matmulOf),
+	Attend: attend,
 	Flops:  productFlops,
 	Ref:    productRef,
 	Examples: []graph.Example{
@@ -33,6 +34,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(mmType),
 	Impls:    productImpls(matmulOf),
+	Attend:   attend,
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{
@@ -49,6 +51,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
 	Impls:    productImpls(matmulOf),
+	Attend:   attend,
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{

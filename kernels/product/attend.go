@@ -1,0 +1,222 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// attend is how products of matrices compute attention.
+var attend = &graph.Attend{
+	Doc:  "Some rows of scores at a time, which stay in the cache until they have weighed the values.",
+	Work: attendWork, Read: attendRead,
+	Lower: func(a *graph.Attention) (*graph.Kernel, error) {
+		if a.Out.DType == tensor.Float64 {
+			return compileAttend[float64](a)
+		}
+		return compileAttend[float32](a)
+	},
+}
+
+// scoreBytes bounds the scores that are computed together: they stay in L2 beside keys and values.
+const scoreBytes = 256 << 10
+
+// columnRows are the rows of a block from which on its scores lie by columns: loops fold all rows of a register at
+// once then, and none of them lane by lane.
+const columnRows = 16
+
+// attendSizes are the sizes of the matrices of an attention, and how its rows are cut, by shape alone.
+type attendSizes struct {
+	entries, l, s, e, v int
+	rows, blocks        int
+	row, col            int // from a row of scores to the next, and from a column, in elements
+	room                int // elements of a block of scores
+}
+
+func sizesOfAttention(a *graph.Attention) (z attendSizes) {
+	rank, size := len(a.Batch), a.Out.DType.Size()
+	z.entries, z.l, z.e = tensor.Numel(a.Batch), a.Query.Shape[rank], a.Query.Shape[rank+1]
+	z.s, z.v = a.Value.Shape[rank], a.Value.Shape[rank+1]
+	line := func(n int) int { return kit.AlignUp(n*size) / size }
+	z.rows = kit.DivUp(z.l, kit.DivUp(z.l, max(columnRows, scoreBytes/(z.s*size))))
+	z.blocks = kit.DivUp(z.l, z.rows)
+	if z.row, z.col, z.room = line(z.s), 1, z.rows*line(z.s); z.rows >= columnRows {
+		z.row, z.col, z.room = 1, line(z.rows), z.s*line(z.rows)
+	}
+	return z
+}
+
+// specs are the products of n rows: with the keys, and of what is made of that with the values.
+func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
+	rank := len(a.Batch)
+	strides := func(m tensor.Meta) gemm.Operand {
+		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
+	}
+	c := strides(a.Out)
+	scores = gemm.Spec{M: n, N: z.s, K: z.e, A: strides(a.Query), B: strides(a.Key),
+		CRowStride: z.row, CColStride: z.col}
+	values = gemm.Spec{M: n, N: z.v, K: z.s, A: gemm.Operand{RowStride: z.row, ColStride: z.col}, B: strides(a.Value),
+		CRowStride: c.RowStride, CColStride: c.ColStride}
+	return scores, values
+}
+
+// attendWork is what there is to do for the products.
+func attendWork(a *graph.Attention) (w graph.Work) {
+	z, d := sizesOfAttention(a), a.Out.DType
+	n := float64(z.entries * z.blocks)
+	w.Do(multiply.Start, 1)
+	w.Do(multiply.Begin, 2*n)
+	multiply.Product(&w, d, n, z.rows, z.s, z.e)
+	multiply.Product(&w, d, n, z.rows, z.v, z.s)
+	packs := attendPacks(a)
+	for i, kernel := range packs {
+		pack(&w, kernel, z.packed(i))
+	}
+	return w
+}
+
+// packed is the number of elements that are packed of query, key or value.
+func (z attendSizes) packed(i int) float64 {
+	return float64(z.entries) * [3]float64{float64(z.l * z.e), float64(z.blocks * z.s * z.e),
+		float64(z.blocks * z.s * z.v)}[i]
+}
+
+// attendPacks are the inner kernels that pack query, key and value; none for one that is read where it is.
+func attendPacks(a *graph.Attention) (kernels [3]string) {
+	z := sizesOfAttention(a)
+	scores, values := z.specs(a, z.rows)
+	packs := gemm.Packs[float32]
+	if a.Out.DType == tensor.Float64 {
+		packs = gemm.Packs[float64]
+	}
+	q, k := packs(scores)
+	_, v := packs(values)
+	if q {
+		kernels[0] = packing(scores.A.ColStride, scores.A.RowStride)
+	}
+	if k {
+		kernels[1] = packing(scores.B.RowStride, scores.B.ColStride)
+	}
+	if v {
+		kernels[2] = packing(values.B.RowStride, values.B.ColStride)
+	}
+	return kernels
+}
+
+// attendRead is what it takes more that operand i lies as it does than row-major.
+func attendRead(a *graph.Attention, i int) (w graph.Work) {
+	dense := *a
+	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
+		*m = tensor.New(m.DType, m.Shape...)
+	}
+	is, was, n := attendPacks(a)[i], attendPacks(&dense)[i], sizesOfAttention(a).packed(i)
+	if is != was {
+		pack(&w, is, n)
+		pack(&w, was, -n)
+	}
+	return w
+}
+
+// attendBlock is what computes blocks of so many rows.
+type attendBlock[T gemm.Float] struct {
+	rows           int
+	scores, values *gemm.Plan[T]
+	loops          *graph.ScoreRows
+}
+
+// attending is an attention prepared.
+type attending[T gemm.Float] struct {
+	attendSizes
+	at     [4][]int // offsets of the entries of query, key, value and result, in elements
+	q, c   int      // strides of rows of query and result
+	blocks []attendBlock[T]
+	// What a worker needs: bytes of scores, of what the products pack for themselves and share, and of the loops.
+	own, work, shared, loops int
+	args                     graph.PerWorker[gemm.Args[T]]
+}
+
+func compileAttend[T gemm.Float](a *graph.Attention) (*graph.Kernel, error) {
+	x := &attending[T]{attendSizes: sizesOfAttention(a)}
+	rank, size := len(a.Batch), int(unsafe.Sizeof(T(0)))
+	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
+		x.at[i] = a.Entries(m)
+	}
+	x.q, x.c = a.Query.Strides[rank], a.Out.Strides[rank]
+	for _, n := range []int{x.rows, x.l % x.rows} {
+		if n == 0 {
+			continue
+		}
+		b := attendBlock[T]{rows: n}
+		scores, values := x.specs(a, n)
+		var err error
+		if b.scores, err = gemm.NewPlan[T](scores); err != nil {
+			return nil, err
+		}
+		if b.values, err = gemm.NewPlan[T](values); err != nil {
+			return nil, err
+		}
+		if b.loops, err = a.Rows(n, x.row, x.col); err != nil {
+			return nil, err
+		}
+		x.blocks = append(x.blocks, b)
+		for _, p := range []*gemm.Plan[T]{b.scores, b.values} {
+			x.work = max(x.work, kit.AlignUp(p.WorkerScratchLen()*size))
+			x.shared = max(x.shared, kit.AlignUp(p.ScratchLen()*size))
+		}
+		x.loops = max(x.loops, b.loops.Bytes())
+	}
+	x.own = kit.AlignUp(x.room * size)
+	count := x.entries * x.attendSizes.blocks
+	group := max(1, machine.MACGrain/max(1, x.rows*x.s*(x.e+x.v)))
+	return &graph.Kernel{
+		Worker: x.own + x.work + x.shared + x.loops, Code: x.listings,
+		Phases: []graph.Phase{{Chunks: kit.DivUp(count, group), Run: func(m *graph.Mem, chunk int) error {
+			for i := chunk * group; i < min(count, (chunk+1)*group); i++ {
+				if err := x.block(m, i/x.attendSizes.blocks, i%x.attendSizes.blocks*x.rows); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}}}, nil
+}
+
+// listings are those of the products and the loops of whole blocks.
+func (x *attending[T]) listings() (list []expr.Listing) {
+	b := x.blocks[0]
+	add := func(name, assembly string) { list = append(list, expr.Listing{Name: name, Assembly: assembly}) }
+	b.scores.Listings(add)
+	list = append(list, b.loops.Listings()...)
+	b.values.Listings(add)
+	return list
+}
+
+// block computes the results of an entry from a row on.
+func (x *attending[T]) block(m *graph.Mem, entry, row int) error {
+	b := x.blocks[0]
+	if x.l-row < b.rows {
+		b = x.blocks[1]
+	}
+	size := int(unsafe.Sizeof(T(0)))
+	memory := m.Worker[x.own:]
+	work, shared := kit.SliceOf[T](memory, 0, x.work/size), kit.SliceOf[T](memory, x.work, x.shared/size)
+	args := x.args.Of(m)
+	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
+	*args = gemm.Args[T]{Shared: shared, A: kit.Elem[T](m.Ptrs[1], x.at[0][entry]+row*x.q),
+		B: kit.Elem[T](m.Ptrs[2], x.at[1][entry]), C: scores}
+	b.scores.RunAll(args, work)
+	weights, err := b.loops.Do(m, scores, entry, row, memory[x.work+x.shared:])
+	if err != nil {
+		return err
+	}
+	args.A, args.B = weights, kit.Elem[T](m.Ptrs[3], x.at[2][entry])
+	args.C = kit.Elem[T](m.Ptrs[0], x.at[3][entry]+row*x.c)
+	b.values.RunAll(args, work)
+	*args = gemm.Args[T]{}
+	return nil
+}
