@@ -20,7 +20,7 @@ type Report struct {
 	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
 	Profile      ProfileReport       `json:"profile" doc:"The profile of a machine that costs are estimated by."`
-	Constants    float64             `json:"constants_bytes" doc:"The bytes of the constants that all steps go over."`
+	Constants    float64             `json:"constants_bytes,omitzero" doc:"The bytes of the constants that all steps go over."`
 	Passes       []PassReport        `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       []CopyReport        `json:"copies" doc:"The copies that were inserted."`
 	Elided       []ElisionReport     `json:"elided" doc:"The nodes that were found to be needless."`

@@ -132,8 +132,9 @@ func eachObject(v any, f func(map[string]any)) {
 	case map[string]any:
 		f(x)
 		for key, inner := range x {
-			// Their keys are names of the graph.
-			if !slices.Contains([]string{"assumed", "dims", "conditions", "binds", "hint", "sizes", "broken"}, key) {
+			// Their keys are names of the graph, and of what profiles price.
+			if !slices.Contains([]string{"assumed", "dims", "conditions", "binds", "hint", "sizes", "broken", "bytes",
+				"kernels", "waits"}, key) {
 				eachObject(inner, f)
 			}
 		}

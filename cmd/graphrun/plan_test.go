@@ -30,6 +30,7 @@ type planJSON struct {
 	Apart     []graphrun.ApartReport     `json:"apart"`
 	Code      *graphrun.CodeReport       `json:"code"`
 	Steps     []graphrun.StepReport      `json:"steps"`
+	Constants float64                    `json:"constants_bytes"`
 	Moved     int                        `json:"moved_bytes"`
 	PeakBytes int                        `json:"peak_bytes"`
 	Rejected  []graphrun.RejectionReport `json:"rejected"`
