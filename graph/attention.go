@@ -34,10 +34,59 @@ type Attention struct {
 	code   *expr.Code    // operand 0 is the scores
 }
 
-// L, S, E and V are the sizes of matrices: l queries and s keys of e elements, and values of v.
+// sizes are those of matrices: l queries and s keys of e elements, and values of v.
 func (a *Attention) sizes() (l, s, e, v int) {
 	rank := len(a.Batch)
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
+}
+
+// columnRows are the rows of scores from which on they lie by columns: loops fold all rows of a register at once then,
+// and none of them lane by lane.
+const columnRows = 16
+
+// ByColumns reports whether scores lie by columns while loops go over them: it follows from the shape.
+func (a *Attention) ByColumns() bool {
+	return a != nil && a.code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
+}
+
+// turned is a value with its last two dimensions the other way round in memory, and dense.
+func turned(m tensor.Meta) tensor.Meta {
+	rank := m.Rank()
+	t := tensor.New(m.DType, m.Shape...)
+	t.Strides[rank-2], t.Strides[rank-1] = 1, m.Shape[rank-2]
+	return t
+}
+
+// pack has constants that differ from row to row and from column to column lie as scores do.
+func (x attended) pack(c *Call, i int) (p Packing, ok bool) {
+	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
+		return p, false
+	}
+	d := c.dense()
+	a, err := x.attentionOf(d)
+	if err != nil || !a.ByColumns() || !differs(a.others[i-3]) {
+		return p, false
+	}
+	seen := c.Attrs.(*Fusion).Seen[i]
+	m := turned(tensor.New(c.Meta(i).DType, seen...))
+	from := func(t *tensor.Tensor) *tensor.Tensor {
+		v, err := t.Meta.View(seen)
+		if err != nil {
+			panic("graph: " + err.Error()) // it was seen so before
+		}
+		return tensor.Must(t.View(v))
+	}
+	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
+	return Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(seen)),
+		DType: m.DType, Len: m.Numel(),
+		Fill:   func(dst, src *tensor.Tensor) { tensor.CopyElements(as(dst), from(src)) },
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(from(dst), as(packed)) }}, true
+}
+
+// differs reports whether an operand of loops over scores differs both from row to row and from column to column.
+func differs(m tensor.Meta) bool {
+	rank := m.Rank()
+	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
 }
 
 // attending returns the op of nodes that begin and end with products of o: see [Attend]. It is in no catalogue; nil
@@ -85,7 +134,8 @@ type attended struct {
 }
 
 func (x attended) impl(name, doc string) Impl {
-	return Impl{Name: name, Doc: doc, Inexact: x.flush, Walks: x.walks, Work: x.work, Read: x.read, Lower: x.lower}
+	return Impl{Name: name, Doc: doc, Inexact: x.flush, Walks: x.walks, Work: x.work, Read: x.read, Pack: x.pack,
+		Lower: x.lower}
 }
 
 // attentionOf reads a call; operands lie as it has them.
@@ -103,6 +153,9 @@ func (x attended) attentionOf(c *Call) (*Attention, error) {
 		m, err := m.View(seen)
 		if err != nil {
 			return nil, err
+		}
+		if c.Packed(i) != nil {
+			m = turned(m)
 		}
 		metas = append(metas, m)
 	}
@@ -169,14 +222,18 @@ func (x attended) work(c *Call, walk Walk) (w Work) {
 	c.Streamed(&moved)
 	l, s, _, _ := a.sizes()
 	rows := float64(tensor.Numel(a.Batch) * l)
-	f.effort().Do(&moved, rows*float64(s), rows)
+	n := rows * float64(s)
+	if a.ByColumns() {
+		rows = 0
+	}
+	f.effort().Do(&moved, n, rows)
 	w = w.Plus(moved)
 	w.Footprint = c.Footprint()
 	return w
 }
 
 func (x attended) read(c *Call, walk Walk, i int, m tensor.Meta) (w Work, ok bool) {
-	if m.IsContiguous() {
+	if i < 3 && m.IsContiguous() {
 		return w, true
 	}
 	d := c.dense()
@@ -188,9 +245,14 @@ func (x attended) read(c *Call, walk Walk, i int, m tensor.Meta) (w Work, ok boo
 		return w, true
 	case i < 3:
 		w = x.Read(a, i)
+	case c.Constant(i) && a.ByColumns() && differs(a.others[i-3]): // it is packed
 	default:
 		l, s, _, _ := a.sizes()
-		w = ReadWork(a.others[i-3], tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...))
+		scores := tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...)
+		if a.ByColumns() {
+			scores = turned(scores)
+		}
+		w = ReadWork(a.others[i-3], scores)
 	}
 	if w != (Work{}) {
 		w.Footprint = c.Footprint()

@@ -25,12 +25,13 @@ type attentionCase struct {
 	windows, heads          int
 	l, s, e, v              int
 	mask, shown, split, out int
+	constant                bool // the mask
 }
 
 func drawAttention(r *rand.Rand) attentionCase {
 	c := attentionCase{d: []tensor.DType{tensor.Float32, tensor.Float64}[r.IntN(4)/3], windows: 1 + r.IntN(4),
 		heads: 1 + r.IntN(3), l: 1 + r.IntN(40), s: 1 + r.IntN(40), e: 1 + r.IntN(20), v: 1 + r.IntN(20), mask: r.IntN(5),
-		shown: r.IntN(2), split: r.IntN(2), out: r.IntN(3)}
+		shown: r.IntN(2), split: r.IntN(2), out: r.IntN(3), constant: r.IntN(2) == 0}
 	if r.IntN(12) == 0 { // several blocks of rows
 		c.l, c.s = 70+r.IntN(300), 600+r.IntN(500)
 	}
@@ -38,7 +39,13 @@ func drawAttention(r *rand.Rand) attentionCase {
 }
 
 // build makes the graph; heads are parts of rows that lie side by side, or of inputs of their own.
-func (c attentionCase) build(g *graph.Graph) {
+func (c attentionCase) build(r *rand.Rand, g *graph.Graph) {
+	input := func(name string, d tensor.DType, shape ...int) *graph.Value {
+		if c.constant {
+			return g.Constant(name, operand(r, name, tensor.New(d, shape...)))
+		}
+		return g.Input(name, d, shape...)
+	}
 	head := func(name string, rows, size int, last bool) *graph.Value {
 		if c.shown == 0 {
 			return g.Input(name, c.d, c.windows, c.heads, rows, size)
@@ -57,14 +64,14 @@ func (c attentionCase) build(g *graph.Graph) {
 	x := op.Mul(op.Matmul(q, k), 1/math.Sqrt(float64(c.e)))
 	switch c.mask {
 	case 1:
-		x = op.Add(x, g.Input("mask", c.d, c.heads, c.l, c.s))
+		x = op.Add(x, input("mask", c.d, c.heads, c.l, c.s))
 	case 2:
-		x = op.Where(g.Input("seen", tensor.Bool, c.windows, 1, 1, c.s), x, math.Inf(-1))
+		x = op.Where(input("seen", tensor.Bool, c.windows, 1, 1, c.s), x, math.Inf(-1))
 	case 3:
-		x = op.Add(x, g.Input("mask", c.d, 1, c.s))
+		x = op.Add(x, input("mask", c.d, 1, c.s))
 	case 4: // by windows, the number of which batches share
 		x = op.Reshape(x, []int{1, c.windows, c.heads, c.l, c.s})
-		x = op.Add(x, g.Input("mask", c.d, c.windows, 1, c.l, c.s))
+		x = op.Add(x, input("mask", c.d, c.windows, 1, c.l, c.s))
 		x = op.Reshape(x, []int{c.windows, c.heads, c.l, c.s})
 	}
 	if c.split == 1 {
@@ -81,25 +88,20 @@ func (c attentionCase) build(g *graph.Graph) {
 	g.Output("y", y)
 }
 
-// operands makes inputs; masks have -100, which makes subnormal weights, and infinities, some rows of nothing else.
-func (c attentionCase) operands(r *rand.Rand, g *graph.Graph) map[string]*tensor.Tensor {
-	in := map[string]*tensor.Tensor{}
-	for _, d := range g.Inputs {
-		x := tensor.Empty(d.Meta)
-		masked := d.Name == "mask"
-		eachIndex(x.Shape, func(index []int) {
-			switch {
-			case x.DType == tensor.Bool:
-				x.Set(tensor.BoolScalar(r.IntN(3) > 0), index...)
-			case masked:
-				x.Set(tensor.FloatScalar([]float64{0, 0, r.NormFloat64(), -100, math.Inf(-1)}[r.IntN(5)]), index...)
-			default:
-				x.Set(tensor.FloatScalar(r.NormFloat64()), index...)
-			}
-		})
-		in[d.Name] = x
-	}
-	return in
+// operand makes data; masks have -100, which makes subnormal weights, and infinities, some rows of nothing else.
+func operand(r *rand.Rand, name string, m tensor.Meta) *tensor.Tensor {
+	x := tensor.Empty(m)
+	eachIndex(x.Shape, func(index []int) {
+		switch {
+		case x.DType == tensor.Bool:
+			x.Set(tensor.BoolScalar(r.IntN(3) > 0), index...)
+		case name == "mask":
+			x.Set(tensor.FloatScalar([]float64{0, 0, r.NormFloat64(), -100, math.Inf(-1)}[r.IntN(5)]), index...)
+		default:
+			x.Set(tensor.FloatScalar(r.NormFloat64()), index...)
+		}
+	})
+	return x
 }
 
 func eachIndex(shape []int, f func(index []int)) {
@@ -123,9 +125,12 @@ func TestAttentions(t *testing.T) {
 		c := drawAttention(r)
 		t.Run(fmt.Sprint(i, c), func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
-			c.build(g)
+			c.build(r, g)
 			require.NoError(t, g.Infer())
-			in := c.operands(r, g)
+			in := map[string]*tensor.Tensor{}
+			for _, v := range g.Inputs {
+				in[v.Name] = operand(r, v.Name, v.Meta)
+			}
 			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: apart()}, 1)
 			for _, o := range []passes.Options{{Strategy: layout.Propagate}, {Strategy: layout.Optimal, Exact: true}} {
 				got, fused := runAttention(t, g, in, o, 1)

@@ -27,9 +27,8 @@ var attend = &graph.Attend{
 // scoreBytes bounds the scores that are computed together: they stay in L2 beside keys and values.
 const scoreBytes = 256 << 10
 
-// columnRows are the rows of a block from which on its scores lie by columns: loops fold all rows of a register at
-// once then, and none of them lane by lane.
-const columnRows = 16
+// fewScoreRows are the rows that are computed together even if their scores take more.
+const fewScoreRows = 16
 
 // attendSizes are the sizes of the matrices of an attention, and how its rows are cut, by shape alone.
 type attendSizes struct {
@@ -44,9 +43,9 @@ func sizesOfAttention(a *graph.Attention) (z attendSizes) {
 	z.entries, z.l, z.e = tensor.Numel(a.Batch), a.Query.Shape[rank], a.Query.Shape[rank+1]
 	z.s, z.v = a.Value.Shape[rank], a.Value.Shape[rank+1]
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
-	z.rows = kit.DivUp(z.l, kit.DivUp(z.l, max(columnRows, scoreBytes/(z.s*size))))
+	z.rows = kit.DivUp(z.l, kit.DivUp(z.l, max(fewScoreRows, scoreBytes/(z.s*size))))
 	z.blocks = kit.DivUp(z.l, z.rows)
-	if z.row, z.col, z.room = line(z.s), 1, z.rows*line(z.s); z.rows >= columnRows {
+	if z.row, z.col, z.room = line(z.s), 1, z.rows*line(z.s); a.ByColumns() {
 		z.row, z.col, z.room = 1, line(z.rows), z.s*line(z.rows)
 	}
 	return z
