@@ -45,6 +45,12 @@ const (
 	winogradBegin = 4
 )
 
+// stripsOfSection is how many strips of tiles a section is multiplied in: what weights take is waited for by the first
+// alone, since the others have those that follow come near.
+func (w *winogradConv) stripsOfSection() float64 {
+	return float64(kit.DivUp(w.sections()[0].n, w.rows))
+}
+
 // work is that of a convolution at points: to bring pixels there, products, and the way back.
 func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
@@ -53,7 +59,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] -= kept
-		k.Bytes[graph.Panels] += weights
+		k.Bytes[graph.Panels] += weights / w.stripsOfSection()
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())

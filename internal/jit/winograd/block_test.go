@@ -96,3 +96,39 @@ func TestConvolution(t *testing.T) {
 		}
 	}
 }
+
+// TestWindow holds the transform of weights against its matrix: at a point, the polynomial of three weights over the
+// product of the point's distances from the others.
+func TestWindow(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, f := range forms() {
+		places := map[int][]float64{2: {0, 1, -1}, 4: {0, pointA, -pointA, pointB, -pointB}}[f.M]
+		var rows [][3]float64
+		for j, p := range places {
+			scale := 1.0
+			for l, q := range places {
+				if l != j {
+					scale *= p - q
+				}
+			}
+			rows = append(rows, [3]float64{1 / scale, p / scale, p * p / scale})
+		}
+		rows = append(rows, [3]float64{0, 0, 1})
+		for range 20 {
+			var g [3][3]float64
+			for i := range 9 {
+				g[i/3][i%3] = r.NormFloat64()
+			}
+			u, n := f.Window(&g), f.N()
+			for i := range n * n {
+				want := 0.0
+				for k := range 9 {
+					want += rows[i/n][k/3] * g[k/3][k%3] * rows[i%n][k%3]
+				}
+				if math.Abs(u[i]-want) > 1e-14 {
+					t.Fatalf("%v: point %d is %v, want %v", f, i, u[i], want)
+				}
+			}
+		}
+	}
+}

@@ -19,33 +19,8 @@ func (f Form) N() int { return f.M + 2 }
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// places are the points but infinity.
-func (f Form) places() []float64 {
-	if f.M == 2 {
-		return []float64{0, 1, -1}
-	}
-	return []float64{0, pointA, -pointA, pointB, -pointB}
-}
-
-// Weights is the matrix G, a row a point, that brings three weights of a row or a column to the points. The weights of
-// a window go to U = G*g*G'.
-func (f Form) Weights() [][3]float64 {
-	at := f.places()
-	out := make([][3]float64, 0, f.N())
-	for j, p := range at {
-		scale := 1.0
-		for l, q := range at {
-			if l != j {
-				scale *= p - q
-			}
-		}
-		out = append(out, [3]float64{1 / scale, p / scale, p * p / scale})
-	}
-	return append(out, [3]float64{0, 0, 1})
-}
-
-// operand is the transform of a row of n operands to the points: the matrix whose products with rows of G, the inverse
-// of which is that of results, make the sums of the convolution.
+// operand is the transform of a row of n operands to the points: the matrix whose products with what weights gives, the
+// inverse of which is that of results, make the sums of the convolution.
 func (f Form) operand(b *block, d []value) []value {
 	if f.M == 2 {
 		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
@@ -82,18 +57,38 @@ func (f Form) result(b *block, p []value) []value {
 		b.fma(a2, s, b.mul(b2, u)), b.add(b.fma(a3, t, b.mul(b3, v)), p[5])}
 }
 
-// Window brings the 3x3 weights of a window to the points, row by row: U = G*g*G'. N()*N() numbers of the result are
-// meant.
+// Window brings the 3x3 weights of a window to the points, row by row: U = G*g*G', where the matrix G has a row a
+// point, which brings three weights of a row or a column there. N()*N() numbers of the result are meant.
 func (f Form) Window(g *[3][3]float64) (u [36]float64) {
-	rows, n := f.Weights(), f.N()
-	for i, a := range rows {
-		var half [3]float64
-		for k := range 3 {
-			half[k] = a[0]*g[0][k] + a[1]*g[1][k] + a[2]*g[2][k]
-		}
-		for j, b := range rows {
-			u[i*n+j] = half[0]*b[0] + half[1]*b[1] + half[2]*b[2]
+	var half [6][3]float64
+	for k := range 3 {
+		for i, v := range f.weights(g[0][k], g[1][k], g[2][k]) {
+			half[i][k] = v
 		}
 	}
+	n := f.N()
+	for i := range n {
+		row := f.weights(half[i][0], half[i][1], half[i][2])
+		copy(u[i*n:][:n], row[:])
+	}
 	return u
+}
+
+// weights is G times three weights. Points of both signs share their even and odd parts.
+func (f Form) weights(a, b, c float64) [6]float64 {
+	if f.M == 2 {
+		even, odd := (a+c)/2, b/2
+		return [6]float64{-a, even + odd, even - odd, c}
+	}
+	const (
+		a2, b2       = pointA * pointA, pointB * pointB
+		scaleA       = 1 / (2 * a2 * (a2 - b2))
+		scaleB       = 1 / (2 * b2 * (b2 - a2))
+		scaleZero    = 1 / (a2 * b2)
+		oddA, oddB   = pointA * scaleA, pointB * scaleB
+		evenA, evenB = a2 * scaleA, b2 * scaleB
+	)
+	evenAt, oddAt := scaleA*a+evenA*c, oddA*b
+	evenBt, oddBt := scaleB*a+evenB*c, oddB*b
+	return [6]float64{scaleZero * a, evenAt + oddAt, evenAt - oddAt, evenBt + oddBt, evenBt - oddBt, c}
 }
