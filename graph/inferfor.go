@@ -26,3 +26,15 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	}
 	return n.Op.Infer(c)
 }
+
+// Results asks the node's op for its results with operands as they now are, and changes nothing. In a graph of
+// [Graph.Symbolic] what is not known becomes a guard where it makes a difference.
+func (n *Node) Results() ([]Result, error) {
+	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return nil, errors.New("the node was not made by a graph")
+	}
+	if open := n.Out[0].graph.open; open != nil && !open.forking {
+		return open.joined(n)
+	}
+	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
+}

@@ -263,7 +263,7 @@ func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
 
 // infer gives the node's outputs the metas that follow from the operands as they now are.
 func infer(n *graph.Node) error {
-	res, err := n.Op.Infer(&graph.Call{In: n.In, Attrs: n.Attrs})
+	res, err := n.Results()
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (t *Type) likeOrder(p Predicate, order []int) bool {
 	if like, known := t.likeNumbers(order); known {
 		return like
 	}
-	return t.Holds(p)
+	return t.If(p).Holds() // one condition: PyTorch's way asks of the last size what nothing depends on
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
