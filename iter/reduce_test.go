@@ -217,6 +217,9 @@ func TestSumBound(t *testing.T) {
 		{tensor.Float16, sumFold, 0x1p-53, 0x1p-24}, {tensor.BFloat16, sumFold, 0x1p-53, 0x1p-24},
 		{tensor.Float32, sumFold, 0x1p-53, 0x1p-24}, {tensor.Float64, wide, 0x1p-53, 0}, {tensor.Float32, narrow, 0x1p-24, 0},
 	} {
+		if raceEnabled && c.d != tensor.Float32 {
+			continue // what sums are is looked at without the race detector
+		}
 		gaps := tensor.New(c.d, 3000, 33).WithStrides([]int{40, 1})
 		for _, m := range []tensor.Meta{tensor.New(c.d, 100_000), tensor.New(c.d, 5, 20_000),
 			tensor.New(c.d, 20_000, 5), gaps} {
@@ -241,7 +244,9 @@ func TestSumBound(t *testing.T) {
 					want, _ := exact.Float64()
 					n := float64(len(run))
 					bound := (n/32+1200)*c.u*sizes + c.by*math.Abs(want)*(1+0x1p-20)
-					assert.LessOrEqual(t, math.Abs(out[0].At(index...).Float()-want), bound, "%v over %v", m, dims)
+					if e := math.Abs(out[0].At(index...).Float() - want); !(e <= bound) {
+						t.Errorf("%v over %v: %v differs by %g, the bound is %g", m, dims, index, e, bound)
+					}
 				})
 			}
 		}

@@ -130,6 +130,9 @@ func TestATen(t *testing.T) {
 		require.NotEmpty(t, cases, file)
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json.gz"), func(t *testing.T) {
 			for i, c := range cases {
+				if raceEnabled && i%6 != 0 { // as of random graphs: results are looked at without it
+					continue
+				}
 				if err := c.check(); err != nil {
 					t.Errorf("case %d: %s(%s) %v: %v", i, c.Op, c.operands(), c.Attrs, err)
 				}

@@ -220,6 +220,28 @@ func (b *bench) differ(parts []part, outs, ins, rows int) string {
 // check runs a loop both ways. It returns why there is no code, or "".
 func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) string {
 	t.Helper()
+	x, err := newTrial(rng, l, isa, n, rows)
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		return err.Error()
+	case err != nil:
+		t.Fatalf("%v\n%v", err, l.Code)
+	}
+	b.compare(t, x)
+	return ""
+}
+
+// trial is a loop that was compiled, and the rows for which it is compared.
+type trial struct {
+	*expr.Loop
+	rng     *rand.Rand
+	isa     machine.ISA
+	code    *Loop
+	n, rows int
+}
+
+// newTrial compiles a loop with options that are drawn.
+func newTrial(rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) (*trial, error) {
 	opts := Options{NonTemporal: rng.IntN(4) == 0, Kept: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
 		opts.Ahead = Ahead{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
@@ -228,12 +250,14 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 		opts.registers = 8 // values go to memory and back
 	}
 	c, err := Compile(l, isa, opts)
-	if errors.Is(err, ErrUnsupported) {
-		return err.Error()
-	}
-	if err != nil {
-		t.Fatalf("%v\n%v", err, l.Code)
-	}
+	return &trial{l, rng, isa, c, n, rows}, err
+}
+
+// compare runs a loop both ways.
+func (b *bench) compare(t *testing.T, x *trial) {
+	t.Helper()
+	l, rng, c, n, rows := x.Loop, x.rng, x.code, x.n, x.rows
+	var err error
 	reference := l
 	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
 		if reference, err = expand(l); err != nil {
@@ -279,10 +303,9 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 		t.Fatal(err)
 	}
 	if d := b.differ(parts, outs, ins, rows); d != "" {
-		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", isa, rows, n, d, l.Scalar, l.Folds,
+		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", x.isa, rows, n, d, l.Scalar, l.Folds,
 			l.Totals, l.Code, c.Listing())
 	}
-	return ""
 }
 
 // TestOperations runs each operation of each dtype by itself, and each conversion.
@@ -400,8 +423,8 @@ func TestRandomLoops(t *testing.T) {
 			for range runtime.GOMAXPROCS(0) {
 				b := newBench(t)
 				workers.Go(func() {
-					for seed := int(seeds.Add(1)) - 1; seed < to && !t.Failed(); seed = int(seeds.Add(1)) - 1 {
-						without.add(b.random(t, seed, isa))
+					for seed := int(seeds.Add(batch)) - batch; seed < to && !t.Failed(); seed = int(seeds.Add(batch)) - batch {
+						b.randoms(t, seed, min(seed+batch, to), isa, &without)
 					}
 				})
 			}
@@ -432,24 +455,41 @@ func (c *counted) add(why string) {
 	c.n++
 }
 
-// random runs a random loop both ways. It returns why there is no code, or "".
-func (b *bench) random(t *testing.T, seed int, isa machine.ISA) string {
-	rng := rand.New(rand.NewPCG(uint64(seed), 7))
-	steps := 12
-	if seed%20 == 0 {
-		steps = 100
+// batch is how many random loops are compiled before the first is run, since code that waits is mapped together.
+const batch = 64
+
+// randoms runs random loops both ways, and counts why there is no code.
+func (b *bench) randoms(t *testing.T, from, to int, isa machine.ISA, without *counted) {
+	var list []*trial
+	for seed := from; seed < to; seed++ {
+		rng := rand.New(rand.NewPCG(uint64(seed), 7))
+		steps := 12
+		if seed%20 == 0 {
+			steps = 100
+		}
+		l, err := randomLoop(rng, steps)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		n, rows := 1+rng.IntN(70), 1
+		switch rng.IntN(4) {
+		case 0:
+			n = 1 + rng.IntN(500)
+		case 1:
+			rows = 1 + rng.IntN(4)
+		}
+		x, err := newTrial(rng, l, isa, n, rows)
+		switch {
+		case errors.Is(err, ErrUnsupported):
+			without.add(err.Error())
+		case err != nil:
+			t.Errorf("seed %d: %v\n%v", seed, err, l.Code)
+		default:
+			list = append(list, x)
+		}
 	}
-	l, err := randomLoop(rng, steps)
-	if err != nil {
-		t.Errorf("seed %d: %v", seed, err)
-		return ""
+	for _, x := range list {
+		b.compare(t, x)
 	}
-	n, rows := 1+rng.IntN(70), 1
-	switch rng.IntN(4) {
-	case 0:
-		n = 1 + rng.IntN(500)
-	case 1:
-		rows = 1 + rng.IntN(4)
-	}
-	return b.check(t, rng, l, isa, n, rows)
 }
