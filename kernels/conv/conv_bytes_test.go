@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -81,7 +82,7 @@ func TestConvBytes(t *testing.T) {
 			}
 		}
 	}
-	if machine.MultipliesBytes() && direct < 80 {
+	if machine.MultipliesBytes() && jit.Available() == nil && direct < 80 {
 		t.Errorf("only %d calls were machine code", direct)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/conv"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
@@ -189,7 +190,8 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 // of int32.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
-	if !q.scaled || !machine.MultipliesBytes() || w.Rank() != 4 || kit.Attrs[quantConvAttrs](c).Groups != 1 ||
+	coded := machine.MultipliesBytes() && jit.Available() == nil
+	if !q.scaled || !coded || w.Rank() != 4 || kit.Attrs[quantConvAttrs](c).Groups != 1 ||
 		c.Meta(0).DType != tensor.Uint8 || w.DType != tensor.Int8 || c.Const(q.w) == nil ||
 		tensor.Numel(w.Shape[1:]) > 1<<14 {
 		return false
