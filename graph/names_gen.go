@@ -72,6 +72,7 @@ func init() {
 		"contiguous",
 		"conv1d",
 		"conv2d",
+		"conv2d_bytes",
 		"conv3d",
 		"conv_integer",
 		"conv_transpose1d",

@@ -145,6 +145,11 @@ func convInteger(n *node) []*val {
 
 func qlinearConv(n *node) []*val {
 	x, w := n.x(0), n.x(3)
+	if r := n.rank(x); r >= 3 && r <= 5 {
+		if _, attrs, whole := n.convolution(x, w); whole {
+			return one(n.op("qlinear_conv", attrs, x, n.x(1), n.x(2), w, n.x(4), n.x(5), n.x(6), n.x(7), n.opt(8)))
+		}
+	}
 	var bias *val
 	if b := n.opt(8); b != nil {
 		bias = n.cast(b, tensor.Float64)

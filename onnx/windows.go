@@ -127,19 +127,28 @@ func (n *node) window(w *val, rank int) []sym.Int {
 }
 
 func (n *node) convolve(x, w, bias *val) *val {
+	g, attrs, whole := n.convolution(x, w)
+	if !whole {
+		x = n.spatial(x, g.before, g.after, 0)
+	}
+	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
+}
+
+// convolution returns the geometry and the attributes of a convolution; not whole: x is to be cut first.
+func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
 	in := n.images(x)
-	g := n.geometryOf(in, n.window(w, len(in)))
-	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
+	g = n.geometryOf(in, n.window(w, len(in)))
+	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	pads := slices.Concat(g.before, g.after)
 	switch {
 	case g.even():
 		attrs["padding"] = n.sizeAttr(g.before...)
 	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !notNegative(s) }):
 		attrs["padding"] = n.sizeAttr(pads...)
-	default: // it is cut
-		x = n.spatial(x, g.before, g.after, 0)
+	default:
+		return g, attrs, false
 	}
-	return n.op(fmt.Sprintf("conv%dd", len(in)), attrs, x, w, bias)
+	return g, attrs, true
 }
 
 // convTranspose computes the whole result and cuts or extends it where padding differs by

@@ -76,6 +76,7 @@ var functions = []listed{
 	{"contiguous", "", Contiguous, Contiguous},
 	{"conv1d", "", Conv1d, Conv1d},
 	{"conv2d", "", Conv2d, Conv2d},
+	{"conv2d_bytes", "", Conv2dBytes, Conv2dBytes},
 	{"conv3d", "", Conv3d, Conv3d},
 	{"conv_integer", "", ConvInteger, ConvInteger},
 	{"conv_transpose1d", "", ConvTranspose1d, ConvTranspose1d},

@@ -1000,6 +1000,30 @@ func Conv2d(input, weight, bias *graph.Value, attrs ...Conv2dAttrs) *graph.Value
 	return node("conv2d", 1, given(attrs), input, weight, bias)[0]
 }
 
+// Conv2dBytesAttrs are the optional attributes of [Conv2dBytes].
+type Conv2dBytesAttrs struct {
+	// steps of the window: [height, width] (default 1)
+	Stride []int `attr:"stride"`
+	// zero points around the image: [height, width], or [top, left, bottom, right] (default 0)
+	Padding []int `attr:"padding"`
+	// distance between the elements of the window: [height, width] (default 1)
+	Dilation []int `attr:"dilation"`
+	// channels are parted into groups that do not see one another (default 1)
+	Groups *int `attr:"groups"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Conv2dBytes is the op conv2d_bytes.
+//
+// Convolves quantised images: input [n, c, h, w] of uint8, weight [o, c/groups, kh, kw] of int8, bias [o] of
+// int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums of
+// (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and
+// with the zero point of the result they saturate in its dtype, uint8 or int8.
+func Conv2dBytes(input, weight, bias, scale, inputZeroPoint, zeroPoint *graph.Value, attrs ...Conv2dBytesAttrs) *graph.Value {
+	return node("conv2d_bytes", 1, given(attrs), input, weight, bias, scale, inputZeroPoint, zeroPoint)[0]
+}
+
 // Conv3dPaddingWord is a word in place of the attribute padding of [Conv3d].
 type Conv3dPaddingWord string
 

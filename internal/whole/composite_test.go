@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -67,4 +69,39 @@ func TestNumbersWithinALoop(t *testing.T) {
 	big := op.Gt(x, 2)
 	g.Output("first", op.Relu(op.Where(big, 7.5, x))).Output("second", op.Neg(op.Where(big, x, -1.0)))
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 6)})
+}
+
+// Quantised convolutions that follow one another are convolutions of bytes where the processor multiplies those, and
+// agree with the definition to the number under all strategies.
+func TestQuantisedConvolutionsAreOfBytes(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	in := tensor.Zeros(tensor.Uint8, 1, 5, 9, 9)
+	for i := range in.Numel() {
+		in.SetFlat(i, tensor.IntScalar(int64(i*37%256)))
+	}
+	v := g.InputMeta("x", in.Meta)
+	scale := g.Constant("scale", tensor.Must(tensor.FromSlice([]float32{0.02})))
+	point := g.Constant("point", tensor.Must(tensor.FromSlice([]uint8{3})))
+	none := g.Constant("none", tensor.Zeros(tensor.Int8, 1))
+	for _, name := range []string{"first", "second"} {
+		w := tensor.Zeros(tensor.Int8, 5, 5, 3, 3)
+		for i := range w.Numel() {
+			w.SetFlat(i, tensor.IntScalar(int64(i*29%255-127)))
+		}
+		v = op.QlinearConv(v, scale, point, g.Constant(name, w), scale, none, scale, point, nil,
+			op.QlinearConvAttrs{Padding: []int{1}})
+	}
+	g.Output("y", v)
+	p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal, Check: true})
+	require.NoError(t, err)
+	n := 0
+	for _, node := range p.Graph.Nodes {
+		if node.Op.Name == "conv2d_bytes" {
+			n++
+		}
+	}
+	if machine.MultipliesBytes() && jit.Available() == nil {
+		require.Equal(t, 2, n)
+	}
+	holds(t, g, map[string]*tensor.Tensor{"x": in})
 }

@@ -29,6 +29,8 @@ type direct struct {
 	calls      []directCall
 	strips     []int // where each strip of an image begins in calls, and where the last one ends
 	images     int   // of a batch, or 1 where all of them are one
+	pitch      int   // elements from a pixel of the result to the next
+	bytes      bool  // elements are four bytes
 	order      directOrder
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
@@ -71,7 +73,8 @@ func directComputes(s *convShape, d tensor.DType) bool {
 // newDirect prepares the calls of a convolution that has machine code.
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
-	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n}
+	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
+		pitch: s.o}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
 	t.strips = append(t.strips, len(t.calls))
@@ -90,7 +93,7 @@ func (t *direct) compile() error {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
-			spec.Lanes = channels % t.shape.lanes
+			spec.Lanes, spec.Bytes = channels%t.shape.lanes, t.bytes
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}
@@ -204,5 +207,5 @@ func (t *direct) firstPixel(strip int) int {
 	if strip == len(t.strips)-1 {
 		return t.s.n / t.images * t.s.oh * t.s.ow
 	}
-	return t.calls[t.strips[strip]].out / (t.s.o * t.size)
+	return t.calls[t.strips[strip]].out / t.outPixel()
 }

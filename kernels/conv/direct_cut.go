@@ -22,6 +22,9 @@ func (t *direct) cut() {
 func (t *direct) pixel() int   { return t.s.pixelOf(t.shape.planes) * t.size }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
+// outPixel is the distance between neighbouring pixels of the result.
+func (t *direct) outPixel() int { return t.pitch * t.size }
+
 func (s *convShape) pixelOf(planes bool) int {
 	if planes {
 		return 1
@@ -84,7 +87,7 @@ func (t *direct) cutFlat() {
 				left = most
 			}
 			t.calls = append(t.calls, directCall{code: t.code(known, t.flatSpec(n)), tiles: 1,
-				in: at * t.pixel(), out: at * s.o * t.size})
+				in: at * t.pixel(), out: at * t.outPixel()})
 		}
 		left--
 		at += n
@@ -94,9 +97,9 @@ func (t *direct) cutFlat() {
 func (t *direct) flatSpec(rows int) *tile.Spec {
 	s := t.spec(rows)
 	for i := range rows {
-		s.In, s.Out = append(s.In, int32(i*t.pixel())), append(s.Out, int32(i*t.s.o*t.size))
+		s.In, s.Out = append(s.In, int32(i*t.pixel())), append(s.Out, int32(i*t.outPixel()))
 	}
-	s.Tiles = tile.Loop{In: int32(rows * t.pixel()), Out: int32(rows * t.s.o * t.size)}
+	s.Tiles = tile.Loop{In: int32(rows * t.pixel()), Out: int32(rows * t.outPixel())}
 	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: int32(t.channel()), VecStep: int32(t.panel)}}
 	return s
 }
@@ -120,7 +123,7 @@ func (t *direct) cutRows() {
 			} else {
 				t.calls = append(t.calls, directCall{code: code, tiles: 1, rows: max(0, end-first),
 					in:  ((oh*s.sh-s.ph+first*s.dh)*s.w + ow*s.sw - s.pw) * t.pixel(),
-					out: (oh*s.ow + ow) * s.o * t.size,
+					out: (oh*s.ow + ow) * t.outPixel(),
 					vec: first * s.kw * t.turn() * t.panel})
 			}
 			ow += n
@@ -140,9 +143,9 @@ func (t *direct) turn() int {
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, int32(i*s.sw*t.pixel())), append(f.Out, int32(i*s.o*t.size))
+		f.In, f.Out = append(f.In, int32(i*s.sw*t.pixel())), append(f.Out, int32(i*t.outPixel()))
 	}
-	f.Tiles = tile.Loop{In: int32(n * s.sw * t.pixel()), Out: int32(n * s.o * t.size)}
+	f.Tiles = tile.Loop{In: int32(n * s.sw * t.pixel()), Out: int32(n * t.outPixel())}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
 	window := tile.Loop{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}
 	f.Loops = t.overChannels(window)
@@ -209,7 +212,7 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 	for i := range n {
 		oh, ow := (at+i)/s.ow, (at+i)%s.ow
 		f.In = append(f.In, int32(((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel()))
-		f.Out = append(f.Out, int32((at+i)*s.o*t.size))
+		f.Out = append(f.Out, int32((at+i)*t.outPixel()))
 	}
 	for kh := range s.kh {
 		t.windowRow(f, kh*s.dh*s.w*t.pixel(), kh*s.kw*t.turn()*t.panel, func(kw, i int) bool {

@@ -10,5 +10,6 @@ func Ops() []*graph.Op {
 		Conv2d, Conv1d, Conv3d,
 		ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 		DeformConv2d,
+		ConvBytes,
 	}
 }

@@ -131,6 +131,10 @@ func TestQuantizedConvolutions(t *testing.T) {
 			in[8] = quantOperand(r, tensor.Int32, g*og)
 		}
 		kerneltest.CheckParts(t, "qlinear_conv", at, in)
+		// Weights without zero points, as most models have them, may be multiplied as bytes.
+		in[0], in[2] = quantOperand(r, tensor.Uint8, x...), quantOperand(r, tensor.Uint8)
+		in[3], in[5] = quantOperand(r, tensor.Int8, w...), tensor.Zeros(tensor.Int8, per...)
+		kerneltest.CheckParts(t, "qlinear_conv", at, in)
 	}
 }
 

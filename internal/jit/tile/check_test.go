@@ -1,0 +1,48 @@
+package tile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestRefused asks for what there is no code for.
+func TestRefused(t *testing.T) {
+	good := func() *tile.Spec {
+		return &tile.Spec{Size: 4, Rows: 6, Vectors: 2, Runs: []tile.Run{{Terms: 5, InStep: 4, VecStep: 64}}}
+	}
+	if _, err := tile.Compile(good(), machine.AVX2); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(s *tile.Spec){
+		"elements of 2 bytes":     func(s *tile.Spec) { s.Size = 2 },
+		"in 16 registers":         func(s *tile.Spec) { s.Rows = 7 },
+		"9 lanes of 8":            func(s *tile.Spec) { s.Lanes = 9 },
+		"5 and 0 places of 6":     func(s *tile.Spec) { s.In = make([]int32, 5) },
+		"that a call tells":       func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
+		"no start 4":              func(s *tile.Spec) { s.Start = 4 },
+		"-1 terms a turn":         func(s *tile.Spec) { s.Unroll = -1 },
+		"4 loops":                 func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
+		"loop 0 is":               func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"operation 0 at the end":  func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
+		"run 0 of 2 is told":      func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
+		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"bytes of elements of 4":  func(s *tile.Spec) { s.Bytes = true },
+		"no machine code for por": nil,
+	} {
+		s, isa := good(), machine.AVX2
+		if change != nil {
+			change(s)
+		} else {
+			isa = machine.Portable
+		}
+		if s.Rows == 16 {
+			isa = machine.AVX512
+		}
+		if _, err := tile.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+}

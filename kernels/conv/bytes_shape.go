@@ -1,0 +1,99 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The operands of a convolution of bytes.
+const (
+	bytesX = iota
+	bytesW
+	bytesBias
+	bytesScale
+	bytesXZero
+	bytesYZero
+)
+
+type bytesAttrs struct {
+	Stride   []int     `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
+	Padding  []sym.Int `attr:"padding" default:"0" doc:"zero points around the image: [height, width], or [top, left, bottom, right]"`
+	Dilation []int     `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
+	Groups   int       `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+// byteConv is the convolution of the bytes without scales.
+var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
+	a := kit.Attrs[bytesAttrs](c)
+	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
+}}
+
+// bytesResult checks a call of bytes and gives its result, which is row-major.
+func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+	const name = "conv2d_bytes"
+	for i, want := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int32, tensor.Float32, tensor.Uint8} {
+		if d := c.Type(i).DType; d != want {
+			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, d)
+		}
+	}
+	d := c.Type(bytesYZero).DType
+	if d != tensor.Uint8 && d != tensor.Int8 {
+		return t, kit.NotImplemented(name, d)
+	}
+	x, w := c.Type(bytesX), c.Type(bytesW)
+	if x.Rank() != 4 {
+		return t, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, x.Rank())
+	}
+	if t, err = byteConv.result(bytesFloats(c, tensor.Float32)); err != nil {
+		return t, err
+	}
+	for i := bytesBias; i <= bytesYZero; i++ {
+		want := []sym.Int{}
+		if i < bytesXZero {
+			want = append(want, w.Shape[0])
+		}
+		if v := c.Type(i); !tensor.SameSizes(v.Shape, want) {
+			return t, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
+				tensor.Sizes(v.Shape))
+		}
+	}
+	return tensor.NewType(d, t.Shape...), nil
+}
+
+// bytesFloats is the call of the convolution of floats.
+func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
+	return kit.Delegated(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
+		tensor.NewType(d, c.Type(bytesW).Shape...))
+}
+
+// quantised scales and rounds a sum.
+func quantised(d tensor.DType, sum int32, scale float32, zero float64) int64 {
+	v := math.RoundToEven(float64(float32(sum)*scale)) + zero
+	least, most := byteBounds(d)
+	if v != v {
+		return 0
+	}
+	return int64(min(max(v, least), most))
+}
+
+// byteBounds are the least and the greatest number of a dtype of a byte.
+func byteBounds(d tensor.DType) (least, most float64) {
+	if d == tensor.Int8 {
+		return math.MinInt8, math.MaxInt8
+	}
+	return 0, math.MaxUint8
+}
+
+// bytesShape is the shape of a convolution of bytes.
+func (v convolution) bytesShape(c *graph.Call) *convShape {
+	two := *c
+	two.In, two.Tail = c.In[:2], nil
+	s := v.shape(&two)
+	s.call = c
+	return s
+}

@@ -1,0 +1,124 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ConvBytes is the convolution of quantised images: what quantised models state by several ops, with their constants
+// joined.
+var ConvBytes = kit.Define[bytesAttrs](graph.Op{
+	Images: graph.ImageOp,
+	Name:   "conv2d_bytes",
+	Doc: "Convolves quantised images: input [n, c, h, w] of uint8, weight [o, c/groups, kh, kw] of int8, bias [o] of " +
+		"int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums of " +
+		"(input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
+		"with the zero point of the result they saturate in its dtype, uint8 or int8.",
+	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale"}, {Name: "input_zero_point"},
+		{Name: "zero_point"}},
+	Kind: graph.Requires,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, err := bytesResult(c)
+		return c.One(t), err
+	},
+	Impls: []graph.Impl{
+		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four at a time, in machine code made " +
+			"for the window, and quantises strips of the result while they are near; channels last.",
+			Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes,
+			Read: func(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+				switch i {
+				case bytesX:
+					return w, byteConv.pixelOrder(m)
+				case bytesBias, bytesScale:
+					return w, m.IsContiguous()
+				}
+				return w, true
+			}},
+		{Name: "loops", Doc: "Goes over the window of each element of the result.", Lower: lowerBytesLoops},
+	},
+	Flops: byteConv.flops,
+	Ref:   bytesRef,
+	Examples: []graph.Example{
+		{In: bytesExample(5, 8, 3, 7, tensor.Uint8), Attrs: graph.Attrs{"padding": 1}},
+		{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
+	},
+})
+
+// bytesExample are the operands of an example: a square image of some size and channels.
+func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta {
+	return []tensor.Meta{tensor.New(tensor.Uint8, 2, channels, size, size),
+		tensor.New(tensor.Int8, out, channels, window, window), tensor.New(tensor.Int32, out), kit.F32(out),
+		tensor.New(tensor.Uint8), tensor.New(d)}
+}
+
+// bytesRef is the definition: sums of float64 are exact.
+func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := bytesResult(c)
+	if err != nil {
+		return nil, err
+	}
+	wide := func(v *tensor.Tensor, less float64) *tensor.Tensor {
+		to := tensor.Zeros(tensor.Float64, v.Shape...)
+		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-less), at...) })
+		return to
+	}
+	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
+		[]*tensor.Tensor{wide(in[bytesX], in[bytesXZero].At().Float()), wide(in[bytesW], 0)})
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	out, zero := tensor.Zeros(m.DType, m.Shape...), in[bytesYZero].At().Float()
+	kit.EachIndex(m.Shape, func(at []int) {
+		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
+		out.Set(tensor.IntScalar(quantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// lowerBytesLoops is the kernel in Go: a chunk is a plane of the result.
+func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
+	s, d := byteConv.bytesShape(c), c.Out[0].DType
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	bias, scale := c.Meta(bytesBias).Strides[0], c.Meta(bytesScale).Strides[0]
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
+		n, o := chunk/s.o, chunk%s.o
+		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs[0]+o/s.og()*s.cg*s.xs[1])
+		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws[0])
+		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]))
+		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
+		by := *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
+		zero := float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
+		if d == tensor.Int8 {
+			zero = float64(*(*int8)(m.Ptrs[1+bytesYZero]))
+		}
+		for i := range s.oh * s.ow {
+			oh, ow := i/s.ow, i%s.ow
+			v := quantised(d, first+s.bytesSum(x, w, less, oh, ow), by, zero)
+			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3])) = uint8(v)
+		}
+		return nil
+	}}}}, nil
+}
+
+// bytesSum is the sum of a window.
+func (s *convShape) bytesSum(x, w unsafe.Pointer, less int32, oh, ow int) (sum int32) {
+	for kh := range s.kh {
+		for kw := range s.kw {
+			h, v := oh*s.sh-s.ph+kh*s.dh, ow*s.sw-s.pw+kw*s.dw
+			if uint(h) >= uint(s.h) || uint(v) >= uint(s.w) {
+				continue
+			}
+			for k := range s.cg {
+				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs[1]+h*s.xs[2]+v*s.xs[3]))
+				sum += (int32(a) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])))
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,88 @@
+package conv_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// byteOperand makes an operand over the whole range of an integer dtype, or of so many numbers around 0.
+func byteOperand(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor.Tensor {
+	t := tensor.Zeros(d, shape...)
+	kit.EachIndex(shape, func(at []int) {
+		v := r.Int64N(span)
+		if d.IsSigned() {
+			v -= span / 2
+		}
+		t.Set(tensor.IntScalar(v), at...)
+	})
+	return t
+}
+
+// TestConvBytes compares all implementations with the definition, to the number: windows, steps, borders, groups,
+// packed weights and others.
+func TestConvBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 3))
+	direct := 0
+	for i := range 120 {
+		channels := []int{1, 3, 4, 8, 20}[r.IntN(5)]
+		groups := 1
+		if i%8 == 0 {
+			groups = 2
+		}
+		k, out := 1+r.IntN(4), groups*(1+r.IntN(40))
+		size := k + r.IntN(14)
+		at := graph.Attrs{"stride": 1 + r.IntN(2), "groups": groups,
+			"padding": []int{r.IntN(3), r.IntN(3), r.IntN(3), r.IntN(3)}}
+		if i%3 == 0 {
+			k, at["padding"] = 1, 0
+		}
+		if size > 2*k {
+			at["dilation"] = 1 + r.IntN(2)
+		}
+		scale := tensor.Zeros(tensor.Float32, out)
+		kit.EachIndex(scale.Shape, func(at []int) {
+			scale.Set(tensor.FloatScalar(r.Float64()/float64(20*channels*k*k)), at...)
+		})
+		in := []*tensor.Tensor{byteOperand(r, tensor.Uint8, 256, 1+r.IntN(2), groups*channels, size, size+r.IntN(3)),
+			byteOperand(r, tensor.Int8, 256, out, channels, k, k), byteOperand(r, tensor.Int32, 1<<12, out), scale,
+			byteOperand(r, tensor.Uint8, 256), byteOperand(r, []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)], 256)}
+		p, err := kerneltest.NewProductCall("conv2d_bytes", at, in, 1, 2, 3, 4, 5)
+		if err != nil {
+			t.Fatalf("%v: %v", at, err)
+		}
+		for k := range p.Op.Impls {
+			m := &p.Op.Impls[k]
+			for _, w := range m.Walks(p.Call, nil) {
+				given := append([]*tensor.Tensor(nil), in...)
+				if w.Order != "" {
+					given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
+					direct++
+				}
+				q, err := kerneltest.NewProductCall("conv2d_bytes", at, given, 1, 2, 3, 4, 5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
+				want, err := q.Op.Ref(q.Call, given)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, packed := range []bool{false, true} {
+					if err := kerneltest.CompareTensors(q.Result(t, packed), want[0]); err != nil {
+						t.Fatalf("%d: %s, packed %v, %v of %v by %v: %v", i, m.Name, packed, at, in[0].Meta, in[1].Meta, err)
+					}
+				}
+			}
+		}
+	}
+	if machine.MultipliesBytes() && jit.Available() == nil && direct < 80 {
+		t.Errorf("only %d calls were machine code", direct)
+	}
+}

@@ -1,0 +1,306 @@
+package conv
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// fours is how many bytes make an element of a direct convolution of bytes.
+const fours = 4
+
+// directBytes is a direct convolution of elements of four bytes, which are channels side by side, over images that have
+// a border of zero points around them. Its sums are quantised strip by strip.
+type directBytes struct {
+	direct
+	image  *convShape // as it is: the shape of direct counts elements, and has no border
+	copied bool       // images are brought into scratch memory
+	room   struct{ weight, sums, images, all int }
+	loop   *loops.Loop
+	state  graph.PerWorker[loops.State]
+}
+
+// inFours is the shape of what is convolved.
+func (s *convShape) inFours() *convShape {
+	q := *s
+	q.h, q.w = (s.oh-1)*s.sh+(s.kh-1)*s.dh+1, (s.ow-1)*s.sw+(s.kw-1)*s.dw+1
+	if !s.bordered() {
+		q.h, q.w = s.h, s.w
+	}
+	q.cg = kit.DivUp(s.cg, fours)
+	q.c, q.ph, q.pw, q.hasBias = q.cg, 0, 0, true
+	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
+	q.os = [4]int{}
+	return &q
+}
+
+// bordered reports whether windows see what is outside of an image.
+func (s *convShape) bordered() bool {
+	return s.ph > 0 || s.pw > 0 || (s.oh-1)*s.sh+(s.kh-1)*s.dh >= s.h || (s.ow-1)*s.sw+(s.kw-1)*s.dw >= s.w
+}
+
+// bytesWalks: there must be the instruction, and no groups.
+func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
+	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
+	s := byteConv.bytesShape(c)
+	if !machine.MultipliesBytes() || !supported || s.groups != 1 || s.n*s.o*s.oh*s.ow == 0 ||
+		!directComputes(s.inFours(), tensor.Float32) {
+		return nil
+	}
+	return []graph.Walk{c.InOrder(o)}
+}
+
+func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	s := byteConv.bytesShape(c)
+	q := s.inFours()
+	q.directWork(&w, tensor.Float32, false)
+	if s.copies() {
+		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + fours*q.c*q.h*q.w))
+	}
+	w.Flops = byteConv.flops(c)
+	return w
+}
+
+// copies reports whether images are brought into scratch memory.
+func (s *convShape) copies() bool { return s.bordered() || s.c%fours != 0 }
+
+// weightBytes are those of the packed weight, before the sums of each output channel.
+func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
+
+// fill packs a weight: blocks of output channels, in which those of one place of the window, and of four channels, are
+// side by side; behind them the sum of each output channel's weights, as int32.
+func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
+	s, q, width := t.image, t.s, t.shape.block()
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
+	clear(dst)
+	for o := range s.o {
+		from, at := kit.Elem[int8](src, o*s.ws[0]), o/width*t.panelBytes()+o%width*fours
+		for kh := range s.kh {
+			for kw := range s.kw {
+				for c := range s.cg {
+					v := *(*int8)(kit.Elem[int8](from, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]))
+					term := (kh*s.kw+kw)*q.cg + c/fours
+					dst[at+term*t.panel+c%fours] = v
+					sums[o] += int32(v)
+				}
+			}
+		}
+	}
+}
+
+// newDirectBytes prepares a convolution without its code.
+func newDirectBytes(c *graph.Call) *directBytes {
+	s := byteConv.bytesShape(c)
+	t := &directBytes{image: s, copied: s.copies()}
+	q := s.inFours()
+	shape := newDirectShape(q, tensor.Float32, false)
+	t.direct = direct{s: q, shape: shape, size: fours, panel: shape.vectors * shape.lanes * fours, images: q.n,
+		pitch: shape.block(), bytes: true}
+	return t
+}
+
+func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesW || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	t := newDirectBytes(c)
+	return graph.Packing{Form: fmt.Sprintf("int8 panels of %d by kh,kw,c in fours, and sums", t.shape.block()),
+		DType: tensor.Int8, Len: t.weightBytes() + t.s.o*fours,
+		Fill: func(dst, src *tensor.Tensor) {
+			p := newDirectBytes(c)
+			_, p.image.ws = spatial(src.Meta, 2)
+			p.fill(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
+		},
+		Unpack: func(dst, packed *tensor.Tensor) {
+			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
+			kit.EachIndex(dst.Shape, func(at []int) {
+				o, width := at[0], t.shape.block()
+				term := (at[2]*t.s.kw+at[3])*t.s.cg + at[1]/fours
+				v := from[o/width*t.panelBytes()+o%width*fours+term*t.panel+at[1]%fours]
+				dst.Set(tensor.IntScalar(int64(v)), at...)
+			})
+		}}, true
+}
+
+func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	t := newDirectBytes(c)
+	t.cut()
+	t.strips = append(t.strips, len(t.calls))
+	t.arrange()
+	if err := t.compile(); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.loop, err = quantiseLoop(c.Out[0].DType); err != nil {
+		return nil, err
+	}
+	packed := c.Packed(bytesW) != nil
+	if !packed {
+		t.room.weight = kit.AlignUp(t.weightBytes() + t.s.o*fours)
+	}
+	t.room.sums = t.room.weight
+	t.room.images = t.room.sums + kit.AlignUp(t.s.o*fours)
+	t.room.all = t.room.images
+	if t.copied {
+		t.room.all += kit.AlignUp(t.s.n * t.s.h * t.s.w * t.s.c * fours)
+	}
+	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
+	for i := range len(t.strips) - 1 {
+		k.Worker = max(k.Worker, (t.firstPixel(i+1)-t.firstPixel(i))*t.outPixel())
+	}
+	if !packed {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*fours), m.Ptrs[1+bytesW])
+			return nil
+		}})
+	}
+	k.Phases = append(k.Phases, t.prepare(packed), t.convolve(packed))
+	return k, nil
+}
+
+// quantiseLoop makes bytes of sums: by the scale of each channel, rounded to even, with the zero point.
+func quantiseLoop(d tensor.DType) (*loops.Loop, error) {
+	least, most := byteBounds(d)
+	f, err := expr.Parse(fmt.Sprintf("v = rint(float32(sum) * scale) + float32(zero); "+
+		"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", d, least, most), "sum", "scale", "zero")
+	if err != nil {
+		return nil, err
+	}
+	code, err := f.Code([]tensor.DType{tensor.Int32, tensor.Float32, d}, expr.Typing{Out: []tensor.DType{d}})
+	if err != nil {
+		return nil, err
+	}
+	return loops.New(&expr.Loop{Code: code, Scalar: []bool{false, false, true}}, loops.Options{})
+}
+
+// weightAt is where the packed weight is.
+func (t *directBytes) weightAt(m *graph.Mem, packed bool) unsafe.Pointer {
+	if packed {
+		return m.Ptrs[1+bytesW]
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+}
+
+// prepare is the phase that finds what sums begin with, and gives images a border: a chunk is some rows.
+func (t *directBytes) prepare(packed bool) graph.Phase {
+	s, q := t.image, t.s
+	rows := 0
+	if t.copied {
+		rows = q.n * q.h
+	}
+	group := max(1, machine.MoveGrain/(q.w*q.c*fours))
+	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
+		zero := *(*uint8)(m.Ptrs[1+bytesXZero])
+		if chunk == 0 {
+			sums := kit.ElementsOf[int32](kit.Elem[int8](t.weightAt(m, packed), t.weightBytes()), s.o)
+			bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.o)
+			begin := kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
+			for o := range begin {
+				begin[o] = bias[o] - int32(zero)*sums[o]
+			}
+			return nil
+		}
+		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
+			t.border(m, row/q.h, row%q.h, zero)
+		}
+		return nil
+	}}
+}
+
+// border brings a row of an image into scratch memory, with zero points around it.
+func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
+	s, q := t.image, t.s
+	wide := q.c * fours
+	to := kit.SliceOf[uint8](m.Scratch, t.room.images+(n*q.h+row)*q.w*wide, q.w*wide)
+	h := row - s.ph
+	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
+	if h < 0 || h >= s.h {
+		first, end = q.w, q.w
+	}
+	for i := range to[:first*wide] {
+		to[i] = zero
+	}
+	if first < end {
+		from := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesX], (n*s.h+h)*s.w*s.c), s.w*s.c)
+		if wide == s.c {
+			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
+		} else {
+			for w := first; w < end; w++ {
+				copy(to[w*wide:][:wide], from[(w-s.pw)*s.c:][:s.c])
+				clear(to[w*wide+s.c : (w+1)*wide])
+			}
+		}
+	}
+	for i := end * wide; i < len(to); i++ {
+		to[i] = zero
+	}
+}
+
+// convolve is the phase of the sums.
+func (t *directBytes) convolve(packed bool) graph.Phase {
+	s := t.s
+	return graph.Phase{Chunks: t.order.chunks(), Run: func(m *graph.Mem, chunk int) error {
+		a := &t.run.Of(m).args
+		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.weightAt(m, packed)
+		if t.copied {
+			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
+		}
+		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = unsafe.Pointer(unsafe.SliceData(m.Worker)), a.Ptr[tile.Vec]
+		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
+		err := t.order.each(chunk, func(image, block, strip int) error {
+			if err := t.strip(a, image, block, strip); err != nil {
+				return err
+			}
+			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
+			channel := block * t.shape.block()
+			ptrs := [4]unsafe.Pointer{
+				unsafe.Add(m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel), unsafe.Pointer(unsafe.SliceData(m.Worker)),
+				kit.Elem[float32](m.Ptrs[1+bytesScale], channel), m.Ptrs[1+bytesYZero]}
+			t.loop.Run(t.state.Of(m), ptrs[:], []int{s.o, t.outPixel(), 0, 0}, min(t.shape.block(), s.o-channel), end-first)
+			return nil
+		})
+		clear(a.Ptr[:])
+		t.state.Of(m).Release()
+		return err
+	}}
+}
+
+// strip computes the sums of a strip of an image for a block of output channels, into memory of the worker.
+func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
+	s := t.s
+	codes := t.codes[0]
+	if (block+1)*t.shape.block() > s.o && len(t.codes[1]) > 0 {
+		codes = t.codes[1]
+	}
+	a.Row[tile.Bias] = block * t.shape.block() * fours
+	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
+	begin := t.firstPixel(strip) * t.outPixel()
+	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
+		c := &t.calls[i]
+		a.Row[tile.In], a.Row[tile.Out] = image*s.xs[0]*fours+c.in, c.out-begin
+		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
+		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
+		if err := codes[c.code].Call(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listings are those of the tiles and of the loop behind them.
+func (t *directBytes) listings() []expr.Listing {
+	return append(t.direct.listings(), t.loop.Listing("quantise"))
+}
