@@ -5,7 +5,7 @@
     scripts/prices.py compare [--graphrun BINARY] [--runs R] [--threads 1,2] [--again] FOLDER MODEL.onnx...
     scripts/prices.py order FOLDER...
     scripts/prices.py check [--profile PROFILE.json] [--by kernel|step] FOLDER...
-    scripts/prices.py fit --profile PROFILE.json [--out PROFILE.json] [--rates PREFIX,...] FOLDER...
+    scripts/prices.py fit --profile PROFILE.json [--out PROFILE.json] [--ship PROFILE.json] [--rates PREFIX,...] FOLDER...
 
 measure runs `graphrun plan --measure` for each network and strategy and keeps what it prints in FOLDER; what is there already is
 measured again only with --again, so that a long list can be measured in parts. Nothing else should run meanwhile. compare does the same with `graphrun compare`, all strategies, R runs each,
@@ -286,6 +286,8 @@ def between(curve, size):
 def fit(args):
     """Gauss-Newton steps on the logarithms of rates, with weights that bound what a single step can pull."""
     profile = json.load(open(args.profile))
+    for k, x in profile["kernels"].items():
+        profile["kernels"][k] = x or 20.0  # else it could not become more
     terms = Terms(load(args.folders), profile)
     np, first = terms.np, terms.rates()
     prefixes = tuple(args.rates.split(","))
@@ -317,8 +319,13 @@ def fit(args):
     for curve in profile["memory"].values():  # what are more bytes takes no less
         for i in range(len(curve) - 2, -1, -1):
             curve[i]["ps"] = min(curve[i]["ps"], curve[i + 1]["ps"])
-    if args.out:
-        with open(args.out, "w") as f:
+    if args.ship:
+        was = json.load(open(args.ship))
+        profile["cpu"] = was["cpu"]
+        profile.pop("measured", None)
+        profile = {k: profile.get(k, x) for k, x in was.items()}
+    for path in filter(None, (args.out, args.ship)):
+        with open(path, "w") as f:
             json.dump(profile, f, indent=2)
             f.write("\n")
 
@@ -350,9 +357,10 @@ def main():
     f = commands.add_parser("fit")
     f.add_argument("--profile", required=True)
     f.add_argument("--out")
+    f.add_argument("--ship", help="a shipped profile that is replaced: it keeps its name, and says nothing of when it was measured")
     f.add_argument("--rates", default="")
     f.add_argument("--turns", type=int, default=40)
-    f.add_argument("--keep", type=float, default=1e-4, help="how much a rate is worth staying as it was")
+    f.add_argument("--keep", type=float, default=1e-3, help="how much a rate is worth staying as it was")
     f.add_argument("--smooth", type=float, default=1e-3, help="how much neighbouring levels of a curve stay together")
     f.add_argument("--bound", type=float, default=.05, help="the relative error below which more exactness is worth less")
     f.add_argument("--most", type=float, default=3, help="the factor by which a rate may change")
