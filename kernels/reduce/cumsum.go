@@ -206,7 +206,16 @@ func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	*a = s
 }
 
-func sumOnto[T, A int64 | float32 | float64](a []A, x []T) { folds.SumColumns(a, x, 0) }
+func sumOnto[T, A int64 | float32 | float64](a []A, x []T) {
+	for len(a) >= 4 && len(x) >= 4 {
+		a[0] += A(x[0])
+		a[1] += A(x[1])
+		a[2] += A(x[2])
+		a[3] += A(x[3])
+		a, x = a[4:], x[4:]
+	}
+	folds.SumColumns(a, x, 0)
+}
 
 func prodOnto[T, A int64 | float32 | float64](a []A, x []T) { folds.ProdColumns(a, x, 0) }
 

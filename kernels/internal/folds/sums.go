@@ -140,14 +140,6 @@ func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 // SumColumns adds the elements of a row to running sums.
 func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	x = x[:len(a)]
-	for len(a) >= 4 && len(x) >= 4 {
-		a[0] += A(x[0])
-		a[1] += A(x[1])
-		a[2] += A(x[2])
-		a[3] += A(x[3])
-		a, x = a[4:], x[4:]
-	}
-	x = x[:len(a)]
 	for i := range a {
 		a[i] += A(x[i])
 	}
