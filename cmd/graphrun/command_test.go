@@ -88,6 +88,19 @@ func decode[T any](t *testing.T, text string) T {
 	return v
 }
 
+// turned is a graph whose result lies as its first operand does, but as the second does where N is 1.
+const turned = `{
+  "version": 1,
+  "symbols": {"N": {"min": 1, "max": 64}},
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}, {"name": "y", "dtype": "float32", "shape": [3, "N"]}],
+  "nodes": [
+    {"name": "t", "op": "permute", "inputs": ["y"], "attrs": {"dims": [1, 0]}},
+    {"name": "z", "op": "add", "inputs": ["t", "x"]}
+  ],
+  "outputs": ["z"]
+}
+`
+
 // small has a channels-last input with a symbolic size, a strided one, and a view.
 const small = `{
   "version": 1,

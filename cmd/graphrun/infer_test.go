@@ -45,8 +45,7 @@ func TestInferJSON(t *testing.T) {
   {"name": "p", "op": "permute", "dtype": "float32", "shape": ["N", 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
   {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
  "errors": [],
- "guards": [
-  {"condition": "Ne(N, 1)", "node": "y", "op": "add"}],
+ "guards": [],
  "assumed": {"N": 2}}
 `
 	got := succeed(t, "infer", "--json", write(t, "g.json", small))
@@ -57,6 +56,21 @@ func TestInferJSON(t *testing.T) {
 	doc := decode[inferDoc](t, succeed(t, "infer", "--json", "--dim", "N=7", write(t, "g.json", small)))
 	if !slices.Equal(doc.Values[3].Shape, []int{7, 3, 4, 5}) {
 		t.Errorf("N=7 gives %v", doc.Values[3].Shape)
+	}
+}
+
+// TestInferGuards shows what the strides of a result hang on.
+func TestInferGuards(t *testing.T) {
+	path := write(t, "g.json", turned)
+	got := succeed(t, "infer", path)
+	for _, want := range []string{"[N,3]  [1,N]", "\nholds while Ne(N, 1), which z (add) asks for\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	const guards = "\"guards\": [\n  {\"condition\": \"Ne(N, 1)\", \"node\": \"z\", \"op\": \"add\"}]"
+	if got := succeed(t, "infer", "--json", path); !strings.Contains(got, guards) {
+		t.Errorf("lacks %s:\n%s", guards, got)
 	}
 }
 
@@ -105,7 +119,6 @@ i     input    int32    [2,3]      [1,2]        4       non_overlapping_and_dens
 y     add      float32  [N,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
 p     permute  float32  [N,4,5,3]  [60,15,3,1]  0       contiguous non_overlapping_and_dense     y
 j     mul      int32    [2,3]      [1,2]        0       non_overlapping_and_dense
-holds while Ne(N, 1), which y (add) asks for
 `
 	if got := succeed(t, "infer", write(t, "g.json", small)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -10,7 +10,7 @@ import (
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
 func TestPlanHints(t *testing.T) {
-	path := write(t, "g.json", small)
+	path := write(t, "g.json", turned)
 	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--dim", "N=1,8", "--for-all", "no-copies"))
 	if assert.Len(t, doc.Classes, 2) {
 		assert.Equal(t, map[string]int{"N": 1}, doc.Classes[0].Hint)
