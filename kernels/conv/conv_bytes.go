@@ -19,7 +19,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		"with the zero point of the result they saturate in its dtype, uint8 or int8.",
 	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale"}, {Name: "input_zero_point"},
 		{Name: "zero_point"}},
-	Kind: graph.Requires,
+	Kind: graph.Requires, AnyOrder: true,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, err := bytesResult(c)
 		return c.One(t), err

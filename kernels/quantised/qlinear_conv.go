@@ -143,6 +143,9 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	w := c.Meta(q.w)
 	n := tensor.Numel(w.Shape[1:])
 	d := exactDType(n, c.Meta(0).DType, w.DType)
+	if inexact := func(m graph.Impl) bool { return m.Inexact }; n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
+		d = tensor.Float64 // by the formula of one of them, such as Winograd's, sums of float32 would be rounded
+	}
 	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
 	if !q.scaled {
 		return p.Result(p.whole(sums, n))
