@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tolerances bound the difference of two results, relative to 1 + |value|: another order of
-// summation is all that strategies may change.
+// tolerances bound the difference of two results, relative to 1 + |value|: another order of summation is all that
+// strategies may change. Of programs that may have implementations by other formulas ([Options.Exact]), such as
+// Winograd's convolutions, whose error goes by the largest value of a tensor, it is relative to 1 + that.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
@@ -27,7 +28,7 @@ func disagree(base, x *contender) []string {
 	for _, name := range slices.Sorted(maps.Keys(base.out)) {
 		why := "it is missing"
 		if x.out[name] != nil {
-			why = differ(base.out[name], x.out[name])
+			why = differ(base.out[name], x.out[name], base.program.options.Exact && x.program.options.Exact)
 		}
 		if why != "" {
 			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, x.name, why))
@@ -36,9 +37,9 @@ func disagree(base, x *contender) []string {
 	return list
 }
 
-// differ says how the values of two results differ; it returns "" if they agree within
-// the tolerance of their dtype. Layouts do not matter, and NaN equals NaN.
-func differ(a, b *tensor.Tensor) string {
+// differ says how the values of two results differ; it returns "" if they agree within the tolerance of their dtype,
+// relative to each value for exact programs and to the largest for others. Layouts do not matter, and NaN equals NaN.
+func differ(a, b *tensor.Tensor, exact bool) string {
 	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
 		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
 	}
@@ -50,12 +51,17 @@ func differ(a, b *tensor.Tensor) string {
 		return differExactly(a, b)
 	}
 	x, y := wide(a), wide(b)
-	worst := 0.0
+	scale, worst := 0.0, 0.0
+	for _, v := range y {
+		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values are no scale
+			scale = max(scale, size)
+		}
+	}
 	for i := range x {
 		if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
 			continue
 		}
-		d := cmplx.Abs(x[i]-y[i]) / (1 + cmplx.Abs(y[i]))
+		d := cmplx.Abs(x[i]-y[i]) / (1 + max(scale, cmplx.Abs(y[i])))
 		if math.IsNaN(d) {
 			d = math.Inf(1)
 		}
@@ -64,7 +70,11 @@ func differ(a, b *tensor.Tensor) string {
 	if worst <= bound {
 		return ""
 	}
-	return fmt.Sprintf("off by %.3g relative, %.3g is tolerated", worst, bound)
+	to := " to the largest value"
+	if exact {
+		to = ""
+	}
+	return fmt.Sprintf("off by %.3g relative%s, %.3g is tolerated", worst, to, bound)
 }
 
 // wide returns the elements in logical order as complex numbers.

@@ -62,9 +62,10 @@ type Measurement struct {
 // every program runs once, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
 // Programs may be compiled in any way: by strategies, costs or passes of one's own, with pins or without.
 //
-// Values of outputs are compared with those of the first program: integers and bools exactly, floats within a few units
-// in the last place, since another order of summation is all that plans may change. That they differ is no error but
-// listed in [Comparison.Differences].
+// Values of outputs are compared with those of the first program: integers and bools exactly; floats of programs that
+// are both exact ([Options.Exact]) within a few units in the last place, since another order of summation is all that
+// plans may change; floats of others within 2e-5 (float32) of the output's largest value. That they differ is no error
+// but listed in [Comparison.Differences].
 //
 // When ctx ends there is no error: what was measured until then is returned. The error is that of a run, or that there
 // are no candidates, that two have one name, or a [*MemoryError] where there is no memory for all at the same time.

@@ -56,8 +56,8 @@ For each strategy it shows
   peak      memory beside inputs and constants, and with the constants (+weights)
   plan      the time of planning and compiling, once constants are computed and machine code is made
 
-and checks that all outputs have the same values: integers and bools exactly, floats within a few
-units in the last place. Values that differ are a failure (exit code 1).
+and checks that all outputs have the same values: integers and bools exactly, floats within 2e-5
+(float32) of the largest value, with --exact of each value. Values that differ are a failure (exit code 1).
 
 --csv writes a row for each run, with all that is constant repeated, for pandas and R; --benchstat
 writes what Go's benchmarks print, for benchstat -col /strategy; --report a page for browsers.
