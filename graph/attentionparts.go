@@ -181,6 +181,9 @@ func showsAlike(m *Node) bool {
 func fineBatch(parts []*Node) ([]int, error) {
 	batch := func(shape []int) []int { return shape[:max(0, len(shape)-2)] }
 	whole := tensor.Numel(batch(parts[0].Out[0].Meta.Shape))
+	if whole == 0 {
+		return nil, errors.New("there are no matrices in it")
+	}
 	ends := []int{1} // products of sizes, from the last on
 	for _, m := range parts {
 		if len(m.Out) != 1 {

@@ -43,6 +43,19 @@ func TestAttentionOfItself(t *testing.T) {
 	}
 }
 
+// Products without matrices, or of matrices without elements, stay apart.
+func TestAttentionOfNothing(t *testing.T) {
+	for _, c := range []struct{ batch, rows, cols, inner int }{{0, 5, 7, 4}, {2, 0, 7, 4}, {2, 5, 7, 0}} {
+		g := graph.New("g", kernels.Lookup)
+		q, k := g.Input("q", f32, c.batch, c.rows, c.inner), g.Input("k", f32, c.batch, c.inner, c.cols)
+		w := op.Softmax(op.Matmul(q, k).Named("scores"), -1).Named("weights")
+		g.Output("y", op.Matmul(w, g.Input("v", f32, c.batch, c.cols, 3)).Named("y"))
+		for _, made := range planned(t, g).Groups {
+			assert.NotContains(t, made.Parts, "scores", "%v", c)
+		}
+	}
+}
+
 // What lies between two products and folds rows is one step with them, however it is written.
 func TestAttention(t *testing.T) {
 	if !loops.Compiles() {
