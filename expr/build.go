@@ -230,11 +230,11 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 // Inline adds the instructions of another code. of gives what stands for part 0 or 1 of its operand; the outputs come
 // back.
 func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
-	return b.inline(c, of, b.Make)
+	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
 // inline is Inline with instructions, but loads and calls, made as somebody else has it.
-func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Inst) Value) []Output {
+func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
 		if v == None {
@@ -261,7 +261,7 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Inst
 		if i.Op.Args() > 2 {
 			i.C = move(i.C)
 		}
-		at[k] = as(i)
+		at[k] = as(Value(k), i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {

@@ -2,36 +2,95 @@ package expr
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with every exponential of a float32 below least computed as 0, and whether there is one.
-// Exponentials near the end of the range are subnormal, and processors take a hundred times as long for operations on
-// such numbers: who only adds them to numbers of another magnitude does without. NaN stays.
+// FlushExp returns the code with exponentials of float32 below least, which is negative, computed as 0, and whether
+// there are any. Exponentials near the end of the range are subnormal, and processors take a hundred times as long for
+// operations on such numbers. Flushed are those of how far numbers are below the largest of their row, so that there is
+// a 1 beside them, and whose results are only scaled and added up, so that they make no difference beside that: the
+// logarithm of one would, and the sum over some of a row may have nothing else. NaN stays.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
-	if c == nil || math.IsNaN(least) {
+	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false
 	}
-	b, found := NewBuilder(c.In...), false
+	var flushes []bool
+	for v := range c.Insts {
+		flushes = append(flushes, c.belowMost(Value(v)) && c.onlyAdds(Value(v)))
+	}
+	if !slices.Contains(flushes, true) {
+		return c, false
+	}
+	b := NewBuilder(c.In...)
 	out := b.inline(c, func(operand, part int) Value {
 		if part == 0 {
 			return b.Load(operand)
 		}
 		return b.LoadImag(operand)
-	}, func(i Inst) Value {
-		if i.Op != Exp || i.DType != tensor.Float32 {
+	}, func(v Value, i Inst) Value {
+		if !flushes[v] {
 			return b.Make(i)
 		}
-		found = true
 		bound := b.Const(i.DType, least)
 		below := b.Do(Lt, i.A, bound)
 		i.A = b.Do(Select, below, bound, i.A)
 		return b.Do(Select, below, b.Const(i.DType, 0), b.Make(i))
 	})
 	flushed, err := b.Build(out...)
-	if err != nil || !found {
+	if err != nil {
 		return c, false
 	}
 	return flushed, true
+}
+
+// belowMost reports whether a value is the exponential of a float32 less the largest of its row.
+func (c *Code) belowMost(v Value) bool {
+	i := c.Insts[v]
+	if i.Op != Exp || i.DType != tensor.Float32 || c.Insts[i.A].Op != Sub {
+		return false
+	}
+	from := c.Insts[i.A]
+	most := c.Insts[from.B]
+	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
+}
+
+// onlyAdds reports whether an exponential is only summed as it is over whole rows, or goes into results by sums and by
+// factors.
+func (c *Code) onlyAdds(e Value) bool {
+	whole := make([]bool, len(c.Insts)) // it is e, in some dtype
+	small := make([]bool, len(c.Insts)) // it may be as small as e
+	whole[e], small[e] = true, true
+	for v := int(e) + 1; v < len(c.Insts); v++ {
+		i := c.Insts[v]
+		args := []Value{i.A, i.B, i.C}[:i.Op.Args()]
+		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && small[a] }) {
+			continue
+		}
+		small[v] = true
+		switch i.Op {
+		case Convert:
+			whole[v] = whole[i.A]
+			if !i.DType.IsFloat() {
+				return false
+			}
+		case Add, Sub, Mul, Neg, FMA:
+		case Div:
+			if small[i.B] {
+				return false
+			}
+		case Select:
+			if small[i.A] {
+				return false
+			}
+		case Reduce:
+			if small[v] = false; Op(i.Imm) != Add || !whole[i.A] {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -13,11 +13,8 @@ import (
 // are seen in the finest one, which is a view of any.
 func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
-	switch {
-	case !loops.Compiles():
-		return errors.New("no machine code is made of loops")
-	case !first.Op.Attends() || !last.Op.Attends() || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
-		return errors.New("it does not begin and end with products of matrices")
+	if err := betweenProducts(parts); err != nil {
+		return err
 	}
 	fine, err := fineBatch(parts)
 	if err != nil {
@@ -68,6 +65,20 @@ func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error
 	w.fusion.Seen = append(w.fusion.Seen, append(slices.Clone(fine), last.Out[0].Meta.Shape[rank-2:]...))
 	w.fusion.Mask = make([]bool, len(fine)+2)
 	w.fusion.Mask[len(fine)+1] = true
+	return nil
+}
+
+// betweenProducts tells why the first and the last part are not the two products of an attention.
+func betweenProducts(parts []*Node) error {
+	first, last := parts[0], parts[len(parts)-1]
+	switch {
+	case !loops.Compiles():
+		return errors.New("no machine code is made of loops")
+	case !first.Op.Attends() || !last.Op.Attends() || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
+		return errors.New("it does not begin and end with products of matrices")
+	case slices.ContainsFunc(parts, func(m *Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
+		return fmt.Errorf("needs %q as a whole, by which weights are multiplied", last.In[1].Value.Name)
+	}
 	return nil
 }
 
@@ -170,6 +181,9 @@ func showsAlike(m *Node) bool {
 func fineBatch(parts []*Node) ([]int, error) {
 	batch := func(shape []int) []int { return shape[:max(0, len(shape)-2)] }
 	whole := tensor.Numel(batch(parts[0].Out[0].Meta.Shape))
+	if whole == 0 {
+		return nil, errors.New("there are no matrices in it")
+	}
 	ends := []int{1} // products of sizes, from the last on
 	for _, m := range parts {
 		if len(m.Out) != 1 {

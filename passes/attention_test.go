@@ -19,6 +19,43 @@ func attends(g *graph.Graph, between func(scores *graph.Value) *graph.Value) *gr
 	return op.Matmul(between(scores), g.Input("v", f32, 6, 2, 7, 3)).Named("y")
 }
 
+// Weights, or scores, that are the second matrix of the last product as well are there as a whole.
+func TestAttentionOfItself(t *testing.T) {
+	for _, by := range []string{"weights", "scores"} {
+		g := graph.New("g", kernels.Lookup)
+		scores := op.Matmul(g.Input("q", f32, 2, 5, 4), g.Input("k", f32, 2, 4, 5)).Named("scores")
+		of := map[string]*graph.Value{"scores": scores, "weights": op.Softmax(scores, -1).Named("weights")}
+		g.Output("y", op.Matmul(of["weights"], of[by]).Named("y"))
+		p := planned(t, g)
+		for _, made := range p.Groups {
+			assert.NotContains(t, made.Parts, "scores", by)
+		}
+		if loops.Compiles() {
+			why := ""
+			for _, a := range p.Apart {
+				if a.Node == "scores" && a.Reader == "y" {
+					why = a.Why
+				}
+			}
+			assert.Equal(t, `as an attention it cannot be one step: needs "`+by+
+				`" as a whole, by which weights are multiplied`, why)
+		}
+	}
+}
+
+// Products without matrices, or of matrices without elements, stay apart.
+func TestAttentionOfNothing(t *testing.T) {
+	for _, c := range []struct{ batch, rows, cols, inner int }{{0, 5, 7, 4}, {2, 0, 7, 4}, {2, 5, 7, 0}} {
+		g := graph.New("g", kernels.Lookup)
+		q, k := g.Input("q", f32, c.batch, c.rows, c.inner), g.Input("k", f32, c.batch, c.inner, c.cols)
+		w := op.Softmax(op.Matmul(q, k).Named("scores"), -1).Named("weights")
+		g.Output("y", op.Matmul(w, g.Input("v", f32, c.batch, c.cols, 3)).Named("y"))
+		for _, made := range planned(t, g).Groups {
+			assert.NotContains(t, made.Parts, "scores", "%v", c)
+		}
+	}
+}
+
 // What lies between two products and folds rows is one step with them, however it is written.
 func TestAttention(t *testing.T) {
 	if !loops.Compiles() {
