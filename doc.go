@@ -31,7 +31,7 @@
 // A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs;
 // where nobody does, each run takes it from the shapes of its inputs, and the program is planned once
 // for each set of sizes that it meets. Shapes may depend on data (nonzero, loops): such a graph runs in
-// segments, each planned once for each class of layouts and sizes, as soon as these are known.
+// segments, each planned for every set of layouts and sizes that comes, as soon as these are known.
 //
 // # What fails
 //

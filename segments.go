@@ -65,7 +65,7 @@ func (Sizes) JSONSchema() map[string]any {
 }
 
 // SegmentReport is a part of a graph whose shapes depend on data: it is planned when all that it waits for is
-// known, once for each class of layouts and sizes.
+// known, for every set of layouts and sizes that comes.
 type SegmentReport struct {
 	Segment int           `json:"segment" doc:"Its place in the order in which they run."`
 	Nodes   []string      `json:"nodes" doc:"Its nodes."`

@@ -187,6 +187,12 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 // it is repeated tells nothing, except of an output that is reduced: such dimensions go to the front.
 func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
+	if na, known := sa.Known(); known {
+		if nb, known := sb.Known(); known && (na != nb || na == 0) {
+			swap, stay := r.compareNumbers(o, na, nb)
+			return sym.Truth(swap), sym.Truth(stay)
+		}
+	}
 	za, zb := sa.Eq(sym.Int{}).Decide(), sb.Eq(sym.Int{}).Decide()
 	if r.flags.reduction && o.isOutput {
 		behind, before = zb.And(za.Not()), za.And(zb.Not())
@@ -219,6 +225,15 @@ func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 		behind = behind.Or(told.And(less.Not()).And(equal.Not().Or(larger)))
 	}
 	return behind.Decide(), before.Or(told.And(less))
+}
+
+// compareNumbers is compareBy where strides are known, and tell enough without the sizes.
+func (r *Rule) compareNumbers(o *operand, sa, sb int) (behind, before bool) {
+	if sa == 0 || sb == 0 {
+		reduced := r.flags.reduction && o.isOutput && sa != sb
+		return reduced && sb == 0, reduced && sa == 0
+	}
+	return sa > sb, sa < sb
 }
 
 // isRowMajor reports whether the strides of an operand, whose sizes are unknown, are row-major by form.

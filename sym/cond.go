@@ -33,10 +33,7 @@ type cond struct {
 	size int
 	text string
 
-	// What the facts of the moment add.
-	settled bool // whether it was entered as true
-	gen     int  // the state of the facts that left belongs to
-	left    reduced
+	settled bool // whether it was entered as true, among the facts of the moment
 }
 
 // The slow ways of the comparisons: functions of two arguments each that are not inlined themselves,
@@ -78,6 +75,18 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
+// proven is a truth that was found out, or 0.
+type proven int8
+
+func provenAs(truth bool) proven {
+	if truth {
+		return 1
+	}
+	return -1
+}
+
+func (p proven) known() (truth, known bool) { return p > 0, p != 0 }
+
 // equal returns whether x = y.
 func (v *Env) equal(x, y *expr) Bool {
 	d := v.plus(x, y, -1)
@@ -99,7 +108,11 @@ func (v *Env) equal(x, y *expr) Bool {
 	if c := v.conds[relationKey(condEq, n)]; c != nil {
 		return Bool{v: c.hint, c: c}
 	}
+	if truth, known := n.zero.known(); known {
+		return Bool{v: truth}
+	}
 	if truth, known := v.vanishes(n); known {
+		n.zero = provenAs(truth)
 		return Bool{v: truth}
 	}
 	if n != d && n != v.plus(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
@@ -198,7 +211,11 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	if c := v.conds[relationKey(condGe, n)]; c != nil {
 		return Bool{v: c.hint, c: c}
 	}
+	if truth, known := n.natural.known(); known {
+		return Bool{v: truth}
+	}
 	if truth, known := v.notNegative(n); known {
+		n.natural = provenAs(truth)
 		return Bool{v: truth}
 	}
 	// What a Max or Min with a number is asked that the number does not answer, the other operand is asked.

@@ -71,10 +71,34 @@ func ExampleInt() {
 	fmt.Println(contiguousStrides(sym.Ints(2, 3, 5)...))
 	fmt.Println(contiguousStrides(x, sym.Of(3), sym.Of(5)))
 	fmt.Println(contiguousStrides(sym.Of(2), x, sym.Of(5)))
+	fmt.Println(contiguousStrides(sym.Ints(3, 1, 5)...))
+	fmt.Println(contiguousStrides(sym.Ints(3, 0, 5)...))
 	// Output:
 	// [15 5 1]
 	// [15 5 1]
 	// [5*Max(1, x) 5 1]
+	// [5 5 1]
+	// [5 5 1]
+}
+
+// Strides of dimensions of size 1 do not count for contiguity, and without elements none does. Of numbers both forms
+// tell, and neither leaves a guard.
+func ExampleOf() {
+	for _, c := range [][2][]sym.Int{
+		{sym.Ints(3, 1, 5), sym.Ints(5, 5, 1)},
+		{sym.Ints(3, 1, 5), sym.Ints(5, 999999, 1)},
+		{sym.Ints(3, 0, 5), sym.Ints(5, 5, 1)},
+		{sym.Ints(3, 0, 5), sym.Ints(123456, 999999, 424242)},
+		{sym.Ints(3, 2, 5), sym.Ints(5, 15, 1)},
+	} {
+		fmt.Println(branching(c[0], c[1]), formula(c[0], c[1]))
+	}
+	// Output:
+	// true True
+	// true True
+	// true True
+	// true True
+	// false False
 }
 
 // A function that branches takes the way of the hints and records what must be true for it.

@@ -16,6 +16,8 @@ type expr struct {
 	lo, hi int // bounds, by those of the symbols alone
 	most   int // the greatest magnitude of the coefficients and the constant
 	hint   int
+	// Whether it is 0, and not negative, where bounds alone tell.
+	zero, natural proven
 
 	// What the facts of the moment add; decisions write it, nothing else does.
 	fact     *fact // of sums that are their own linear part: see linear

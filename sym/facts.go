@@ -13,6 +13,7 @@ type facts struct {
 	gen           int  // names the state of the facts; 0: there are none
 	last          int  // the latest name
 	names         map[step]int
+	found         map[asked]reduced
 	contradiction bool
 	trail         []change
 	held          []*cond // relations that hold
@@ -98,6 +99,23 @@ func (f *facts) named(s step) {
 		return
 	}
 	f.names[s] = f.gen
+}
+
+// asked is a condition in a state of the facts.
+type asked struct {
+	c   *cond
+	gen int
+}
+
+// maxFound bounds how many answers are kept.
+const maxFound = 1 << 16
+
+// note keeps what was found out of a condition: whoever comes back to that state finds it.
+func (f *facts) note(at asked, r reduced) {
+	if f.found == nil || len(f.found) >= maxFound {
+		f.found = map[asked]reduced{}
+	}
+	f.found[at] = r
 }
 
 func (f *facts) live() bool { return f.deep && f.gen != 0 }

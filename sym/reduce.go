@@ -25,11 +25,11 @@ func (v *Env) reduce(c *cond) reduced {
 	case c.not().settled:
 		return settled(false)
 	}
-	if c.gen == v.facts.gen && c.gen != 0 {
-		return c.left
+	at := asked{c, v.facts.gen}
+	r, again := v.facts.found[at]
+	if again {
+		return r
 	}
-	gen := v.facts.gen
-	var r reduced
 	if c.kind < condAnd {
 		if r.truth, r.known = v.relationKnown(c); !r.known {
 			r.rest = c
@@ -37,7 +37,7 @@ func (v *Env) reduce(c *cond) reduced {
 	} else {
 		r = v.reduceParts(c)
 	}
-	c.gen, c.left = gen, r
+	v.facts.note(at, r)
 	return r
 }
 

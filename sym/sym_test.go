@@ -1,6 +1,7 @@
 package sym_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -327,5 +328,36 @@ func TestProofsOfLargeNumbers(t *testing.T) {
 		}
 		less, known := d.Ge(sym.Of(large)).Known()
 		require.False(t, known && less, "%v >= %d", d, large)
+	}
+}
+
+// TestGuardsOfPyTorch compares with what the symbolic shapes of PyTorch 1.13 (fx.experimental.symbolic_shapes) record
+// where the notebook's compute_contiguous_branchy runs on their sizes and strides. They take 0 and 1 for numbers, and
+// all else to be 2 or more.
+func TestGuardsOfPyTorch(t *testing.T) {
+	for _, c := range []struct {
+		sizes, strides []int
+		contiguous     bool
+		guards         string
+	}{
+		{[]int{3, 1, 5}, []int{5, 99999, 1}, true, "[Eq(y1, x3)]"},
+		{[]int{3, 0, 5}, []int{5, 5, 1}, true, "[]"},
+		{[]int{3, 2, 5}, []int{5, 15, 1}, false, "[Ne(y2, x3)]"},
+		{[]int{3, 4, 5}, []int{20, 5, 1}, true, "[Eq(y2, x3) Eq(y1, x2*x3)]"},
+	} {
+		env := sym.NewEnv()
+		symbols := func(letter string, numbers []int) []sym.Int {
+			out := make([]sym.Int, len(numbers))
+			for i, n := range numbers {
+				if out[i] = sym.Of(n); n > 1 {
+					var err error
+					out[i], err = env.Symbol(fmt.Sprint(letter, i+1), 2, math.MaxInt, n)
+					require.NoError(t, err)
+				}
+			}
+			return out
+		}
+		require.Equal(t, c.contiguous, branching(symbols("x", c.sizes), symbols("y", c.strides)), c.guards)
+		require.Equal(t, c.guards, fmt.Sprint(env.Guards()))
 	}
 }

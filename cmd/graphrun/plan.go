@@ -73,7 +73,7 @@ sizes at which it was seen to hold: no-copies, that no copy is inserted; VALUE=F
 lies in a memory format.
 
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
-is known, once for each class of layouts and sizes. They are listed with what they wait for, and
+is known, for every set of layouts and sizes that comes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`
 
 func planCommand() *cobra.Command {
