@@ -105,8 +105,8 @@ type PartsReport struct {
 	Into []string `json:"into" doc:"The nodes that run in its place."`
 }
 
-// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold
-// rows.
+// ApartReport is a pair of nodes in different steps that could share a loop, or might be thought to: pointwise ones,
+// those that fold rows, and scans.
 type ApartReport struct {
 	Node   string `json:"node" doc:"A node."`
 	Reader string `json:"reader" doc:"A node that reads what it makes, in another step."`

@@ -99,6 +99,10 @@ type Op struct {
 	// an error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
+	// Alone says why nodes of the op share no loop with others, where that is so of an op that goes over the elements
+	// of its operand as those do that share loops (scans): what users read who wonder at a step of its own.
+	Alone string
+
 	// Attend says how the op, a product of two matrices, computes attention; nil: it does not.
 	Attend *Attend
 

@@ -37,6 +37,8 @@ type importer struct {
 	carriers map[string]*val            // an input of each symbol that is a size of it
 	shapes   map[*graph.Value][]sym.Int // of values whose shapes are no numbers
 
+	normed map[*graph.Value]groupsNormed // those that are normalised by groups of channels: see groups.go
+
 	read  map[*graph.Value]*val // values that attributes are read from
 	count int                   // nodes converted
 	work  float64               // elements computed here

@@ -54,7 +54,10 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 }
 
 func instanceNormalization(n *node) []*val {
-	return one(n.op("instance_norm", graph.Attrs{"eps": n.float("epsilon", 1e-5)}, n.x(0), n.x(1), n.x(2)))
+	x, w, b, eps := n.x(0), n.x(1), n.x(2), n.float("epsilon", 1e-5)
+	y := n.op("instance_norm", graph.Attrs{"eps": eps}, x, w, b)
+	n.noteGroups(x, y, w, b, eps)
+	return one(y)
 }
 
 func layerNormalization(n *node) []*val {
@@ -100,16 +103,12 @@ func groupNormalization(n *node) []*val {
 	if n.rank(x) < 2 || groups < 1 {
 		n.failf("%d dimensions cannot form %d groups of channels", n.rank(x), groups)
 	}
-	channels, parts := n.form(x)[1], sym.Of(groups)
+	channels := n.form(x)[1]
 	if c, known := channels.Known(); known && c%groups != 0 {
 		n.failf("%d channels cannot form %d groups", c, groups)
 	}
 	if n.ver < 21 {
-		spread := func(p *val) *val {
-			p = n.op("expand", graph.Attrs{"size": n.sizeAttr(parts, channels.Div(parts))}, n.reshape(p, groups, 1))
-			return n.reshape(p, -1)
-		}
-		w, b = spread(w), spread(b)
+		w, b = n.spread(w, groups, channels), n.spread(b, groups, channels)
 	}
 	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.like(w, x),
 		n.like(b, x)))

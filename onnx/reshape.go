@@ -26,6 +26,9 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		if !keepZero {
 			n.keepZeros(x, list)
 		}
+		if y := n.regrouped(x, list); y != nil {
+			return y
+		}
 		if attr := n.sizesWritten(list); attr != nil {
 			return n.reshapeBy(x, attr)
 		}

@@ -9,14 +9,14 @@ import (
 )
 
 // Apart is a pair of nodes that are computed in different steps, though one reads what the other makes and both are of
-// ops that share loops with others: pointwise ones, and those that fold rows; the first may be a product or a
-// convolution, which loops can follow.
+// ops that share loops with others, or tell why they do not ([graph.Op.Alone]): pointwise ones, and those that fold
+// rows or run along them; the first may be a product or a convolution, which loops can follow.
 type Apart struct{ Node, Reader, Why string }
 
-// shares reports whether a node is of an op that shares loops with others.
+// shares reports whether a node is of an op that shares loops with others, or tells why it does not.
 func shares(n *graph.Node) bool {
 	o := n.Op
-	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil)
+	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.Alone != "")
 }
 
 // tellApart lists the pairs of nodes that could be one step, by place of the first, and are not in one group.

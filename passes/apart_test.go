@@ -31,6 +31,7 @@ func TestApart(t *testing.T) {
 	squares := "what is left of its rows is read along other dimensions"
 	more := "the step of b reads more than what s leaves of its rows"
 	cut := "its rows are long, and gone over in pieces: what needs their results comes in another step"
+	carries := "carries what it has so far from element to element, by a kernel of its own"
 	if !loops.Compiles() {
 		own := "folds by a kernel of its own"
 		long, squares, more, cut = own, "s "+own, "s "+own, "s "+own
@@ -59,6 +60,10 @@ func TestApart(t *testing.T) {
 			return op.Add(a, s).Named("b")
 		}, []passes.Apart{{"a", "s", "s folds by a kernel of its own"}, {"a", "b", "s reads it, too, and comes before"},
 			{"s", "b", "s folds by a kernel of its own"}}},
+		{"scan", func(_ *graph.Graph, x *graph.Value) *graph.Value {
+			c := op.Cumsum(op.Mul(x, x).Named("a"), 1).Named("c")
+			return op.Add(c, x).Named("b")
+		}, []passes.Apart{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}},
 		{"rows as columns", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			square := g.Input("square", f32, 3, 3)
 			return op.Sub(square, op.Sum(square, op.SumAttrs{Dim: []int{1}}).Named("s")).Named("b")

@@ -119,6 +119,8 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	}
 	c, err := g.fuser.Expression(n)
 	switch {
+	case n.Op.Alone != "":
+		return s, n.Op.Alone
 	case err != nil && n.Op.Rows != nil:
 		return s, "folds by a kernel of its own"
 	case err != nil:

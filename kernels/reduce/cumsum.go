@@ -72,6 +72,7 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 	}
 	return kit.Define[cumAttrs](graph.Op{
 		AnyOrder: true,
+		Alone:    "carries what it has so far from element to element, by a kernel of its own",
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)

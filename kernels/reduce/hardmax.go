@@ -19,6 +19,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
 		"result is row-major.",
 	AsInferred: "a row is written where it is looked through",
+	Alone:      "looks a row through before it writes one, by a kernel of its own",
 	Params:     []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)

@@ -1,0 +1,84 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Exporters write the normalisation of groups of channels as that of the channels of a value that has each group as
+// one, and reshape before and after. As one op it needs no pass over memory for what comes behind, and takes channels
+// in any order.
+
+// groupsNormed is an instance_norm of [n, groups, ...] that is reshaped from a value x of [n, channels, ...].
+type groupsNormed struct {
+	x            *val
+	groups       int
+	eps          float64
+	weight, bias *val // for each group
+}
+
+// noteGroups remembers that y normalises groups of channels, if its operand is reshaped from what has such.
+func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
+	lookup := n.opts.Lookup
+	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
+		lookup("group_norm") == nil {
+		return
+	}
+	base := &val{v: x.v.Node.In[0].Value}
+	if base.dynamic() {
+		return
+	}
+	from, to := n.shapeOf(base), n.shapeOf(x)
+	if len(from) < 2 || len(to) < 3 || !from[0].Same(to[0]) {
+		return
+	}
+	groups, known := to[1].Known()
+	if !known || groups < 1 || !from[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
+		return
+	}
+	if n.normed == nil {
+		n.normed = map[*graph.Value]groupsNormed{}
+	}
+	n.normed[y.v] = groupsNormed{base, groups, eps, weight, bias}
+}
+
+// regrouped returns the normalisation of groups of channels that x is, where a shape, one size of which may be the rest
+// of the elements, brings it back to that of its operand; else nil.
+func (n *node) regrouped(x *val, shape []sym.Int) *val {
+	f, ok := n.normed[x.v]
+	if !ok {
+		return nil
+	}
+	sizes, rest := n.shapeOf(f.x), 0
+	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
+		if isRest(b) {
+			rest++
+		}
+		return isRest(b) || a.Same(b)
+	}) || rest > 1 {
+		return nil
+	}
+	var w, b *val
+	if !f.weight.all(1) || !f.bias.all(0) {
+		w, b = n.spread(f.weight, f.groups, sizes[1]), n.spread(f.bias, f.groups, sizes[1])
+	}
+	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.like(w, f.x), n.like(b, f.x))
+}
+
+// spread repeats what there is for each group for its channels.
+func (n *node) spread(p *val, groups int, channels sym.Int) *val {
+	size := n.sizeAttr(sym.Of(groups), channels.Div(sym.Of(groups)))
+	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
+}
+
+// all reports whether x is known, and all of its elements are equal to a number.
+func (x *val) all(number float64) bool {
+	if x.data == nil || x.data.DType.IsComplex() {
+		return false
+	}
+	list, err := tensor.ToSlice[float64](x.data.CopyTo(tensor.New(tensor.Float64, x.data.Shape...)))
+	return err == nil && !slices.ContainsFunc(list, func(v float64) bool { return v != number })
+}
