@@ -213,7 +213,7 @@ func TestCompareTellsOfValues(t *testing.T) {
 	c, err := graphrun.Compare(ctx, []graphrun.Candidate{program("one", 1, true), program("same", 1, true),
 		program("two", 2, true), program("less", 1, false)}, in, graphrun.CompareOptions{Runs: 1})
 	require.NoError(t, err)
-	assert.Equal(t, []string{`output "y" under one and two: off by 0.5 relative, 2e-05 is tolerated`,
+	assert.Equal(t, []string{`output "y" under one and two: off by 0.25 relative to the largest value, 2e-05 is tolerated`,
 		`output "z" under one and less: it is missing`}, c.Differences)
 }
 
