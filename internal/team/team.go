@@ -191,15 +191,7 @@ func withdraw(j *Job) {
 
 // hand is the life of one.
 func hand() {
-	ended, joined := false, false
-	defer func() {
-		if !ended { // work ended the goroutine
-			mu.Lock()
-			hands--
-			idle.Add(-1)
-			mu.Unlock()
-		}
-	}()
+	joined := false
 	for l := (looking{}); ; {
 		if called.Load() > 0 {
 			if j := join(); j != nil {
@@ -210,7 +202,6 @@ func hand() {
 			}
 		}
 		if !l.turn() && leave(joined) {
-			ended = true
 			return
 		}
 	}
@@ -232,12 +223,18 @@ func join() *Job {
 	return j
 }
 
-// helped works on the job that the hand has joined, and leaves it.
+// helped works on the job that the hand has joined, and leaves it. A hand whose goroutine the work ends looks for no
+// more: were it counted among those who do until it is gone, a call meanwhile would start nobody else.
 func (j *Job) helped() {
+	returned := false
 	defer func() {
 		mu.Lock()
 		j.hands--
-		idle.Add(1)
+		if returned {
+			idle.Add(1)
+		} else {
+			hands--
+		}
 		asleep := j.note()
 		mu.Unlock()
 		if asleep {
@@ -245,6 +242,7 @@ func (j *Job) helped() {
 		}
 	}()
 	j.Help()
+	returned = true
 }
 
 // leave ends a hand, unless it is called.

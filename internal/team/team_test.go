@@ -107,7 +107,7 @@ func TestCallWakesTheOwner(t *testing.T) {
 
 // Work that ends its goroutine takes no hand from others.
 func TestWorkThatEndsItsGoroutine(t *testing.T) {
-	for range 5 {
+	for range 5000 {
 		var came atomic.Bool
 		j := &Job{Help: func() {
 			came.Store(true)
