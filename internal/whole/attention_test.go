@@ -121,7 +121,11 @@ func TestAttentions(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(2026, 7))
 	found := 0
-	for i := range 150 {
+	cases := 150
+	if raceEnabled { // results are looked at without it
+		cases = 15
+	}
+	for i := range cases {
 		c := drawAttention(r)
 		t.Run(fmt.Sprint(i, c), func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
@@ -143,7 +147,7 @@ func TestAttentions(t *testing.T) {
 			}
 		})
 	}
-	assert.Greater(t, found, 200, "attentions that run in one step")
+	assert.Greater(t, found, cases*4/3, "attentions that run in one step")
 }
 
 // apart are the passes without the one that makes one step of several nodes.

@@ -123,8 +123,11 @@ var tails = []struct {
 
 // What follows a product or a convolution is computed in its step, to the same values, by every implementation.
 func TestTails(t *testing.T) {
-	for _, h := range heads {
-		for _, tail := range tails {
+	for i, h := range heads {
+		for j, tail := range tails {
+			if raceEnabled && (i+j)%len(tails) != 0 { // one of each: results are looked at without it
+				continue
+			}
 			t.Run(h.name+", "+tail.name, func(t *testing.T) {
 				g := graph.New("g", kernels.Lookup)
 				in := map[string]*tensor.Tensor{}
