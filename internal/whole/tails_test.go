@@ -121,6 +121,15 @@ var tails = []struct {
 	}},
 }
 
+// ramps returns what adds inputs to g, named in0, in1 and so on, and a tensor for each to in.
+func ramps(g *graph.Graph, in map[string]*tensor.Tensor) func(tensor.Meta) *graph.Value {
+	return func(m tensor.Meta) *graph.Value {
+		v := g.InputMeta(fmt.Sprint("in", len(in)), m)
+		in[v.Name] = ramp(m.Shape...).CopyTo(m)
+		return v
+	}
+}
+
 // What follows a product or a convolution is computed in its step, to the same values, by every implementation.
 func TestTails(t *testing.T) {
 	for i, h := range heads {
@@ -131,11 +140,7 @@ func TestTails(t *testing.T) {
 			t.Run(h.name+", "+tail.name, func(t *testing.T) {
 				g := graph.New("g", kernels.Lookup)
 				in := map[string]*tensor.Tensor{}
-				made := func(m tensor.Meta) *graph.Value {
-					v := g.InputMeta(fmt.Sprint("in", len(in)), m)
-					in[v.Name] = ramp(m.Shape...).CopyTo(m)
-					return v
-				}
+				made := ramps(g, in)
 				v := h.make(func(f tensor.MemoryFormat, shape ...int) *graph.Value {
 					m, err := tensor.NewFormat(f32, shape, f)
 					require.NoError(t, err)
@@ -178,11 +183,7 @@ func TestTailsOfWinograd(t *testing.T) {
 		t.Run(tail.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
 			in := map[string]*tensor.Tensor{}
-			made := func(m tensor.Meta) *graph.Value {
-				v := g.InputMeta(fmt.Sprint("in", len(in)), m)
-				in[v.Name] = ramp(m.Shape...).CopyTo(m)
-				return v
-			}
+			made := ramps(g, in)
 			m, err := tensor.NewFormat(f32, []int{2, 20, 11, 10}, last)
 			require.NoError(t, err)
 			bias := ramp(37)
