@@ -61,13 +61,14 @@ var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 // block outgrows L2.
 func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
-// mostTiles is the number of tiles that a product has work for.
+// mostTiles is the number of tiles that a product has work for: with few rows or columns that is the reading of the
+// larger operand.
 func (s *kernelSet) mostTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.coded() {
 		grain = machine.MACGrain
 	}
-	return max(1, 2*m*n*k/grain)
+	return max(1, 2*m*n*k/grain, max(m, n)*k/machine.ReduceGrain)
 }
 
 // chooseGrid picks the grid with the least core time summed over several
