@@ -27,6 +27,8 @@ const (
 	slideCallBytes = 1 << 18
 	// slideGrain is about the multiplications and additions of a chunk.
 	slideGrain = 4 * machine.DirectMACGrain
+	// slideMove is how many multiplications and additions take as long as moving an element.
+	slideMove = 8
 )
 
 // slideShape is how the results of a depthwise convolution by pixels are cut: into tiles of pixels, and into blocks of

@@ -86,7 +86,7 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 	s := t.s
 	strips := len(t.strips) - 1
 	units := s.n * t.blocks * strips
-	group := max(1, slideGrain/max(1, kit.DivUp(s.oh, strips)*s.ow*t.block*t.lanes*s.kh*s.kw))
+	group := max(1, slideGrain/max(1, t.work(strips)))
 	return graph.Phase{Chunks: kit.DivUp(units, group), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -104,6 +104,14 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 		r.tail.Release()
 		return err
 	}}
+}
+
+// work is what a row of tiles takes for a block of channels, in multiplications and additions: windows that lie apart
+// take the time of moving what they read.
+func (t *depthwiseSlide) work(strips int) int {
+	s := t.s
+	results := kit.DivUp(s.oh, strips) * s.ow * t.block * t.lanes
+	return results * max(s.kh*s.kw, slideMove*(1+s.sh*s.sw))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
