@@ -144,20 +144,20 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	if m == nil || m.Work == nil {
 		return 0
 	}
-	works := []graph.Work{m.Work(c, c.Walk)}
-	for i, a := range c.In {
-		if a.Kind == graph.TensorArg {
-			if r, ok := m.Read(c, c.Walk, i, a.Meta()); ok {
-				works = append(works, r)
-			}
-		}
-	}
-	for _, w := range works {
+	price := func(w graph.Work) float64 {
 		w.Steps = 0
 		if memory {
 			w.Parts = [len(w.Parts)]graph.Part{}
 		}
-		ns += costs.NS(w)
+		return costs.NS(w)
+	}
+	ns = price(m.Work(c, c.Walk))
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			if r, ok := m.Read(c, c.Walk, i, a.Meta()); ok {
+				ns += price(r)
+			}
+		}
 	}
 	return ns
 }

@@ -28,8 +28,20 @@ func (n *Node) infer(s *inference) error {
 	}
 	g := n.Out[0].graph
 	if g.open != nil {
-		defer g.open.record(Guard{Node: n})
+		return n.inferOpen(g, s)
 	}
+	return n.inferIn(g, s)
+}
+
+// inferOpen is infer of a node of g for unknown sizes.
+func (n *Node) inferOpen(g *Graph, s *inference) error {
+	defer g.open.record(Guard{Node: n})
+	return n.inferIn(g, s)
+}
+
+// inferIn is infer of a node of g. A million nodes that are alike wait for memory: what they do not need is not here,
+// so that the processor comes to the next of them sooner.
+func (n *Node) inferIn(g *Graph, s *inference) error {
 	if len(g.refused) > 0 && g.refused[n.number] != nil {
 		return g.refused[n.number]
 	}
@@ -50,6 +62,11 @@ func (n *Node) infer(s *inference) error {
 	if n.asks(s.last) {
 		return n.settle(s.res)
 	}
+	return n.ask(g, s)
+}
+
+// ask infers a node of g by its op.
+func (n *Node) ask(g *Graph, s *inference) error {
 	s.last = nil // what it gave is in the call
 	c := &s.call // what it returns is overwritten anyway
 	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.open != nil

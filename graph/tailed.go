@@ -56,7 +56,7 @@ func (h headed) impl() Impl {
 		Walks: h.walks, Read: h.read, Work: h.work, Pack: h.pack, Lower: h.lower}
 }
 
-// headOf is the call of the head within a call of the whole.
+// headOf is the call of the head within a call of the whole, whose operands and results it shares.
 func headOf(c *Call) (*Fusion, *Call, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Head == 0 || f.Head > len(c.In) || len(c.Out) == 0 {
@@ -66,7 +66,7 @@ func headOf(c *Call) (*Fusion, *Call, error) {
 	if into < 0 || into >= len(c.Out) {
 		return nil, nil, errors.New("no result has room for what the head makes")
 	}
-	return f, &Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Head:f.Head], Out: []tensor.Meta{c.Out[into]}}, nil
+	return f, &Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Head:f.Head], Out: c.Out[into : into+1 : into+1]}, nil
 }
 
 // at is the head's walk within one of the whole.
@@ -87,7 +87,7 @@ func (h headed) walks(c *Call, candidates []tensor.Order) []Walk {
 	}
 	own := f.Parts[0].Op.AnyOrder || isStandard(head.Out[0])
 	if m := head.Out[0]; !own {
-		head.Out[0] = tensor.New(m.DType, m.Shape...)
+		head.Out = []tensor.Meta{tensor.New(m.DType, m.Shape...)}
 	}
 	list := h.Walks(head, candidates)
 	out := make([]Walk, 0, len(list))

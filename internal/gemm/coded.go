@@ -119,15 +119,28 @@ const (
 	stages
 )
 
-// codes are the pieces of code of a plan, by stage, whether the last vector is a part, vectors, and height.
-type codes [stages][2][maxVectors + 1][maxHeight + 1]*jit.Func
+// codes are the pieces of code of a plan, by stage, and whether the last vector is a part; nil where there are none.
+type codes [stages][2]*pieces
 
-func (c *codes) of(st stage, ragged bool, vectors, height int) **jit.Func {
+// pieces are those by vectors and height.
+type pieces [maxVectors + 1][maxHeight + 1]*jit.Func
+
+// of is where pieces are.
+func (c *codes) of(st stage, ragged bool) **pieces {
 	part := 0
 	if ragged {
 		part = 1
 	}
-	return &c[st][part][vectors][height]
+	return &c[st][part]
+}
+
+// at is where a piece is, which there may not be yet.
+func (c *codes) at(st stage, ragged bool, vectors, height int) **jit.Func {
+	of := c.of(st, ragged)
+	if *of == nil {
+		*of = new(pieces)
+	}
+	return &(*of)[vectors][height]
 }
 
 // tileSpec describes the code of one kind of tile.
@@ -208,7 +221,7 @@ func (p *Plan[T]) compile() error {
 			stacks, count := p.stacks(m, v)
 			for _, k := range stacks[:count] {
 				for _, st := range list {
-					at := p.codes.of(st, n%p.set.lanes > 0, v, k.height)
+					at := p.codes.at(st, n%p.set.lanes > 0, v, k.height)
 					if *at != nil {
 						continue
 					}
@@ -231,8 +244,12 @@ func (p *Plan[T]) Listings(visit func(name, assembly string)) {
 	}
 	for st := range p.codes {
 		for part := range p.codes[st] {
-			for v := range p.codes[st][part] {
-				for h, code := range p.codes[st][part][v] {
+			of := p.codes[st][part]
+			if of == nil {
+				continue
+			}
+			for v := range of {
+				for h, code := range of[v] {
 					if code == nil {
 						continue
 					}
@@ -331,7 +348,7 @@ func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, i, n, j, co
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.Tails] = (i - t.i0) * size
 	}
-	code := *p.codes.of(st, cols%set.lanes > 0, set.vectors(cols), k.height)
+	code := (*p.codes.of(st, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 	if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked it
 	}

@@ -155,3 +155,21 @@ func TestInferenceAllocates(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkInferMany infers a chain of 1,000,000 adds, in numbers.
+func BenchmarkInferMany(b *testing.B) {
+	g := graph.New("chain", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 8, 16)
+	v := x
+	for range 1_000_000 {
+		v = g.Apply("add", nil, v, x)[0]
+	}
+	if err := g.Err(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := g.Infer(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

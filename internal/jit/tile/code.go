@@ -1,8 +1,6 @@
 package tile
 
 import (
-	"fmt"
-
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -18,7 +16,7 @@ func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("tile %v %+v", isa, *s), func(list bool) (jit.Code, error) {
+	return jit.Lookup(s.key(isa), func(list bool) (jit.Code, error) {
 		g := newGen(s, isa, list)
 		g.emit()
 		return jit.Finish(&g.Assembler)

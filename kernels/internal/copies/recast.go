@@ -45,8 +45,11 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	return x.Kernel()
 }
 
-// InDType is the call as a kernel that computes in dtype d sees it.
+// InDType is the call as a kernel that computes in dtype d sees it: the call itself where all is in d.
 func InDType(c *graph.Call, d tensor.DType) *graph.Call {
+	if isInDType(c, d) {
+		return c
+	}
 	as := func(m tensor.Meta) tensor.Meta {
 		if m.DType == d || m.DType == tensor.Invalid {
 			return m
@@ -74,6 +77,26 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		in.In = append(in.In, a)
 	}
 	return in
+}
+
+// isInDType reports whether the results and operands of a call, as they are packed, have dtype d.
+func isInDType(c *graph.Call, d tensor.DType) bool {
+	other := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
+	for i := range c.Out {
+		if other(&c.Out[i]) {
+			return false
+		}
+	}
+	for i := range c.In {
+		a := &c.In[i]
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		if p := a.Value.Packed; p != nil && other(&p.Meta) || p == nil && other(&a.Value.Meta) {
+			return false
+		}
+	}
+	return true
 }
 
 // DenseAs is the meta of a dense copy in dtype d with the order of dimensions of m.
