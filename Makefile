@@ -19,6 +19,9 @@ ASKS = ./internal/jit/... ./expr ./iter/... ./exec ./internal/whole
 # Random loops that are compiled and interpreted, for each instruction set: a million in all.
 LOOPS ?= 500000
 
+# Tests of kernels' results that take seconds: without machine code they are the interpreter's.
+VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
+
 .PHONY: check lint paths avx2 portable noasm loops format vet staticcheck test race regenerate fuzz bench
 
 check: test paths lint
@@ -45,6 +48,7 @@ avx2:
 # Machine code switched off: expressions run block by block in Go.
 portable:
 	GRAPHRUN_JIT=off $(GO) test -count=1 $(ASKS)
+	GRAPHRUN_JIT=off $(GO) test -count=1 -run '$(VALUES)' ./kernels
 
 # Nothing of ours in assembly: what other processors run.
 noasm:

@@ -54,6 +54,10 @@ func (t *Tensor) At(index ...int) Scalar {
 	switch {
 	case t.DType == Uint64:
 		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
+	case t.DType == Float32: // without a conversion, whose operands are allocated
+		return FloatScalar(float64(*(*float32)(p)))
+	case t.DType == Float64:
+		return FloatScalar(*(*float64)(p))
 	case t.DType.IsFloat():
 		var f float64
 		Converter(Float64, t.DType)(unsafe.Pointer(&f), p, 0, 0, 1)

@@ -76,12 +76,7 @@ func (s Scalar) DType() DType {
 }
 
 // Float returns the value as a float64, of a complex number the real part.
-func (s Scalar) Float() float64 {
-	if s.kind == intScalar {
-		return float64(s.i)
-	}
-	return real(s.c)
-}
+func (s Scalar) Float() float64 { return real(s.c) }
 
 // Int returns the value as an int64, truncated toward zero.
 func (s Scalar) Int() int64 { return s.i }

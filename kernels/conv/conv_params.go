@@ -68,6 +68,8 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		s := kit.Accumulator{D: m.DType}
 		o := index[lead]
 		ix := append([]int{}, index...)
+		iw := make([]int, w.Rank())
+		iw[0] = o
 		kit.EachIndex(w.Shape[1:], func(k []int) {
 			ix[lead] = o/per*w.Shape[1] + k[0]
 			for d := range v.dims {
@@ -77,7 +79,8 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 				}
 				ix[lead+1+d] = at
 			}
-			s.Mul(x.At(ix...), w.At(append([]int{o}, k...)...))
+			copy(iw[1:], k)
+			s.Mul(x.At(ix...), w.At(iw...))
 		})
 		if len(in) > 2 && in[2] != nil {
 			s.Add(in[2].At(o))

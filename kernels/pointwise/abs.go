@@ -28,6 +28,8 @@ var Abs = kit.Define[kit.None](graph.Op{
 			return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))
 		case d.IsFloat():
 			return tensor.FloatScalar(math.Abs(x[0].Float()))
+		case !d.IsSigned():
+			return x[0]
 		}
 		return tensor.IntScalar(max(x[0].Int(), -x[0].Int()))
 	})),

@@ -35,9 +35,12 @@ var (
 		func(a *softplusAttrs) func(float64) float64 {
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTurned))
-	Hardswish = curve("hardswish", "hardswish_cpu", "Multiplies each element by its hardsigmoid. Supports "+
-		"floats only.", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
-		func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 })
+	Hardswish = elementwise[kit.None]("hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
+		unary1, curving("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
+		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			v := x[0].Float()
+			return tensor.FloatScalar(stepRounding(d)(v*min(max(v+3, 0), 6)) / 6) // the product may be too great for the dtype
+		}), kit.ExUnary)
 	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Takes a sixth of each element plus a half, bounded by 0 "+
 		"and 1. Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
 		func(x float64) float64 { return min(max(x+3, 0), 6) / 6 })

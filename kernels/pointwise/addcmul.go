@@ -23,10 +23,13 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
-		return kit.ByKind(
-			func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
-			func(x []float64) float64 { return x[0] + v.Float()*x[1]*x[2] },
-			func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]*x[2] })
+		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			round := stepRounding(d) // a product may be too great for the dtype
+			return kit.ByKind(
+				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
+				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])*x[2]) },
+				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]*x[2] })(d, x)
+		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix),
 	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
@@ -38,9 +41,12 @@ var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divid
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
-		return kit.ByKind(nil,
-			func(x []float64) float64 { return x[0] + v.Float()*x[1]/x[2] },
-			func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]/x[2] })
+		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			round := stepRounding(d) // a product below the least number of the dtype may meet a divisor of 0
+			return kit.ByKind(nil,
+				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
+				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]/x[2] })(d, x)
+		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix))
 

@@ -43,17 +43,18 @@ var (
 	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other, of which the lowest 5 "+
 		"bits count, 6 of int64.",
 		"x << y",
-		func(a, b int64) int64 { return a << b })
+		func(a, b int64) int64 { return a << b }, func(a, b uint64) uint64 { return a << b })
 	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other, of which the "+
 		"lowest 5 bits count, 6 of int64, and keeps the sign.",
 		"x >> y",
-		func(a, b int64) int64 { return a >> b })
+		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
-func shift(name, label, doc, text string, f func(a, b int64) int64) *graph.Op {
+func shift(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
 	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: binary,
 		Body: labelled(label, stated(formula(text), integers))},
-		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))
-		}), kit.ExIntegers)
+		kit.Always(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
+			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))
+			})), kit.ExIntegers)
 }

@@ -140,16 +140,20 @@ func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	if k.above {
 		hi = x[len(x)-1]
 	}
-	if d.IsIntegral(true) {
+	switch {
+	case d == tensor.Uint64:
+		least, most := wrapped(d, lo, 0), wrapped(d, hi, -1)
+		return tensor.IntScalar(int64(min(max(uint64(x[0].Int()), uint64(least)), uint64(most))))
+	case d.IsIntegral(true):
 		least, most := wrapped(d, lo, math.MinInt64), wrapped(d, hi, math.MaxInt64)
 		return tensor.IntScalar(min(max(x[0].Int(), least), most))
 	}
 	v := x[0].Float()
 	if lo.IsSet() {
-		v = math.Max(v, lo.Float())
+		v = max(v, lo.Float())
 	}
 	if hi.IsSet() {
-		v = math.Min(v, hi.Float())
+		v = min(v, hi.Float())
 	}
 	return tensor.FloatScalar(v)
 }

@@ -21,20 +21,29 @@ var (
 		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
 	Lt = comparing("lt", "Tells where self is less than other. Complex numbers have no order.",
 		"x < y", nil,
-		boolRef(func(x []int64) bool { return x[0] < x[1] }, func(x []float64) bool { return x[0] < x[1] }, nil))
+		ordered(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
+			func(x []float64) bool { return x[0] < x[1] }))
 	Le = comparing("le", "Tells where self is at most other. Complex numbers have no order.",
 		"x <= y", nil,
-		boolRef(func(x []int64) bool { return x[0] <= x[1] }, func(x []float64) bool { return x[0] <= x[1] }, nil))
+		ordered(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
+			func(x []float64) bool { return x[0] <= x[1] }))
 	Gt = comparing("gt", "Tells where self is greater than other. Complex numbers have no order.",
 		"x > y", nil,
-		boolRef(func(x []int64) bool { return x[0] > x[1] }, func(x []float64) bool { return x[0] > x[1] }, nil))
+		ordered(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
+			func(x []float64) bool { return x[0] > x[1] }))
 	Ge = comparing("ge", "Tells where self is at least other. Complex numbers have no order.",
 		"x >= y", nil,
-		boolRef(func(x []int64) bool { return x[0] >= x[1] }, func(x []float64) bool { return x[0] >= x[1] }, nil))
+		ordered(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
+			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
 func comparing(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: comparison,
 		Body: fixed(name, statedAs(formula(text), toBool, boolean, integers, floats, more))},
 		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
+}
+
+// ordered makes a ScalarFunc of an order, from one function a kind of number.
+func ordered(i func(x []int64) bool, u func(x []uint64) bool, f func(x []float64) bool) kit.ScalarFunc {
+	return kit.Unsigned(func(x []uint64) uint64 { return uint64(yes(u(x))) }, boolRef(i, f, nil))
 }

@@ -91,7 +91,7 @@ var Angle = kit.Define[kit.None](graph.Op{
 	},
 	Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d.IsComplex() {
-			return tensor.FloatScalar(cmplx.Phase(x[0].Complex()))
+			return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 		}
 		return tensor.FloatScalar(realAngle(x[0].Float()))
 	})),

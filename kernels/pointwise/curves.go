@@ -10,9 +10,12 @@ import (
 // curve defines a unary op on floats by its formula, and by the function that it is held against. grain is the number
 // of elements worth a chunk.
 func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
-	return elementwise[kit.None](name, doc, unary1,
-		&graph.Pointwise{Grain: grain, Config: unary,
-			Body: labelled(label, stated(formula(text, "x"), floats))}, floatRef(f), kit.ExUnary)
+	return elementwise[kit.None](name, doc, unary1, curving(label, text, grain), floatRef(f), kit.ExUnary)
+}
+
+// curving computes a curve.
+func curving(label, text string, grain int) *graph.Pointwise {
+	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelled(label, stated(formula(text, "x"), floats))}
 }
 
 // shaped is curve for an op whose attributes are numbers of the formula.

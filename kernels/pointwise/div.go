@@ -73,33 +73,29 @@ var (
 	floorQuotients = join(stated(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
 )
 
-// floorDiv16 is c10::div_floor_floating with each step rounded: Python's, the quotient of what is left after the
+// floorDiv is c10::div_floor_floating with each step rounded: Python's, the quotient of what is left after the
 // remainder is taken off, so that it fits remainder's sign.
-func floorDiv16(a, b float32, round func(float32) float32) float32 {
+func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b
 	}
-	mod := mod32(a, b)
+	mod := math.Mod(a, b)
 	div := round(round(a-mod) / b)
 	if mod != 0 && (b < 0) != (mod < 0) {
 		div = round(div - 1)
 	}
 	if div == 0 {
-		return float32(math.Copysign(0, float64(a/b)))
+		return math.Copysign(0, a/b)
 	}
-	floor := float32(math.Floor(float64(div)))
+	floor := math.Floor(div)
 	if round(div-floor) > 0.5 {
 		floor++
 	}
 	return floor
 }
 
-func truncDiv16(a, b float32, round func(float32) float32) float32 {
-	return float32(math.Trunc(float64(round(a / b))))
-}
-
-// quotientRounding is roundingTo the dtype to which a division's operands are promoted.
-func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float32) float32 {
+// quotientRounding rounds to the dtype to which a division's operands are promoted.
+func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	cfg, err := p.Config(c, make([]iter.Operand, 1))
 	if err != nil {
 		return nil
@@ -108,22 +104,14 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float32) float32 {
 	if err != nil {
 		return nil
 	}
-	return roundingTo(it.CommonDType())
+	return stepRounding(it.CommonDType())
 }
 
 func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 	round := quotientRounding(p, c)
-	return kit.ByKind(
+	return kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
 		byDivisor(floorQuotient),
-		func(x []float64) float64 {
-			if round != nil {
-				return float64(floorDiv16(float32(x[0]), float32(x[1]), round))
-			}
-			if q := x[0] / x[1]; x[1] == 0 || !math.IsInf(x[0], 0) {
-				return math.Floor(q)
-			}
-			return math.NaN() // the remainder of an infinity is
-		}, nil)
+		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
 }
 
 func divRef(c *graph.Call) kit.ScalarFunc {
@@ -132,14 +120,9 @@ func divRef(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&division, c)
 	case "trunc":
 		round := quotientRounding(&division, c)
-		return kit.ByKind(
+		return kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
 			byDivisor(func(a, b int64) int64 { return a / b }),
-			func(x []float64) float64 {
-				if round != nil {
-					return float64(truncDiv16(float32(x[0]), float32(x[1]), round))
-				}
-				return math.Trunc(x[0] / x[1])
-			}, nil)
+			func(x []float64) float64 { return math.Trunc(round(x[0] / x[1])) }, nil))
 	}
 	return kit.ByKind(nil,
 		func(x []float64) float64 { return x[0] / x[1] },

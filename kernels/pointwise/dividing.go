@@ -1,7 +1,6 @@
 package pointwise
 
 import (
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/iter"
@@ -40,8 +39,8 @@ func floorQuotient(a, b int64) int64 {
 
 // byDivisor makes a reference of a division of integers, which fails as loops do for a
 // divisor of 0.
-func byDivisor(f func(a, b int64) int64) func(x []int64) int64 {
-	return func(x []int64) int64 {
+func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
+	return func(x []T) T {
 		if x[1] == 0 {
 			panic(kit.ErrZeroDivision) // pointwiseRef returns it
 		}
@@ -49,20 +48,15 @@ func byDivisor(f func(a, b int64) int64) func(x []int64) int64 {
 	}
 }
 
-// mod32 is math.Mod, exact as that is, some times faster where the quotient is below
-// 2^29: its product with the 24 bits of b then fits the 53 bits of a float64.
-func mod32(a, b float32) float32 {
-	x, y := float64(a), float64(b)
-	q := math.Trunc(x / y)
-	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
-		return float32(math.Mod(x, y))
+// stepRounding rounds to a float dtype, as a result of one step of it; other dtypes' numbers stay as they are.
+func stepRounding(d tensor.DType) func(float64) float64 {
+	if narrow := roundingTo(d); narrow != nil {
+		return func(x float64) float64 { return float64(narrow(float32(x))) }
 	}
-	r := x - q*y
-	// The quotient may have been rounded up to the next integer.
-	if r != 0 && (r < 0) != (x < 0) {
-		r += math.Copysign(y, x)
+	if d == tensor.Float32 {
+		return func(x float64) float64 { return float64(float32(x)) }
 	}
-	return float32(math.Copysign(r, x))
+	return func(x float64) float64 { return x }
 }
 
 // roundingTo rounds to a 16-bit float; it is nil for other dtypes.

@@ -9,10 +9,13 @@ func extremumPart(name string, t bodies) *graph.Pointwise {
 	return &graph.Pointwise{Config: realOnly(binary, name+" not implemented for complex tensors."), Body: fixed(name, t)}
 }
 
-func extremumRef(i func(a, b int64) int64, f func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.Always(kit.ByKind(
-		func(x []int64) int64 { return i(x[0], x[1]) },
-		func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
+	f func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
+	return kit.Always(kit.Unsigned(
+		func(x []uint64) uint64 { return u(x[0], x[1]) },
+		kit.ByKind(
+			func(x []int64) int64 { return i(x[0], x[1]) },
+			func(x []float64) float64 { return f(x[0], x[1]) }, nil)))
 }
 
 var (

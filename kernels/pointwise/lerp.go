@@ -95,8 +95,22 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 		if w.IsSet() {
 			x = append(x[:2:2], w)
 		}
+		round := stepRounding(d)
 		return kit.ByKind(nil,
-			func(x []float64) float64 { return x[0] + x[2]*(x[1]-x[0]) },
-			func(x []complex128) complex128 { return x[0] + x[2]*(x[1]-x[0]) })(d, x)
+			func(x []float64) float64 {
+				way := round(x[1] - x[0]) // may be too great for the dtype
+				if x[2] < 0.5 {
+					return x[0] + round(x[2]*way)
+				}
+				return x[1] - round(way*round(1-x[2]))
+			},
+			func(x []complex128) complex128 {
+				part := stepRounding(d.ToReal())
+				way := complex(part(real(x[1]-x[0])), part(imag(x[1]-x[0])))
+				if cmplx.Abs(x[2]) < 0.5 {
+					return x[0] + x[2]*way
+				}
+				return x[1] - way*(1-x[2])
+			})(d, x)
 	}
 }

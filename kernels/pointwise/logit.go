@@ -44,7 +44,7 @@ func logit(a *logitAttrs) func(float64) float64 {
 				x = hi
 			}
 		}
-		return math.Log(x / (1 - x))
+		return logarithm(x / (1 - x))
 	}
 }
 
@@ -54,11 +54,14 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 		"floats only.",
 	Params: unary1, Pointwise: &logSigmoids,
 	Infer:    kit.LaidBy(&logSigmoids, rowMajor),
-	Ref:      kit.PointwiseRef(&logSigmoids, floatRef(logSigmoid)),
+	Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
 	Examples: []graph.Example{kit.ExUnary},
 })
 
 var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 	Body: fixed("log_sigmoid", stated(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
-func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }
+func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	v := x[0].Float()
+	return tensor.FloatScalar(min(v, 0) - stepRounding(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0 is no -0
+}

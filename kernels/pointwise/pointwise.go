@@ -76,17 +76,19 @@ func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 // boolRef makes a scalarFunc of an op that yields bool, from one function a kind of
 // number; a nil one is never asked.
 func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) kit.ScalarFunc {
-	yes := func(b bool) int64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	g := kit.ByKind(
 		func(x []int64) int64 { return yes(i(x)) },
 		func(x []float64) float64 { return float64(yes(f(x))) },
 		func(x []complex128) complex128 { return complex(float64(yes(z(x))), 0) })
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
+}
+
+// yes is 1 for true.
+func yes(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // compileGiven compiles a pointwise op of which operands may be left out: the iteration

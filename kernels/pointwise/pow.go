@@ -126,15 +126,21 @@ func powBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 }
 
 func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-	return kit.ByKind(
-		func(x []int64) int64 {
-			r := int64(1)
-			for range max(x[1], 0) {
-				r *= x[0]
+	multiplied := func(x []uint64) uint64 {
+		r, square := uint64(1), x[0]
+		for e := x[1]; e > 0; e >>= 1 {
+			if e&1 > 0 {
+				r *= square
 			}
+			square *= square
+		}
+		return r
+	}
+	return kit.Unsigned(multiplied, kit.ByKind(
+		func(x []int64) int64 {
 			switch {
 			case x[1] >= 0:
-				return r
+				return int64(multiplied([]uint64{uint64(x[0]), uint64(x[1])}))
 			case x[0] == 1:
 				return 1
 			case x[0] == -1:
@@ -142,6 +148,20 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			}
 			return 0
 		},
-		func(x []float64) float64 { return math.Pow(x[0], x[1]) },
-		func(x []complex128) complex128 { return cmplx.Pow(x[0], x[1]) })(d, x)
+		func(x []float64) float64 { return power64(x[0], x[1]) },
+		func(x []complex128) complex128 {
+			if x[0] == 0 {
+				return cmplx.Pow(0, x[1])
+			}
+			return complexExp(x[1] * complexLog(x[0]))
+		}))(d, x)
+}
+
+// power64 is math.Pow, which is wrong for subnormal bases.
+func power64(x, y float64) float64 {
+	if x == 0 || math.Abs(x) >= 0x1p-1022 || math.IsInf(y, 0) || y != y {
+		return math.Pow(x, y)
+	}
+	fraction, exponent := math.Frexp(x)
+	return math.Pow(fraction, y) * math.Exp2(float64(exponent)*y)
 }

@@ -17,9 +17,10 @@ var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Boo
 			noBool("Boolean inputs not supported for relu")),
 		Body: fixed("clamp_min", stated(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
 	},
-	kit.Always(kit.ByKind(
-		func(x []int64) int64 { return max(x[0], 0) },
-		func(x []float64) float64 { return max(x[0], 0) }, nil)),
+	kit.Always(kit.Unsigned(func(x []uint64) uint64 { return x[0] },
+		kit.ByKind(
+			func(x []int64) int64 { return max(x[0], 0) },
+			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
 type hardtanhAttrs struct {
@@ -104,10 +105,16 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 	},
 	func(c *graph.Call) kit.ScalarFunc {
 		a := kit.Attrs[thresholdAttrs](c)
-		return kit.ByKind(
+		limit, value := a.Threshold.Int(), a.Value.Int()
+		return kit.Unsigned(func(x []uint64) uint64 {
+			if x[0] <= uint64(limit) {
+				return uint64(value)
+			}
+			return x[0]
+		}, kit.ByKind(
 			func(x []int64) int64 {
-				if x[0] <= a.Threshold.Int() {
-					return a.Value.Int()
+				if x[0] <= limit {
+					return value
 				}
 				return x[0]
 			},
@@ -116,7 +123,7 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 					return a.Value.Float()
 				}
 				return x[0]
-			}, nil)
+			}, nil))
 	},
 	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned),
 	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))

@@ -13,9 +13,9 @@ var Remainder = elementwise[kit.None]("remainder",
 		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder",
 		join(stated(formula("x % y"), floats), integral("x % y", "fmod(x, y)")))},
-	kit.Always(kit.ByKind(
+	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		byDivisor(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
-		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil)),
+		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)
 
 // Fmod is C's fmod.
@@ -24,9 +24,9 @@ var Fmod = elementwise[kit.None]("fmod",
 		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod",
 		join(stated(formula("fmod(x, y)"), floats), integral("fmod(x, y)", "fmod(x, y)")))},
-	kit.Always(kit.ByKind(
+	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		byDivisor(func(a, b int64) int64 { return a % b }),
-		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil)),
+		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)
 
 func modulus64(a, b float64) float64 {

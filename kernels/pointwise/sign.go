@@ -24,17 +24,17 @@ var Sgn = elementwise[kit.None]("sgn", "Gives the sign of each element, and of a
 var signBodies = join(stated(formula("minimum(maximum(x, -1), 1)"), signed), stated(formula("minimum(x, 1)"), unsigned),
 	stated(formula("sign(x)"), floats), stated(formula("x"), boolean))
 
-func direction(z complex128) complex128 {
+func direction(d tensor.DType, z complex128) complex128 {
 	if z == 0 {
 		return 0
 	}
-	return z / complex(cmplx.Abs(z), 0)
+	return z / complex(stepRounding(d.ToReal())(cmplx.Abs(z)), 0)
 }
 
 func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	switch {
 	case d.IsComplex():
-		return tensor.ComplexScalar(direction(x[0].Complex()))
+		return tensor.ComplexScalar(direction(d, x[0].Complex()))
 	case x[0].Float() > 0:
 		return tensor.IntScalar(1)
 	case x[0].Float() < 0:

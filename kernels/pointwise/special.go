@@ -14,7 +14,7 @@ import (
 // Functions of two real numbers.
 var (
 	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
-		"atan2(x, y)", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
+		"atan2(x, y)", binary2, binaryFloat, angle64, kit.ExIntegers)
 	Hypot = elementwise[kit.None]("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports "+
 		"floats only.", binary2,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: fixed("hypot", hypots)},
@@ -58,7 +58,7 @@ func xlogy(x, y float64) float64 {
 	case x == 0:
 		return 0
 	}
-	return x * math.Log(y)
+	return x * logarithm(y)
 }
 
 // Heaviside is the step function.

@@ -74,7 +74,8 @@ func btoi(b bool) int {
 // termAt reads an element of a matrix in a batch that broadcasts; the last dims of the
 // index are the matrix's own.
 func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
-	at := append([]int{}, index[len(index)-t.Rank():]...)
+	var room [8]int
+	at := append(room[:0], index[len(index)-t.Rank():]...)
 	for d := range t.Rank() - dims {
 		if t.Shape[d] == 1 {
 			at[d] = 0

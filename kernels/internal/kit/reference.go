@@ -123,6 +123,20 @@ func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 	}
 }
 
+// Unsigned makes a ScalarFunc of f that takes u for uint64, where f would see the greatest numbers as negative ones.
+func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if d != tensor.Uint64 {
+			return f(d, x)
+		}
+		v := make([]uint64, len(x))
+		for k := range x {
+			v[k] = uint64(x[k].Int())
+		}
+		return tensor.IntScalar(int64(u(v)))
+	}
+}
+
 // Unravel returns the index of element i in row-major order.
 func Unravel(i int, shape []int) []int {
 	index := make([]int, len(shape))

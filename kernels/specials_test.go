@@ -1,0 +1,145 @@
+package kernels_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// specials is how many elements at which something may go wrong a call is made of: no multiple of a vector.
+const specials = 605
+
+// TestSpecialNumbers holds the kernels of ops that go element by element against their references where something may
+// go wrong: infinities, NaN, zeros of both signs, the least and the greatest numbers of each dtype.
+func TestSpecialNumbers(t *testing.T) {
+	ops, calls := map[string]bool{}, 0
+	for _, op := range kernels.All() {
+		if op.Kind != graph.Follows || op.Ref == nil {
+			continue
+		}
+		for _, ex := range op.Examples {
+			for _, d := range tensor.DTypes() {
+				for _, metas := range withDTypes(ex.In, d) {
+					ran, err := specialCall(op, ex.Attrs, metas)
+					if err != nil {
+						t.Errorf("%s %v %v: %v", op.Name, ex.Attrs, d, err)
+					}
+					if ran {
+						ops[op.Name] = true
+						calls++
+					}
+				}
+			}
+		}
+	}
+	if len(ops) < 105 || calls < 3500 {
+		t.Errorf("only %d calls of %d ops were compared", calls, len(ops))
+	}
+}
+
+// specialCall checks one call; it reports whether the op takes it.
+func specialCall(op *graph.Op, attrs graph.Attrs, metas []tensor.Meta) (bool, error) {
+	rng := rand.New(rand.NewPCG(5, uint64(len(metas))))
+	in := make([]*tensor.Tensor, len(metas))
+	for k, m := range metas {
+		if m.DType == tensor.Invalid {
+			continue
+		}
+		if m.Rank() > 0 {
+			metas[k] = tensor.New(m.DType, specials)
+		}
+		some := jittest.Some(rng, m.DType, metas[k].Numel())
+		in[k] = tensor.Must(tensor.Over(metas[k], tensor.StorageOf(some)))
+	}
+	c, err := kerneltest.CallOf(op, attrs, metas)
+	if err != nil {
+		return false, nil
+	}
+	if _, err := kerneltest.Infer(op, c); err != nil {
+		return false, nil
+	}
+	want, err := op.Ref(c, in)
+	if errors.Is(err, kit.ErrZeroDivision) {
+		if _, err := kerneltest.RunCall(op, c, in); !errors.Is(err, kit.ErrZeroDivision) {
+			return true, fmt.Errorf("a divisor of 0: %w", err)
+		}
+		withoutZeros(in[len(in)-1])
+		want, err = op.Ref(c, in)
+	}
+	if err != nil {
+		return true, fmt.Errorf("reference: %w", err)
+	}
+	got, err := kerneltest.RunCall(op, c, in)
+	if err != nil {
+		return true, err
+	}
+	for i := range got {
+		if err := sameNumbers(op, got[i], want[i], in); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func withoutZeros(x *tensor.Tensor) {
+	for i := range x.Numel() {
+		if x.At(i).Complex() == 0 {
+			x.Set(tensor.IntScalar(1), i)
+		}
+	}
+}
+
+// eitherZero are ops that give either of two zeros of different signs, as PyTorch does: the one in vectors, the other
+// behind them.
+var eitherZero = map[string]bool{"maximum": true, "minimum": true, "clamp": true, "clamp_min": true, "clamp_max": true}
+
+// sameNumbers compares results element by element, zeros with their signs; those of complex numbers are as the formula
+// has them.
+func sameNumbers(op *graph.Op, got, want *tensor.Tensor, in []*tensor.Tensor) error {
+	for i := range want.Numel() {
+		g, w := element(got, i), element(want, i)
+		zeros := want.DType.IsFloat() && w.At().Float() == 0 && g.At().Float() == 0 && !eitherZero[op.Name]
+		if zeros && math.Signbit(w.At().Float()) == math.Signbit(g.At().Float()) ||
+			!zeros && kerneltest.CompareTensors(g, w) == nil || blurred(op, want.DType, in, i) {
+			continue
+		}
+		of := ""
+		for _, x := range in {
+			if x != nil {
+				of += fmt.Sprintf(" %v %v", x.DType, element(x, i).At())
+			}
+		}
+		return fmt.Errorf("of%s: got %v, want %v", of, g.At(), w.At())
+	}
+	return nil
+}
+
+// element is element i of a vector, or that of a tensor without dimensions.
+func element(x *tensor.Tensor, i int) *tensor.Tensor {
+	if x.Rank() == 0 {
+		return x
+	}
+	size := x.DType.Size()
+	return tensor.Must(tensor.Over(tensor.New(x.DType), tensor.StorageOf(
+		unsafe.Slice((*byte)(unsafe.Add(x.Pointer(), i*size)), size))))
+}
+
+// blurred tells where a complex power is of an exponential so far from 1 that the last bits of its angle decide.
+func blurred(op *graph.Op, d tensor.DType, in []*tensor.Tensor, i int) bool {
+	if op.Name != "pow" || !d.IsComplex() {
+		return false
+	}
+	x, y := element(in[0], i).At().Complex(), element(in[1], i).At().Complex()
+	return !(cmplx.Abs(y*cmplx.Log(x)) < 50)
+}
