@@ -133,8 +133,8 @@ func (r *Report) proved(plan *passes.Plan) {
 		return
 	}
 	// The steps cost the same, but for rounding: a bound is held against what it is a bound of.
-	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS) <= 1e-9*cost {
-		r.CostNS = cost
+	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+		r.CostNS = cost - plan.SavedNS
 	}
 	bound := float64(s.Bound) / 1000
 	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound

@@ -252,7 +252,7 @@ func (p *Program) lose(n *graph.Node) {
 	for _, v := range n.Out {
 		p.lost[v] = true
 		if p.of.At(v) > 0 {
-			s := p.storageOf(v)
+			s := p.storageOf(v)          // its own: passes that keep going put no value within another
 			p.storages[s].kind = inArena // no run allocates it
 			p.storages[s].bytes = 0
 		}

@@ -14,8 +14,8 @@ import (
 // run is concurrent, that order must be made to hold where memory changes hands: a step
 // that writes into bytes taken over waits for all steps that used them before.
 func (p *Program) plan() {
-	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: make([]int32, len(p.storages)),
-		users: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
+	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
+		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -41,10 +41,11 @@ func (p *Program) plan() {
 // planner walks the steps in order.
 type memoryPlanner struct {
 	p      *Program
-	merged []int     // by storage: the storage that it is in, by in-place writing
-	writer []int32   // by storage: the step that wrote it last
-	users  [][]int32 // by storage: the steps that touched it since
-	blocks []block   // free memory below top, by offset
+	merged []int                // by storage: the storage that it is in, by in-place writing
+	writer graph.ByValue[int32] // by value that has memory, or a part of another's: the step that writes it
+	taken  []bool               // by storage: it has its place in the arena
+	users  [][]int32            // by storage: the steps that touched it since
+	blocks []block              // free memory below top, by offset
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
 }
@@ -70,8 +71,8 @@ func (m *memoryPlanner) step(i int) {
 	for k := range s.refs {
 		if r := &s.refs[k]; r.storage >= 0 {
 			r.storage = m.find(r.storage)
-			if k >= nout && m.planned(r.storage) {
-				m.wait(i, m.writer[r.storage])
+			if k >= nout && m.planned(r.storage) && s.node.In[k-nout].Kind == graph.TensorArg {
+				m.wait(i, m.writer.At(s.node.In[k-nout].Value.Root()))
 			}
 		}
 	}
@@ -81,10 +82,11 @@ func (m *memoryPlanner) step(i int) {
 		if r.storage < 0 {
 			continue
 		}
-		m.writer[r.storage] = int32(i)
-		// A storage written in place has its memory already.
-		if st := &p.storages[r.storage]; st.kind == inArena && r.storage == p.storageOf(s.node.Out[k]) {
-			st.at = m.alloc(i, st.bytes)
+		m.writer.Set(s.node.Out[k], int32(i))
+		// A storage written in place has its memory already, and one of several values since the first was written.
+		if st := &p.storages[r.storage]; st.kind == inArena && !m.taken[r.storage] &&
+			r.storage == p.storageOf(s.node.Out[k]) {
+			st.at, m.taken[r.storage] = m.alloc(i, st.bytes), true
 		}
 	}
 	if s.kernel.Scratch > 0 {
@@ -129,7 +131,7 @@ func (m *memoryPlanner) inPlace(i int) {
 	for _, pair := range s.kernel.InPlace {
 		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
 		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage ||
-			out.storage != p.storageOf(s.node.Out[pair.Out]) {
+			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.taken[out.storage] || s.node.Out[pair.Out].Within != nil {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]

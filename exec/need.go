@@ -225,7 +225,7 @@ func (p *Program) measure() {
 		}
 	}
 	for _, o := range p.outputs {
-		if p.storages[p.storageOf(o.Value.Root())].kind == inConst {
+		if p.storages[p.storageOf(o.Value)].kind == inConst {
 			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // a copy is handed out
 		}
 	}
@@ -249,7 +249,7 @@ func leastNeed(g *graph.Graph) Need {
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
-			case v.Alias != nil:
+			case v.Alias != nil || v.Within != nil:
 			case output[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.add("output", v, bytes)

@@ -221,20 +221,20 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			if v.Alias == nil {
+			if v.Alias == nil && v.Within == nil {
 				add(v, storage{kind: inArena})
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		if s := &p.storages[p.storageOf(o.Value.Root())]; s.kind == inArena {
+		if s := &p.storages[p.storageOf(o.Value)]; s.kind == inArena {
 			s.kind = inFresh
 		}
 	}
 }
 
-// storageOf returns the storage of a root value.
-func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root)-1, 0)) }
+// storageOf returns the storage in which a value lies.
+func (p *Program) storageOf(v *graph.Value) int { return int(max(p.of.At(v.Home())-1, 0)) }
 
 // addStep makes a step of a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
@@ -278,7 +278,7 @@ func (p *Program) refOf(v *graph.Value) ref {
 	if v.Meta.Numel() == 0 {
 		return ref{storage: -1}
 	}
-	return ref{storage: p.storageOf(v.Root()), off: v.Meta.Offset * v.Meta.DType.Size()}
+	return ref{storage: p.storageOf(v), off: v.Meta.Offset * v.Meta.DType.Size()}
 }
 
 // Step describes one kernel call of a program.

@@ -194,7 +194,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if err := s.take(in, t); err != nil {
 			return fmt.Errorf("the tensor given for output %q shares storage with %w", o.Name, err)
 		}
-		if k := p.storageOf(o.Value.Root()); p.storages[k].kind == inFresh && o.Value.Alias == nil &&
+		if k := p.storageOf(o.Value); p.storages[k].kind == inFresh && o.Value.Alias == nil &&
 			t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
 			s.fresh[k] = t.Storage()
 		}

@@ -61,7 +61,11 @@ var Fused = func() *Op {
 		Params: []Param{{Name: "operands", Variadic: true}},
 		Infer:  inferFused,
 		Impls: []Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
-			Work: fusedWork, Lower: lowerFused}},
+			Work: fusedWork, Lower: lowerFused,
+			Writes: func(c *Call, _ Walk, _ int, _ tensor.Meta) bool {
+				f, ok := c.Attrs.(*Fusion)
+				return ok && f.Mask == nil
+			}}},
 		Ref: fusedRef,
 	})
 	if err != nil {

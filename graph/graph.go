@@ -58,6 +58,10 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
+	// Within is the value in whose memory this one lies, at its place there: the result of a node that would else copy
+	// it there ([Op.Joins]), which has the storage or lies within another one itself. Meta is a slice of Within's. Nil
+	// for a value that has memory of its own, and for views, whose root tells.
+	Within *Value
 	// Const holds the data of a constant. Packed is set where these are in the form of an
 	// implementation: see [Value.Data].
 	Const  *tensor.Tensor
@@ -148,6 +152,15 @@ func (v *Value) Root() *Value {
 	return v
 }
 
+// Home returns the value that has the memory in which v lies: its root, or what that lies within.
+func (v *Value) Home() *Value {
+	v = v.Root()
+	for v.Within != nil {
+		v = v.Within
+	}
+	return v
+}
+
 // StorageLen returns the number of elements, of v's dtype, in the storage that v is in.
 func (v *Value) StorageLen() sym.Int {
 	root := v.Root()
@@ -191,7 +204,11 @@ func (n *Node) Call() *Call {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: make([]tensor.Meta, len(n.Out))}
 	for i, v := range n.Out {
 		c.Out[i] = v.Meta
+		if v.Within != nil {
+			c.Out[i].Offset = 0 // kernels are given addresses of first elements
+		}
 	}
+	c.InPlace = n.inPlace()
 	return c
 }
 
@@ -240,7 +257,7 @@ func (g *Graph) Clone() *Graph {
 		n.In = in
 		n.attrs = n.attrs.clone(&to)
 		for _, v := range n.Out {
-			v.Alias = to.At(v.Alias)
+			v.Alias, v.Within = to.At(v.Alias), to.At(v.Within)
 		}
 	}
 	for _, o := range g.Outputs {

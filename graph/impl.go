@@ -38,6 +38,9 @@ type Impl struct {
 	// depend on how the operands of the call lie: on their shapes, dtypes and whether they are constant alone, and
 	// on their own arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
+	// Writes tells whether the kernel of Lower writes result i as m, in which elements lie further apart than in a dense
+	// value: as a slice of a larger value has them, whose order is that of the walk. Nil: it writes dense values only.
+	Writes func(c *Call, w Walk, i int, m tensor.Meta) bool
 	// Work is what it takes to compute the results, to store them and to read every operand once as the walk would
 	// have it. Nil: as the op's Each and Flops say, and every byte once.
 	Work func(c *Call, w Walk) Work
@@ -326,7 +329,8 @@ func (o *Op) completeImpls() {
 		}
 		one := Impl{Name: "plain", Doc: "The only one.", Lower: o.Compile}
 		if o.Pointwise != nil {
-			one = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile}
+			one = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile,
+				Writes: func(*Call, Walk, int, tensor.Meta) bool { return true }}
 		}
 		o.Impls = []Impl{one}
 	} else {

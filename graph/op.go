@@ -68,6 +68,10 @@ type Op struct {
 	// Copies says that the op is the one of its catalogue that passes copy values with: it is an
 	// Identity, needs no attributes, and its kernel writes any dense layout.
 	Copies bool
+	// Joins tells along which dimension of its only result the op puts its operands, all of them tensors, one after
+	// another; false for a call that does more than that, as to convert ranks. Passes then have operands written where
+	// the result has them: see [Value.Within]. Nil: no call does no more.
+	Joins func(c *Call) (dim int, ok bool)
 	// Images tells what the op has to do with images: strategies that prefer channels last ask it.
 	Images Images
 	// Storage says that the result depends on how the operand is laid out in memory, not on its
@@ -193,6 +197,8 @@ type Call struct {
 	// that it takes; nil before.
 	Impl *Impl
 	Walk Walk
+	// InPlace marks operands that lie where the result of an op that joins has them, and are not copied; nil: none.
+	InPlace []bool
 	// Tail is what the kernel does to its result besides; nil for nothing. It is given to Lower of implementations
 	// that say Tails: the tail's operands come behind those of the call among the addresses. Where the kernel cannot
 	// apply it after all, it is left to a phase of its own ([Tail.Leave]).
@@ -236,6 +242,9 @@ func (a Arg) Type() tensor.Type {
 	}
 	return a.Value.Type
 }
+
+// Placed reports whether operand i lies where the result has it: see [Call.InPlace].
+func (c *Call) Placed(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero
 // Meta for an operand left out.

@@ -23,6 +23,7 @@ type Tail struct {
 	strides []int        // theirs, in elements of the head's result
 	staged  []int        // the streams that do not lie one behind another
 	numel   int
+	dense   bool // the head's result is
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
 	left     bool // the kernel does not apply it: see Leave
@@ -100,10 +101,7 @@ func newTail(f *Fusion, c *Call) (*Tail, error) {
 
 // span finds the dimensions of the head's result in memory, as few as all streams can be gone over by.
 func (t *Tail) span(lies tensor.Meta, metas []tensor.Meta) error {
-	if !lies.IsNonOverlappingAndDense() {
-		return errors.New("the result of a head must be dense")
-	}
-	t.numel = lies.Numel()
+	t.numel, t.dense = lies.Numel(), lies.IsNonOverlappingAndDense()
 	var dims []int
 	for d, n := range lies.Shape {
 		if n > 1 {
@@ -115,7 +113,12 @@ func (t *Tail) span(lies tensor.Meta, metas []tensor.Meta) error {
 	for i := range t.streams {
 		t.streams[i].steps = []int{t.streams[i].size}
 	}
+	extent := 1
 	for _, d := range dims {
+		if lies.Strides[d] < extent {
+			return errors.New("elements of the result of a head must have memory of their own")
+		}
+		extent = lies.Strides[d] * lies.Shape[d]
 		last := len(t.sizes) - 1
 		joins := true
 		steps := make([]int, len(metas))
@@ -235,6 +238,18 @@ func (t *Tail) lines(r *TailRun, at, rows, step, cols int) {
 		}
 		at, rows = at+step, rows-1
 	}
+}
+
+// place is where an element is in memory, counted from the first, of which so many are before it.
+func (t *Tail) place(index int) (at int) {
+	if t.dense {
+		return index
+	}
+	for d, n := range t.sizes {
+		at += index % n * t.strides[d]
+		index /= n
+	}
+	return at
 }
 
 // locate finds the place of an element.

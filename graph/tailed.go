@@ -53,7 +53,7 @@ type headed struct{ *Impl }
 
 func (h headed) impl() Impl {
 	return Impl{Name: h.Name, Doc: h.Doc, Inexact: h.Inexact,
-		Walks: h.walks, Read: h.read, Work: h.work, Pack: h.pack, Lower: h.lower}
+		Walks: h.walks, Read: h.read, Writes: h.writes, Work: h.work, Pack: h.pack, Lower: h.lower}
 }
 
 // headOf is the call of the head within a call of the whole, whose operands and results it shares.
@@ -151,6 +151,29 @@ func (h headed) read(c *Call, walk Walk, i int, m tensor.Meta) (w Work, ok bool)
 	return w, ok
 }
 
+// writes is that of the head for what it makes. The tail writes the others with any strides, and goes over runs of
+// elements that lie one behind another.
+func (h headed) writes(c *Call, walk Walk, i int, m tensor.Meta) bool {
+	f, head, err := headOf(c)
+	if err != nil || runOf(m) < 2 {
+		return false
+	}
+	if i != f.into() {
+		return true
+	}
+	return h.Writes != nil && h.Writes(head, f.at(walk), 0, m)
+}
+
+// runOf is the number of elements that lie one behind another along one dimension, at the most.
+func runOf(m tensor.Meta) (n int) {
+	for d, step := range m.Strides {
+		if step == 1 {
+			n = max(n, m.Shape[d])
+		}
+	}
+	return n
+}
+
 func (h headed) pack(c *Call, i int) (Packing, bool) {
 	f, head, err := headOf(c)
 	if err != nil || i >= f.Head || h.Pack == nil {
@@ -208,8 +231,14 @@ func (t *Tail) phase() Phase {
 	return Phase{Chunks: (t.numel + grain - 1) / grain, Run: func(m *Mem, chunk int) error {
 		r := runs.Of(m)
 		t.Enter(r, m)
-		n := min(grain, t.numel-chunk*grain)
-		t.Do(r, chunk*grain, 1, 0, n, 1)
+		for at, end := chunk*grain, min((chunk+1)*grain, t.numel); at < end; {
+			n := end - at
+			if !t.dense {
+				n = min(n, t.sizes[0]-at%t.sizes[0])
+			}
+			t.Do(r, t.place(at), 1, 0, n, 1)
+			at += n
+		}
 		r.Release()
 		return nil
 	}}

@@ -1,8 +1,12 @@
 package graph
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Props is a set of properties of a graph, beside the structure that all graphs have.
@@ -66,6 +70,9 @@ func Verify(g *Graph, props Props) error {
 		v.makes(n)
 	}
 	v.outputs(props)
+	if len(v.errs) == 0 {
+		v.within()
+	}
 	if len(v.errs) > 0 {
 		return v.errs
 	}
@@ -168,15 +175,19 @@ func (v *verifier) node(n *Node, props Props) {
 		return
 	}
 	for _, o := range n.Out {
-		if err := o.checkAlias(); err != nil {
+		if err := cmp.Or(o.checkAlias(), o.checkWithin()); err != nil {
 			v.fail(n, "%v", err)
 		}
 	}
 	if props&Typed != 0 {
-		v.typed(n)
+		if err := n.typed(); err != nil {
+			v.fail(n, "%w", err)
+		}
 	}
 	if props&LaidOut != 0 {
-		v.laidOut(n)
+		for _, err := range n.laidOut() {
+			v.fail(n, "%w", err)
+		}
 	}
 }
 
@@ -217,25 +228,23 @@ func (v *Value) checkAlias() error {
 }
 
 // typed compares the outputs with what the op infers.
-func (v *verifier) typed(n *Node) {
+func (n *Node) typed() error {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
 	switch {
 	case err != nil:
-		v.fail(n, "%w", err)
-		return
+		return err
 	case slices.ContainsFunc(res, func(r Result) bool { return r.Alias >= len(n.In) }):
-		v.fail(n, "a result shares the storage of an operand that there is not")
-		return
+		return errors.New("a result shares the storage of an operand that there is not")
 	case len(res) != len(n.Out):
-		v.fail(n, "infers %d outputs, has %d", len(res), len(n.Out))
-		return
+		return fmt.Errorf("infers %d outputs, has %d", len(res), len(n.Out))
 	}
 	for i, r := range res {
 		if err := n.compare(n.Out[i], r); err != nil {
-			v.fail(n, "value %q: %w", n.Out[i].Name, err)
+			return fmt.Errorf("value %q: %w", n.Out[i].Name, err)
 		}
 	}
+	return nil
 }
 
 // compare reports where an output is not what was inferred and may not be otherwise.
@@ -249,7 +258,9 @@ func (n *Node) compare(x *Value, r Result) error {
 	switch {
 	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
-	case x.Meta.SameLayout(m) && x.Meta.Offset == m.Offset && x.Alias == alias:
+	case x.Meta.SameLayout(m) && (x.Meta.Offset == m.Offset || x.Within != nil) && x.Alias == alias:
+		return nil
+	case x.Within != nil: // checkWithin and writes tell
 		return nil
 	case x.Alias != nil || !free:
 		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), m, aliasText(alias))
@@ -266,19 +277,29 @@ func aliasText(x *Value) string {
 	return fmt.Sprintf(" of %q", x.Name)
 }
 
+// Holds reports where a node, as it is laid out, is not what its op infers, or does not keep to its implementation and
+// its pin: what [Verify] asks of each node of a graph that is Typed and LaidOut.
+func (n *Node) Holds() error {
+	if n == nil || n.Op == nil || n.Op.Infer == nil {
+		return errors.New("there is no node with an op")
+	}
+	return errors.Join(append([]error{n.typed()}, n.laidOut()...)...)
+}
+
 // laidOut checks the implementation and the pin of a node.
-func (v *verifier) laidOut(n *Node) {
+func (n *Node) laidOut() (errs []error) {
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {
 		if !n.Pin.Holds(x.Meta) {
-			v.fail(n, "value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
+			fail("value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
 		}
 	}
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
-		return
+		return errs
 	}
 	if !slices.ContainsFunc(n.Op.Impls, func(m Impl) bool { return n.Impl != nil && m.Name == n.Impl.Name }) {
-		v.fail(n, "no implementation is chosen")
-		return
+		fail("no implementation is chosen")
+		return errs
 	}
 	c := n.Call()
 	for i, a := range n.In {
@@ -286,17 +307,42 @@ func (v *verifier) laidOut(n *Node) {
 			continue
 		}
 		if err := n.checkPacked(c, i); err != nil {
-			v.fail(n, "%v", err)
+			fail("%v", err)
 		}
 		if _, ok := n.Impl.Read(c, n.Walk, i, a.Meta()); !ok {
-			v.fail(n, "implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
+			fail("implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}
 	}
-	for i, o := range n.Walk.Out {
-		if i < len(n.Out) && o != "" && !o.Holds(n.Out[i].Meta) {
-			v.fail(n, "implementation %s gives output %d in order %v: %q is %v", n.Impl.Name, i, o, n.Out[i].Name, n.Out[i].Meta)
+	for i, x := range n.Out {
+		var o tensor.Order
+		if i < len(n.Walk.Out) {
+			o = n.Walk.Out[i]
+		}
+		if err := n.writes(c, i, o); err != nil {
+			fail("implementation %s gives output %d %w: %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
 		}
 	}
+	return errs
+}
+
+// writes reports why the node's implementation, whose walk gives result i in an order, does not write it as it lies.
+func (n *Node) writes(c *Call, i int, o tensor.Order) error {
+	x := n.Out[i]
+	dense := x.Meta.IsNonOverlappingAndDense()
+	switch {
+	case x.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(c, n.Walk, i, c.Out[i])):
+		return errors.New("dense")
+	case o == "":
+		return nil
+	}
+	m := x.Meta
+	if lies, _ := tensor.OrderOf(m); x.Within != nil && !dense {
+		m = m.WithStrides(lies.Strides(m.Shape)) // without what is between its elements
+	}
+	if !o.Holds(m) {
+		return fmt.Errorf("in order %v", o)
+	}
+	return nil
 }
 
 func (v *verifier) outputs(props Props) {

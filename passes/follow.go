@@ -17,6 +17,7 @@ type Decisions struct {
 	groups []grouped
 	nodes  []signature // of the graph for which layouts were chosen
 	layout *layout.Assignment
+	placed map[int]bool // the numbers of the values that are written within others
 }
 
 // grouped is a group of nodes, by their numbers, in a valid order.

@@ -52,6 +52,8 @@ var pipeline = []Pass{
 	{Name: "fold", Doc: "packs constants",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
 	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
+	{Name: "place", Doc: "has values written where the results of nodes that join them have them",
+		Needs: graph.Typed | graph.LaidOut, Run: placeResults},
 }
 
 // Passes returns the list of passes that [Run] applies where [Options.Passes] gives none. The list is the
@@ -179,6 +181,10 @@ type Plan struct {
 	Groups     []Group // nodes that run as one
 	Apart      []Apart // nodes that could, and do not, though one reads the other
 	CostNS     float64 // sum of Cost over all nodes
+	// Placed lists the values that are written within others, and SavedNS adds up what that saves: layouts alone, which
+	// strategies choose and certificates are of, cost CostNS + SavedNS.
+	Placed  []Placed
+	SavedNS float64
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.
 	Failed graph.Errors

@@ -34,6 +34,10 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},
 		func(e graphrun.ElisionReport) []any { return []any{e.Node, e.Why} })
+	writeList(w, show, "Written in place", r.Placed, []column{nameCol("value"), nameCol("within"), wholeCol("bytes"),
+		wholeCol("saved")}, func(v graphrun.PlacedReport) []any {
+		return []any{v.Value, v.Within, byteSize(v.Bytes), nanoseconds(v.SavedNS)}
+	})
 	writeList(w, show, "Folded nodes", r.Folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"),
 		proseCol("why")}, func(f graphrun.FoldingReport) []any {
 		return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}

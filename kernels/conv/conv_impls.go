@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -61,9 +63,10 @@ func (v convolution) impls() []graph.Impl {
 	for i, l := range list {
 		a := convAlgorithm(i)
 		out[i] = graph.Impl{Name: l.name, Doc: l.doc, Tails: a != depthwiseByPlanes,
-			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
-			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
+			Walks:  func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
+			Work:   func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
+			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return v.writesSlice(c, a, m) },
+			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 				e := engines[c.Out[0].DType]
 				if e == nil || i != 1 {
@@ -147,6 +150,68 @@ func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) b
 	return even
 }
 
+// writesSlice reports whether an algorithm writes images whose pixels are further apart than dense: as its machine code
+// does where channels lie together, pixels lie evenly, and images, too.
+func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
+	laid := *c
+	laid.Out = []tensor.Meta{m}
+	s := v.shape(&laid)
+	if d := multiply.ComputesIn(c); d != m.DType || a == depthwiseByPixels && !slides(s, d) || a == depthwiseByPlanes {
+		return false
+	}
+	_, even := s.pixelStride()
+	switch {
+	case a.direct() || a == depthwiseByPixels:
+		return s.os[1] == 1 && s.outPixel() > 0 && inReach(s.oh*s.ow*s.outPixel(), m.DType)
+	case s.oh*s.ow == 1: // a product of one row
+		return true
+	}
+	return even
+}
+
+// readsSlice reports whether machine code by pixels reads images as m has them, of which it knows no more than the
+// distance between pixels.
+func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
+	shape, strides := spatial(m, v.dims)
+	if multiply.ComputesIn(c) != m.DType || a == depthwiseByPixels && !slides(v.shape(c), m.DType) {
+		return false
+	}
+	pixel := evenPixel(shape[0], shape[1], shape[2], shape[3], strides)
+	return strides[1] == 1 && pixel >= shape[1] && inReach(shape[2]*shape[3]*pixel, m.DType)
+}
+
+// inReach reports whether machine code counts the bytes of elements in 32 bits.
+func inReach(elements int, d tensor.DType) bool { return elements < math.MaxInt32/4/d.Size() }
+
+// outPixel is the distance between neighbouring pixels of results, whose images lie as pixels do; 0 where they do not.
+func (s *convShape) outPixel() int { return evenPixel(s.n, s.o, s.oh, s.ow, s.os) }
+
+// inPixel is the same of operands, whose pixels lie together where they are in planes.
+func (s *convShape) inPixel(planes bool) int {
+	if planes {
+		return 1
+	}
+	return evenPixel(s.n, s.c, s.h, s.w, s.xs)
+}
+
+func evenPixel(n, channels, h, w int, strides [4]int) int {
+	pixel := strides[3]
+	switch {
+	case h*w == 1 && n == 1:
+		return channels
+	case h*w == 1:
+		return strides[0]
+	case w == 1:
+		pixel = strides[2]
+	case h > 1 && strides[2] != w*pixel:
+		return 0
+	}
+	if n > 1 && strides[0] != h*w*pixel {
+		return 0
+	}
+	return pixel
+}
+
 // lone reports whether an image has one pixel, or one channel: it then is in both orders.
 func (v convolution) lone(m tensor.Meta) bool {
 	shape, _ := spatial(m, v.dims)
@@ -166,6 +231,8 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 		return w, true
 	case a == directFromPlanes:
 		return w, m.IsContiguous()
+	case (a == directByPixels || a == depthwiseByPixels) && v.readsSlice(c, a, m):
+		return w, true
 	case a.byPixels():
 		return w, v.pixelOrder(m)
 	case v.dims == 2:

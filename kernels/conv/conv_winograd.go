@@ -182,7 +182,8 @@ func (v convolution) winogradImpls() []graph.Impl {
 				}
 				return w, true
 			},
-			Work: func(c *graph.Call, _ graph.Walk) graph.Work { return v.winogradOf(c, m).work(c) },
+			Writes: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return m.Strides[1] == 1 },
+			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return v.winogradOf(c, m).work(c) },
 			Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
 				if w := v.winogradOf(c, m); w != nil && i == 1 {
 					return w.packing(), true

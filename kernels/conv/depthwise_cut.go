@@ -129,7 +129,7 @@ func (t *depthwiseSlide) cut() {
 func (t *depthwiseSlide) add(down, across side) {
 	s, f := t.s, &t.slideShape
 	spec := t.spec(down, across)
-	c := slideCall{code: -1, out: (down.at*s.ow + across.at) * s.c * f.size, tiles: 1}
+	c := slideCall{code: -1, out: (down.at*s.ow + across.at) * t.pitch * f.size, tiles: 1}
 	row, col := down.at*s.sh-s.ph+down.first, across.at*s.sw-s.pw+across.first
 	if spec.Told {
 		first, end := validRange(down.at*s.sh-s.ph, s.dh, s.h, s.kh)
@@ -137,7 +137,7 @@ func (t *depthwiseSlide) add(down, across side) {
 		row = down.at*s.sh - s.ph + first*s.dh
 	}
 	if c.rows > 0 || !spec.Told && down.end > down.first {
-		c.in = (row*s.w + min(max(col, 0), s.w-1)) * s.c * f.size
+		c.in = (row*s.w + min(max(col, 0), s.w-1)) * s.inPixel(false) * f.size
 	} else {
 		c.weight = 0
 	}
@@ -166,12 +166,12 @@ func (t *depthwiseSlide) add(down, across side) {
 // spec is the code of a tile.
 func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
 	s, f := t.s, &t.slideShape
-	pixel := s.c * f.size
+	pixel, result := s.inPixel(false)*f.size, t.pitch*f.size
 	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Tile: [2]int{down.n, across.n}, Window: [2]int{s.kh, s.kw},
 		Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * pixel), int32(pixel)},
-		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * pixel), Bias: s.hasBias, Tail: t.tail.steps}
+		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * result), int32(result)},
+		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * result), Bias: s.hasBias, Tail: t.tail.steps}
 	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
 	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
 		p.First[0], p.End[0] = 0, 0

@@ -24,6 +24,7 @@ type depthwiseSlide struct {
 	specs  []*slide.Spec
 	codes  []*jit.Func
 	calls  []slideCall
+	pitch  int   // elements from a pixel of the result to the next
 	strips []int // where each row of tiles begins in calls, and where the last one ends
 	tail   codeTail
 	run    graph.PerWorker[slideRun]
@@ -58,7 +59,7 @@ func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
 
 // newDepthwiseSlide prepares the calls of a convolution that has machine code.
 func newDepthwiseSlide(s *convShape, d tensor.DType) (*depthwiseSlide, error) {
-	t := &depthwiseSlide{s: s}
+	t := &depthwiseSlide{s: s, pitch: s.outPixel()}
 	t.slideShape, _ = newSlideShape(s, d.Size())
 	t.tail = newCodeTail(s.tail, s.o, slide.Tails)
 	if t.tail.tail != nil && t.repeats() {
@@ -126,8 +127,8 @@ func (t *depthwiseSlide) strip(a *jit.Args, image, block, strip int) error {
 			channel -= t.again * t.size
 		}
 	}
-	in := image*s.h*s.w*s.c*t.size + channel
-	out := image*s.oh*s.ow*s.c*t.size + channel
+	in := image*s.h*s.w*s.inPixel(false)*t.size + channel
+	out := image*s.oh*s.ow*t.pitch*t.size + channel
 	weights := first * s.kh * s.kw * t.bytes
 	a.Row[slide.Bias] = channel
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
@@ -151,7 +152,7 @@ func (t *depthwiseSlide) finish(r *slideRun, image, block, strip int) {
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.block * t.lanes
 	channels := min(t.block*t.lanes, s.c-channel)
-	t.tail.tail.Do(&r.tail, (image*s.oh+first)*s.ow*s.c+channel, (end-first)*s.ow, s.c, channels, 1)
+	t.tail.tail.Do(&r.tail, (image*s.oh+first)*s.ow*t.pitch+channel, (end-first)*s.ow, t.pitch, channels, 1)
 }
 
 // rowOf is the output row at which a strip begins.
@@ -159,7 +160,7 @@ func (t *depthwiseSlide) rowOf(strip int) int {
 	if strip == len(t.strips)-1 {
 		return t.s.oh
 	}
-	return t.calls[t.strips[strip]].out / (t.s.ow * t.s.c * t.size)
+	return t.calls[t.strips[strip]].out / (t.s.ow * t.pitch * t.size)
 }
 
 // listings are those of all codes.

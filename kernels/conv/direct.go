@@ -29,7 +29,8 @@ type direct struct {
 	calls      []directCall
 	strips     []int // where each strip of an image begins in calls, and where the last one ends
 	images     int   // of a batch, or 1 where all of them are one
-	pitch      int   // elements from a pixel of the result to the next
+	near       int   // elements from a pixel of the input to the next
+	pitch      int   // the same of the result
 	bytes      bool  // elements are four bytes
 	order      directOrder
 	ahead      int // lines of the next weight that are asked for in a turn of code
@@ -74,7 +75,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		pitch: s.o}
+		near: s.inPixel(planes), pitch: s.outPixel()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
 	t.strips = append(t.strips, len(t.calls))
@@ -192,7 +193,7 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 	s := t.s
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os[0]+first*s.o+channel, end-first, s.o, channels, 1)
+	t.tail.tail.Do(&r.tail, image*s.os[0]+first*t.pitch+channel, end-first, t.pitch, channels, 1)
 }
 
 // channels returns the first output channel of a block, and how many it has.

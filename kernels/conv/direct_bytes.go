@@ -105,7 +105,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	q := s.inFours()
 	shape := newDirectShape(q, tensor.Float32, false)
 	t.direct = direct{s: q, shape: shape, size: fours, panel: shape.vectors * shape.lanes * fours, images: q.n,
-		pitch: shape.block(), bytes: true}
+		near: q.c, pitch: shape.block(), bytes: true}
 	return t
 }
 

@@ -19,18 +19,11 @@ func (t *direct) cut() {
 }
 
 // pixel is the distance between neighbouring pixels of the input, and channel that between channels.
-func (t *direct) pixel() int   { return t.s.pixelOf(t.shape.planes) * t.size }
+func (t *direct) pixel() int   { return t.near * t.size }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
 // outPixel is the distance between neighbouring pixels of the result.
 func (t *direct) outPixel() int { return t.pitch * t.size }
-
-func (s *convShape) pixelOf(planes bool) int {
-	if planes {
-		return 1
-	}
-	return s.c
-}
 
 func (s *convShape) channelOf(planes bool) int {
 	if planes {

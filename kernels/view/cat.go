@@ -25,7 +25,7 @@ func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *gr
 	return kit.Define[A](graph.Op{
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
-		Infer: j.infer, Ref: j.ref, Examples: examples,
+		Infer: j.infer, Ref: j.ref, Examples: examples, Joins: j.joins,
 		Impls: []graph.Impl{copies.JoinImpl(j.compile)},
 	})
 }
@@ -48,7 +48,21 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 	return parts, whole, dim, err
 }
 
-// compile copies every part to its place in the output.
+// joins tells the dimension where every operand has that of the result, or no elements at all.
+func (j joinOp) joins(c *graph.Call) (int, bool) {
+	parts, _, dim, err := j.join(nil, c)
+	if err != nil {
+		return 0, false
+	}
+	for i := range parts {
+		if parts[i].Rank() != c.Type(i).Rank() {
+			return 0, false
+		}
+	}
+	return dim, true
+}
+
+// compile copies every part to its place in the output, unless it lies there.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	parts, whole, dim, err := j.join(nil, c)
 	if err != nil || kit.Empty(whole) {
@@ -67,7 +81,13 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 		at += p.Shape[dim]
+		if c.Placed(i) {
+			continue
+		}
 		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i).Show(p)})
+	}
+	if len(jobs) == 0 {
+		return &graph.Kernel{}, nil
 	}
 	return copies.Kernel(jobs...), nil
 }

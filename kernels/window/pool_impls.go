@@ -141,7 +141,7 @@ func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 					return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 				}
 				return nil
-			}, Read: readsOrder},
+			}, Read: readsPixels, Writes: writesPixels},
 		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
 			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
@@ -158,7 +158,7 @@ func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) [
 	}
 	return []graph.Impl{
 		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.",
-			Lower: lower(poolPixels), Work: p.by(poolPixels),
+			Lower: lower(poolPixels), Work: p.by(poolPixels), Writes: writesPixels,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				m := c.Meta(0)
 				if m.Rank() != dims(c)+2 || m.Shape[1] < 2 {
@@ -216,4 +216,18 @@ func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph
 // readsOrder is Read of an implementation that wants its operand in the order of the walk.
 func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
+}
+
+// readsPixels is Read of an implementation that wants its operand in the order of the walk, and takes slices of such.
+func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+	if work, ok := readsOrder(c, w, i, m); ok {
+		return work, true
+	}
+	o, _ := tensor.OrderOf(m)
+	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(o.Strides(m.Shape)))
+}
+
+// writesPixels is Writes of an implementation that takes any strides of results, and runs over channels.
+func writesPixels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
+	return m.Rank() > 2 && m.Strides[1] == 1
 }

@@ -74,7 +74,7 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 
 // Impl is the implementation of an op whose result has the elements of operand 0, in whatever layout it is wanted.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
-	return graph.Impl{Name: "plain", Doc: "Copies runs of elements, or tiles that it turns.", Lower: lower,
+	return graph.Impl{Name: "plain", Doc: "Copies runs of elements, or tiles that it turns.", Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 			Moving(&w, out.WithDType(c.Meta(0).DType), out)
@@ -92,6 +92,9 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
+// anyStrides is Writes of copies.
+func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
+
 // ordered is [Moving] by logical order, as [Ordered] copies.
 func ordered(w *graph.Work, m, to tensor.Meta) {
 	if seen, err := m.View(to.Shape); err == nil {
@@ -108,18 +111,23 @@ func ordered(w *graph.Work, m, to tensor.Meta) {
 
 // JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
-	return graph.Impl{Name: "plain", Doc: "Copies each operand to its place, by runs.", Lower: lower,
+	return graph.Impl{Name: "plain", Doc: "Copies each operand to its place, by runs, unless it was written there.",
+		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w := graph.Work{Steps: 1}
-			for _, a := range c.In {
-				if a.Kind == graph.TensorArg {
+			var w graph.Work
+			for i, a := range c.In {
+				if a.Kind == graph.TensorArg && !c.Placed(i) {
+					w.Steps = 1
 					m, to := a.Meta(), walk.Lay(0, c.Out[0])
 					Moving(&w, asResult(m, to), joined(m, to))
 				}
 			}
 			return w
 		},
-		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+			if c.Placed(i) {
+				return w, true
+			}
 			var least graph.Work
 			to := walk.Lay(0, c.Out[0])
 			place := joined(m, to)

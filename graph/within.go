@@ -1,0 +1,167 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Places returns, for a node whose op puts its operands one after another along a dimension ([Op.Joins]), the type of
+// the slice of its result that has the elements of each operand: the zero Type for one that has none. It is nil for
+// other nodes.
+func (n *Node) Places() []tensor.Type {
+	dim, ok := n.joins()
+	if !ok {
+		return nil
+	}
+	out, at := n.Out[0].Type, sym.Int{}
+	list := make([]tensor.Type, len(n.In))
+	for i, a := range n.In {
+		t := a.Type()
+		if len(t.Shape) != len(out.Shape) {
+			continue // of no elements: joins has looked
+		}
+		list[i] = out
+		list[i].Shape = slices.Clone(out.Shape)
+		list[i].Shape[dim] = t.Shape[dim]
+		list[i].Offset = out.Offset.Add(at.Mul(out.Strides[dim]))
+		at = at.Add(t.Shape[dim])
+	}
+	return list
+}
+
+// joins tells along which dimension of its result the node puts its operands.
+func (n *Node) joins() (dim int, ok bool) {
+	if n == nil || n.Op == nil || n.Op.Joins == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
+		return 0, false
+	}
+	rank := n.Out[0].Meta.Rank()
+	dim, ok = n.Op.Joins(&Call{In: n.In, Attrs: n.Attrs})
+	if dim < 0 {
+		dim += rank
+	}
+	whole := slices.ContainsFunc(n.In, func(a Arg) bool {
+		return a.Kind != TensorArg || a.Meta().Rank() != rank && a.Meta().Numel() > 0
+	})
+	return dim, ok && dim >= 0 && dim < rank && !whole
+}
+
+// inPlace marks the operands that lie where the node's result has them; nil where none does.
+func (n *Node) inPlace() []bool {
+	if n.Op == nil || n.Op.Joins == nil ||
+		!slices.ContainsFunc(n.In, func(a Arg) bool { return a.Kind == TensorArg && a.Value.Within != nil }) {
+		return nil
+	}
+	places := n.Places()
+	if places == nil {
+		return nil
+	}
+	list := make([]bool, len(n.In))
+	home := n.Out[0].Home()
+	for i, a := range n.In {
+		if place, known := places[i].Meta(); known || places[i].Shape != nil {
+			m := a.Value.Meta
+			list[i] = a.Value.Alias == nil && a.Value.Home() == home && m.DType == place.DType && m.Numel() > 0 &&
+				m.Offset == place.Offset && m.SameAddresses(place)
+		}
+	}
+	return list
+}
+
+// checkWithin checks a value that lies within another: as a slice of it, of the same storage.
+func (v *Value) checkWithin() error {
+	w := v.Within
+	switch {
+	case w == nil:
+		return nil
+	case v.Alias != nil || v.Node == nil:
+		return fmt.Errorf("value %q lies within %q, and is no result with memory of its own", v.Name, w.Name)
+	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.Joins == nil:
+		return fmt.Errorf("value %q lies within %q, which nothing is put together in", v.Name, w.Name)
+	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
+		return fmt.Errorf("value %q, %v, lies within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
+	}
+	if _, _, ok := v.box(w); !ok {
+		return fmt.Errorf("value %q, %v at %d, is no slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
+			w.Meta, w.Meta.Offset)
+	}
+	return nil
+}
+
+// box is the place of v in another value, as indices of its first element and of what is behind its last; false where
+// it is no slice of that.
+func (v *Value) box(w *Value) (first, end []int, ok bool) { return boxOf(v.Meta, w.Meta) }
+
+func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
+	rest := m.Offset - in.Offset
+	first, end = make([]int, m.Rank()), make([]int, m.Rank())
+	dims := make([]int, 0, m.Rank())
+	for d := range m.Shape {
+		dims = append(dims, d)
+	}
+	slices.SortStableFunc(dims, func(a, b int) int { return in.Strides[b] - in.Strides[a] })
+	for _, d := range dims {
+		if in.Shape[d] > 1 && in.Strides[d] > 0 && rest > 0 {
+			first[d] = rest / in.Strides[d]
+			rest %= in.Strides[d]
+		}
+		end[d] = first[d] + m.Shape[d]
+		if end[d] > in.Shape[d] || m.Shape[d] > 1 && m.Strides[d] != in.Strides[d] {
+			return nil, nil, false
+		}
+	}
+	return first, end, rest == 0
+}
+
+// within checks that nothing is written twice in memory that several values share: neither by nodes whose results lie
+// there, nor by those that copy operands there.
+func (v *verifier) within() {
+	type part struct {
+		by         *Node
+		first, end []int
+	}
+	parts := map[*Value][]part{}
+	add := func(n *Node, home *Value, m tensor.Meta) {
+		first, end, ok := boxOf(m, home.Meta)
+		if !ok || m.Numel() == 0 {
+			return
+		}
+		for _, p := range parts[home] {
+			apart := false
+			for d := range first {
+				apart = apart || end[d] <= p.first[d] || p.end[d] <= first[d]
+			}
+			if !apart {
+				v.fail(n, "it writes in %q what %s writes, too", home.Name, p.by.Name)
+			}
+		}
+		parts[home] = append(parts[home], part{n, first, end})
+	}
+	shared := map[*Value]bool{}
+	for _, n := range v.g.Nodes {
+		for _, o := range n.Out {
+			if o.Within != nil {
+				shared[o.Home()] = true
+			}
+		}
+	}
+	for _, n := range v.g.Nodes {
+		places := n.Places()
+		for _, o := range n.Out {
+			switch home := o.Home(); {
+			case o.Alias != nil || !shared[home]:
+			case places == nil:
+				add(n, home, o.Meta)
+			default:
+				in := n.inPlace()
+				for i := range n.In {
+					if place, _ := places[i].Meta(); places[i].Shape != nil && (in == nil || !in[i]) {
+						add(n, home, place)
+					}
+				}
+			}
+		}
+	}
+}
