@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,9 +134,7 @@ func (f *viewFlags) drawn(ctx context.Context, path string, g *graph.Graph, cost
 		p.remarks = append(p.remarks, fmt.Sprintf("as written: %s, %s", count(len(g.Nodes), "node"),
 			count(len(g.Constants), "constant")))
 	}
-	if sizes := g.Bound(); len(sizes) > 0 {
-		p.remarks = append(p.remarks, "for "+strings.ReplaceAll(sizesText(sizes), ",", ", "))
-	}
+	p.tellSizes(g)
 	svg, err := p.svg()
 	if errors.Is(err, layered.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: graphrun view -o OUT.dot leaves the drawing to Graphviz", err)
@@ -144,4 +143,20 @@ func (f *viewFlags) drawn(ctx context.Context, path string, g *graph.Graph, cost
 		return svg, err
 	}
 	return p.page(ctx, svg, g, program)
+}
+
+// tellSizes tells for which sizes of symbols the graph is drawn.
+func (p *picture) tellSizes(g *graph.Graph) {
+	sizes, assumed := g.Bound(), g.Assumed()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		text := fmt.Sprintf("%s=%d", name, sizes[name])
+		if _, is := assumed[name]; is {
+			text += " (assumed)"
+		}
+		list = append(list, text)
+	}
+	if len(list) > 0 {
+		p.remarks = append(p.remarks, "for "+strings.Join(list, ", "))
+	}
 }

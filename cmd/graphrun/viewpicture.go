@@ -172,6 +172,9 @@ func (p *painter) node(n *graph.Node) pictureBox {
 		b.lines = append(b.lines, n.Name)
 	}
 	b.facts = append(b.facts, fact{string(b.kind), n.Name}, fact{"op", opsOf(n)})
+	if len(b.explain) > 1 {
+		b.facts = append(b.facts, fact{"computes", strings.Join(b.explain, ", ")})
+	}
 	if s != nil {
 		p.price(&b, s)
 	}
