@@ -159,8 +159,8 @@ func ownRule(v *graph.Value) string {
 // layoutWords are in the sentences of an op's documentation that tell how results lie.
 var layoutWords = []string{"row-major", "channels-last", "layout", "memory format", "strides"}
 
-// LayoutName names how a value lies: "row-major", "channels-last", both, "dense in order [...]" with its dimensions from
-// the slowest on, or "not dense, by [...]" with its strides, in elements.
+// LayoutName names how a value lies: "row-major", "channels-last", both, "dense in order [...]" with its dimensions
+// from the slowest on, or "not dense, by [...]" with its strides, in elements.
 func LayoutName(m tensor.Meta) string {
 	row, last := m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()
 	switch o, dense := tensor.OrderOf(m); {

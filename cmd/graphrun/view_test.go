@@ -82,8 +82,8 @@ func TestViewSVG(t *testing.T) {
 	doc := viewed(t, ".svg", residual, "--strategy", "channels_last", "--dim", "N=3")
 	assert.Equal(t, doc, viewed(t, ".svg", residual, "--strategy", "channels_last", "--dim", "N=3"))
 	planned := textsOf(t, doc)
-	for _, line := range []string{"conv2d + relu", "mul + add + relu", "copy of act2", "to row-major", "float32 [3,8,16,16]",
-		`output "y" is pinned to contiguous`, "for N=3"} {
+	for _, line := range []string{"conv2d + relu", "mul + add + relu", "copy of act2", "to row-major",
+		"float32 [3,8,16,16]", `output "y" is pinned to contiguous`, "for N=3"} {
 		assert.Contains(t, planned["text"], line)
 	}
 	assert.Contains(t, planned["class"], "node copy")
@@ -189,7 +189,8 @@ func TestViewHTML(t *testing.T) {
 	for _, b := range d.Boxes {
 		explained[b.Facts[0].Text] = strings.Join(b.Explain, "\n\n")
 	}
-	for box, value := range map[string]string{"act1": "conv1", "act2": "joined", "image": "image", "act2.contiguous": "act2"} {
+	for box, value := range map[string]string{"act1": "conv1", "act2": "joined", "image": "image",
+		"act2.contiguous": "act2"} {
 		want := succeed(t, "explain", residual, value, "--strategy", "channels_last", "--dim", "N=2")
 		assert.Contains(t, explained[box], strings.TrimSpace(want), box)
 	}

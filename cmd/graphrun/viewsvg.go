@@ -132,7 +132,8 @@ func (p *picture) svg() ([]byte, error) {
 		color, dash := p.colorOf(i)
 		fmt.Fprintf(&w, ".l%d{stroke:%s;stroke-dasharray:%s}.f%d{fill:%s}\n", i, color, dash, i, color)
 	}
-	fmt.Fprintf(&w, "</style>\n<rect class=\"page\" width=\"%g\" height=\"%g\"/>\n<g id=\"head\">\n%s</g>\n", w.width, height, head)
+	fmt.Fprintf(&w, "</style>\n"+
+		"<rect class=\"page\" width=\"%g\" height=\"%g\"/>\n<g id=\"head\">\n%s</g>\n", w.width, height, head)
 	fmt.Fprintf(&w, "<g transform=\"translate(%g %g)\">\n", (w.width-w.drawing.Width)/2, w.top)
 	for i := range p.nets {
 		w.net(i)
