@@ -234,10 +234,10 @@ func liesOtherwise(x, y tensor.Meta) bool {
 	if slices.Equal(x.Shape, y.Shape) {
 		return !slices.Equal(x.Strides, y.Strides)
 	}
-	return liesAs(x) != liesAs(y)
+	return LayoutName(x) != LayoutName(y)
 }
 
-func layoutInPlan(m tensor.Meta) LayoutInPlan { return LayoutInPlan{filled(m.Strides), liesAs(m)} }
+func layoutInPlan(m tensor.Meta) LayoutInPlan { return LayoutInPlan{filled(m.Strides), LayoutName(m)} }
 
 // stepGroup are steps of both plans that are joined by the nodes that they compute, and the keys of these.
 type stepGroup struct {

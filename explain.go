@@ -138,13 +138,13 @@ func ownRule(v *graph.Value) string {
 	var read []string
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
-			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, liesAs(a.Value.Meta)))
+			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, LayoutName(a.Value.Meta)))
 		}
 	}
 	if len(read) > 0 {
 		why += "; " + strings.Join(read, ", ")
 	}
-	why += "; the result is " + liesAs(v.Meta)
+	why += "; the result is " + LayoutName(v.Meta)
 	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
 		if slices.ContainsFunc(layoutWords, func(w string) bool { return strings.Contains(sentence, w) }) {
 			why += ". " + strings.TrimSuffix(sentence, ".")
@@ -159,8 +159,9 @@ func ownRule(v *graph.Value) string {
 // layoutWords are in the sentences of an op's documentation that tell how results lie.
 var layoutWords = []string{"row-major", "channels-last", "layout", "memory format", "strides"}
 
-// liesAs names a layout: a memory format, or the order of dense dimensions.
-func liesAs(m tensor.Meta) string {
+// LayoutName names how a value lies: "row-major", "channels-last", both, "dense in order [...]" with its dimensions
+// from the slowest on, or "not dense, by [...]" with its strides, in elements.
+func LayoutName(m tensor.Meta) string {
 	row, last := m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()
 	switch o, dense := tensor.OrderOf(m); {
 	case row && last:

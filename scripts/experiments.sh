@@ -32,3 +32,4 @@ while IFS= read -r line; do
   esac
 done <"$page" >"$work/page"
 cat "$work/page" >"$page"
+cp "$work/residual.svg" docs/view.svg

@@ -53,10 +53,13 @@ func TestCosts(t *testing.T) {
 func TestHostileCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	graph, bad := write(t, "g.json", small), write(t, "costs.json", `{"version": 2, "step_ps": -4}`)
-	for _, command := range []string{"plan", "run", "bench", "explain", "compare"} {
+	for _, command := range []string{"plan", "run", "bench", "explain", "compare", "view"} {
 		args := []string{command, graph, "--costs", bad}
 		if command == "explain" {
 			args = append(args, "y")
+		}
+		if command == "view" {
+			args = append(args, "--strategy", "optimal", "-o", filepath.Join(t.TempDir(), "x.svg"))
 		}
 		r := call(t, args...)
 		if r.code != exitWrong || !strings.Contains(r.errors, bad+": step_ps") {

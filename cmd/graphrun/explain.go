@@ -164,14 +164,20 @@ func explained(g *graph.Graph, path, value string, format tensor.MemoryFormat,
 
 // writeExplanation prints an explanation for a reader.
 func writeExplanation(w io.Writer, show display, r *explainReport) {
-	v := r.Value
-	if v == nil {
+	if r.Value == nil {
 		fmt.Fprintf(w, "nothing loses %s: no node reads a value that is in it alone, and gives one that is not\n", r.Breaks)
 		return
 	}
 	if r.Breaks != "" {
-		fmt.Fprintf(w, "%s is the first that loses %s\n", v.Name, r.Breaks)
+		fmt.Fprintf(w, "%s is the first that loses %s\n", r.Value.Name, r.Breaks)
 	}
+	writeLayout(w, show, r)
+	writeFate(w, show, r.Explanation)
+}
+
+// writeLayout tells what a value is, and why it lies so in the graph as written.
+func writeLayout(w io.Writer, show display, r *explainReport) {
+	v := r.Value
 	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape))
 	if !v.Dynamic {
 		fmt.Fprintf(w, " by %s", shapeText(v.Strides))
@@ -198,7 +204,6 @@ func writeExplanation(w io.Writer, show display, r *explainReport) {
 	if len(r.Layout.Order) > 0 {
 		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", ints(r.Layout.Order))
 	}
-	writeFate(w, show, r.Explanation)
 }
 
 func writeFate(w io.Writer, show display, e *graphrun.Explanation) {

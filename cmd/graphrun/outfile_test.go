@@ -74,7 +74,7 @@ func TestWriteWhole(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	bad, dir := write(t, "bad.json", broken), t.TempDir()
 	file := write(t, "file", "")
-	for _, ext := range []string{".npz", ".html", ".dot", ".json"} {
+	for _, ext := range []string{".npz", ".html", ".svg", ".dot", ".json"} {
 		if err := os.Mkdir(filepath.Join(dir, "folder"+ext), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -86,6 +86,7 @@ func TestUnwritable(t *testing.T) {
 		{[]string{"run", bad, "--outputs"}, ".npz"},
 		{[]string{"compare", bad, "--report"}, ".html"},
 		{[]string{"view", bad, "-o"}, ".dot"},
+		{[]string{"view", bad, "-o"}, ".svg"},
 		{[]string{"convert", bad}, ".json"},
 	} {
 		for path, want := range map[string]string{

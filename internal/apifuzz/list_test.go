@@ -218,6 +218,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"graphrun.Load":            graphrun.Load,
 	"graphrun.Lookup":          graphrun.Lookup,
 	"graphrun.MistakeOf":       graphrun.MistakeOf,
+	"graphrun.LayoutName":      graphrun.LayoutName,
 	"graphrun.New":             graphrun.New,
 	"graphrun.NotesOf":         graphrun.NotesOf,
 	"graphrun.ValueNamed":      graphrun.ValueNamed,

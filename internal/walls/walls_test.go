@@ -84,6 +84,7 @@ func TestWalls(t *testing.T) {
 		"internal/strided": {"internal/machine"},
 		"internal/gemm":    {"internal/jit", "internal/strided", "internal/machine"},
 		"internal/team":    {},
+		"internal/layered": {},
 		"expr":             {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// Machine code knows nothing of what it computes, but where it is made of expressions.
 		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},

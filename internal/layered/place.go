@@ -1,0 +1,140 @@
+package layered
+
+import "math"
+
+// rounds is how often layers are placed downwards and upwards.
+const rounds = 10
+
+// place gives cells their places from left to right. Each layer in turn comes as near to what it is joined with as the
+// order and the distances between neighbours allow: the sum of weighted squares is least, which is an isotonic
+// regression.
+func (l *laying) place() {
+	for _, layer := range l.layers {
+		at := 0.0
+		for i, c := range layer {
+			if i > 0 {
+				at += l.between(layer[i-1], c)
+			}
+			l.cells[c].x = at
+		}
+		for _, c := range layer {
+			l.cells[c].x -= at / 2
+		}
+	}
+	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
+	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
+	for range rounds {
+		for k := range l.layers {
+			l.regress(k, up)
+		}
+		for k := len(l.layers) - 1; k >= 0; k-- {
+			l.regress(k, down)
+		}
+	}
+	for range 4 {
+		for k := range l.layers {
+			l.regress(k, both)
+		}
+	}
+}
+
+// weight is how much it matters that a piece of a net is straight: those that pass many layers most.
+func (l *laying) weight(a, b int) float64 {
+	switch {
+	case l.cells[a].box < 0 && l.cells[b].box < 0:
+		return 8
+	case l.cells[a].box < 0 || l.cells[b].box < 0:
+		return 1
+	}
+	return 2
+}
+
+// block is neighbours that touch, with the sum of their wishes.
+type block struct {
+	at, weight float64
+	cells      int
+}
+
+// regress places one layer. Where a cell would be without its neighbours, less what these take before it, is a wish,
+// and wishes must not fall from left to right: those that do are averaged.
+func (l *laying) regress(layer int, sides func(*cell) [][]int) {
+	var blocks []block
+	offset := 0.0
+	cells := l.layers[layer]
+	for i, c := range cells {
+		if i > 0 {
+			offset += l.between(cells[i-1], c)
+		}
+		sum, weight := 0.0, 0.0
+		for _, side := range sides(&l.cells[c]) {
+			for _, o := range side {
+				w := l.weight(c, o)
+				sum, weight = sum+w*l.cells[o].x, weight+w
+			}
+		}
+		if weight == 0 {
+			weight = 0.01 // it gives way
+			sum = weight * l.cells[c].x
+		}
+		b := block{sum/weight - offset, weight, 1}
+		for len(blocks) > 0 && blocks[len(blocks)-1].at >= b.at {
+			last := blocks[len(blocks)-1]
+			blocks = blocks[:len(blocks)-1]
+			all := last.weight + b.weight
+			b = block{(last.at*last.weight + b.at*b.weight) / all, all, last.cells + b.cells}
+		}
+		blocks = append(blocks, b)
+	}
+	offset = 0
+	i := 0
+	for _, b := range blocks {
+		for range b.cells {
+			if i > 0 {
+				offset += l.between(cells[i-1], cells[i])
+			}
+			l.cells[cells[i]].x = b.at + offset
+			i++
+		}
+	}
+}
+
+// drawn turns places into a drawing.
+func (l *laying) drawn() *Drawing {
+	d := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
+	if len(l.layers) == 0 {
+		d.Nets = make([][]Segment, len(l.nets))
+		return d
+	}
+	left, right := math.Inf(1), math.Inf(-1)
+	for i := range l.cells {
+		c := &l.cells[i]
+		left, right = min(left, c.x-c.width/2), max(right, c.x+c.width/2)
+	}
+	for i := range l.cells {
+		l.cells[i].x = rounded(l.cells[i].x - left + margin)
+	}
+	d.Width = rounded(right - left + 2*margin)
+	r := l.routes()
+	y := margin
+	for k, layer := range l.layers {
+		height := 0.0
+		for _, c := range layer {
+			if b := l.cells[c].box; b >= 0 {
+				height = max(height, l.boxes[b].Height)
+			}
+		}
+		r.top[k], r.bottom[k] = y, y+height
+		for _, c := range layer {
+			if b := l.cells[c].box; b >= 0 {
+				d.Corners[b] = Point{rounded(l.cells[c].x - l.boxes[b].Width/2), rounded(y + (height-l.boxes[b].Height)/2)}
+			}
+		}
+		y += height
+		if k+1 < len(l.layers) {
+			y += r.gap(k)
+		}
+	}
+	d.Height = rounded(y + margin)
+	d.Nets = r.segments(d)
+	return d
+}

@@ -1,0 +1,89 @@
+package layered
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// straighten makes lines vertical where there is room between their neighbours: nets that pass layers, and boxes one
+// below the other of which each is joined with the next alone. Placing layer by layer leaves them slightly bent.
+func (l *laying) straighten() {
+	lines := slices.Concat(l.trunks, l.columns())
+	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
+	slices.SortStableFunc(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	for range 3 { // a line that moved makes room for others
+		for _, line := range lines {
+			l.align(line)
+		}
+	}
+}
+
+// columns lists the longest rows of boxes in which each is joined with the next below it, and with nothing else on
+// these sides.
+func (l *laying) columns() [][]int {
+	next := func(c int) int {
+		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
+			return down[0]
+		}
+		return -1
+	}
+	follows := make([]bool, len(l.boxes))
+	for c := range l.boxes {
+		if to := next(c); to >= 0 {
+			follows[to] = true
+		}
+	}
+	var list [][]int
+	for c := range l.boxes {
+		if follows[c] {
+			continue
+		}
+		line := []int{c}
+		for to := next(c); to >= 0; to = next(to) {
+			line = append(line, to)
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// align gives the cells of a line one place, or as few as there is room for: each as near as may be to the mean of
+// where its cells were.
+func (l *laying) align(line []int) {
+	for len(line) > 0 {
+		low, high := math.Inf(-1), math.Inf(1)
+		n, sum := 0, 0.0
+		for _, c := range line {
+			from, to := l.room(c)
+			if max(low, from) > min(high, to) {
+				break
+			}
+			low, high = max(low, from), min(high, to)
+			sum += l.cells[c].x
+			n++
+		}
+		if n == 0 { // its neighbours touch it: rounding may leave no room
+			n = 1
+		} else {
+			at := min(max(sum/float64(n), low), high)
+			for _, c := range line[:n] {
+				l.cells[c].x = at
+			}
+		}
+		line = line[n:]
+	}
+}
+
+// room is where a cell may lie between its neighbours.
+func (l *laying) room(c int) (from, to float64) {
+	layer, at := l.layers[l.cells[c].layer], l.cells[c].at
+	from, to = math.Inf(-1), math.Inf(1)
+	if at > 0 {
+		from = l.cells[layer[at-1]].x + l.between(layer[at-1], c)
+	}
+	if at+1 < len(layer) {
+		to = l.cells[layer[at+1]].x - l.between(c, layer[at+1])
+	}
+	return from, to
+}
