@@ -14,8 +14,16 @@ var (
 		Atan: math.Atan, Sinh: sinh, Cosh: cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
 		Atanh: math.Atanh, Erf: math.Erf, Erfc: erfc,
 	}
-	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: math.Atan2, Mod: math.Mod}
+	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: math.Atan2, Mod: math.Mod, Scale: scaled}
 )
+
+// scaled is [Scale].
+func scaled(x, power float64) float64 {
+	if power != power {
+		return power
+	}
+	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+}
 
 // large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
 // of e that float64 holds are beyond what it scales by.
