@@ -15,7 +15,7 @@ type Op uint8
 
 // The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
 // was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64, and
+// primitives ([Code.Expand]), which are the same on all processors of a [Target]; Go takes package math, computing in float64, and
 // functions of its own where that is more than 2 ulp off.
 // Expressions with a Call are computed in Go.
 const (
@@ -50,6 +50,7 @@ const (
 	Le
 	Select // B where the bool A is true, else C
 	Mod    // C's fmod: exact, with the sign of A
+	Scale  // A*2^B of floats, rounded once, B rounded down; of an infinite B any number
 	Exp
 	Exp2
 	Expm1
@@ -80,7 +81,7 @@ const (
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "mod", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
+	"lt", "le", "select", "mod", "scale", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
 	"acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call", "reduce"}
 
 // String returns the name in listings.
@@ -102,7 +103,7 @@ func (o Op) Args() int {
 	switch o {
 	case Invalid, Const, Load:
 		return 0
-	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Pow, Atan2:
+	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Scale, Pow, Atan2:
 		return 2
 	case FMA, Select, Call:
 		return 3

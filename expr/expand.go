@@ -7,12 +7,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Target says what processors have an instruction for, and expansions take a longer way without.
+type Target struct {
+	Scale bool // for that operation
+	// Multiplies says that a quotient takes as long as eight products or so, as in the vectors of 512 bits, so that some
+	// approximate ones are made of these.
+	Multiplies bool
+}
+
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits
-// on all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
+// on all processors of a target. They are within 2 units in the last place of the true value everywhere, subnormal operands and
 // results included, with the special values of C99; the functions that make them say how. An erf of float32 that
 // only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values are numbered
 // anew, while outputs stay in their places.
-func (c *Code) Expand() (*Code, error) {
+func (c *Code) Expand(t Target) (*Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -31,7 +39,7 @@ func (c *Code) Expand() (*Code, error) {
 		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
 			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
 		}
-		e := &expander{b, i.DType, false}
+		e := &expander{Builder: b, target: t, d: i.DType}
 		if near[k] {
 			return e.onePlusErf(e.factor(i.A))
 		}
@@ -97,14 +105,15 @@ var expansions = [numOps]func(e *expander, x, y Value) Value{
 // processors convert them; float64's are not, for AVX2 has no arithmetic shift of them.
 type expander struct {
 	*Builder
-	d     tensor.DType
-	short bool // in float64 a result of float32's precision is enough
+	target Target
+	d      tensor.DType
+	short  bool // in float64 a result of float32's precision is enough
 }
 
 // inFloat64 computes a float32 function in float64 with float32's polynomials: where that is simpler than to carry
 // what float32 rounds away. Overflow and subnormal results are then the conversion's.
 func (e *expander) inFloat64(f func(w *expander, x Value) Value, x Value) Value {
-	w := &expander{e.Builder, tensor.Float64, true}
+	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
 }
 

@@ -51,10 +51,20 @@ func (e *expander) ln2() (hi, lo float64) {
 		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
 
+// expRange brings x to where exp(x) is neither 0 nor infinite, or a little beyond. A sign is put on afterwards, for fused
+// operations take it along.
+func (e *expander) expRange(x Value) Value {
+	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
+	if i := e.code.Insts[x]; i.Op == Neg {
+		return e.Do(Neg, e.low(e.high(i.A, -least), -most))
+	}
+	return e.low(e.high(x, most), least)
+}
+
 // expParts returns a polynomial p and a power s of 2 so that exp(x) = p*s*s. Steps of 2*ln 2 leave s in range where
 // exp(x) is not, so that the products overflow and become subnormal as they should. Operations: 14 (float32).
 func (e *expander) expParts(x Value) (p, s Value) {
-	x = e.low(e.high(x, pick(e, 90.0, 711.0)), pick(e, -104.0, -746.0))
+	x = e.expRange(x)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
 	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
@@ -79,8 +89,23 @@ func (e *expander) expSum(x Value) (p, low, s Value) {
 }
 
 func (e *expander) exp(x Value) Value {
+	if e.target.Scale {
+		return e.expScaled(x)
+	}
 	p, s := e.expParts(x)
 	return e.mul(e.mul(p, s), s)
+}
+
+// expScaled is exp by steps of ln 2, which no product overflows of where the power of 2 needs no number of its own: r is
+// half as large, and the polynomial shorter. Operations: 13 (float32).
+func (e *expander) expScaled(x Value) Value {
+	x = e.expRange(x)
+	hi, lo := e.ln2()
+	magic := e.num(math.Ldexp(1.5, e.mantissa()))
+	n := e.sub(e.fma(x, e.num(math.Log2E), magic), magic)
+	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
+	one := e.num(1)
+	return e.Do(Scale, e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), n)
 }
 
 // exp2 needs no constant in two parts: x = 2n + r exactly.
@@ -129,9 +154,17 @@ var tanhPoly = poly{
 		-0.00014145012521824384, 2.5659209834456356e-05},
 }
 
+// inverse is 1/x less up to 1.1e-4 of that, for 1/2 <= x <= 1: a polynomial that is up to 1/99 off (T3(4x-3)/99, by
+// Chebyshev), and a step of Newton's.
+func (e *expander) inverse(x Value) Value {
+	y := e.horner([]float64{420. / 99, -576. / 99, 256. / 99}, x)
+	return e.fma(y, e.fma(e.Do(Neg, x), y, e.num(1)), y)
+}
+
 // tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
 // 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
-// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), and so is m rounded.
+// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), so is m rounded, and quotient and inverse
+// may be 2^-13 off, which makes 2^-26 of what q lacks.
 func (e *expander) tanh(x Value) Value {
 	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
 	n, s := e.nearest(a, -2*math.Log2E, 0)
@@ -144,8 +177,15 @@ func (e *expander) tanh(x Value) Value {
 	half := e.fma(s, e.num(-0.5), e.num(0.5))
 	m := e.fma(s, p, half)
 	one := e.num(1)
-	q := e.div(m, e.sub(one, m))
-	rest, slope := e.fma(q, m, e.sub(m, q)), e.add(one, q)
+	var q, slope Value
+	if e.target.Multiplies && !e.wide() {
+		slope = e.inverse(e.sub(one, m))
+		q = e.mul(m, slope)
+	} else {
+		q = e.div(m, e.sub(one, m))
+		slope = e.add(one, q)
+	}
+	rest := e.fma(q, m, e.sub(m, q))
 	if e.wide() {
 		rest = e.fma(e.fma(s, p, e.sub(half, m)), slope, rest)
 	}

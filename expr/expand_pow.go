@@ -15,7 +15,7 @@ func (e *expander) pow(x, y Value) Value {
 	if e.wide() {
 		r = e.power(a, y0)
 	} else {
-		w := &expander{e.Builder, tensor.Float64, true}
+		w := &expander{e.Builder, e.target, tensor.Float64, true}
 		r = e.Convert(e.d, w.powerShort(w.Convert(w.d, a), w.Convert(w.d, y0)))
 	}
 	half := e.mul(y, e.num(0.5))

@@ -20,13 +20,13 @@ func dtypeOf[T float]() tensor.DType {
 }
 
 // expanded returns the expansion of a function, and what runs it over elements.
-func expanded[T float](t testing.TB, o Op) (*Code, func(dst, x, y []T)) {
+func expanded[T float](t testing.TB, o Op, target Target) (*Code, func(dst, x, y []T)) {
 	t.Helper()
 	d := dtypeOf[T]()
 	b := NewBuilder(d, d)
 	c, err := b.Build(b.Real(b.Do(o, []Value{b.Load(0), b.Load(1)}[:o.Args()]...)))
 	if err == nil {
-		c, err = c.Expand()
+		c, err = c.Expand(target)
 	}
 	if err != nil {
 		t.Fatal(o, err)
@@ -43,6 +43,34 @@ func expanded[T float](t testing.TB, o Op) (*Code, func(dst, x, y []T)) {
 	return c, func(dst, x, y []T) {
 		at := []unsafe.Pointer{unsafe.Pointer(&dst[0]), unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])}
 		p.Run(nil, at, make([]int, 3), nil, len(dst), 1)
+	}
+}
+
+// everything is a target that has all there is.
+var everything = Target{Scale: true, Multiplies: true}
+
+// runsOf returns what runs the expansions of a function, one for each target that has its own: the plain one first.
+func runsOf[T float](t testing.TB, o Op) []func(dst, x, y []T) {
+	t.Helper()
+	plain, first := expanded[T](t, o, Target{})
+	scaled, second := expanded[T](t, o, everything)
+	if plain.Key() == scaled.Key() {
+		return []func(dst, x, y []T){first}
+	}
+	return []func(dst, x, y []T){first, second}
+}
+
+// TestTargets holds that what there is an instruction for is made use of.
+func TestTargets(t *testing.T) {
+	for _, o := range []Op{Exp, Tanh} {
+		plain, _ := expanded[float32](t, o, Target{})
+		if scaled, _ := expanded[float32](t, o, everything); plain.Key() == scaled.Key() {
+			t.Errorf("%v is the same for all targets", o)
+		}
+	}
+	code, _ := expanded[float32](t, Exp, everything)
+	if n := count(code); n > 13 {
+		t.Errorf("%d instructions of exp", n)
 	}
 }
 
@@ -113,8 +141,8 @@ func count(c *Code) int {
 
 func TestExpandCounts(t *testing.T) {
 	for _, tc := range elementaries {
-		c32, _ := expanded[float32](t, tc.op)
-		c64, _ := expanded[float64](t, tc.op)
+		c32, _ := expanded[float32](t, tc.op, Target{})
+		c64, _ := expanded[float64](t, tc.op, Target{})
 		if n, m := count(c32), count(c64); n > tc.f32 || m > tc.f64 {
 			t.Errorf("%v: %d and %d instructions, not %d and %d", tc.op, n, m, tc.f32, tc.f64)
 		}
@@ -127,8 +155,9 @@ func TestExpandFloat32(t *testing.T) {
 	stride := strideOf(t)
 	for _, tc := range elementaries {
 		t.Run(tc.op.String(), func(t *testing.T) {
-			_, run := expanded[float32](t, tc.op)
-			testStride(t, run, tc.f, stride)
+			for _, run := range runsOf[float32](t, tc.op) {
+				testStride(t, run, tc.f, stride)
+			}
 		})
 	}
 }
@@ -185,7 +214,7 @@ func onePlusErf(t *testing.T, c float64, also bool) *Code {
 	}
 	code, err := b.Build(out...)
 	if err == nil {
-		code, err = code.Expand()
+		code, err = code.Expand(Target{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -263,17 +292,19 @@ func eachExact(t *testing.T, each func(name string, x, y, want, low float64)) {
 }
 
 func TestExpandFloat64(t *testing.T) {
-	runs, worst := map[string]func(dst, x, y []float64){}, map[string]float64{}
+	runs, worst := map[string][]func(dst, x, y []float64){}, map[string]float64{}
 	for o := Exp; o.Elementary(); o++ {
-		_, runs[o.String()] = expanded[float64](t, o)
+		runs[o.String()] = runsOf[float64](t, o)
 	}
 	eachExact(t, func(name string, x, y, want, low float64) {
 		var got [1]float64
-		runs[name](got[:], []float64{x}, []float64{y})
-		far := ulps(got[0], want, low)
-		worst[name] = max(worst[name], far)
-		if far > 2 {
-			t.Errorf("%s(%v, %v) = %v, %v ulp off %v", name, x, y, got[0], far, want)
+		for _, run := range runs[name] {
+			run(got[:], []float64{x}, []float64{y})
+			far := ulps(got[0], want, low)
+			worst[name] = max(worst[name], far)
+			if far > 2 {
+				t.Errorf("%s(%v, %v) = %v, %v ulp off %v", name, x, y, got[0], far, want)
+			}
 		}
 	})
 	if len(worst) != len(runs) {

@@ -31,7 +31,7 @@ var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e4
 // go, and what a product is rounded by is an integer and a fraction again; the third has a small integer, the last
 // none.
 func (e *expander) quarters(x Value) (q, r Value) {
-	w := &expander{e.Builder, tensor.Float64, true}
+	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
 	fraction := func(c float64) Value {
 		whole := w.Do(Rint, w.mul(x, w.num(-c)))

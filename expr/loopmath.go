@@ -14,11 +14,19 @@ var (
 		Atan: math.Atan, Sinh: sinh, Cosh: cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
 		Atanh: math.Atanh, Erf: math.Erf, Erfc: erfc,
 	}
-	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: atan2, Mod: math.Mod}
+	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: atan2, Mod: math.Mod, Scale: scaled}
 )
 
 // atan2 is math.Atan2 with the sign of y also where y / x is too small for a number.
 func atan2(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
+
+// scaled is [Scale].
+func scaled(x, power float64) float64 {
+	if power != power {
+		return power
+	}
+	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+}
 
 // large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
 // of e that float64 holds are beyond what it scales by.

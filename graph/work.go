@@ -54,7 +54,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		return e
 	}
 	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if x, err := c.Expand(); err == nil {
+		if x, err := c.Expand(expr.Target{}); err == nil {
 			c = x
 		}
 	}

@@ -195,7 +195,7 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, metas []
 	listing := listings(k)[0]
 	l := &expr.Loop{Code: listing.Loop.Code, Scalar: make([]bool, len(ptrs))}
 	if listing.Assembly != "" {
-		if l, err = jittest.Expanded(l); err != nil {
+		if l, err = jittest.Expanded(l, machine.Instructions()); err != nil {
 			return err
 		}
 	}

@@ -58,15 +58,16 @@ func NewBoth(t testing.TB) *Both {
 	return b
 }
 
-// Expanded returns the loop without elementary functions: what machine code computes, to the bit.
-func Expanded(l *expr.Loop) (*expr.Loop, error) {
+// Expanded returns the loop without elementary functions: what machine code for an instruction set computes,
+// to the bit.
+func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 	c := *l.Code
 	outs := len(c.Out)
 	c.Out = slices.Clone(c.Out)
 	for _, f := range l.Folds {
 		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := c.Expand()
+	e, err := c.Expand(vector.TargetOf(isa))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 	if err != nil {
 		return err
 	}
-	e, err := Expanded(l)
+	e, err := Expanded(l, isa)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,11 @@ func (g *gen) float(op expr.Op, l int, a, b val) val {
 		return g.and(l, a, g.bits(l, signBit(l)-1))
 	case expr.Sqrt:
 		return g.op1("VSQRT"+ps, l, a)
+	case expr.Scale:
+		if !g.z {
+			g.fail("%v without AVX-512", op)
+		}
+		return g.op2("VSCALEF"+ps, l, b, a)
 	case expr.Mod:
 		return g.mod(l, a, b)
 	case expr.Min, expr.Max:

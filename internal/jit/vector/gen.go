@@ -61,7 +61,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	if !l.Code.Compilable() {
 		return nil, unsupported("a function that only Go has")
 	}
-	l, err := expand(l)
+	l, err := expand(l, TargetOf(isa))
 	if err != nil {
 		return nil, err
 	}
@@ -88,16 +88,22 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	return g, nil
 }
 
+// TargetOf says what an instruction set has that expansions make use of.
+func TargetOf(isa machine.ISA) expr.Target {
+	z := isa == machine.AVX512
+	return expr.Target{Scale: z, Multiplies: z}
+}
+
 // expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored
 // nowhere.
-func expand(l *expr.Loop) (*expr.Loop, error) {
+func expand(l *expr.Loop, t expr.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
 	c.Out = slices.Clone(c.Out)
 	for _, f := range l.Folds {
 		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := c.Expand()
+	e, err := c.Expand(t)
 	if err != nil {
 		return nil, unsupported("%v", err)
 	}

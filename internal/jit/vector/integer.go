@@ -26,7 +26,7 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	case expr.And:
 		return out(g.and(l, a.v, b.v), a.dirty || b.dirty)
 	case expr.Or:
-		return out(g.or(l, a.v, b.v), a.dirty || b.dirty)
+		return out(g.orAnd(l, a.v, b.v), a.dirty || b.dirty)
 	case expr.Xor:
 		return out(g.xor(l, a.v, b.v), a.dirty || b.dirty)
 	case expr.Not:
@@ -50,6 +50,19 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	}
 	g.fail("%v of %v", op, d)
 	return a
+}
+
+// orAnd is a or b: one instruction with AVX-512 where b is a conjunction that was selected a short while ago, as where a
+// sign is put on.
+func (g *gen) orAnd(l int, a, b val) val {
+	name := "VPAND" + elem(l)
+	for k := len(g.body) - 1; g.z && k >= max(0, len(g.body)-8); k-- {
+		if in := g.body[k]; in.dst == b && in.name == name {
+			return g.add(inst{name: "VPTERNLOG" + elem(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
+				dst: g.newVal(value{w: g.vals[a].w}), rm: 1, comm: true, lane: uint8(l)})
+		}
+	}
+	return g.or(l, a, b)
 }
 
 func (g *gen) multiply(l int, a, b val) val {

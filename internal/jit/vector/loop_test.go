@@ -260,7 +260,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	var err error
 	reference := l
 	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if reference, err = expand(l); err != nil {
+		if reference, err = expand(l, TargetOf(x.isa)); err != nil {
 			t.Fatal(err)
 		}
 	}
