@@ -148,7 +148,7 @@ func (c *compiled) prepare(p *Program, sizes []int) error {
 func (p *Program) planOptions() passes.Options {
 	o := p.options
 	return passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
-		Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact}
+		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact}
 }
 
 // plans plans and compiles the graph. Of how it is planned, with says what to record or to follow.

@@ -15,7 +15,7 @@ import (
 // Need is the memory that a run takes, in bytes, by what it is for.
 type Need struct {
 	Inputs    int // the values of the inputs
-	Constants int // the constants, laid out as in the graph
+	Constants int // the constants, laid out as in the graph, and those kept beside what was packed of them
 	Packed    int // constants in the forms of implementations, and what kernels bring themselves
 	Arena     int // intermediate values and scratch of kernels, which take turns in one arena
 	Outputs   int // outputs, which outlive the run
@@ -221,6 +221,7 @@ func (p *Program) measure() {
 			n.Packed = sum(n.Packed, bytes)
 			if s.root != nil {
 				n.add("packed weight", s.root, bytes)
+				n.addKept(s.root, seen)
 			}
 		}
 	}
@@ -230,6 +231,16 @@ func (p *Program) measure() {
 		}
 	}
 	p.need = n
+}
+
+// addKept adds a constant that is kept beside what was packed of it.
+func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
+	kept := packed.Packed.Kept()
+	if kept == nil || seen[kept.Storage()] {
+		return
+	}
+	seen[kept.Storage()] = true
+	n.Constants = sum(n.Constants, kept.Storage().Len())
 }
 
 // leastNeed is what a run of a graph needs at the least, found before anything is

@@ -21,7 +21,8 @@ type Packing struct {
 	// [tensor.Align], of which nothing else is known; src is the operand.
 	Fill func(dst, src *tensor.Tensor)
 	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
-	// does but begins at the first element of its storage.
+	// does but begins at the first element of its storage. Where there is none to the bit it is nil: then the operand
+	// is kept beside what is packed.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
@@ -35,6 +36,15 @@ type Packed struct {
 	Meta tensor.Meta
 
 	unpack func(dst, packed *tensor.Tensor)
+	kept   *tensor.Tensor
+}
+
+// Kept is the operand itself where it cannot be had of the packed data; else nil. No run reads it.
+func (p *Packed) Kept() *tensor.Tensor {
+	if p == nil {
+		return nil
+	}
+	return p.kept
 }
 
 // packOp is the op of the nodes that pack. It is in no catalogue: only [Graph.Pack] makes them, and their
@@ -118,12 +128,18 @@ func (p *Packing) of(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("%q is packed already", v.Name)
-	case p.Fill == nil || p.Unpack == nil || p.Form == "":
-		return nil, errors.New("a packing needs a form, and tells how to fill and to unpack it")
+	case p.Fill == nil || p.Form == "":
+		return nil, errors.New("a packing needs a form, and tells how to fill it")
+	case p.Unpack == nil && v.Const == nil:
+		return nil, fmt.Errorf("%q is no constant, and cannot be had again of what would be packed", v.Name)
 	}
 	m := v.Meta
 	m.Offset = 0
-	return &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}, nil
+	packed := &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}
+	if p.Unpack == nil {
+		packed.kept = v.Const
+	}
+	return packed, nil
 }
 
 // PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: it is for who compiles
@@ -154,7 +170,11 @@ func (v *Value) Data() *tensor.Tensor {
 		return v.Const
 	}
 	t := tensor.Empty(v.Packed.Meta)
-	v.Packed.unpack(t, v.Const)
+	if kept := v.Packed.kept; kept != nil {
+		tensor.CopyElements(t, kept)
+	} else {
+		v.Packed.unpack(t, v.Const)
+	}
 	return t
 }
 

@@ -70,7 +70,9 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return fromBytes(meta, raw)
+		return fromStorage(meta, raw)
+	case m.raw[t].Len() > 0:
+		return fromStorage(meta, m.raw[t])
 	case len(t.RawData) > 0 || meta.Numel() == 0:
 		return fromBytes(meta, t.RawData)
 	}
@@ -79,6 +81,12 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 
 // fromBytes makes a tensor of little-endian bytes, over them where their address allows.
 func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
+	return fromStorage(m, tensor.StorageOf(raw))
+}
+
+// fromStorage is fromBytes of storage, which the tensor shares then.
+func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
+	raw := s.Bytes()
 	if len(raw) != m.Bytes() {
 		return nil, fmt.Errorf("%d bytes of data, where dtype and shape want %d", len(raw), m.Bytes())
 	}
@@ -93,7 +101,7 @@ func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 		return out, nil
 	}
 	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(m.DType)) == 0 {
-		return tensor.Over(m, tensor.StorageOf(raw))
+		return tensor.Over(m, s)
 	}
 	out := tensor.Empty(m)
 	copy(out.Storage().Bytes(), raw)

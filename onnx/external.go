@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/edsrzf/mmap-go"
-
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// external returns the bytes of a tensor that are in another file. need is what dtype and
-// shape ask for.
-func (m *Model) external(t *pb.TensorProto, need int) ([]byte, error) {
+// external reads the bytes of a tensor that are in another file. need is what dtype and shape ask for. They are read
+// rather than mapped: to touch a mapping of a file that was made shorter meanwhile ends the process.
+func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
 	for _, e := range t.ExternalData {
@@ -35,35 +34,24 @@ func (m *Model) external(t *pb.TensorProto, need int) ([]byte, error) {
 	if location == "" {
 		return nil, errors.New("external data: it has no location")
 	}
-	data, err := m.mapped(location)
-	if err != nil {
-		return nil, fmt.Errorf("external data: %w", err)
-	}
 	if length < 0 {
 		length = need
 	}
 	if length != need {
 		return nil, fmt.Errorf("external data: %d bytes, where dtype and shape want %d", length, need)
 	}
-	if offset < 0 || offset > len(data) || length > len(data)-offset {
-		return nil, fmt.Errorf("external data: offset %d and length %d pass the end of %q, which has %d bytes", offset,
-			length, location, len(data))
+	data, err := m.part(location, offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("external data: %w", err)
 	}
-	return data[offset : offset+length : offset+length], nil
+	return data, nil
 }
 
-// mapped maps a file of the model's folder into memory. The mapping stays: tensors are in
-// it.
-func (m *Model) mapped(location string) ([]byte, error) {
-	if data, ok := m.files[location]; ok {
-		return data, nil
-	}
-	if m.dir == "" {
-		return nil, fmt.Errorf("file %q cannot be opened here", location)
-	}
-	path, err := inside(m.dir, location)
+// part reads a part of a file of the model's folder.
+func (m *Model) part(location string, offset, length int) (*tensor.Storage, error) {
+	path, err := m.located(location)
 	if err != nil {
-		return nil, files.OfFile(location, err)
+		return nil, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -77,17 +65,28 @@ func (m *Model) mapped(location string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is not a regular file", location)
 	}
-	if info.Size() == 0 {
-		m.files[location] = nil
-		return nil, nil
+	if size := int(info.Size()); offset < 0 || offset > size || length > size-offset {
+		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
+			location, size)
 	}
-	// Copy-on-write: a write through a tensor must not reach the file.
-	data, err := mmap.Map(f, mmap.COPY, 0)
+	s := tensor.NewStorage(length)
+	return s, readPieces(f, pieces(nil, s.Bytes(), offset))
+}
+
+// located returns the path of a file of the model's folder.
+func (m *Model) located(location string) (string, error) {
+	if path, ok := m.files[location]; ok {
+		return path, nil
+	}
+	if m.dir == "" {
+		return "", fmt.Errorf("file %q cannot be opened here", location)
+	}
+	path, err := inside(m.dir, location)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", location, err)
+		return "", files.OfFile(location, err)
 	}
-	m.files[location] = data
-	return data, nil
+	m.files[location] = path
+	return path, nil
 }
 
 // inside returns the path of a file in the folder, with symbolic links followed: neither

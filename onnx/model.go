@@ -1,12 +1,11 @@
 package onnx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
@@ -24,7 +23,8 @@ type Model struct {
 	name      string
 	dir       string // where external data lies; empty: nowhere
 	functions map[functionKey]*pb.FunctionProto
-	files     map[string][]byte // external data by path
+	files     map[string]string                   // of external data, by location: paths
+	raw       map[*pb.TensorProto]*tensor.Storage // of initializers, which are not in their messages
 	weights   map[*pb.TensorProto]*tensor.Tensor
 	symbols   map[string]string // of dim_params that are no names of symbols: see dimnames.go
 }
@@ -67,40 +67,63 @@ func Load(path string, o Options) (*graph.Graph, error) {
 	return m.Graph(o)
 }
 
-// Open reads a model. External data is looked for in the model's folder only.
+// Open reads a model. External data is looked for in the model's folder only. Weights are read at once, with as many
+// workers as GOMAXPROCS says: what becomes of the file afterwards does not matter.
 func Open(path string) (*Model, error) {
-	data, err := os.ReadFile(path)
+	f, info, err := files.Open(path)
 	if err != nil {
-		return nil, files.OfFile(path, err)
+		return nil, err
 	}
-	m, err := Parse(data, filepath.Dir(path))
+	defer f.Close()
+	var m *Model
+	if info.Mode().IsRegular() {
+		m, err = parse(f, int(info.Size()), filepath.Dir(path))
+	} else { // a pipe can be read once
+		var data []byte
+		if data, err = io.ReadAll(f); err == nil {
+			m, err = Parse(data, filepath.Dir(path))
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
 }
 
-// Parse reads a model from memory. dir is the folder of external data; if it is empty,
+// Parse reads a model from memory, of which it keeps nothing. dir is the folder of external data; if it is empty,
 // external data is refused.
 func Parse(data []byte, dir string) (*Model, error) {
-	p := &pb.ModelProto{}
-	if err := proto.Unmarshal(data, p); err != nil {
-		if kind := files.Kind(data); kind != "" {
-			return nil, errors.New("not an ONNX model: " + kind)
-		}
-		return nil, errors.New("not an ONNX model: the file is cut off, or of another kind")
+	return parse(bytes.NewReader(data), len(data), dir)
+}
+
+// parse reads a model of so many bytes.
+func parse(from io.ReaderAt, size int, dir string) (*Model, error) {
+	p, raw, err := readModel(from, size)
+	if err != nil {
+		return nil, err
 	}
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
 	m := &Model{proto: p, name: p.Graph.Name, dir: dir, functions: map[functionKey]*pb.FunctionProto{},
-		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{},
+		files: map[string]string{}, raw: raw, weights: map[*pb.TensorProto]*tensor.Tensor{},
 		symbols: map[string]string{}}
 	for _, f := range p.Functions {
 		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
 	}
 	m.nameSymbols()
 	return m, nil
+}
+
+// notModel says of bytes that protobuf refuses what they are; nil where it does not refuse them.
+func notModel(data []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	if kind := files.Kind(data); kind != "" {
+		return errors.New("not an ONNX model: " + kind)
+	}
+	return errors.New("not an ONNX model: the file is cut off, or of another kind")
 }
 
 // domainOf gives the default domain its one name.

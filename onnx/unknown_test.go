@@ -53,13 +53,12 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 					continue
 				}
 				opened++
-				open := *m
-				open.proto = proto.Clone(m.proto).(*pb.ModelProto)
+				open := m.clone()
 				open.proto.Graph.Input[i].Type.GetTensorType().Shape.Dim[d].Value =
 					&pb.TensorShapeProto_Dimension_DimParam{DimParam: "S"}
 				withHints(t, n+1, 2*n, 3*n, n)
 				name := fmt.Sprintf("%s %s %d", v.name, in.Name, d)
-				switch err, want := v.checkOpen(&open), needSizes[name]; {
+				switch err, want := v.checkOpen(open), needSizes[name]; {
 				case want == "":
 					assert.NoError(t, err, name)
 				default:
@@ -93,4 +92,16 @@ func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 		}
 		forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(1, 2, 5, 10)}, map[string]int{"N": 1, "H": 5, "W": 10})
 	}
+}
+
+// clone returns a copy of the model whose messages can be changed.
+func (m *Model) clone() *Model {
+	c := *m
+	c.proto, c.raw = proto.Clone(m.proto).(*pb.ModelProto), map[*pb.TensorProto]*tensor.Storage{}
+	for i, t := range m.proto.Graph.Initializer {
+		if s := m.raw[t]; s != nil {
+			c.raw[c.proto.Graph.Initializer[i]] = s
+		}
+	}
+	return &c
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
@@ -36,6 +38,7 @@ func foldConstants(p *Plan) error {
 		return nil
 	}
 	before, bytes := len(p.Folded), 0
+	p.packAhead(p.Graph.Nodes[first:])
 	rest := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
 		data, err := p.computed(n)
@@ -76,11 +79,57 @@ func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 	if !p.folds(n) {
 		return nil, nil
 	}
-	data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
+	data, err := p.folded(n)
 	if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
 		return nil, nil
 	}
 	return data, err
+}
+
+// folded returns the results of a node that folds.
+func (p *Plan) folded(n *graph.Node) ([]*tensor.Tensor, error) {
+	if done, is := p.packed[n]; is {
+		delete(p.packed, n)
+		return done.data, done.err
+	}
+	return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
+}
+
+// foldedNode is what became of a node.
+type foldedNode struct {
+	data []*tensor.Tensor
+	err  error
+}
+
+// packAhead computes the nodes that pack constants, several at a time: they do not depend on one another. What they
+// give does not depend on the number of workers.
+func (p *Plan) packAhead(nodes []*graph.Node) {
+	if p.threads < 2 {
+		return
+	}
+	var list []*graph.Node
+	for _, n := range nodes {
+		if n.Packing() != nil && p.folds(n) {
+			list = append(list, n)
+		}
+	}
+	if len(list) < 2 {
+		return
+	}
+	done := make([]foldedNode, len(list))
+	var group errgroup.Group
+	group.SetLimit(p.threads)
+	for i, n := range list {
+		group.Go(func() error {
+			done[i].data, done[i].err = p.folded(n)
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are those of nodes
+	p.packed = make(map[*graph.Node]foldedNode, len(list))
+	for i, n := range list {
+		p.packed[n] = done[i]
+	}
 }
 
 // folds reports whether a node's results are to be computed ahead.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"time"
 
@@ -144,6 +145,8 @@ type Options struct {
 	// computed ahead only as far as there is room for them. 0 means what the process may have,
 	// negative that nobody asks.
 	MemoryLimit int
+	// Threads bounds the workers that pack constants; 0 or less means GOMAXPROCS.
+	Threads int
 	// Check verifies the graph after every pass, and evaluates small graphs by reference
 	// before and after it, on data that is made up. An error names the pass; what could not
 	// be evaluated, and why, is in [Plan.Unchecked].
@@ -210,6 +213,8 @@ type Plan struct {
 	keepGoing bool
 	exact     bool
 	room      foldBudget
+	threads   int
+	packed    map[*graph.Node]foldedNode // of the pass that folds: see packAhead
 	costs     graph.ByValue[costOf] // by the first output
 }
 
@@ -275,6 +280,9 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
+		p.threads = runtime.GOMAXPROCS(0)
+	}
 	if o.Record {
 		p.Decisions = &Decisions{}
 	}

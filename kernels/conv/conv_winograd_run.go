@@ -13,9 +13,7 @@ import (
 // packs brings the weight to the points.
 func (r *winogradRun) packs() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
-		src := r.s.call.Meta(1)
-		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), kit.ElementsOf[float32](m.Ptrs[2], src.Extent()),
-			src.Strides, block)
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), m.Ptrs[2], r.s.call.Meta(1).Strides, block)
 		return nil
 	}}
 }

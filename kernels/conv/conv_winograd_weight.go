@@ -2,66 +2,129 @@ package conv
 
 import (
 	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packing is the form of the weight: what it is at the points, and behind that the weights themselves, as which it can
-// be had again to the bit; no run reads those.
+// packing is the form of the weight: what it is at the points. The weights themselves cannot be had of that to the bit.
 func (w *winogradConv) packing() graph.Packing {
-	s := w.s
 	return graph.Packing{
 		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.width),
-		DType: tensor.Float32, Len: w.transformed() + s.o*s.c*9,
+		DType: tensor.Float32, Len: w.transformed(),
 		Fill: func(dst, src *tensor.Tensor) {
-			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed()+s.o*s.c*9)
+			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed())
 			for b := range w.blocks {
-				w.fill(to, kit.ElementsOf[float32](src.Pointer(), src.Extent()), src.Strides, b)
+				w.fill(to, src.Pointer(), src.Strides, b)
 			}
-			plain := tensor.Must(tensor.Over(w.plain(), dst.Storage()))
-			tensor.CopyElements(plain, src)
-		},
-		Unpack: func(dst, packed *tensor.Tensor) {
-			tensor.CopyElements(dst, tensor.Must(tensor.Over(w.plain(), packed.Storage())))
 		},
 	}
 }
 
-// plain is how the weights lie behind what they are at the points.
-func (w *winogradConv) plain() tensor.Meta {
-	m := tensor.New(tensor.Float32, w.s.o, w.s.c, 3, 3)
-	m.Offset = w.transformed()
-	return m
+// weightLoop brings weights to some of the points.
+type weightLoop struct {
+	*loops.Loop
+	first, points int
 }
 
-// fill brings a block of output channels to the points, in float64, rounded once. Those that there are not are 0.
-func (w *winogradConv) fill(to, from []float32, strides []int, block int) {
-	s, points := w.s, w.form.Points()
-	to = to[block*points*w.matrix():][:points*w.matrix()]
+// weightLoops are the loops that bring weights to the points of a form, in float64, rounded once: of nine operands, the
+// weights of a window row by row. There are several, since a loop has only so many outputs.
+func weightLoops(f winograd.Form) ([]weightLoop, error) {
+	const rows = 2 // at a time: with six points each, 12 outputs beside 9 operands
+	var list []weightLoop
+	for row := 0; row < f.N(); row += rows {
+		b := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
+		var g [9]expr.Value
+		for k := range g {
+			g[k] = b.Convert(tensor.Float64, b.Load(k))
+		}
+		by := winograd.Sums[expr.Value]{
+			Add: func(x, y expr.Value) expr.Value { return b.Do(expr.Add, x, y) },
+			Sub: func(x, y expr.Value) expr.Value { return b.Do(expr.Sub, x, y) },
+			Mul: func(k float64, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(tensor.Float64, k), x) },
+			Neg: func(x expr.Value) expr.Value { return b.Do(expr.Neg, x) },
+		}
+		var out []expr.Output
+		for _, v := range winograd.Weights(f, by, g, row, row+rows) {
+			out = append(out, b.Real(b.Convert(tensor.Float32, v)))
+		}
+		code, err := b.Build(out...)
+		if err != nil {
+			return nil, err
+		}
+		l, err := loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 9)}, loops.Options{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, weightLoop{l, row * f.N(), len(out)})
+	}
+	return list, nil
+}
+
+// weightLoopsOf are the loops of both forms, made when they are first wanted.
+var weightLoopsOf = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
+
+func loopsOnce(m int) func() []weightLoop {
+	return sync.OnceValue(func() []weightLoop {
+		list, err := weightLoops(winograd.Form{M: m})
+		if err != nil {
+			panic("conv: " + err.Error())
+		}
+		return list
+	})
+}
+
+// weightDepth is how many input channels are brought to the points at a time: their weights for a block of output
+// channels, which are turned first so that those lie together, stay in the nearest cache.
+const weightDepth = 32
+
+// fill brings a block of output channels to the points. Those that there are not are 0.
+func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
+	each := w.form.Points() * w.matrix()
+	to = to[block*each:][:each]
 	first := block * w.width
-	lanes := min(w.width, s.o-first)
+	lanes := min(w.width, w.s.o-first)
 	if lanes < w.width {
 		clear(to)
 	}
-	var room [36 * 32]float32 // the most points by the widest block
-	rows := room[:points*w.width]
-	var g [3][3]float64
-	for c := range s.c {
-		for o := range lanes {
-			at := (first+o)*strides[0] + c*strides[1]
-			for k := range 9 {
-				g[k/3][k%3] = float64(from[at+k/3*strides[2]+k%3*strides[3]])
-			}
-			u := w.form.Window(&g)
-			for p := range points {
-				rows[p*w.width+o] = float32(u[p])
-			}
+	turned := make([]float32, 9*weightDepth*w.width)
+	for c := 0; c < w.s.c; c += weightDepth {
+		w.fillPart(to, kit.Elem[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, turned)
+	}
+}
+
+// fillPart brings weights of a block, for input channels from c on, to the points.
+func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, c, lanes int, turned []float32) {
+	const size = 4
+	depth := min(weightDepth, w.s.c-c)
+	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(turned)), from, []strided.Axis{
+		{N: lanes, Dst: size, Src: strides[0] * size},
+		{N: depth, Dst: 9 * w.width * size, Src: strides[1] * size},
+		{N: 3, Dst: 3 * w.width * size, Src: strides[2] * size},
+		{N: 3, Dst: w.width * size, Src: strides[3] * size}})
+	var state loops.State
+	var ptrs [expr.MaxOperands]unsafe.Pointer
+	var rows [expr.MaxOperands]int
+	for _, l := range weightLoopsOf[w.form.M]() {
+		n := 0
+		for p := range l.points {
+			at := (l.first+p)*w.matrix() + c*w.width
+			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.width*size
+			n++
 		}
-		for p := range points {
-			copy(to[p*w.matrix()+c*w.width:][:w.width], rows[p*w.width:][:w.width])
+		for k := range 9 {
+			ptrs[n], rows[n] = unsafe.Pointer(&turned[k*w.width]), 9*w.width*size
+			n++
 		}
+		l.Run(&state, ptrs[:n], rows[:n], lanes, depth)
 	}
 }
 

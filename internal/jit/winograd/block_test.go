@@ -57,14 +57,14 @@ func TestConvolution(t *testing.T) {
 			p := Part{r.IntN(n), r.IntN(n), 0, 0}
 			p.RowEnd, p.ColEnd = p.Row+1+r.IntN(n-p.Row), p.Col+1+r.IntN(n-p.Col)
 			var d [6][6]float32
-			var g [3][3]float64
+			var g [9]float64
 			for i := p.Row; i < p.RowEnd; i++ {
 				for j := p.Col; j < p.ColEnd; j++ {
 					d[i][j] = r.Float32() - 0.5
 				}
 			}
 			for i := range 9 {
-				g[i/3][i%3] = r.Float64() - 0.5
+				g[i] = r.Float64() - 0.5
 			}
 			points := map[[2]int]float32{}
 			f.operandBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0, nil,
@@ -72,7 +72,7 @@ func TestConvolution(t *testing.T) {
 			if len(points) != f.Points() {
 				t.Fatalf("%v %v: %d points", f, p, len(points))
 			}
-			u := f.Window(&g)
+			u := numbers(f, g)
 			rows, cols, bias := 1+r.IntN(f.M), 1+r.IntN(f.M), r.Float32()
 			stored := 0
 			f.resultBlock(rows, cols, trial%2 == 0, nil).evaluate(func(row, col int) float32 {
@@ -84,7 +84,7 @@ func TestConvolution(t *testing.T) {
 					want = float64(bias)
 				}
 				for i := range 9 {
-					want += float64(d[row+i/3][col+i%3]) * g[i/3][i%3]
+					want += float64(d[row+i/3][col+i%3]) * g[i]
 				}
 				if math.Abs(float64(v)-want) > 4e-6 {
 					t.Errorf("%v %v: %v at %d, %d, want %v", f, p, v, row, col, want)
@@ -97,9 +97,17 @@ func TestConvolution(t *testing.T) {
 	}
 }
 
-// TestWindow holds the transform of weights against its matrix: at a point, the polynomial of three weights over the
+// numbers are weights at the points.
+func numbers(f Form, g [9]float64) []float64 {
+	return Weights(f, Sums[float64]{
+		Add: func(a, b float64) float64 { return a + b }, Sub: func(a, b float64) float64 { return a - b },
+		Mul: func(k, v float64) float64 { return k * v }, Neg: func(v float64) float64 { return -v },
+	}, g, 0, f.N())
+}
+
+// TestWeights holds the transform of weights against its matrix: at a point, the polynomial of three weights over the
 // product of the point's distances from the others.
-func TestWindow(t *testing.T) {
+func TestWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, f := range forms() {
 		places := map[int][]float64{2: {0, 1, -1}, 4: {0, pointA, -pointA, pointB, -pointB}}[f.M]
@@ -115,15 +123,15 @@ func TestWindow(t *testing.T) {
 		}
 		rows = append(rows, [3]float64{0, 0, 1})
 		for range 20 {
-			var g [3][3]float64
+			var g [9]float64
 			for i := range 9 {
-				g[i/3][i%3] = r.NormFloat64()
+				g[i] = r.NormFloat64()
 			}
-			u, n := f.Window(&g), f.N()
+			u, n := numbers(f, g), f.N()
 			for i := range n * n {
 				want := 0.0
 				for k := range 9 {
-					want += rows[i/n][k/3] * g[k/3][k%3] * rows[i%n][k%3]
+					want += rows[i/n][k/3] * g[k] * rows[i%n][k%3]
 				}
 				if math.Abs(u[i]-want) > 1e-14 {
 					t.Fatalf("%v: point %d is %v, want %v", f, i, u[i], want)

@@ -56,39 +56,3 @@ func (f Form) result(b *block, p []value) []value {
 	return []value{b.add(b.add(s, u), p[0]), b.fma(pointA, t, b.mul(pointB, v)),
 		b.fma(a2, s, b.mul(b2, u)), b.add(b.fma(a3, t, b.mul(b3, v)), p[5])}
 }
-
-// Window brings the 3x3 weights of a window to the points, row by row: U = G*g*G', where the matrix G has a row a
-// point, which brings three weights of a row or a column there. N()*N() numbers of the result are meant.
-func (f Form) Window(g *[3][3]float64) (u [36]float64) {
-	var half [6][3]float64
-	for k := range 3 {
-		for i, v := range f.weights(g[0][k], g[1][k], g[2][k]) {
-			half[i][k] = v
-		}
-	}
-	n := f.N()
-	for i := range n {
-		row := f.weights(half[i][0], half[i][1], half[i][2])
-		copy(u[i*n:][:n], row[:])
-	}
-	return u
-}
-
-// weights is G times three weights. Points of both signs share their even and odd parts.
-func (f Form) weights(a, b, c float64) [6]float64 {
-	if f.M == 2 {
-		even, odd := (a+c)/2, b/2
-		return [6]float64{-a, even + odd, even - odd, c}
-	}
-	const (
-		a2, b2       = pointA * pointA, pointB * pointB
-		scaleA       = 1 / (2 * a2 * (a2 - b2))
-		scaleB       = 1 / (2 * b2 * (b2 - a2))
-		scaleZero    = 1 / (a2 * b2)
-		oddA, oddB   = pointA * scaleA, pointB * scaleB
-		evenA, evenB = a2 * scaleA, b2 * scaleB
-	)
-	evenAt, oddAt := scaleA*a+evenA*c, oddA*b
-	evenBt, oddBt := scaleB*a+evenB*c, oddB*b
-	return [6]float64{scaleZero * a, evenAt + oddAt, evenAt - oddAt, evenBt + oddBt, evenBt - oddBt, c}
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -51,13 +52,29 @@ func FillPanel[T gemm.Number](p *Panels, terms []int, dst []T, src unsafe.Pointe
 	if lanes < p.Width {
 		clear(dst)
 	}
-	for l := range lanes {
-		from, at := kit.Elem[T](src, (first+l)*p.Lane), l
-		for _, step := range terms {
-			dst[at] = *(*T)(kit.Elem[T](from, step))
-			at += p.Width
-		}
+	e, size := strided.Move(int(unsafe.Sizeof(dst[0]))), int(unsafe.Sizeof(dst[0]))
+	to := unsafe.Pointer(unsafe.SliceData(dst))
+	for k := 0; k < len(terms); {
+		n, step := evenSteps(terms[k:])
+		e.Block(unsafe.Add(to, k*p.Width*size), kit.Elem[T](src, first*p.Lane+terms[k]),
+			strided.Axis{N: lanes, Dst: size, Src: p.Lane * size},
+			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
+		k += n
 	}
+}
+
+// evenSteps returns how many steps at the beginning of a list, of which there is one at least, are as far apart as the
+// first two, and how far that is. More than the caches that are near hold are left to another time.
+func evenSteps(steps []int) (n, apart int) {
+	const most = 256
+	if len(steps) < 2 {
+		return len(steps), 0
+	}
+	n, apart = 2, steps[1]-steps[0]
+	for n < min(len(steps), most) && steps[n]-steps[n-1] == apart {
+		n++
+	}
+	return n, apart
 }
 
 // fillMatrix fills all panels of a matrix. Even steps are the engine's own.

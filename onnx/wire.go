@@ -1,0 +1,240 @@
+package onnx
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Numbers of fields in the file: those on the way to the data of weights.
+const (
+	modelGraph       protowire.Number = 7
+	graphInitializer protowire.Number = 5
+	tensorRawData    protowire.Number = 9
+)
+
+// errUnusual says that a message cannot be read field by field: it is cut off, or has what no model has. Whoever gets
+// it has the protobuf library read the whole file.
+var errUnusual = errors.New("not the fields of a model")
+
+// readAhead is how much of a file is read at a time where it is gone through field by field: the fields between two
+// weights, mostly.
+const readAhead = 1 << 16
+
+// wire reads a model from a file that is gone through field by field, so that each weight goes from the file into
+// memory of its own, where its kernels read it, and is in memory once: one read of the file and the protobuf library
+// would make three copies, the addresses of which do not suit their elements. It is all read at once, so that nothing
+// depends on the file afterwards.
+type wire struct {
+	from io.ReaderAt
+	size int
+	buf  []byte // what was read last, from at on
+	at   int
+	data map[*pb.TensorProto]span // where the raw data of weights lie
+}
+
+// span is a part of the file.
+type span struct{ begin, end int }
+
+func (s span) len() int { return s.end - s.begin }
+
+// readModel reads a model and the raw data of its initializers, which are not in their messages then.
+func readModel(from io.ReaderAt, size int) (_ *pb.ModelProto, _ map[*pb.TensorProto]*tensor.Storage, err error) {
+	defer tensor.CatchMemory(&err)
+	w := wire{from: from, size: size, data: map[*pb.TensorProto]span{}}
+	m, err := w.model()
+	if errors.Is(err, errUnusual) {
+		m, err = &pb.ModelProto{}, nil
+		clear(w.data)
+		var all []byte
+		if all, err = w.bytes(span{0, size}); err == nil {
+			err = notModel(all, proto.Unmarshal(all, m))
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := w.weights()
+	return m, data, err
+}
+
+// bytes returns a part of the file. It is valid until the next call.
+func (w *wire) bytes(s span) ([]byte, error) {
+	if s.begin < w.at || s.end > w.at+len(w.buf) {
+		n := min(max(s.len(), readAhead), w.size-s.begin)
+		if cap(w.buf) < n {
+			w.buf = make([]byte, n)
+		}
+		w.buf, w.at = w.buf[:n], s.begin
+		if err := readFull(w.from, w.buf, s.begin); err != nil {
+			w.buf = w.buf[:0]
+			return nil, err
+		}
+	}
+	return w.buf[s.begin-w.at : s.end-w.at], nil
+}
+
+// readFull fills b with what the file has from a place on.
+func readFull(from io.ReaderAt, b []byte, at int) error {
+	n, err := from.ReadAt(b, int64(at))
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return errors.New("the file became shorter while it was read")
+	}
+	return err
+}
+
+// fields goes over the fields of a message. Those that take does not want, or that are no bytes, are returned as they
+// are, one after another.
+func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
+	const longest = 20 // of a tag and a number behind it
+	for at := s.begin; at < s.end; {
+		head, err := w.bytes(span{at, min(at+longest, s.end)})
+		if err != nil {
+			return nil, err
+		}
+		number, kind, tag := protowire.ConsumeTag(head)
+		if tag < 0 {
+			return nil, errUnusual
+		}
+		end := at
+		if kind == protowire.BytesType {
+			n, length := protowire.ConsumeVarint(head[tag:])
+			if length < 0 || n > uint64(s.end-at-tag-length) {
+				return nil, errUnusual
+			}
+			value := span{at + tag + length, at + tag + length + int(n)}
+			end = value.end
+			taken, err := take(number, value)
+			if err != nil {
+				return nil, err
+			}
+			if taken {
+				at = end
+				continue
+			}
+		} else {
+			n := protowire.ConsumeFieldValue(number, kind, head[tag:])
+			if kind == protowire.StartGroupType || n < 0 {
+				return nil, errUnusual
+			}
+			end += tag + n
+		}
+		field, err := w.bytes(span{at, end})
+		if err != nil {
+			return nil, err
+		}
+		rest, at = append(rest, field...), end
+	}
+	return rest, nil
+}
+
+// model reads the model without the raw data of its initializers.
+func (w *wire) model() (*pb.ModelProto, error) {
+	m := &pb.ModelProto{}
+	rest, err := w.fields(span{0, w.size}, func(n protowire.Number, value span) (bool, error) {
+		if n != modelGraph {
+			return false, nil
+		}
+		if m.Graph == nil {
+			m.Graph = &pb.GraphProto{}
+		}
+		return true, w.graph(m.Graph, value)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, merged(rest, m)
+}
+
+// graph reads the main graph; of several, which are one for protobuf, it adds another.
+func (w *wire) graph(g *pb.GraphProto, s span) error {
+	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
+		if n != graphInitializer {
+			return false, nil
+		}
+		t := &pb.TensorProto{}
+		g.Initializer = append(g.Initializer, t)
+		return true, w.tensor(t, value)
+	})
+	if err != nil {
+		return err
+	}
+	return merged(rest, g)
+}
+
+// tensor reads a weight without its raw data, and notes where these lie: the last of them, as protobuf has it.
+func (w *wire) tensor(t *pb.TensorProto, s span) error {
+	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
+		if n != tensorRawData {
+			return false, nil
+		}
+		w.data[t] = value
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return merged(rest, t)
+}
+
+// merged reads fields into a message that has others.
+func merged(fields []byte, m proto.Message) error {
+	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(fields, m) != nil {
+		return errUnusual
+	}
+	return nil
+}
+
+// weights reads the raw data of the initializers, each into memory of its own.
+func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
+	var list []piece
+	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
+	for t, s := range w.data {
+		to := tensor.NewStorage(s.len())
+		data[t], list = to, pieces(list, to.Bytes(), s.begin)
+	}
+	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.at, b.at) }) // as the system reads ahead
+	return data, readPieces(w.from, list)
+}
+
+// piece is what a worker reads at a time, from a place in the file.
+type piece struct {
+	to []byte
+	at int
+}
+
+// longestPiece has pieces enough for all workers, and few calls.
+const longestPiece = 4 << 20
+
+// pieces appends those of what is to be read into b.
+func pieces(list []piece, b []byte, at int) []piece {
+	for len(b) > 0 {
+		n := min(len(b), longestPiece)
+		list = append(list, piece{b[:n], at})
+		b, at = b[n:], at+n
+	}
+	return list
+}
+
+// readPieces reads pieces of a file, several at a time: the memory is touched for the first time, which takes longer
+// than to read.
+func readPieces(from io.ReaderAt, list []piece) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, p := range list {
+		group.Go(func() error { return readFull(from, p.to, p.at) })
+	}
+	return group.Wait()
+}
