@@ -41,18 +41,73 @@ func ifOp(n *node) []*val {
 		}
 		return n.inline(no)
 	}
-	a, b := n.branch(yes), n.branch(no)
+	a, b := n.branch(yes, n.hints), n.branch(no, n.hints)
+	taken, sizes := sizeCondition(cond)
+	if sizes {
+		n.elsewhere(a, yes, taken, false)
+		n.elsewhere(b, no, taken.Not(), false)
+	}
 	if n.fork(a, b) {
 		a.goOn(n)
 		b.goOn(n)
+		if sizes {
+			n.elsewhere(a, yes, taken, true)
+			n.elsewhere(b, no, taken.Not(), true)
+		}
 		n.final = n.chosen(cond, a, b)
 		return nil
 	}
 	return n.chosen(cond, a, b)
 }
 
-// sizesDecide returns a condition that depends on sizes alone; false where data decide.
-func (n *node) sizesDecide(x *val) (cond sym.Bool, ok bool) {
+// mostElsewhere bounds the sizes at which a branch is tried that cannot be converted at the hints.
+const mostElsewhere = 32
+
+// elsewhere converts a branch that cannot be at the hints, with what follows if that is part of it, at sizes at which
+// it is taken: others are none of its business. It stays refused if it is at all that are tried.
+func (n *node) elsewhere(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
+	if b.err == nil {
+		return
+	}
+	count := n.count
+	for _, hints := range n.takenAt(taken) {
+		n.count = count
+		other := n.branch(p, hints)
+		if follows {
+			other.goOn(n)
+		}
+		if other.err == nil {
+			*b = *other
+			return
+		}
+	}
+	n.count = count
+}
+
+// takenAt returns sizes of the symbols at which a condition on them holds, small ones first, all symbols alike; none
+// where data decide it.
+func (n *node) takenAt(cond sym.Bool) (list []map[string]int) {
+	sizes := make([]int, 0, mostElsewhere+len(hints))
+	for size := range mostElsewhere {
+		sizes = append(sizes, size+1)
+	}
+	for _, h := range hints {
+		sizes = append(sizes, h.first)
+	}
+	for _, size := range append(sizes, 0) {
+		at := map[string]int{}
+		for name := range n.hints {
+			at[name] = size
+		}
+		if holds, err := cond.At(at); err == nil && holds {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// sizeCondition returns a condition that depends on integers alone; false where it is of other data.
+func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	if x.elements == nil || len(x.elements.list) != 1 || x.dtype().IsFloat() {
 		return cond, false
 	}
@@ -60,12 +115,20 @@ func (n *node) sizesDecide(x *val) (cond sym.Bool, ok bool) {
 	if cond = e.b; x.dtype() != tensor.Bool {
 		cond = e.n.Ne(sym.Int{})
 	}
+	return cond, true
+}
+
+// sizesDecide returns a condition that depends on sizes alone; false where data decide.
+func (n *node) sizesDecide(x *val) (cond sym.Bool, ok bool) {
+	if cond, ok = sizeCondition(x); !ok {
+		return cond, false
+	}
 	return cond, n.uses(cond.String())
 }
 
-// branch converts one branch.
-func (n *node) branch(p *pb.GraphProto) *branch {
-	b := &branch{section: n.section(p.Name)}
+// branch converts one branch for sizes of the symbols.
+func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
+	b := &branch{section: n.sectionAt(p.Name, hints)}
 	b.try(n, func() (err error) {
 		s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 		if len(p.Input) > 0 {

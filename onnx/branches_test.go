@@ -139,3 +139,41 @@ func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 	_, err := convert(model(13, g, f), Options{})
 	require.ErrorContains(t, err, "nested too deep")
 }
+
+// uneven is an If on a size, more than 2 of which are to be a multiple of 3, which the sizes that models are built for
+// are not. In the first branch rows of three are taken, itself or by what follows both.
+func uneven(later bool) *pb.ModelProto {
+	three := node1("Reshape", names("xx", "threes"), names("r"))
+	yes, no := branchOf("r", three), branchOf("s", node1("Reshape", names("xx", "row"), names("s")))
+	behind := node1("Reshape", names("c", "all"), names("flat"))
+	if later { // ranks differ, so that what follows belongs to the branches
+		yes = branchOf("t", node1("Unsqueeze", names("xx", "zero1"), names("t")))
+		no = branchOf("s", node1("Identity", names("threeones"), names("s")))
+		behind = node1("Reshape", names("c", "threes"), names("flat"))
+	}
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("bound", nil, 2), int64s("threes", []int64{2}, -1, 3),
+			int64s("row", []int64{2}, 1, -1), int64s("all", []int64{1}, -1), int64s("zero1", []int64{1}, 0),
+			floats("threeones", []int64{3}, 1, 1, 1)},
+		Node: []*pb.NodeProto{node1("Greater", names("n", "bound"), names("cond")),
+			node1("Concat", names("x", "x"), names("xx"), attrInt("axis", 0)),
+			node1("If", names("cond"), names("c"), attrGraph("then_branch", yes), attrGraph("else_branch", no)),
+			behind, node1("Relu", names("flat"), names("z"))},
+		Input: infos(info("x", tFloat, "N")), Output: infos(info("z", tFloat, nil)),
+	}
+	return model(13, firstSize(p))
+}
+
+// Whether a branch can be run is decided by the sizes at which it is taken, not by those that the model is built for.
+func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		for _, n := range []int{1, 2, 3, 6, 30} {
+			forSizes(t, uneven(later), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+		}
+		g, err := convert(uneven(later), Options{})
+		require.NoError(t, err)
+		require.NoError(t, g.BindOnly(map[string]int{"N": 4}))
+		_, err = execute(g, map[string]*tensor.Tensor{"x": ramp(4)})
+		require.ErrorContains(t, err, "invalid for input of size 8")
+	}
+}

@@ -84,19 +84,22 @@ type section struct {
 	out []*val
 }
 
-func (n *node) section(name string) *section {
+func (n *node) section(name string) *section { return n.sectionAt(name, n.hints) }
+
+// sectionAt is a section that is built for sizes of the symbols.
+func (n *node) sectionAt(name string, hints map[string]int) *section {
 	if name == "" {
 		name = "body"
 	}
 	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
-		env: n.env, symbols: n.symbols, hints: n.hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
+		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
 		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
 		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}
 	im.g.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
 		im.g.Symbols[name] = graph.Bounds{}
 	}
-	_ = im.g.BindOnly(n.hints) // they are those of its symbols
+	_ = im.g.BindOnly(hints) // they are those of its symbols
 	return &section{im: im}
 }
 
@@ -208,10 +211,30 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 		y.v.Dynamic = true // each run of the graph tells
 		y.outline = graph.Outline{DType: d, Sizes: plainSizes(shape)}
 	case open:
-		y.v.SetMeta(tensor.New(d, x.meta().Shape...)) // for the hints
+		sizes, err := im.atHints(shape, x.meta().Shape)
+		if err != nil {
+			return nil, err
+		}
+		y.v.SetMeta(tensor.New(d, sizes...))
 	}
 	im.named[y.v] = true
 	return y, nil
+}
+
+// atHints is a shape at the sizes that the graph is built for; sizes that data decide are those of known.
+func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
+	sizes := slices.Clone(known)
+	for i, s := range shape {
+		n, err := s.At(im.hints)
+		switch {
+		case err != nil:
+			continue
+		case n < 0:
+			return nil, fmt.Errorf("the size %v is negative at %v", s, im.hints)
+		}
+		sizes[i] = n
+	}
+	return sizes, nil
 }
 
 // carrier returns an input whose shape tells the size of a symbol, which is added if there is none.
