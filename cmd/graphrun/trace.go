@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -163,9 +164,13 @@ func (t *stepsTold) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro is a time as events have it.
+// micro is a time as events have it. Perfetto multiplies by 1000 and drops the fraction, and then drops spans that end
+// after the one around them: a product that is a little less than the nanoseconds would be one off.
 func micro(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
+	for int64(us*1000) < d.Nanoseconds() {
+		us = math.Nextafter(us, math.Inf(1))
+	}
 	return &us
 }
 
@@ -217,7 +222,13 @@ func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEven
 			return err
 		}
 	}
-	for _, s := range c.tracks[worker].spans {
+	// Of spans that begin at the same time the one around the others goes first; it was over last.
+	spans := slices.Clone(c.tracks[worker].spans)
+	slices.Reverse(spans)
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
+	})
+	for _, s := range spans {
 		if err := put(s.event(worker, told)); err != nil {
 			return err
 		}

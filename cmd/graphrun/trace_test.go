@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 type chromeDoc struct {
@@ -95,7 +96,7 @@ func TestTrace(t *testing.T) {
 		for _, threads := range []int{1, 3} {
 			out := filepath.Join(t.TempDir(), "trace.json")
 			succeed(t, "bench", file, "--runs", "1", "--threads", fmt.Sprint(threads), "--trace", out)
-			tracks, open, seen := map[int]string{}, map[int][]float64{}, map[string]int{}
+			tracks, seen := map[int]string{}, map[string]int{}
 			doc := readTrace(t, out)
 			for _, e := range doc.TraceEvents {
 				if e.Name == "thread_name" {
@@ -112,20 +113,42 @@ func TestTrace(t *testing.T) {
 			if len(tracks) != threads || seen["run"] < 1 || seen["step"] < 1 || seen["chunk"] < seen["step"]/threads {
 				t.Errorf("%s: tracks %v, seen %v", file, tracks, seen)
 			}
-			// Spans end in the order of their ends: each holds, or follows, those before it.
-			for _, e := range doc.TraceEvents {
-				if e.Ph != "X" {
-					continue
-				}
-				s := open[e.Tid]
-				for len(s) > 0 && s[len(s)-2] >= e.TS {
-					s = s[:len(s)-2]
-				}
-				if len(s) > 0 && s[len(s)-1] > e.TS+1e-6 {
-					t.Fatalf("%s: on track %d, %s at %v overlaps what ends at %v", file, e.Tid, e.Name, e.TS, s[len(s)-1])
-				}
-				open[e.Tid] = append(s, e.TS, e.TS+e.Dur)
-			}
+			checkNesting(t, file, doc)
+		}
+	}
+}
+
+// checkNesting holds spans to what Perfetto's importer asks of them: it turns times into whole nanoseconds by dropping
+// what is behind, takes events of a track in the order of their beginnings, then of the file, and drops each that ends
+// after the one around it.
+func checkNesting(t *testing.T, file string, doc chromeDoc) {
+	t.Helper()
+	open, last := map[int][]int64{}, map[int]int64{} // by track: ends of spans around the next one
+	for _, e := range doc.TraceEvents {
+		if e.Ph != "X" {
+			continue
+		}
+		from := int64(e.TS * 1000)
+		to := from + int64(e.Dur*1000)
+		if from < last[e.Tid] {
+			t.Fatalf("%s: on track %d, %s begins at %v, what is before it at %d ns", file, e.Tid, e.Name, e.TS, last[e.Tid])
+		}
+		ends := open[e.Tid]
+		for len(ends) > 0 && ends[len(ends)-1] <= from {
+			ends = ends[:len(ends)-1]
+		}
+		if len(ends) > 0 && ends[len(ends)-1] < to {
+			t.Fatalf("%s: on track %d, %s ends at %d ns, what is around it at %d", file, e.Tid, e.Name, to, ends[len(ends)-1])
+		}
+		open[e.Tid], last[e.Tid] = append(ends, to), from
+	}
+}
+
+// Every time is the same whole number of nanoseconds for who drops what is behind them.
+func TestTraceTimes(t *testing.T) {
+	for ns := range time.Duration(2_000_000) {
+		if got := int64(*micro(ns) * 1000); got != int64(ns) {
+			t.Fatalf("%d ns are read as %d", ns, got)
 		}
 	}
 }
