@@ -116,7 +116,7 @@ func (v *verifier) inputs() {
 			v.seen[x] = true
 			switch {
 			case x == nil:
-			case x.Node != nil || x.Alias != nil:
+			case x.Node != nil || x.Alias != nil || x.Within != nil:
 				v.fail(nil, "value %q is an input or a constant, and has a producer or shares storage", x.Name)
 			case (i == 1) != (x.Const != nil):
 				v.fail(nil, "value %q is among the wrong ones: constants have data, inputs none", x.Name)

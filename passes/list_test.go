@@ -83,8 +83,8 @@ func TestListsThatCannotDo(t *testing.T) {
 	const never, again = ": no pass before makes it so", ": pass mess broke it, and no pass makes it again"
 	for want, list := range map[string][]passes.Pass{
 		"pass needy needs a graph that is laid out" + never:         after("infer", needs),
-		"pass needy needs a graph that is laid out" + again:         after("dead", needs, breaks),
-		"after all passes the graph is not typed, laid out" + again: after("dead", breaks),
+		"pass needy needs a graph that is laid out" + again:         after("place", needs, breaks),
+		"after all passes the graph is not typed, laid out" + again: after("place", breaks),
 		"after all passes the graph is not typed, laid out" + never: {{Name: "own", Run: nothingToDo}},
 		"pass 0 has no name":                     {{Run: nothingToDo}},
 		"pass idle does nothing: its Run is nil": {{Name: "idle"}},

@@ -51,6 +51,12 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				}
 				return work
 			},
+			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
+				laid := *c
+				laid.Out = []tensor.Meta{m}
+				x, err := read(&laid)
+				return err == nil && multiply.ComputesIn(c) == m.DType && x.supports(c, w.way)
+			},
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, read) },
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 				x, err := read(c)

@@ -74,7 +74,8 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 
 // Impl is the implementation of an op whose result has the elements of operand 0, in whatever layout it is wanted.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
-	return graph.Impl{Name: "plain", Doc: "Copies runs of elements, or tiles that it turns.", Lower: lower, Writes: anyStrides,
+	return graph.Impl{Name: "plain", Doc: "Copies runs of elements, or tiles that it turns.",
+		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 			Moving(&w, out.WithDType(c.Meta(0).DType), out)

@@ -1,0 +1,69 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// joined is a graph in which a and b lie where their join has them, as channels 0 to 2 and 2 to 5.
+func joined(t *testing.T) *graph.Graph {
+	g := graph.New("joined", kernels.Lookup)
+	x, y := g.Input("x", tensor.Float32, 2, 2, 3), g.Input("y", tensor.Float32, 2, 3, 3)
+	a, b := op.Relu(x).Named("a"), op.Neg(y).Named("b")
+	c := op.Cat([]*graph.Value{a, b, a}, op.CatAttrs{Dim: 1}).Named("c")
+	g.Output("c", c)
+	must(t, g.Err())
+	for _, n := range g.Nodes {
+		n.Impl = &n.Op.Impls[0]
+	}
+	for i, place := range c.Node.Places()[:2] {
+		m, _ := place.Meta()
+		v := c.Node.In[i].Value
+		v.Within = c
+		v.SetMeta(m)
+	}
+	return g
+}
+
+func TestLiesWithin(t *testing.T) {
+	g := joined(t)
+	require.NoError(t, graph.Verify(g, all))
+	c := g.Value("c")
+	assert.Equal(t, []bool{true, true, false}, c.Node.Call().InPlace, "the second a is copied")
+	assert.Same(t, c, g.Value("b").Home())
+	assert.Equal(t, 6, g.Value("b").Meta.Offset)
+	assert.Zero(t, g.Value("b").Node.Call().Out[0].Offset, "kernels are given the address of the first element")
+	again := g.Clone()
+	assert.Same(t, again.Value("c"), again.Value("a").Within)
+	assert.Nil(t, g.Value("a").Node.Places())
+	assert.NoError(t, c.Node.Holds())
+}
+
+func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
+	for want, breakIt := range map[string]func(g *graph.Graph){
+		`it writes in "c" what a writes, too`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
+		`it writes in "c" what b writes, too`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
+		`is no slice of "c"`:                  func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
+		`has a producer or shares storage`:    func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
+		`which nothing is put together in`:    func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
+		`gives output 0 dense: "a" is float32`: func(g *graph.Graph) {
+			dense := *g.Value("a").Node.Impl
+			dense.Writes = nil
+			g.Value("a").Node.Impl = &dense
+		},
+	} {
+		g := joined(t)
+		breakIt(g)
+		err := graph.Verify(g, all)
+		if assert.Error(t, err, want) {
+			assert.Contains(t, err.Error(), want)
+		}
+	}
+}
