@@ -40,6 +40,7 @@ type Report struct {
 	Segments     []SegmentReport     `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
 	Measured     *MeasuredReport     `json:"measured,omitzero" doc:"What --measure found: steps have their times."`
 	Rejected     []RejectionReport   `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
+	Within       *WithinReport       `json:"within_memory,omitzero" doc:"How good the plan is of those that --max-memory admits."`
 	Advice       *AdviceReport       `json:"advice,omitzero" doc:"What a caller could change, where strategy optimal planned."`
 	Best         []PlanChoice        `json:"best,omitzero" doc:"The cheapest plans, for --k-best: see [Program.Best]."`
 	Sensitivity  *layout.Sensitivity `json:"sensitivity,omitzero" doc:"How far prices of copies may be off, for --sensitivity."`
@@ -157,6 +158,13 @@ type RejectionReport struct {
 	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
 	Bytes    int     `json:"needs_bytes" doc:"What a run of it on one worker needs in all."`
 	CostNS   float64 `json:"cost_ns" doc:"What it is estimated to cost, in nanoseconds."`
+}
+
+// WithinReport tells how good a plan is of those that need no more memory than they may.
+type WithinReport struct {
+	Tried        int     `json:"tried" doc:"How many of the cheapest plans of all need more memory, one after another."`
+	LowerBoundNS float64 `json:"lower_bound_ns" doc:"What any plan that needs no more costs at least."`
+	Optimal      bool    `json:"optimal" doc:"Whether this is the cheapest of them."`
 }
 
 // LoopReport is how a pointwise step walks over its operands.

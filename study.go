@@ -109,7 +109,23 @@ type PlanChoice struct {
 	CostNS float64       `json:"cost_ns" doc:"What it is estimated to cost, in nanoseconds."`
 	MoreNS float64       `json:"more_ns" doc:"That, beyond the cheapest."`
 	Change layout.Change `json:"change" doc:"What it does otherwise than the cheapest."`
+
+	place    int
+	solution *wcsp.Solution
 }
+
+// Strategy plans by the choice, the graph and the options that [Program.Best] was asked about. It refuses others whose
+// problem of layouts is another one, and the zero PlanChoice all.
+func (c PlanChoice) Strategy() Strategy { return chosen{layout.Given(c.solution), c.place} }
+
+// chosen is a strategy that applies a choice.
+type chosen struct {
+	Strategy
+	place int
+}
+
+// Name tells which of the cheapest plans it is.
+func (c chosen) Name() string { return fmt.Sprintf("optimal plan %d", c.place) }
 
 // Best returns the k cheapest plans that differ in what runs, the cheapest first: see [layout.Model.Best].
 func (p *Program) Best(k int) ([]PlanChoice, error) {
@@ -121,9 +137,12 @@ func (p *Program) Best(k int) ([]PlanChoice, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(list, func(o *layout.Outcome) PlanChoice {
-		return PlanChoice{float64(o.PS) / 1000, float64(o.PS-list[0].PS) / 1000, o.Since(list[0])}
-	}), nil
+	choices := make([]PlanChoice, len(list))
+	for i, o := range list {
+		choices[i] = PlanChoice{float64(o.PS) / 1000, float64(o.PS-list[0].PS) / 1000, o.Since(list[0]), i + 1,
+			&wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
+	}
+	return choices, nil
 }
 
 // proved sets what the solution of the problem of layouts tells of the cost.

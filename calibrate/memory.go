@@ -97,15 +97,32 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes are the calls for the rates of inner kernels.
+// rateProbes are the calls for the rates of inner kernels, but for those of implementations that this machine or this
+// build does not have: nothing is priced by these, and their rates stay as they are.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
 		for _, c := range r.Calls {
-			list = append(list, &probe{rate: r.Name, unit: r.Unit, call: c})
+			if offered(c) {
+				list = append(list, &probe{rate: r.Name, unit: r.Unit, call: c})
+			}
 		}
 	}
 	return list
+}
+
+// offered reports whether the implementation that a call is of supports it here: some are machine code alone.
+func offered(c graph.RateCall) bool {
+	if c.Impl == "" {
+		return true
+	}
+	values := begin(false).results(c)
+	if len(values) == 0 {
+		return true // the error is told where it is measured
+	}
+	n := values[0].Node
+	impl, err := n.Op.Impl(c.Impl)
+	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
 // level returns the point of a curve at so many bytes, which is added where it is not there.

@@ -53,8 +53,9 @@ behind the other, which have one element for a whole row (broadcast), and which 
 
 --max-copies N fails (exit code 1) where more copies are inserted, but for those of constants, and lists
 them with their reasons. --max-memory BYTES rejects the plan if a run of it on one worker needs more
-in all: the cheapest plan of another strategy that needs no more is shown instead, and what that
-costs is said ("rejected" in JSON). Where no strategy has such a plan, the error tells what takes most.
+in all: the cheapest of the plans of other strategies and of the cheapest plans of all that needs no more is
+shown instead, what that costs is said ("rejected" in JSON), and whether none that needs no more costs less,
+or how much less it could ("within_memory"). Where there is no such plan, the error tells what takes most.
 
 Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told; and what a
 caller could change, the layout of an input or of an output, is said where that saves a thousandth of the cost or

@@ -34,6 +34,7 @@ type planJSON struct {
 	Moved     int                        `json:"moved_bytes"`
 	PeakBytes int                        `json:"peak_bytes"`
 	Rejected  []graphrun.RejectionReport `json:"rejected"`
+	Within    *graphrun.WithinReport     `json:"within_memory"`
 	Memory    graphrun.MemoryReport      `json:"memory"`
 	PlanMS    float64                    `json:"plan_ms"`
 	Profile   graphrun.ProfileReport     `json:"profile"`

@@ -61,58 +61,120 @@ func bytesNeeded(r *graphrun.Report) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the other strategies
-// that does, with a report that lists those that were rejected.
+// keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the plans of other
+// strategies, and of the cheapest plans of all, that does, with a report that lists those that were rejected.
 func (l *planLimits) keep(p *graphrun.Program, g *graph.Graph, o graphrun.Options) (*graphrun.Program, *graphrun.Report,
 	error) {
 	wanted := p.Report()
 	if l.memory == "" || bytesNeeded(wanted) <= l.bytes {
 		return p, wanted, nil
 	}
-	var best *graphrun.Program
-	var report *graphrun.Report
-	rejected := []graphrun.RejectionReport{rejectionOf(wanted)}
-	least := wanted
+	f := fitting{limit: l.bytes, graph: g, options: o, rejected: []graphrun.RejectionReport{rejectionOf(wanted)},
+		least: wanted}
+	f.options.Dump = nil
 	for _, s := range graphrun.Strategies() {
 		if s.Name() == wanted.Strategy {
 			continue
 		}
-		o.Strategy, o.Dump = s, nil
-		other, err := graphrun.Compile(g, o)
-		if err != nil {
+		if err := f.try(s, true); err != nil {
 			return nil, nil, err
 		}
-		r := other.Report()
-		switch {
-		case bytesNeeded(r) > l.bytes:
-			rejected = append(rejected, rejectionOf(r))
-			if bytesNeeded(r) < bytesNeeded(least) {
-				least = r
-			}
-		case best == nil || r.CostNS < report.CostNS:
-			best, report = other, r
-		}
 	}
-	if best == nil {
-		return nil, nil, l.refusal(rejected, least)
+	within, err := f.cheapest(p)
+	if err != nil {
+		return nil, nil, err
 	}
-	report.Rejected = rejected
-	return best, report, nil
+	if f.best == nil {
+		return nil, nil, l.refusal(f.rejected, f.least, within)
+	}
+	f.report.Rejected, f.report.Within = f.rejected, within
+	return f.best, f.report, nil
 }
+
+// fitting looks for the cheapest plan that needs no more memory than it may.
+type fitting struct {
+	limit    int
+	graph    *graph.Graph
+	options  graphrun.Options
+	rejected []graphrun.RejectionReport
+	least    *graphrun.Report  // of the plans that were rejected, the one that needs least
+	best     *graphrun.Program // nil: none so far
+	report   *graphrun.Report  // of best
+}
+
+// try plans by a strategy. Plans that need too much are listed by the names of strategies alone.
+func (f *fitting) try(s graphrun.Strategy, listed bool) error {
+	f.options.Strategy = s
+	p, err := graphrun.Compile(f.graph, f.options)
+	if err != nil {
+		return err
+	}
+	switch r := p.Report(); {
+	case bytesNeeded(r) > f.limit:
+		if listed {
+			f.rejected = append(f.rejected, rejectionOf(r))
+		}
+		if bytesNeeded(r) < bytesNeeded(f.least) {
+			f.least = r
+		}
+	case f.best == nil || r.CostNS < f.report.CostNS:
+		f.best, f.report = p, r
+	}
+	return nil
+}
+
+// mostTried is how many of the cheapest plans are compiled to see what they need.
+const mostTried = 16
+
+// cheapest tries the cheapest plans one after another, until one needs no more or none can be cheaper than the best so
+// far. As they come in the order of their costs, what any plan that needs no more costs at least is known then. It is
+// nil for a graph whose cheapest plans are not known.
+func (f *fitting) cheapest(p *graphrun.Program) (*graphrun.WithinReport, error) {
+	list, err := p.Best(mostTried)
+	if err != nil {
+		return nil, nil // shapes depend on data, or the problem is too large: strategies are all there is
+	}
+	w := &graphrun.WithinReport{}
+	for _, c := range list {
+		w.LowerBoundNS = c.CostNS
+		if f.asCheap(c.CostNS) {
+			break
+		}
+		if err := f.try(c.Strategy(), false); err != nil {
+			return nil, err
+		}
+		if f.asCheap(c.CostNS) {
+			break
+		}
+		w.Tried++
+	}
+	if w.Optimal = f.asCheap(w.LowerBoundNS); w.Optimal {
+		w.LowerBoundNS = f.report.CostNS
+	}
+	return w, nil
+}
+
+// asCheap reports whether there is a plan that costs no more, but for the rounding of sums.
+func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
 
 func rejectionOf(r *graphrun.Report) graphrun.RejectionReport {
 	return graphrun.RejectionReport{Strategy: r.Strategy, Bytes: bytesNeeded(r), CostNS: r.CostNS}
 }
 
 // refusal tells what stands in the way of all strategies, by the plan that needs least.
-func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphrun.Report) error {
+func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphrun.Report,
+	within *graphrun.WithinReport) error {
 	var needs []string
 	for _, r := range rejected {
 		needs = append(needs, r.Strategy+" "+byteSize(r.Bytes))
 	}
 	m := least.Memory
-	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s; of what %s needs, "+
-		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), least.Strategy,
+	also := ""
+	if within != nil {
+		also = fmt.Sprintf(", and so do the %s of all", countIrregular(within.Tried, "cheapest plan", "cheapest plans"))
+	}
+	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; of what %s needs, "+
+		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also, least.Strategy,
 		byteSize(m.Inputs), byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
@@ -132,6 +194,12 @@ func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
 	note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost of %s "+
 		"instead of %s: %s", wanted.Strategy, byteSize(wanted.Bytes), l.memory, r.Strategy, byteSize(bytesNeeded(r)),
 		nanoseconds(r.CostNS), nanoseconds(wanted.CostNS), difference(wanted.CostNS, r.CostNS, nanoseconds))
+	if w := r.Within; w != nil && w.Optimal {
+		note(cmd, "no plan that needs no more costs less: that follows from the order in which plans come by their cost")
+	} else if w != nil {
+		note(cmd, "a plan that needs no more costs %s at least: the %d cheapest of all need more", nanoseconds(w.LowerBoundNS),
+			w.Tried)
+	}
 }
 
 // countCopies fails where there are more copies than --max-copies, of values that are no constants, and lists them.

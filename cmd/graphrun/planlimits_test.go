@@ -4,6 +4,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -88,4 +93,65 @@ func TestMaxMemory(t *testing.T) {
 		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
+}
+
+// TestMaxMemoryIsCheapest holds what is taken against all of the cheapest plans and all strategies.
+func TestMaxMemoryIsCheapest(t *testing.T) {
+	optimal := 0
+	for _, model := range []string{"ambiguous", "residual", "pointwise", "attention", "stride_rules", "mlp"} {
+		path := models + "/" + model + ".json"
+		g, err := graphrun.Load(path)
+		require.NoError(t, err)
+		type plan struct {
+			cost  float64
+			needs int
+		}
+		var plans []plan
+		compiled := func(s graphrun.Strategy) *graphrun.Program {
+			p, err := graphrun.Compile(g.Clone(), graphrun.Options{Strategy: s})
+			require.NoError(t, err)
+			r := p.Report()
+			plans = append(plans, plan{r.CostNS, bytesNeeded(r)})
+			return p
+		}
+		list, err := compiled(graphrun.Optimal).Best(mostTried)
+		require.NoError(t, err)
+		for _, c := range list {
+			compiled(c.Strategy())
+			require.InDelta(t, c.CostNS, plans[len(plans)-1].cost, 1e-6, model)
+		}
+		for _, s := range graphrun.Strategies() {
+			compiled(s)
+		}
+		limit := plans[0].needs
+		for range 9 { // what the optimum needs, then what is cheapest within less, and so on
+			limit--
+			cheapest := -1.0
+			next := 0
+			for _, p := range plans {
+				if p.needs <= limit && (cheapest < 0 || p.cost < cheapest) {
+					cheapest, next = p.cost, p.needs
+				}
+			}
+			r := call(t, "plan", path, "--json", "--strategy", "optimal", "--max-memory", strconv.Itoa(limit))
+			if cheapest < 0 {
+				assert.Equal(t, exitFailed, r.code, "%s within %d", model, limit)
+				assert.Contains(t, r.errors, "of all; of what", model)
+				break
+			}
+			valid(t, "plan", r.out)
+			doc := decode[planJSON](t, r.out)
+			require.NotNil(t, doc.Within, "%s within %d", model, limit)
+			assert.InDelta(t, cheapest, doc.CostNS, 1e-6, "%s within %d", model, limit)
+			assert.LessOrEqual(t, doc.Within.LowerBoundNS, doc.CostNS+1e-6)
+			if doc.Within.Optimal {
+				assert.Contains(t, r.errors, "no plan that needs no more costs less")
+				optimal++
+			} else {
+				assert.Contains(t, r.errors, "costs "+nanoseconds(doc.Within.LowerBoundNS)+" at least")
+			}
+			limit = next
+		}
+	}
+	assert.Positive(t, optimal)
 }
