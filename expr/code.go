@@ -15,8 +15,8 @@ type Op uint8
 
 // The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
 // was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors of a [Target]; Go takes package math, computing in float64, and
-// functions of its own where that is more than 2 ulp off.
+// primitives ([Code.Expand]), which are the same on all processors of a [Target]; Go takes package math, computing in
+// float64, and functions of its own where that is more than 2 ulp off.
 // Expressions with a Call are computed in Go.
 const (
 	Invalid Op = iota
@@ -81,8 +81,9 @@ const (
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "mod", "scale", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
-	"acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call", "reduce"}
+	"lt", "le", "select", "mod", "scale", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+	"asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
+	"reduce"}
 
 // String returns the name in listings.
 func (o Op) String() string {

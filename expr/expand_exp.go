@@ -51,8 +51,8 @@ func (e *expander) ln2() (hi, lo float64) {
 		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
 
-// expRange brings x to where exp(x) is neither 0 nor infinite, or a little beyond. A sign is put on afterwards, for fused
-// operations take it along.
+// expRange brings x to where exp(x) is neither 0 nor infinite, or a little beyond. A sign is put on afterwards, for
+// fused operations take it along.
 func (e *expander) expRange(x Value) Value {
 	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
 	if i := e.code.Insts[x]; i.Op == Neg {
@@ -96,8 +96,8 @@ func (e *expander) exp(x Value) Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expScaled is exp by steps of ln 2, which no product overflows of where the power of 2 needs no number of its own: r is
-// half as large, and the polynomial shorter. Operations: 13 (float32).
+// expScaled is exp by steps of ln 2, for the power of 2 needs no number of its own that might overflow: r is half as
+// large, and the polynomial shorter. Operations: 13 (float32).
 func (e *expander) expScaled(x Value) Value {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -163,8 +163,8 @@ func (e *expander) inverse(x Value) Value {
 
 // tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
 // 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
-// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), so is m rounded, and quotient and inverse
-// may be 2^-13 off, which makes 2^-26 of what q lacks.
+// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), so is m rounded, and quotient and
+// inverse may be 2^-13 off, of which 2^-26 is left.
 func (e *expander) tanh(x Value) Value {
 	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
 	n, s := e.nearest(a, -2*math.Log2E, 0)

@@ -52,8 +52,8 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd is a or b: one instruction with AVX-512 where b is a conjunction that was selected a short while ago, as where a
-// sign is put on.
+// orAnd is a or b: one instruction with AVX-512 where b is a conjunction that was selected a short while ago, as where
+// a sign is put on.
 func (g *gen) orAnd(l int, a, b val) val {
 	name := "VPAND" + elem(l)
 	for k := len(g.body) - 1; g.z && k >= max(0, len(g.body)-8); k-- {

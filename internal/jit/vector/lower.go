@@ -146,41 +146,42 @@ func (g *gen) foldInRegisters(k int) {
 		proto = g.boolVal()
 	}
 	acc := &lowered{v: g.newAcc(proto), dtype: d, dirty: true}
-	nan := val(0)
+	ordered := val(0)
 	if g.losesNaN(f.Op, d) {
-		nan = g.newAcc(g.boolVal())
+		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc.v, nan, v) })...)
+	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc.v, ordered, v) })...)
 	g.accIn = append(g.accIn, g.part(func() {
 		x := g.loadVector(mem, d)
 		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
-		if nan != 0 {
-			g.cmp(lane(d), 3, acc.v, acc.v)
-			g.body[len(g.body)-1].dst = nan
+		if ordered != 0 {
+			g.cmp(lane(d), 7, acc.v, acc.v)
+			g.body[len(g.body)-1].dst = ordered
 		}
 	})...)
 	g.accOut = append(g.accOut, g.part(func() {
 		sum := acc
-		if nan != 0 {
-			sum = &lowered{v: g.blend(lane(d), nan, g.floats(lane(d), math.NaN()), acc.v), dtype: d}
+		if ordered != 0 {
+			sum = &lowered{v: g.blend(lane(d), ordered, acc.v, g.floats(lane(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.body = append(g.body, s)
 	})...)
 }
 
-// losesNaN reports whether the instruction that folds loses a NaN that the accumulator has: with AVX-512, where that
-// there was one is noted in a mask, which nothing else has to wait for.
+// losesNaN reports whether the instruction that folds loses a NaN that the accumulator has: with AVX-512, where a
+// mask notes the lanes without one, which nothing else has to wait for.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 	return g.z && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto adds up a value in registers: nan is the mask of an instruction that loses those, else 0.
-func (g *gen) foldInto(op expr.Op, acc, nan val, v *lowered) {
-	if nan != 0 {
+// foldInto adds up a value in registers: ordered is the mask of an instruction that loses NaN, else 0. It is compared
+// under itself, so that what it lacks it never has again.
+func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
+	if ordered != 0 {
 		l := lane(v.dtype)
-		bad := g.cmp(l, 3, v.v, v.v)
-		g.body = append(g.body, inst{name: "KORW", src: of(bad, nan), dst: nan, rm: -1},
+		g.body = append(g.body, inst{name: "VCMP" + suffix(l), src: []arg{{imm: 7}, {v: v.v}, {v: v.v}}, mask: ordered,
+			dst: ordered, rm: -1},
 			inst{name: extremumName(op, l), src: of(v.v, acc), dst: acc, rm: 0, lane: uint8(l)})
 		return
 	}

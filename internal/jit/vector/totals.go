@@ -20,22 +20,22 @@ func (g *gen) foldTotal(k int) {
 	}
 	acc := g.newAcc(proto)
 	neutral := g.constOf(d, expr.Neutral(f.Op, d))
-	nan := val(0)
+	ordered := val(0)
 	if g.losesNaN(f.Op, d) {
-		nan = g.newAcc(g.boolVal())
+		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc, nan, v) })...)
+	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc, ordered, v) })...)
 	g.folds[2] = append(g.folds[2], g.part(func() {
 		in := &lowered{v: g.inTail, dtype: tensor.Bool}
-		g.foldInto(f.Op, acc, nan, g.selectOf(in, &lowered{v: g.whole(v), dtype: d, dirty: v.dirty}, neutral))
+		g.foldInto(f.Op, acc, ordered, g.selectOf(in, &lowered{v: g.whole(v), dtype: d, dirty: v.dirty}, neutral))
 	})...)
 	g.accIn = append(g.accIn, inst{name: move, src: of(neutral.v), dst: acc})
-	if nan != 0 {
-		g.accIn = append(g.accIn, inst{name: "KXORW", src: of(nan, nan), dst: nan, rm: -1})
+	if ordered != 0 {
+		g.accIn = append(g.accIn, inst{name: "KXNORW", src: of(ordered, ordered), dst: ordered, rm: -1})
 	}
 	g.accOut = append(g.accOut, g.part(func() {
 		mem := memory{kind: inRow, n: g.outs + len(g.code.In) + k}
-		g.body = append(g.body, g.storeOne(mem, d, g.combine(f.Op, d, acc, nan)))
+		g.body = append(g.body, g.storeOne(mem, d, g.combine(f.Op, d, acc, ordered)))
 	})...)
 }
 
@@ -61,18 +61,18 @@ func halved(vs []val, join func(a, b val) val) val {
 }
 
 // combine folds the registers of an accumulator into one, and that into its first element.
-func (g *gen) combine(op expr.Op, d tensor.DType, acc, nan val) val {
+func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	vs := g.accCopies(acc)
 	join := func(a, b val) val {
 		return g.apply(op, d, &lowered{v: a, dtype: d}, &lowered{v: b, dtype: d}).v
 	}
 	var r val
 	switch {
-	case nan != 0:
+	case ordered != 0:
 		l := lane(d)
 		r = halved(vs, func(a, b val) val { return g.op2(extremumName(op, l), l, b, a) })
-		bad := halved(g.accCopies(nan), func(a, b val) val { return g.maskOp([2]string{"KORW"}, a, b) })
-		r = g.blend(l, bad, g.floats(l, math.NaN()), r)
+		ok := halved(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
+		r = g.blend(l, ok, r, g.floats(l, math.NaN()))
 	case d == tensor.Bool:
 		r = halved(vs, join)
 		d = tensor.Int32 // from here on
