@@ -163,6 +163,7 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	}
 	if len(p.open) == 0 {
 		p.graph = nil // nothing is planned any more
+		p.first.release()
 	}
 	return p, nil
 }

@@ -57,6 +57,9 @@ type compiled struct {
 	place  int           // of the segment that this is, where shapes depend on data; negative for none
 	took   time.Duration
 
+	// unpacked are constants of the graph without data, which those of the plan have packed: see release.
+	unpacked map[string]*graph.Value
+
 	asking  sync.Once       // for what follows, see layouts
 	problem *layout.Problem // as the strategy saw it
 	asked   error           // why there is none

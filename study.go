@@ -33,8 +33,12 @@ func (c *compiled) layouts(o Options) (*layout.Problem, error) {
 				"of layouts")
 			return
 		}
+		whole := c.runs
+		if len(c.unpacked) > 0 {
+			whole = c.whole()
+		}
 		var l looking
-		_, err := passes.Run(c.runs, passes.Options{Strategy: &l, Profile: o.Costs, Passes: o.Passes,
+		_, err := passes.Run(whole, passes.Options{Strategy: &l, Profile: o.Costs, Passes: o.Passes,
 			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Exact: o.Exact})
 		switch {
 		case l.problem != nil:

@@ -55,7 +55,9 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 		return r, nil
 	}
 	p, failed, err := r.compile(g, o)
-	r.static, r.failed = p, failed
+	if r.static, r.failed = p, failed; len(failed) == 0 {
+		r.graph = nil // it holds constants that the program may have packed
+	}
 	return r, err
 }
 

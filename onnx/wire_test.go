@@ -59,6 +59,7 @@ func TestWireUnusual(t *testing.T) {
 	weight := tensorOf("w", 1, 2, 3)
 	first := appended(marshalled(&pb.GraphProto{Name: "first"}), graphInitializer, weight)
 	second := appended(marshalled(&pb.GraphProto{Name: "second"}), graphInitializer, tensorOf("v", 4))
+	twice := appended(weight, tensorRawData, []byte{9})
 	long := bytes.Repeat([]byte{7}, 3*readAhead+1)
 	for name, c := range map[string]struct {
 		data []byte
@@ -66,7 +67,7 @@ func TestWireUnusual(t *testing.T) {
 	}{
 		"nothing":           {nil, 0},
 		"two graphs":        {appended(appended(nil, modelGraph, first), modelGraph, second), 2},
-		"data twice":        {appended(nil, modelGraph, appended(nil, graphInitializer, appended(weight, tensorRawData, []byte{9}))), 1},
+		"data twice":        {appended(nil, modelGraph, appended(nil, graphInitializer, twice)), 1},
 		"no data":           {appended(nil, modelGraph, appended(nil, graphInitializer, tensorOf("w"))), 0},
 		"long text":         {appended(appended(nil, 2, long), modelGraph, first), 1},
 		"long weight":       {appended(nil, modelGraph, appended(nil, graphInitializer, tensorOf("w", long...))), 1},

@@ -224,7 +224,15 @@ func (p *Plan) dropConstants() int {
 		read.Set(o.Value, true)
 	}
 	before := len(g.Constants)
-	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool { return !read.At(v) })
+	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
+		if read.At(v) {
+			return false
+		}
+		if p.Decisions == nil && p.follow == nil { // who follows may find what was made of it
+			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the name and the problem of layouts may keep the value
+		}
+		return true
+	})
 	return before - len(g.Constants)
 }
 

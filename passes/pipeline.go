@@ -215,7 +215,7 @@ type Plan struct {
 	room      foldBudget
 	threads   int
 	packed    map[*graph.Node]foldedNode // of the pass that folds: see packAhead
-	costs     graph.ByValue[costOf] // by the first output
+	costs     graph.ByValue[costOf]      // by the first output
 }
 
 // Done is what a pass did: Did in a few words, empty for nothing; the nodes that the graph has after it;
@@ -278,14 +278,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
-	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
-	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
-		p.threads = runtime.GOMAXPROCS(0)
-	}
-	if o.Record {
-		p.Decisions = &Decisions{}
-	}
+	p := newPlan(g, o)
 	var check *checker
 	if o.Check {
 		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
@@ -316,6 +309,19 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 		p.summarise()
 	}
 	return p, nil
+}
+
+// newPlan begins a plan of a graph.
+func newPlan(g *graph.Graph, o Options) *Plan {
+	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
+		keepGoing: o.KeepGoing, exact: o.Exact, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
+		p.threads = runtime.GOMAXPROCS(0)
+	}
+	if o.Record {
+		p.Decisions = &Decisions{}
+	}
+	return p
 }
 
 // apply runs one pass and notes what it did.

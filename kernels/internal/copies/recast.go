@@ -61,15 +61,16 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		in.Out = append(in.Out, as(m))
 	}
 	for _, a := range c.In {
-		if a.Kind == graph.TensorArg {
+		// What stays as it is, is the value itself: a copy would hold a constant for as long as a call is held.
+		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || as(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {
 				q := *p
 				q.Meta = as(p.Meta)
 				q.Type = q.Meta.Type()
 				v.Packed = &q
-			} else if m := as(v.Meta); m.DType != v.Meta.DType {
-				v.SetMeta(m)
+			} else {
+				v.SetMeta(as(v.Meta))
 				v.Const = nil // it is the copy that is read
 			}
 			a.Value = &v
