@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var modelFile = flag.String("model", "", "the file that BenchmarkPrepare loads; empty: it makes a network like resnet50")
+var modelFile = flag.String("model", "", "the file that BenchmarkPrepare loads; empty: a network like resnet50")
 
 // resident returns what the system says of the memory of the process, in MiB: now, and at most so far; 0 where it does
 // not say.

@@ -1,7 +1,7 @@
 package conv
 
 import (
-	"fmt"
+	"reflect"
 
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
@@ -32,16 +32,15 @@ func (s *convShape) channelOf(planes bool) int {
 	return 1
 }
 
-// code returns the number of a spec among those of the convolution.
-func (t *direct) code(known map[string]int, s *tile.Spec) int {
-	key := fmt.Sprintf("%+v", *s)
-	i, ok := known[key]
-	if !ok {
-		i = len(t.specs)
-		known[key] = i
-		t.specs = append(t.specs, s)
+// code returns the number of a spec among those of the convolution, of which there are few.
+func (t *direct) code(s *tile.Spec) int {
+	for i := len(t.specs) - 1; i >= 0; i-- { // neighbours are alike
+		if reflect.DeepEqual(t.specs[i], s) {
+			return i
+		}
 	}
-	return i
+	t.specs = append(t.specs, s)
+	return len(t.specs) - 1
 }
 
 // spec returns a tile of so many rows, whose places and terms are to come.
@@ -67,7 +66,6 @@ func (t *direct) cutFlat() {
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
 	}
-	known := map[string]int{}
 	most := max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
 	at, left := 0, 0
 	pieces := split(pixels, t.tileRows())
@@ -79,7 +77,7 @@ func (t *direct) cutFlat() {
 				t.begin()
 				left = most
 			}
-			t.calls = append(t.calls, directCall{code: t.code(known, t.flatSpec(n)), tiles: 1,
+			t.calls = append(t.calls, directCall{code: t.code(t.flatSpec(n)), tiles: 1,
 				in: at * t.pixel(), out: at * t.outPixel()})
 		}
 		left--
@@ -100,7 +98,6 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 // cutRows makes a strip of each row of the result. Tiles side by side that see the same of the window are one call.
 func (t *direct) cutRows() {
 	s := t.s
-	known := map[string]int{}
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
 	pieces := split(s.ow, t.tileRows())
 	for oh := range s.oh {
@@ -109,7 +106,7 @@ func (t *direct) cutRows() {
 		ow := 0
 		for i, n := range pieces {
 			spec := t.rowSpec(ow, n)
-			code := t.code(known, spec)
+			code := t.code(spec)
 			last := len(t.calls) - 1
 			if i > 0 && t.calls[last].code == code && t.calls[last].tiles < most {
 				t.calls[last].tiles++
@@ -189,12 +186,11 @@ func goesOn(a, b *tile.Run) bool {
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
 func (t *direct) cutSmall() {
 	s := t.s
-	known := map[string]int{}
 	at := 0
 	for _, n := range split(s.oh*s.ow, t.tileRows()) {
 		t.begin()
 		spec := t.smallSpec(at, n)
-		t.calls = append(t.calls, directCall{code: t.code(known, spec), tiles: 1})
+		t.calls = append(t.calls, directCall{code: t.code(spec), tiles: 1})
 		at += n
 	}
 }
