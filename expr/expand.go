@@ -17,9 +17,9 @@ type Target struct {
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits
 // on all processors of a target. They are within 2 units in the last place of the true value everywhere, subnormal
-// operands and results included, with the special values of C99; the functions that make them say how. An erf of float32
-// that only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values are
-// numbered anew, while outputs stay in their places.
+// operands and results included, with the special values of C99; the functions that make them say how. An erf of
+// float32 that only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values
+// are numbered anew, while outputs stay in their places.
 func (c *Code) Expand(t Target) (*Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
