@@ -175,7 +175,7 @@ func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphru
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; of what %s needs, "+
 		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also,
-			least.Strategy,
+		least.Strategy,
 		byteSize(m.Inputs), byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
