@@ -174,7 +174,8 @@ func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphru
 		also = fmt.Sprintf(", and so do the %s of all", countIrregular(within.Tried, "cheapest plan", "cheapest plans"))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; of what %s needs, "+
-		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also, least.Strategy,
+		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also,
+		least.Strategy,
 		byteSize(m.Inputs), byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
@@ -197,7 +198,8 @@ func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
 	if w := r.Within; w != nil && w.Optimal {
 		note(cmd, "no plan that needs no more costs less: that follows from the order in which plans come by their cost")
 	} else if w != nil {
-		note(cmd, "a plan that needs no more costs %s at least: the %d cheapest of all need more", nanoseconds(w.LowerBoundNS),
+		note(cmd, "a plan that needs no more costs %s at least: the %d cheapest of all need more",
+			nanoseconds(w.LowerBoundNS),
 			w.Tried)
 	}
 }

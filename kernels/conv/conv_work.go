@@ -43,7 +43,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		return w
 	}
 	if a.direct() {
-		s.directWork(&w, multiply.ComputesIn(c), a == directFromPlanes)
+		s.directWork(&w, directTaps, multiply.ComputesIn(c), a == directFromPlanes)
 		return w
 	}
 	multiply.Stored(&w, c)

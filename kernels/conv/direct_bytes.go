@@ -63,7 +63,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
 	q := s.inFours()
-	q.directWork(&w, tensor.Float32, false)
+	q.directWork(&w, directFours, tensor.Float32, false)
 	if s.copies() {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + fours*q.c*q.h*q.w))
 	}

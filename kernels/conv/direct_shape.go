@@ -93,13 +93,14 @@ func split(n, most int) (pieces []int) {
 // The inner kernels of direct convolution, as profiles name them.
 const (
 	directTaps  = "direct.taps"  // a multiplication and an addition of float32, where registers are full of them
+	directFours = "direct.bytes" // four multiplications of bytes, and the addition of their sum
 	directBegin = "direct.begin" // to begin a direct convolution
 	directTiles = "direct.tiles" // to begin and to store a tile
 )
 
-// directWork adds what a direct convolution takes: tiles of few sums wait for their own results, or for elements, and
-// count as if they had more.
-func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
+// directWork adds what a direct convolution takes, by the inner kernel that multiplies: tiles of few sums wait for
+// their own results, or for elements, and count as if they had more.
+func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // turns: two multiplications of vectors
 	add := func(rows int, n, taps float64) {
@@ -138,7 +139,7 @@ func (s *convShape) directWork(w *graph.Work, d tensor.DType, planes bool) {
 	if page := float64(min(s.h*s.w*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > nearPages {
 		turns += tiles * float64(s.cg) * pageTurns
 	}
-	w.Do(directTaps, 2*turns*float64(f.lanes*d.Size()/4))
+	w.Do(kernel, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
 	w.Flops = 2 * float64(s.n*s.o*s.oh*s.ow) * float64(s.depth())
 }

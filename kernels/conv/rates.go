@@ -33,6 +33,9 @@ func Rates() []graph.Rate {
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
+		{Name: directFours, Unit: "four multiplications of bytes in a direct convolution, and the addition of their sum",
+			Calls: []graph.RateCall{bytesRate(1, 3, 64, 28, 64), bytesRate(1, 1, 256, 14, 64),
+				bytesRate(2, 3, 128, 28, 64)}},
 		{Name: directBegin, Unit: "a direct convolution that is begun",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
@@ -52,6 +55,16 @@ func convRate(impl string, stride, groups, size int, image tensor.Meta, out int)
 	w := kit.F32(out, image.Shape[1]/groups, size, size)
 	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
 		In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
+}
+
+// bytesRate is a call of the direct convolution of bytes, of which the image alone is no constant.
+func bytesRate(stride, size, channels, side, out int) graph.RateCall {
+	image := kit.NHWC(1, channels, side, side)
+	image.DType = tensor.Uint8
+	return graph.RateCall{Op: "conv2d_bytes", Attrs: graph.Attrs{"stride": stride, "padding": size / 2},
+		In: []tensor.Meta{image, tensor.New(tensor.Int8, out, channels, size, size), tensor.New(tensor.Int32, out),
+			kit.F32(out), tensor.New(tensor.Uint8), tensor.New(tensor.Uint8)}, Constant: []int{1, 2, 3, 4, 5},
+		Impl: "direct_nhwc"}
 }
 
 // depthwiseRates lists the inner kernels of depthwise convolutions.
