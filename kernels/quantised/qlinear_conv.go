@@ -190,12 +190,9 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
-const manyTerms = 1 << 14
-
 // inBytes reports whether a quantised convolution is better stated as one of bytes: where the processor multiplies
-// them, of images without small groups, by a constant weight without zero points. Sums and bias must stay far from the bounds
-// of int32.
+// them, of images without small groups, by a constant weight without zero points. Sums and bias must stay
+// far from the bounds of int32.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	coded := machine.MultipliesBytes() && jit.Available() == nil
@@ -207,19 +204,6 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 		return false
 	}
 	return among(c.Const(q.wZero), 0) && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))
-}
-
-// among reports whether all elements of a constant are known, and at most so far from 0.
-func among(t *tensor.Tensor, most int64) bool {
-	if t == nil {
-		return false
-	}
-	ok := true
-	kit.EachIndex(t.Shape, func(at []int) {
-		v := t.At(at...).Int()
-		ok = ok && -most <= v && v <= most
-	})
-	return ok
 }
 
 // bytesConv states the convolution as one of bytes, with the scale of its sums by output channel.
