@@ -121,8 +121,8 @@ func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, f
 }
 
 // totals is where the sums of the columns of a block are.
-func (p *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
-	return unsafe.Add(matrix, p.blocks()*p.panelBytes()+block*p.width()*groupBytes)
+func (s *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
+	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
 
 // addUp adds up the columns of a panel.
@@ -152,9 +152,9 @@ func (p *bytePacker) addUpInGo(panel unsafe.Pointer, sums []int32) {
 }
 
 // element is what a panel has at a place.
-func (p *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
-	at := unsafe.Add(panel, (k/p.per*p.width()+j)*groupBytes+k%p.per*(groupBytes/p.per))
-	if p.per < groupBytes {
+func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
+	at := unsafe.Add(panel, (k/s.per*s.width()+j)*groupBytes+k%s.per*(groupBytes/s.per))
+	if s.per < groupBytes {
 		return int32(*(*int16)(at))
 	}
 	return int32(*(*int8)(at))
