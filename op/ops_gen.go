@@ -2636,6 +2636,18 @@ func Matmul(self, other *graph.Value) *graph.Value {
 	return node("matmul", 1, nil, self, other)[0]
 }
 
+// MatmulBytes is the op matmul_bytes.
+//
+// Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each
+// row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each
+// column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums
+// are scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.
+//
+// May be nil: inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint.
+func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint *graph.Value) *graph.Value {
+	return node("matmul_bytes", 1, nil, input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint)[0]
+}
+
 // MatmulInteger is the op matmul_integer.
 //
 // Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element or one
@@ -3505,9 +3517,12 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 // QlinearMatmul is the op qlinear_matmul.
 //
 // Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one
-// for each row, those of b one for each column, those of y one.
-func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint *graph.Value) *graph.Value {
-	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint)[0]
+// for each row, those of b one or one for each column, those of y one. bias is int32, one element for each
+// column, and is added to the sums.
+//
+// May be nil: bias.
+func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias *graph.Value) *graph.Value {
+	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias)[0]
 }
 
 // QuantizeLinearAttrs are the optional attributes of [QuantizeLinear].

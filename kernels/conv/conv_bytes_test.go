@@ -33,8 +33,8 @@ func TestConvBytes(t *testing.T) {
 	for i := range 120 {
 		channels := []int{1, 3, 4, 8, 20}[r.IntN(5)]
 		groups := 1
-		if i%8 == 0 {
-			groups = 2
+		if i%4 == 0 {
+			groups = 2 + r.IntN(2)
 		}
 		k, out := 1+r.IntN(4), groups*(1+r.IntN(40))
 		size := k + r.IntN(14)
@@ -82,7 +82,36 @@ func TestConvBytes(t *testing.T) {
 			}
 		}
 	}
-	if machine.MultipliesBytes() && jit.Available() == nil && direct < 80 {
+	if machine.MultipliesBytes() && jit.Available() == nil && direct < 110 {
 		t.Errorf("only %d calls were machine code", direct)
+	}
+}
+
+// TestConvBytesOfSmallImages: images of several tiles that are no whole rows, by several blocks of output channels.
+func TestConvBytesOfSmallImages(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 4))
+	for _, groups := range []int{1, 2} {
+		const channels, out = 8, 78
+		scale := tensor.Zeros(tensor.Float32, out)
+		kit.EachIndex(scale.Shape, func(at []int) { scale.Set(tensor.FloatScalar(0.001), at...) })
+		x := byteOperand(r, tensor.Uint8, 256, 2, channels, 10, 11)
+		in := []*tensor.Tensor{x.CopyTo(x.Meta.WithStrides([]int{110 * channels, 1, 11 * channels, channels})),
+			byteOperand(r, tensor.Int8, 256, out, channels/groups, 1, 1), byteOperand(r, tensor.Int32, 1<<12, out), scale,
+			byteOperand(r, tensor.Uint8, 256), byteOperand(r, tensor.Int8, 256)}
+		p, err := kerneltest.NewProductCall("conv2d_bytes", graph.Attrs{"stride": 2, "groups": groups}, in, 1, 2, 3, 4, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &p.Op.Impls[0]
+		for _, w := range m.Walks(p.Call, nil) {
+			p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, w, w.Lay(0, p.Call.Out[0])
+			want, err := p.Op.Ref(p.Call, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := kerneltest.CompareTensors(p.Result(t, true), want[0]); err != nil {
+				t.Errorf("%d groups: %v", groups, err)
+			}
+		}
 	}
 }

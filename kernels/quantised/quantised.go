@@ -75,3 +75,19 @@ func saturated(d tensor.DType, x float64) int64 {
 	}
 	return int64(min(max(x, least), most))
 }
+
+// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
+const manyTerms = 1 << 14
+
+// among reports whether all elements of a constant are known, and at most so far from 0.
+func among(t *tensor.Tensor, most int64) bool {
+	if t == nil {
+		return false
+	}
+	ok := true
+	kit.EachIndex(t.Shape, func(at []int) {
+		v := t.At(at...).Int()
+		ok = ok && -most <= v && v <= most
+	})
+	return ok
+}
