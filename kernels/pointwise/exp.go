@@ -2,7 +2,6 @@ package pointwise
 
 import (
 	"math"
-	"math/cmplx"
 
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
@@ -22,29 +21,3 @@ var (
 	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.",
 		math.Log1p, nil)
 )
-
-// logarithm is math.Log, which is wrong for subnormal numbers on some processors.
-func logarithm(x float64) float64 {
-	if x > 0 && x < 0x1p-1022 {
-		return math.Log(x*0x1p54) - 54*math.Ln2
-	}
-	return math.Log(x)
-}
-
-// complexLog is cmplx.Log with the angle's sign.
-func complexLog(z complex128) complex128 {
-	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
-}
-
-// angle64 is math.Atan2 with the sign of y also where y / x is too small for a number.
-func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
-
-// complexExp is cmplx.Exp, which knows no real parts close to where a number is too great.
-func complexExp(z complex128) complex128 {
-	size := kit.Exp(real(z))
-	if size == 0 || math.IsInf(size, 0) || imag(z) == 0 || !isFinite(imag(z)) {
-		return cmplx.Exp(z)
-	}
-	sin, cos := math.Sincos(imag(z))
-	return complex(size*cos, size*sin)
-}

@@ -27,8 +27,6 @@ var (
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
 // classify defines a predicate; z is nil where complex numbers are refused.
 func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
@@ -44,10 +42,12 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
 	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-		Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(func(x []uint64) uint64 { return uint64(yes(f(float64(x[0])))) }, boolRef(
-			func(x []int64) bool { return f(float64(x[0])) },
-			func(x []float64) bool { return f(x[0]) },
-			func(x []complex128) bool { return z(x[0]) }))))}
+		Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
+			func(x []uint64) uint64 { return uint64(yes(f(float64(x[0])))) },
+			boolRef(
+				func(x []int64) bool { return f(float64(x[0])) },
+				func(x []float64) bool { return f(x[0]) },
+				func(x []complex128) bool { return z(x[0]) }))))}
 	if layout != nil {
 		op.Infer = kit.LaidBy(p, layout)
 	}

@@ -2,7 +2,6 @@ package pointwise
 
 import (
 	"errors"
-	"math"
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
@@ -155,13 +154,4 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			}
 			return complexExp(x[1] * complexLog(x[0]))
 		}))(d, x)
-}
-
-// power64 is math.Pow, which is wrong for subnormal bases.
-func power64(x, y float64) float64 {
-	if x == 0 || math.Abs(x) >= 0x1p-1022 || math.IsInf(y, 0) || y != y {
-		return math.Pow(x, y)
-	}
-	fraction, exponent := math.Frexp(x)
-	return math.Pow(fraction, y) * math.Exp2(float64(exponent)*y)
 }
