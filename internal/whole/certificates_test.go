@@ -30,7 +30,7 @@ func TestCertificates(t *testing.T) {
 		require.NoError(t, err, "seed %d", seed)
 		r := p.Report()
 		require.True(t, v.Optimal && r.Optimal, "seed %d", seed)
-		require.Equal(t, v.CostNS, r.CostNS, "seed %d", seed)
+		require.InDelta(t, v.CostNS, r.CostNS+r.SavedNS, 1e-9*v.CostNS, "seed %d: certificates are of layouts", seed)
 
 		given, err := graphrun.Compile(g, graphrun.Options{Strategy: layout.Given(read.Solution), MemoryLimit: -1})
 		require.NoError(t, err, "seed %d", seed)
