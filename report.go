@@ -103,6 +103,7 @@ type PartsReport struct {
 	Node string   `json:"node" doc:"The node of a composite op."`
 	Op   string   `json:"op" doc:"The op of the node."`
 	Into []string `json:"into" doc:"The nodes that run in its place."`
+	Why  string   `json:"why,omitempty" doc:"Why it is restated with nodes before it, where it is."`
 }
 
 // ApartReport is a pair of nodes in different steps that could share a loop, or might be thought to: pointwise ones,
@@ -268,7 +269,7 @@ func (r *Report) rewrites(plan *passes.Plan) {
 		return FoldingReport{f.Node, f.Op, f.Bytes, f.Why}
 	})
 	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) PartsReport {
-		return PartsReport{d.Node, d.Op, filled(d.Into)}
+		return PartsReport{d.Node, d.Op, filled(d.Into), d.Why}
 	})
 	r.Apart = mapped(plan.Apart, func(a passes.Apart) ApartReport { return ApartReport(a) })
 	r.Packed = mapped(plan.Packed, func(c passes.Packing) PackingReport {

@@ -34,6 +34,8 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
+	{Name: "integers", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes",
+		Needs: graph.Typed, Rounds: true, Run: integers},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},

@@ -195,7 +195,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	coded := machine.MultipliesBytes() && jit.Available() == nil
 	if !q.scaled || !coded || w.Rank() != 4 || kit.Attrs[quantConvAttrs](c).Groups != 1 ||
-		c.Meta(0).DType != tensor.Uint8 || w.DType != tensor.Int8 || c.Const(q.w) == nil ||
+		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
 		tensor.Numel(w.Shape[1:]) > 1<<14 {
 		return false
 	}

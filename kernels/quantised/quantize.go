@@ -65,6 +65,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
 		return p.Result(p.quantized(x, zero, d))
 	},
+	Restate: restateQuantize,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[quantizeAttrs](c)
 		d := quantDType(c, a.DType)
