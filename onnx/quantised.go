@@ -105,17 +105,7 @@ func dequantizeLinear(n *node) []*val {
 	return one(n.cast(y, d))
 }
 
-// dynamicQuantizeLinear derives scale and zero point from the operand's range.
-func dynamicQuantizeLinear(n *node) []*val {
-	x := n.x(0)
-	lo := n.op("clamp", graph.Attrs{"max": 0.0}, n.op("min", nil, x).ofRank(0))
-	hi := n.op("clamp", graph.Attrs{"min": 0.0}, n.op("max", nil, x).ofRank(0))
-	scale := n.op("div", nil, n.op("sub", nil, hi, lo), 255.0)
-	zero := n.op("round", nil, n.op("div", nil, n.op("neg", nil, lo), scale))
-	zero = n.cast(n.op("clamp", graph.Attrs{"min": 0.0, "max": 255.0}, zero), tensor.Uint8)
-	y := n.quantised(n.op("div", nil, x, scale), zero, tensor.Uint8)
-	return []*val{y, scale, zero}
-}
+func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
 
 // centred is an 8-bit operand minus its zero point, in float64: which holds all products
 // and sums of these exactly.
@@ -146,12 +136,25 @@ func (n *node) alongAxis(p, x *val, axis int) *val {
 }
 
 func matMulInteger(n *node) []*val {
-	y := n.op("matmul", nil, n.centred(n.x(0), n.opt(2), -2), n.centred(n.x(1), n.opt(3), -1))
+	a, b, azero, bzero := n.x(0), n.x(1), n.opt(2), n.opt(3)
+	if n.plainVectors(azero, bzero) {
+		return one(n.op("matmul_integer", nil, a, b, azero, bzero))
+	}
+	y := n.op("matmul", nil, n.centred(a, azero, -2), n.centred(b, bzero, -1))
 	return one(n.cast(y, tensor.Int32))
+}
+
+// plainVectors reports whether scales and zero points are single elements or vectors, rather than differ from matrix to
+// matrix of a batch.
+func (n *node) plainVectors(list ...*val) bool {
+	return !slices.ContainsFunc(list, func(p *val) bool { return p != nil && n.rank(p) > 1 })
 }
 
 func qlinearMatMul(n *node) []*val {
 	a, b := n.x(0), n.x(3)
+	if n.plainVectors(n.x(1), n.x(2), n.x(4), n.x(5), n.x(6), n.x(7)) {
+		return one(n.op("qlinear_matmul", nil, a, n.x(1), n.x(2), b, n.x(4), n.x(5), n.x(6), n.x(7)))
+	}
 	y := n.op("matmul", nil, n.centred(a, n.x(2), -2), n.centred(b, n.x(5), -1))
 	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
 	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.x(1), a, -2)), wide(n.x(4), b, -1))
@@ -169,6 +172,11 @@ func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 }
 
 func convInteger(n *node) []*val {
+	if r := n.rank(n.x(0)); r >= 3 && r <= 5 {
+		if _, attrs, whole := n.convolution(n.x(0), n.x(1)); whole {
+			return one(n.op("conv_integer", attrs, n.x(0), n.x(1), n.opt(2), n.opt(3)))
+		}
+	}
 	return one(n.cast(n.integerConv(n.x(0), n.x(1), n.opt(2), n.opt(3), nil), tensor.Int32))
 }
 

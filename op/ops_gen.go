@@ -3505,9 +3505,12 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 // QlinearMatmul is the op qlinear_matmul.
 //
 // Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one
-// for each row, those of b one for each column, those of y one.
-func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint *graph.Value) *graph.Value {
-	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint)[0]
+// for each row, those of b one or one for each column, those of y one. bias is int32, one element for each
+// column, and is added to the sums.
+//
+// May be nil: bias.
+func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias *graph.Value) *graph.Value {
+	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias)[0]
 }
 
 // QuantizeLinearAttrs are the optional attributes of [QuantizeLinear].

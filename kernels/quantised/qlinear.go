@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -26,9 +27,10 @@ var (
 		"int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
 		quantMatmul{"matmul_integer", 0, 1, 2, 3, -1, -1}, "a", "b", "?a_zero_point", "?b_zero_point")
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantised matrices and quantises the product: scales "+
-		"and zero points of a have one element or one for each row, those of b one for each column, those of y one.",
+		"and zero points of a have one element or one for each row, those of b one or one for each column, those of y one. "+
+		"bias is int32, one element for each column, and is added to the sums.",
 		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
-		"y_scale", "y_zero_point")
+		"y_scale", "y_zero_point", "?bias")
 )
 
 func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
@@ -37,7 +39,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
 	if q.aScale > 0 {
 		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
-			f32, u8()}}}
+			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
 	return kit.Define[kit.None](graph.Op{
 		Name: name, Doc: doc, Params: quantParams(operands),
@@ -71,20 +73,30 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 		if !quantFloat(c.Type(1).DType) || !kit.IsOne(c, 6, 7) {
 			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
+		if n := columnsOf(b); c.Has(8) && (c.Type(8).DType != tensor.Int32 || c.Type(8).Rank() != 1 ||
+			c.Type(8).Shape[0].Ne(n).Holds()) {
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, n, c.Type(8).DType,
+				tensor.Sizes(c.Type(8).Shape))
+		}
 		t.DType = c.Type(7).DType
 	}
 	return t, nil
 }
 
+// columnsOf is how many columns a right operand has, which is one where it is a vector.
+func columnsOf(b tensor.Type) sym.Int {
+	if b.Rank() > 1 {
+		return b.Shape[b.Rank()-1]
+	}
+	return sym.Of(1)
+}
+
 // check compares zero points and scales with the rows of a and the columns of b.
 func (q *quantMatmul) check(c *graph.Call) error {
 	a, b := c.Type(q.a), c.Type(q.b)
-	m, n := sym.Of(1), sym.Of(1)
+	m, n := sym.Of(1), columnsOf(b)
 	if a.Rank() > 1 {
 		m = a.Shape[a.Rank()-2]
-	}
-	if b.Rank() > 1 {
-		n = b.Shape[b.Rank()-1]
 	}
 	for _, f := range []struct {
 		operand int
@@ -108,6 +120,9 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		return p.Result(p.whole(sums, k))
 	}
 	rank := len(c.Out[0].Shape)
+	if c.Has(8) {
+		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
+	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // along the last dimension of the result where b is a vector
 	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
@@ -138,6 +153,9 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	kit.EachIndex(m.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
+			if len(in) > 8 && in[8] != nil {
+				v += kit.OneOf(in[8], index, len(index)-1)
+			}
 			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) /
 				float32(kit.OneOf(in[6], index, 0))
 			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))

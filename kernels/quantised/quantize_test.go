@@ -99,6 +99,9 @@ func TestQuantizedProducts(t *testing.T) {
 			scaleOf(r, tensor.Float32, cols...), quantOperand(r, db, cols...),
 			scaleOf(r, tensor.Float32), quantOperand(r, dy)}
 		in[6].Set(tensor.FloatScalar(1+10*r.Float64()), []int{}...)
+		if r.IntN(2) == 0 {
+			in = append(in, quantOperand(r, tensor.Int32, n))
+		}
 		kerneltest.CheckParts(t, "qlinear_matmul", nil, in)
 	}
 }

@@ -117,7 +117,7 @@ func callAt(rng *rand.Rand, code *jit.Func, c Drawn, mem, want [][]byte, at []in
 }
 
 // Tail is an operation of a tail on an element and, where there is one, that of its operand.
-func Tail[T float32 | float64 | int32](t tile.Tail, x, operand T) T {
+func Tail[T float32 | float64 | int32 | uint32](t tile.Tail, x, operand T) T {
 	switch t.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:
 		return x + operand

@@ -35,6 +35,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: there is no start %d", s.Start)
 	case s.Bytes && (s.Size != 4 || len(s.Tail) > 0 || isa != machine.AVX512):
 		return fmt.Errorf("tile: bytes of elements of %d for %v, %d operations at the end", s.Size, isa, len(s.Tail))
+	case s.Words && (s.Size != 4 || len(s.Tail) > 0 || s.Bytes):
+		return fmt.Errorf("tile: words of elements of %d, %d operations at the end", s.Size, len(s.Tail))
 	case s.Unroll < 0 || s.Ahead < 0:
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
 	case len(s.Loops) > MaxLoops:
@@ -70,18 +72,21 @@ func (s *Spec) checkRuns() error {
 // multiplications do not take it from memory, and a mask, where that is no register of its own.
 func (s *Spec) needs(isa machine.ISA) int {
 	n := s.Rows*s.Vectors + s.Vectors
-	if isa == machine.AVX512 && !s.Bytes {
+	switch {
+	case isa == machine.AVX512 && !s.integers():
 		return max(n, s.Rows*s.Vectors+1)
+	case s.Words && s.Vectors > 1: // products are there before they are added
+		n++
 	}
 	n++
-	if s.Bytes {
-		return n
-	}
 	if s.masksTerms(isa) {
 		n++
 	}
 	return n
 }
+
+// integers reports whether sums are int32.
+func (s *Spec) integers() bool { return s.Bytes || s.Words }
 
 // partial reports whether the last vector may have lanes that are not there.
 func (s *Spec) partial(isa machine.ISA) bool {

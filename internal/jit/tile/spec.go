@@ -27,7 +27,9 @@ type Spec struct {
 	// Bytes says that elements are four bytes each, of which products are added up, without sign in the broadcast
 	// operand and with one in the vector operand; sums, and what they start with, are int32. AVX-512 alone, without a
 	// tail.
-	Bytes   bool
+	Bytes bool
+	// Words says that elements are two int16 each, of which products are added up likewise. Any instruction set has it.
+	Words   bool
 	Rows    int
 	Vectors int
 	Lanes   int // of the last vector; 0 for all of them, Dynamic for a number from 1 on

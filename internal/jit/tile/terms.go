@@ -113,8 +113,8 @@ func (g *gen) term(r *Run, atIn, atVec int32) {
 			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: atVec + int32(d) + g.s.Near})
 		}
 	}
-	if g.s.Bytes {
-		g.bytesTerm(r, atIn)
+	if g.s.integers() {
+		g.integerTerm(r, atIn)
 		return
 	}
 	fma := g.op("VFMADD231P")
@@ -130,8 +130,7 @@ func (g *gen) term(r *Run, atIn, atVec int32) {
 			}
 			continue
 		}
-		x := g.register(g.sums + g.s.Vectors + g.bcast)
-		g.bcast = (g.bcast + 1) % g.bcasts
+		x := g.next()
 		g.Emit(g.op("VBROADCASTS"), at, x)
 		for v := range g.s.Vectors {
 			g.Emit(fma, x, g.vector(v), g.sum(i, v))
@@ -139,18 +138,34 @@ func (g *gen) term(r *Run, atIn, atVec int32) {
 	}
 }
 
-// bytesTerm is the rest of a term whose elements are four bytes. The instruction takes those without sign from a
-// register.
-func (g *gen) bytesTerm(r *Run, atIn int32) {
+// next returns the register for the next element that is broadcast.
+func (g *gen) next() asm.Vec {
+	x := g.register(g.sums + g.s.Vectors + g.bcast)
+	g.bcast = (g.bcast + 1) % g.bcasts
+	return x
+}
+
+// integerTerm is the rest of a term whose elements are four bytes or two words. The instruction for bytes takes those
+// without sign from a register. That for words makes products, which are added behind it.
+func (g *gen) integerTerm(r *Run, atIn int32) {
+	last := g.s.Vectors - 1
 	for i := range g.s.Rows {
 		if g.valid(r)>>i&1 == 0 {
 			continue
 		}
-		x := g.register(g.sums + g.s.Vectors + g.bcast)
-		g.bcast = (g.bcast + 1) % g.bcasts
+		x := g.next()
 		g.Emit("VPBROADCASTD", g.row(i, atIn), x)
 		for v := range g.s.Vectors {
-			g.Emit("VPDPBUSD", g.vector(v), x, g.sum(i, v))
+			if g.s.Bytes {
+				g.Emit("VPDPBUSD", g.vector(v), x, g.sum(i, v))
+				continue
+			}
+			to := x // which nobody needs behind the last vector
+			for v < last && to == x {
+				to = g.next()
+			}
+			g.Emit("VPMADDWD", g.vector(v), x, to)
+			g.Emit("VPADDD", to, g.sum(i, v), g.sum(i, v))
 		}
 	}
 }

@@ -16,33 +16,48 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// number is what tiles are of: int32 stands for four bytes, and for the sums of products of those.
-type number interface{ float32 | float64 | int32 }
+// number is what tiles are of: int32 stands for four bytes, uint32 for two words, and both for sums of products of those.
+type number interface {
+	float32 | float64 | int32 | uint32
+}
 
-// isBytes reports whether T stands for bytes.
-func isBytes[T number]() bool {
-	_, ok := any(T(0)).(int32)
-	return ok
+// integers reports whether T stands for bytes or for words.
+func integers[T number]() (bytes, words bool) {
+	switch any(T(0)).(type) {
+	case int32:
+		return true, false
+	case uint32:
+		return false, true
+	}
+	return false, false
 }
 
 // draw returns an element.
 func draw[T number](rng *rand.Rand) T {
-	if isBytes[T]() {
-		return T(int32(rng.Uint32()))
+	if bytes, words := integers[T](); bytes || words {
+		v := rng.Uint32()
+		return *(*T)(unsafe.Pointer(&v))
 	}
 	return T(rng.NormFloat64())
 }
 
 // term adds a product to a sum.
 func term[T number](x, y, sum T) T {
-	if !isBytes[T]() {
-		return T(math.FMA(float64(x), float64(y), float64(sum)))
+	switch x := any(x).(type) {
+	case int32:
+		a, b, s := uint32(x), uint32(any(y).(int32)), any(sum).(int32)
+		for i := range 4 {
+			s += int32(uint8(a>>(8*i))) * int32(int8(b>>(8*i)))
+		}
+		return any(s).(T)
+	case uint32:
+		y, s := any(y).(uint32), any(sum).(uint32)
+		for i := range 2 {
+			s += uint32(int32(int16(x>>(16*i))) * int32(int16(y>>(16*i))))
+		}
+		return any(s).(T)
 	}
-	a, b, s := uint32(int32(x)), uint32(int32(y)), int32(sum)
-	for i := range 4 {
-		s += int32(uint8(a>>(8*i))) * int32(int8(b>>(8*i)))
-	}
-	return T(s)
+	return T(math.FMA(float64(x), float64(y), float64(sum)))
 }
 
 // call is a spec with what a call tells, and with memory that ends or begins where nothing may be touched.
@@ -251,11 +266,12 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	}
 	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), Touch: rng.IntN(3) == 0}
 	c.spec = s
-	s.Rows = 1 + rng.IntN(max(1, (regs-2-s.Vectors)/s.Vectors))
+	s.Bytes, s.Words = integers[T]()
+	s.Rows = 1 + rng.IntN(max(1, (regs-3-s.Vectors)/s.Vectors))
 	c.drawLanes(rng)
 	c.drawRows(rng)
 	c.drawRuns(rng)
-	if s.Bytes = isBytes[T](); !s.Bytes {
+	if !s.Bytes && !s.Words {
 		c.drawTail(rng)
 	}
 	if rng.IntN(3) == 0 {
@@ -356,6 +372,9 @@ func TestRandom(t *testing.T) {
 	jittest.CheckDrawn(t, operands, 8, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
 		return random[float64](rng, isa)
 	})
+	jittest.CheckDrawn(t, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+		return random[uint32](rng, isa)
+	})
 	if slices.Contains(jittest.Sets(t), machine.AVX512) && machine.MultipliesBytes() {
 		jittest.CheckDrawnFor(t, machine.AVX512, operands, 4, 1200, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
 			return random[int32](rng, isa)
@@ -371,8 +390,11 @@ func TestForms(t *testing.T) {
 		if seed%2 == 0 {
 			spec = random[float64](rng, isa).spec
 		}
-		if seed%3 == 0 && isa == machine.AVX512 {
+		switch {
+		case seed%3 == 0 && isa == machine.AVX512:
 			spec = random[int32](rng, isa).spec
+		case seed%3 == 1:
+			spec = random[uint32](rng, isa).spec
 		}
 		c, err := tile.Compile(spec, isa)
 		if err != nil {
