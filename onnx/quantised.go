@@ -95,7 +95,7 @@ func dequantizeLinear(n *node) []*val {
 	x, scale, zero := n.x(0), n.x(1), n.opt(2)
 	d := scale.dtype()
 	if at, ok := n.linear(x, scale, zero); ok && isQuantised(x.dtype()) {
-		return one(n.op("dequantize_linear", at, x, scale, zero))
+		return n.emit("dequantize_linear", at, x, scale, zero) // weights are not computed here: they may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
 	if zero != nil {

@@ -77,8 +77,15 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 		return nil, false
 	}
 	p := conv2d.params(c)
-	at := graph.Attrs{"stride": p.stride, "padding": slices.Concat(p.padding, p.end), "dilation": p.dilation,
-		"groups": p.groups}
+	var padding []int
+	for _, s := range slices.Concat(p.padding, p.end) {
+		n, known := s.Known()
+		if !known {
+			return nil, false
+		}
+		padding = append(padding, n)
+	}
+	at := graph.Attrs{"stride": p.stride, "padding": padding, "dilation": p.dilation, "groups": p.groups}
 	a, err := ConvBytes.Schema.Decode(at, nil)
 	if err != nil {
 		return nil, false

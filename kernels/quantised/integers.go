@@ -174,7 +174,11 @@ func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 		return r, err
 	}
 	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers that are quantised before", n.Name)
-	r.Results, err = q.Result(graph.Of(out[0]))
+	y := graph.Of(out[0])
+	if out[0].Alias != nil { // what a node quantises is memory of its own, unless planning finds that nobody minds
+		y = q.Add(view.Clone, nil, y)
+	}
+	r.Results, err = q.Result(y)
 	return r, err
 }
 
