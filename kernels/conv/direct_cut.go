@@ -201,7 +201,7 @@ func (t *direct) cutSmall() {
 	for _, n := range split(s.oh*s.ow, t.tileRows()) {
 		t.begin()
 		spec := t.smallSpec(at, n)
-		t.calls = append(t.calls, directCall{code: t.code(known, spec), tiles: 1})
+		t.calls = append(t.calls, directCall{code: t.code(known, spec), tiles: 1, out: at * t.outPixel()})
 		at += n
 	}
 }
@@ -212,7 +212,7 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 	for i := range n {
 		oh, ow := (at+i)/s.ow, (at+i)%s.ow
 		f.In = append(f.In, int32(((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel()))
-		f.Out = append(f.Out, int32((at+i)*t.outPixel()))
+		f.Out = append(f.Out, int32(i*t.outPixel()))
 	}
 	for kh := range s.kh {
 		t.windowRow(f, kh*s.dh*s.w*t.pixel(), kh*s.kw*t.turn()*t.panel, func(kw, i int) bool {
