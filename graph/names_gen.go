@@ -187,6 +187,7 @@ func init() {
 		"masked_fill",
 		"masked_select",
 		"matmul",
+		"matmul_bytes",
 		"matmul_integer",
 		"max",
 		"max_pool1d",

@@ -191,6 +191,7 @@ var functions = []listed{
 	{"masked_fill", "", MaskedFill[*graph.Value], MaskedFill[float64]},
 	{"masked_select", "", MaskedSelect, MaskedSelect},
 	{"matmul", "", Matmul, Matmul},
+	{"matmul_bytes", "", MatmulBytes, MatmulBytes},
 	{"matmul_integer", "", MatmulInteger, MatmulInteger},
 	{"max", "", Max, Max},
 	{"max", "other", MaxOther, MaxOther},

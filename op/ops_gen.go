@@ -2636,6 +2636,18 @@ func Matmul(self, other *graph.Value) *graph.Value {
 	return node("matmul", 1, nil, self, other)[0]
 }
 
+// MatmulBytes is the op matmul_bytes.
+//
+// Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each
+// row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each
+// column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums
+// are scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.
+//
+// May be nil: inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint.
+func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint *graph.Value) *graph.Value {
+	return node("matmul_bytes", 1, nil, input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint)[0]
+}
+
 // MatmulInteger is the op matmul_integer.
 //
 // Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element or one

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -101,24 +100,6 @@ const maxBytesTerms = 1 << 14
 func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
 	return kit.Delegated(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
 		tensor.NewType(d, c.Type(bytesW).Shape...))
-}
-
-// quantised scales and rounds a sum.
-func quantised(d tensor.DType, sum int32, scale float32, zero float64) int64 {
-	v := math.RoundToEven(float64(float32(sum)*scale)) + zero
-	least, most := byteBounds(d)
-	if v != v {
-		return 0
-	}
-	return int64(min(max(v, least), most))
-}
-
-// byteBounds are the least and the greatest number of a dtype of a byte.
-func byteBounds(d tensor.DType) (least, most float64) {
-	if d == tensor.Int8 {
-		return math.MinInt8, math.MaxInt8
-	}
-	return 0, math.MaxUint8
 }
 
 // bytesShape is the shape of a convolution of bytes.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -74,7 +75,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out, zero := tensor.Zeros(m.DType, m.Shape...), in[bytesYZero].At().Float()
 	kit.EachIndex(m.Shape, func(at []int) {
 		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
-		out.Set(tensor.IntScalar(quantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+		out.Set(tensor.IntScalar(multiply.Requantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -100,7 +101,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		}
 		for i := range s.oh * s.ow {
 			oh, ow := i/s.ow, i%s.ow
-			v := quantised(d, first+s.bytesSum(x, w, flip, less, oh, ow), by, zero)
+			v := multiply.Requantised(d, first+s.bytesSum(x, w, flip, less, oh, ow), by, zero)
 			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3])) = uint8(v)
 		}
 		return nil

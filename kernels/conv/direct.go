@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,7 +32,7 @@ type direct struct {
 	images     int   // of a batch, or 1 where all of them are one
 	pitch      int   // elements from a pixel of the result to the next
 	bytes      bool  // elements are four bytes
-	order      directOrder
+	order      multiply.Strips
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
 	tail       codeTail
@@ -110,13 +111,13 @@ func (t *direct) compile() error {
 // phase convolves chunk by chunk. weight gives the weight's panels.
 func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
-	return graph.Phase{Chunks: t.order.chunks(), Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasTogether(m, t.size), a.Ptr[tile.Vec]
 		t.tail.enter(a, &r.tail, m)
-		err := t.order.each(chunk, func(image, block, strip int) error {
+		err := t.order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(a, image, block, strip); err != nil {
 				return err
 			}
@@ -142,7 +143,7 @@ func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
-	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
+	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec

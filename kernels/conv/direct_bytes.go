@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -155,7 +156,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	var err error
-	if t.loop, err = quantiseLoop(c.Out[0].DType); err != nil {
+	if t.loop, err = (multiply.Finish{Scaled: true, D: c.Out[0].DType}).Loop(); err != nil {
 		return nil, err
 	}
 	packed := c.Packed(bytesW) != nil
@@ -180,21 +181,6 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	k.Phases = append(k.Phases, t.prepare(packed), t.convolve(packed))
 	return k, nil
-}
-
-// quantiseLoop makes bytes of sums: by the scale of each channel, rounded to even, with the zero point.
-func quantiseLoop(d tensor.DType) (*loops.Loop, error) {
-	least, most := byteBounds(d)
-	f, err := expr.Parse(fmt.Sprintf("v = rint(float32(sum) * scale) + float32(zero); "+
-		"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", d, least, most), "sum", "scale", "zero")
-	if err != nil {
-		return nil, err
-	}
-	code, err := f.Code([]tensor.DType{tensor.Int32, tensor.Float32, d}, expr.Typing{Out: []tensor.DType{d}})
-	if err != nil {
-		return nil, err
-	}
-	return loops.New(&expr.Loop{Code: code, Scalar: []bool{false, false, true}}, loops.Options{})
 }
 
 // weightAt is where the packed weight is.
@@ -249,10 +235,7 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 		if wide == s.c {
 			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
 		} else {
-			for w := first; w < end; w++ {
-				copy(to[w*wide:][:wide], from[(w-s.pw)*s.c:][:s.c])
-				clear(to[w*wide+s.c : (w+1)*wide])
-			}
+			spread(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
 		}
 	}
 	for i := end * wide; i < len(to); i++ {
@@ -260,6 +243,22 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 	}
 	if t.flip != 0 && first < end {
 		flipSigns(to[first*wide : end*wide])
+	}
+}
+
+// spread brings pixels of so many channels to places that are wider, and clears what is behind each.
+func spread(to, from []uint8, wide, channels int) {
+	at := 0
+	if wide == fours { // images: a pixel at once, with what is behind it
+		mask := uint32(1)<<(8*channels) - 1
+		for ; len(from) >= fours && at < len(to); at += fours {
+			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
+			from = from[channels:]
+		}
+	}
+	for ; at < len(to); at += wide {
+		clear(to[at+copy(to[at:at+wide], from[:channels]) : at+wide])
+		from = from[channels:]
 	}
 }
 
@@ -276,7 +275,7 @@ func flipSigns(b []uint8) {
 // convolve is the phase of the sums.
 func (t *directBytes) convolve(packed bool) graph.Phase {
 	s := t.s
-	return graph.Phase{Chunks: t.order.chunks(), Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		a := &t.run.Of(m).args
 		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.weightAt(m, packed)
 		if t.copied {
@@ -284,7 +283,7 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 		}
 		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = unsafe.Pointer(unsafe.SliceData(m.Worker)), a.Ptr[tile.Vec]
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		err := t.order.each(chunk, func(image, block, strip int) error {
+		err := t.order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(a, image, block, strip); err != nil {
 				return err
 			}
@@ -310,7 +309,7 @@ func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = block * t.shape.block() * fours
-	a.Row[tile.Ahead] = (block+1)%t.order.blocks*t.panelBytes() + strip%t.order.band*t.aheadStrip
+	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	begin := t.firstPixel(strip) * t.outPixel()
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]

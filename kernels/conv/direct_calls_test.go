@@ -35,11 +35,11 @@ func TestDirectCallsAreShort(t *testing.T) {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, %d are the most", c, planes, macs, most)
 				}
 			}
-			if n := d.order.chunks(); n < c.chunks {
+			if n := d.order.Chunks(); n < c.chunks {
 				t.Errorf("%+v, planes %v: %d chunks", c, planes, n)
 			}
-			if units := kit.DivUp(d.order.units(), d.order.group); units != d.order.chunks() {
-				t.Errorf("%d chunks of %d units", d.order.chunks(), d.order.units())
+			if units := kit.DivUp(d.order.Units(), d.order.Group); units != d.order.Chunks() {
+				t.Errorf("%d chunks of %d units", d.order.Chunks(), d.order.Units())
 			}
 		}
 	}

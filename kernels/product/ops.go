@@ -11,6 +11,7 @@ func Ops() []*graph.Op {
 		Einsum,
 		LinalgDet, Det,
 		Linear,
+		MatmulBytes,
 		Matmul, Mm, Bmm, Mv, Dot,
 		Outer, Trace, Numel,
 	}

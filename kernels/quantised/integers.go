@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -118,7 +119,46 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	if q.moved(n) {
 		return q.before(n)
 	}
-	return q.product(n)
+	if r, err = q.product(n); err != nil || r.Results != nil || r.Why != "" || q.Exact {
+		return r, err
+	}
+	return q.scaled(n)
+}
+
+// scaled quantises numbers by a product with the reciprocal of the scale, which takes a fraction of a division.
+func (q *restating) scaled(n *graph.Node) (r graph.Restatement, err error) {
+	by := q.Add(pointwise.Reciprocal, nil, q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0)))
+	y := q.Add(pointwise.Round, nil, q.Add(pointwise.Mul, nil, q.C.In[0], by))
+	if q.to.zeroOf.Kind != graph.Null {
+		y = q.Add(pointwise.Add, nil, y, q.To(tensor.Float32, q.Along(q.to.zeroOf, 0, 0)))
+	}
+	if !finite(q.C.In[0], finiteDepth) {
+		y = q.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, y)
+	}
+	d := q.C.Out[0].DType
+	least, most := bounds(d)
+	r.Of, r.Why = n, "by the reciprocal of the scale"
+	r.Results, err = q.Result(q.To(d, q.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, y)))
+	return r, err
+}
+
+// finiteDepth bounds how far back is looked for where numbers come from.
+const finiteDepth = 8
+
+// finite reports whether a value cannot be infinite or NaN: it is dequantised, or made of such by sums and bounds. The
+// levels of a dequantised value are far below what float32 has room for.
+func finite(a graph.Arg, depth int) bool {
+	if a.Kind != graph.TensorArg || a.Value.Node == nil || depth == 0 {
+		return false
+	}
+	if _, ok := dequantised(a); ok {
+		return true
+	}
+	n := a.Value.Node
+	if _, _, ok := pointwise.Bounds(n); ok {
+		return finite(n.In[0], depth-1)
+	}
+	return n.Op == pointwise.Add && finite(n.In[0], depth-1) && finite(n.In[1], depth-1)
 }
 
 // moved reports whether a node that makes the operand only moves numbers, which may as well be quantised before.
@@ -182,7 +222,7 @@ func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 	return r, err
 }
 
-// product restates a convolution of dequantised numbers, and bounds behind it, in bytes.
+// product restates a product of dequantised numbers, a convolution or one of matrices, and bounds behind it, in bytes.
 func (q *restating) product(n *graph.Node) (r graph.Restatement, err error) {
 	least, most, v := math.Inf(-1), math.Inf(1), q.C.In[0].Value
 	for {
@@ -194,7 +234,8 @@ func (q *restating) product(n *graph.Node) (r graph.Restatement, err error) {
 		v = n.In[0].Value
 		n = v.Node
 	}
-	if n.Op != conv.Conv2d {
+	of := q.weighted(n)
+	if of == nil {
 		return r, nil
 	}
 	x, ok := dequantised(n.In[0])
@@ -204,28 +245,88 @@ func (q *restating) product(n *graph.Node) (r graph.Restatement, err error) {
 	r.Of = n
 	w, ok := dequantised(n.In[1])
 	b := bias{of: operand(n.Call(), 2)}
-	at, served := conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 	switch {
 	case q.Exact:
 		r.Why = "in integers it would round otherwise than in floats"
 	case !q.Alone(v):
 		r.Why = "others read what it makes in floats"
-	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != 0:
+	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis && w.axis-n.In[1].Meta().Rank() != of.axis:
 		r.Why = "its weight is not quantised to bytes, by output channels or as a whole"
-	case !w.fits():
-		r.Why = "its weight less its zero points has no place in int8"
 	case !b.known(x, w):
 		r.Why = "its bias is no constant, or too large for int32"
-	case !served:
-		r.Why = "no machine code multiplies bytes of such shapes"
+	default:
+		r.Why = of.unserved(x, w)
 	}
 	if r.Why != "" {
 		return r, nil
 	}
 	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	y := q.convolved(n, at, x, w, b)
-	r.Results, err = q.Result(q.bounded(y, least, most))
+	r.Results, err = q.Result(q.bounded(of.state(x, w, b), least, most))
 	return r, err
+}
+
+// weighted is how a node that multiplies operand 0 by a weight is stated in bytes.
+type weighted struct {
+	axis     int // of the weight, along which output channels lie
+	unserved func(x, w levels) string
+	state    func(x, w levels, b bias) graph.Arg
+}
+
+// weighted returns how a node is stated in bytes; nil where it is none that multiplies by a weight.
+func (q *restating) weighted(n *graph.Node) *weighted {
+	switch n.Op {
+	case conv.Conv2d:
+		return q.convolution(n)
+	case product.Linear:
+		return q.linear(n, 0)
+	case product.Matmul:
+		return q.linear(n, 1)
+	}
+	return nil
+}
+
+// convolution is how a convolution of images is stated.
+func (q *restating) convolution(n *graph.Node) *weighted {
+	var at graph.Attrs
+	return &weighted{unserved: func(x, w levels) (why string) {
+		served := false
+		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
+		switch {
+		case !w.fits():
+			return "its weight less its zero points has no place in int8"
+		case !served:
+			return "no machine code multiplies bytes of such shapes"
+		}
+		return ""
+	}, state: func(x, w levels, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
+}
+
+// linear is how a product with a matrix is stated, whose columns, or rows, are output channels.
+func (q *restating) linear(n *graph.Node, axis int) *weighted {
+	return &weighted{axis: axis, unserved: func(x, w levels) string {
+		m := n.In[1].Meta()
+		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > manyTerms {
+			return "no machine code multiplies bytes of such shapes"
+		}
+		return ""
+	}, state: func(x, w levels, b bias) graph.Arg {
+		bytes := w.bytes
+		if axis == 0 {
+			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
+		}
+		step, o := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf)), n.In[1].Meta().Shape[axis]
+		return q.Add(QLinearMatmul, nil, x.bytes, x.scaleOf, q.point(x.zeroOf, x.bytes.Type().DType), bytes,
+			q.row(w.scaleOf), q.row(q.point(w.zeroOf, w.bytes.Type().DType)), q.to.scaleOf,
+			q.point(q.to.zeroOf, q.C.Out[0].DType), q.biasOf(b, step, o))
+	}}
+}
+
+// point is a zero point, 0 where there is none.
+func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
+	if a.Kind == graph.Null {
+		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
+	}
+	return a
 }
 
 // convolved states a convolution in bytes.
@@ -235,12 +336,7 @@ func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w levels, b bias
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
-	zero := func(a graph.Arg, d tensor.DType) graph.Arg {
-		if a.Kind == graph.Null {
-			return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
-		}
-		return q.Along(a, 0, 0)
-	}
+	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.point(a, d), 0, 0) }
 	return q.Add(conv.ConvBytes, at, x.bytes, q.lessZero(w), q.biasOf(b, sums, o), scale,
 		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
 }

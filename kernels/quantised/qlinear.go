@@ -114,8 +114,17 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	p := parts{compose.Of(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
-	d := exactDType(k, a.DType, b.DType)
-	sums := p.Add(product.Matmul, nil, p.less(q.a, q.aZero, a.Rank()-2, d), p.less(q.b, q.bZero, b.Rank()-1, d))
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= manyTerms)
+	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))) {
+		return p.Result(p.bytesProduct(q, q.aScale >= 0))
+	}
+	var sums graph.Arg
+	if inBytes {
+		sums = p.bytesProduct(q, false)
+	} else {
+		d := exactDType(k, a.DType, b.DType)
+		sums = p.Add(product.Matmul, nil, p.less(q.a, q.aZero, a.Rank()-2, d), p.less(q.b, q.bZero, b.Rank()-1, d))
+	}
 	if q.aScale < 0 {
 		return p.Result(p.whole(sums, k))
 	}
@@ -126,6 +135,35 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	rows := rank - 1 - min(b.Rank()-1, 1) // along the last dimension of the result where b is a vector
 	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
+}
+
+// bytesProduct states the product as one of bytes: their sums, or what those and the bias are with the scale of each
+// column.
+func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
+	const f = tensor.Float32
+	flat := func(i int) graph.Arg { // a vector, or what has one element
+		if p.C.Meta(i).Rank() > 1 {
+			return p.Along(p.C.In[i], 0, 1)
+		}
+		return p.C.In[i]
+	}
+	zero := func(i int) graph.Arg {
+		if !p.C.Has(i) || among(p.C.Const(i), 0) {
+			return graph.Arg{}
+		}
+		return flat(i)
+	}
+	in := []graph.Arg{p.C.In[q.a], p.C.In[q.b], zero(q.aZero), zero(q.bZero)}
+	if scaled {
+		scale := p.Add(pointwise.Mul, nil, p.To(f, flat(q.aScale)), p.To(f, flat(q.bScale)))
+		scale = p.Add(pointwise.Div, nil, scale, p.To(f, flat(6)))
+		bias := graph.Arg{}
+		if p.C.Has(8) {
+			bias = p.C.In[8]
+		}
+		in = append(in, bias, scale, flat(7))
+	}
+	return p.Add(product.MatmulBytes, nil, in...)
 }
 
 // ref defines the product by that of matmul, on float64 operands less their zero points.

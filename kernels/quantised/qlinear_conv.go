@@ -188,6 +188,9 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
+// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
+const manyTerms = 1 << 14
+
 // inBytes reports whether a quantised convolution is better stated as one of bytes: where the processor multiplies
 // them, of images without groups, by a constant weight without zero points. Sums and bias must stay far from the bounds
 // of int32.
@@ -195,8 +198,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	coded := machine.MultipliesBytes() && jit.Available() == nil
 	if !q.scaled || !coded || w.Rank() != 4 || kit.Attrs[quantConvAttrs](c).Groups != 1 ||
-		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
-		tensor.Numel(w.Shape[1:]) > 1<<14 {
+		w.DType != tensor.Int8 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms {
 		return false
 	}
 	return among(c.Const(q.wZero), 0) && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))

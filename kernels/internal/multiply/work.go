@@ -12,6 +12,7 @@ const (
 	Tile32    = "gemm.f32"
 	Tile64    = "gemm.f64"
 	TileGo    = "gemm.go"
+	TileBytes = "gemm.bytes"
 	TileCall  = "gemm.tile"
 	Scattered = "gemm.scatter"
 	Thin32    = "gemm.thin"

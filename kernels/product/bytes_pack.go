@@ -1,0 +1,223 @@
+package product
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// signBit turns a byte with sign into one without, of a number that is 128 greater, and back.
+const signBit = 0x80
+
+// bytePacker packs the columns' operand: blocks of columns, in which the groups of one place in the depth are side by
+// side.
+type bytePacker struct {
+	byteShape
+	signed bool
+	join   *loops.Loop // joins the elements of a group
+	ones   []byte      // a row of them, by which columns are added up
+	total  *jit.Func
+}
+
+// packerRun is what a worker needs to pack.
+type packerRun struct {
+	state loops.State
+	args  jit.Args
+}
+
+func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
+	p := &bytePacker{byteShape: s, signed: signed, ones: make([]byte, s.rowBytes())}
+	for i := range s.k {
+		p.ones[i*groupBytes/s.per] = 1
+	}
+	var err error
+	if p.join, err = joinLoop(s.per, signed); err != nil {
+		return nil, err
+	}
+	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.per == groupBytes, Words: s.per != groupBytes, Rows: 1,
+		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(s.width() * groupBytes), Terms: tile.Dynamic}}},
+		machine.Instructions())
+	return p, err
+}
+
+// joinLoop joins bytes of a column, which are operands, into a group: with the sign bit of bytes without sign turned,
+// or as words that are 128 less.
+func joinLoop(per int, signed bool) (*loops.Loop, error) {
+	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
+	bits, less, d := 32/per, 0, tensor.Uint8
+	if per < groupBytes && signed {
+		d = tensor.Int8
+	} else if per < groupBytes {
+		less = signBit
+	}
+	var parts []string
+	for i, name := range names {
+		types[i] = d
+		part := fmt.Sprintf("((int32(%s) - %d) & %d) << %d", name, less, 1<<bits-1, i*bits)
+		if less == 0 && per == groupBytes {
+			part = fmt.Sprintf("int32(%s) << %d", name, i*bits)
+		}
+		parts = append(parts, "("+part+")")
+	}
+	text := strings.Join(parts, " | ")
+	if per == groupBytes && !signed {
+		text = fmt.Sprintf("(%s) ^ int32(%d)", text, -0x7f7f7f80)
+	}
+	f, err := expr.Parse(text, names...)
+	if err != nil {
+		return nil, err
+	}
+	code, err := f.Code(types, expr.Typing{Out: []tensor.DType{tensor.Int32}})
+	if err != nil {
+		return nil, err
+	}
+	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, per)}, loops.Options{})
+}
+
+// room is the bytes of memory that block needs for columns that do not lie side by side.
+func (p *bytePacker) room() int { return p.k * p.width() }
+
+// block packs a block of columns of a matrix, of elements so far apart, and adds them up.
+func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
+	width := p.width()
+	cols := min(width, p.n-block*width)
+	from = unsafe.Add(from, block*width*col)
+	if col != 1 && cols > 1 {
+		e := strided.Move(1)
+		e.Block(room, from, strided.Axis{N: cols, Dst: 1, Src: col}, strided.Axis{N: p.k, Dst: cols, Src: row})
+		from, row = room, cols
+	}
+	panel := unsafe.Add(to, block*p.panelBytes())
+	p.joinGroups(r, panel, from, row, 0, p.k/p.per, cols)
+	if p.k%p.per > 0 {
+		p.joinGroups(r, panel, from, row, p.k/p.per, 1, cols)
+	}
+	p.addUp(r, panel, p.totals(to, block))
+}
+
+// joinGroups joins so many groups from one on. Behind the last row there are none: what stands there instead meets nothing
+// but 0 in the other operand.
+func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
+	step := p.width() * groupBytes
+	var ptrs [1 + groupBytes]unsafe.Pointer
+	var strides [1 + groupBytes]int
+	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
+	for i := range p.per {
+		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.per+i, p.k-1)*row), p.per*row
+	}
+	p.join.Run(&r.state, ptrs[:1+p.per], strides[:1+p.per], cols, n)
+}
+
+// totals is where the sums of the columns of a block are.
+func (p *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
+	return unsafe.Add(matrix, p.blocks()*p.panelBytes()+block*p.width()*groupBytes)
+}
+
+// addUp adds up the columns of a panel.
+func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
+	sums := kit.ElementsOf[int32](to, p.width())
+	clear(sums)
+	a := &r.args
+	a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out], a.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
+	defer clear(a.Ptr[:])
+	for g := 0; g < p.groups; g += callGroups {
+		a.N = min(callGroups, p.groups-g)
+		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
+		if p.total.Call(a) != nil { // there is no memory for code: no other code runs either
+			p.addUpInGo(panel, sums)
+			return
+		}
+	}
+}
+
+func (p *bytePacker) addUpInGo(panel unsafe.Pointer, sums []int32) {
+	clear(sums)
+	for k := range p.k {
+		for j := range sums {
+			sums[j] += p.element(panel, k, j)
+		}
+	}
+}
+
+// element is what a panel has at a place.
+func (p *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
+	at := unsafe.Add(panel, (k/p.per*p.width()+j)*groupBytes+k%p.per*(groupBytes/p.per))
+	if p.per < groupBytes {
+		return int32(*(*int16)(at))
+	}
+	return int32(*(*int8)(at))
+}
+
+// packBytes tells the form of a constant operand: all its own matrices, one behind another.
+func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesB || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	_, s, err := bytesContraction(c)
+	if err != nil {
+		return graph.Packing{}, false
+	}
+	b := c.Meta(bytesB)
+	p, err := newBytePacker(s, b.DType == tensor.Int8)
+	if err != nil {
+		return graph.Packing{}, false
+	}
+	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.per]
+	return graph.Packing{
+		Form:  fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.per),
+		DType: tensor.Int8, Len: ownMatrices(b) * s.matrixBytes(),
+		Fill: func(dst, src *tensor.Tensor) {
+			clear(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()))
+			room := tensor.NewStorage(p.room()).Bytes()
+			row, col, starts := ownLayout(src.Meta)
+			var r packerRun
+			for k, at := range starts {
+				for block := range p.blocks() {
+					p.block(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
+						unsafe.Pointer(unsafe.SliceData(room)))
+				}
+			}
+		},
+		Unpack: func(dst, packed *tensor.Tensor) { p.unpack(dst, packed) }}, true
+}
+
+// ownLayout is how the matrices of an operand lie: strides, and where each of them begins.
+func ownLayout(m tensor.Meta) (row, col int, starts []int) {
+	lead := max(0, m.Rank()-2)
+	row = m.Strides[lead]
+	if m.Rank() > 1 {
+		col = m.Strides[lead+1]
+	}
+	tensor.Meta{Shape: m.Shape[:lead], Strides: m.Strides[:lead]}.Walk(func(at int) { starts = append(starts, at) })
+	return row, col, starts
+}
+
+// unpack writes the elements of the operand that was packed.
+func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
+	more := int32(0)
+	if !p.signed {
+		more = signBit
+	}
+	kit.EachIndex(dst.Shape, func(at []int) {
+		lead, matrix, j := max(0, len(at)-2), 0, 0
+		for d, i := range at[:lead] {
+			matrix = matrix*dst.Shape[d] + i
+		}
+		if len(at) > 1 {
+			j = at[len(at)-1]
+		}
+		panel := unsafe.Add(packed.Pointer(), matrix*p.matrixBytes()+j/p.width()*p.panelBytes())
+		dst.Set(tensor.IntScalar(int64(p.element(panel, at[lead], j%p.width())+more)), at...)
+	})
+}

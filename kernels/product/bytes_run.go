@@ -1,0 +1,215 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// given is the address of an operand, nil for one that was left out.
+func given(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
+	if !c.Has(k) {
+		return func(*graph.Mem) unsafe.Pointer { return nil }
+	}
+	return func(m *graph.Mem) unsafe.Pointer { return m.Ptrs[1+k] }
+}
+
+// scratch is an address in scratch memory.
+func scratch(m *graph.Mem, at int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), at)
+}
+
+// prepare is the phase that packs what is not packed, and finds what zero points and bias come to.
+func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
+	aZero, bZero, bias := given(c, bytesAZero), given(c, bytesBZero), given(c, bytesBias)
+	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
+	biasStep := perIndex(c, bytesBias)
+	rowChunks := t.a.chunks()
+	group := t.blocks() // what is packed already takes little
+	if !t.packed {
+		group = max(1, machine.MoveGrain/(t.width()*t.k))
+	}
+	blockChunks := kit.DivUp(t.blocks(), group)
+	points := 0
+	if t.finishing.Columns {
+		points = 1
+	}
+	first := len(t.aOff)*rowChunks + points
+	chunks := first
+	if !t.packed || t.begins || t.finishing.Rows {
+		chunks += len(t.bOff) * blockChunks
+	}
+	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		r := t.run.Of(m)
+		defer r.state.Release()
+		switch {
+		case chunk < points:
+			list := kit.SliceOf[int32](m.Scratch, t.room.points, t.m)
+			for i := range list {
+				list[i] = t.factors.zero(bytesA, aZero(m), i)
+			}
+		case chunk < first:
+			t.rows(m, r, (chunk-points)/rowChunks, (chunk-points)%rowChunks, aZero(m))
+		default:
+			matrix, from := (chunk-first)/blockChunks, (chunk-first)%blockChunks*group
+			at := t.panels(m, matrix)
+			for block := from; block < min(t.blocks(), from+group); block++ {
+				if !t.packed {
+					t.b.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOff[matrix]), bRow, bCol, block,
+						unsafe.Pointer(unsafe.SliceData(m.Worker)))
+				}
+				t.columns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)
+			}
+		}
+		return nil
+	}}
+}
+
+// panels is where a packed matrix is.
+func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
+	at := matrix * t.matrixBytes()
+	if t.packed {
+		return unsafe.Add(m.Ptrs[1+bytesB], at)
+	}
+	return scratch(m, t.room.b+at)
+}
+
+// rows prepares a chunk of the rows of a matrix.
+func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
+	var sum func(row int, total int32)
+	if t.finishing.Rows {
+		list := kit.SliceOf[int32](m.Scratch, t.room.rows+matrix*t.m*groupBytes, t.m)
+		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zero(bytesA, zero, row) - total }
+	}
+	from := chunk * t.a.group
+	t.a.copyRows(&r.state, scratch(m, t.room.a+matrix*t.m*t.rowBytes()), unsafe.Add(m.Ptrs[1+bytesA], t.aOff[matrix]),
+		from, min(t.m, from+t.a.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
+}
+
+// columns finds what the sums of a block begin with, and the zero points of its columns.
+func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer, biasStep int) {
+	first := block * t.width()
+	cols := min(t.width(), t.n-first)
+	if t.begins {
+		begin := kit.SliceOf[int32](m.Scratch, t.room.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
+		totals := kit.ElementsOf[int32](t.totals(panels, block), cols)
+		za := int32(0)
+		if !t.finishing.Columns {
+			za = t.factors.zero(bytesA, aZero, 0)
+		}
+		for j := range begin {
+			begin[j] = -za * totals[j]
+			if bias != nil {
+				begin[j] += *(*int32)(kit.Elem[int32](bias, (first+j)*biasStep))
+			}
+		}
+	}
+	if t.finishing.Rows && matrix == 0 {
+		list := kit.SliceOf[int32](m.Scratch, t.room.columns+first*groupBytes, cols)
+		for j := range list {
+			list[j] = t.factors.zero(bytesB, bZero, first+j)
+		}
+	}
+}
+
+// multiply is the phase of the sums.
+func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
+	scale, zero := given(c, bytesScale), given(c, bytesZero)
+	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
+		r := t.run.Of(m)
+		a := &r.args
+		if t.begins {
+			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
+		}
+		err := t.order.Each(chunk, func(entry, block, strip int) error {
+			first := strip * t.stripH
+			rows := min(t.m, first+t.stripH) - first
+			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.cRow*groupBytes
+			if t.finishing.Scaled {
+				to, step = unsafe.Pointer(unsafe.SliceData(m.Worker)), t.width()*groupBytes
+			}
+			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
+				return err
+			}
+			if t.finish != nil {
+				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
+			}
+			return nil
+		})
+		clear(a.Ptr[:])
+		r.state.Release()
+		return err
+	}}
+}
+
+// at is the byte of the result at which a block of a row begins.
+func (t *byteTiles) at(entry, row, block int) int {
+	return (t.cOff[entry] + row*t.cRow + block*t.width()) * t.d.Size()
+}
+
+// strip computes the sums of some rows and a block of columns.
+func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer, step int) error {
+	a, matrix := &r.args, t.bOf[entry]
+	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOff[t.aOf[entry]])
+	if t.a.copied {
+		a.Ptr[tile.In] = scratch(m, t.room.a+t.aOf[entry]*t.m*t.rowBytes())
+	}
+	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
+	a.Step[tile.InRow], a.Step[tile.OutRow] = t.a.step(), step
+	last := block == t.blocks()-1
+	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
+	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
+	start := tile.Zero
+	if t.begins {
+		start = tile.FromLanes
+	}
+	for g := 0; g < t.groups; g += callGroups {
+		a.N = min(callGroups, t.groups-g)
+		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
+		most := max(1, byteCallMACs/(t.width()*t.height*a.N))
+		for _, k := range t.stacks(rows) {
+			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.a.step(), k.height*step
+			for i := 0; i < k.n; i += most {
+				row := k.row + i*k.height
+				a.Rows = min(most, k.n-i)
+				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
+				if err := t.codes[byteCode{k.height, last, start}].Call(a); err != nil {
+					return err
+				}
+			}
+		}
+		start = tile.FromResult
+	}
+	return nil
+}
+
+// finishStrip makes the result of sums.
+func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int, from unsafe.Pointer, step int,
+	scale, zero unsafe.Pointer) {
+	var ptrs [8]unsafe.Pointer
+	var strides [8]int
+	n := 0
+	operand := func(p unsafe.Pointer, stride int) {
+		ptrs[n], strides[n] = p, stride
+		n++
+	}
+	column := block * t.width()
+	operand(unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.cRow*t.d.Size())
+	operand(from, step)
+	if t.finishing.Rows {
+		operand(scratch(m, t.room.rows+(t.aOf[entry]*t.m+first)*groupBytes), groupBytes)
+		operand(scratch(m, t.room.columns+column*groupBytes), 0)
+	}
+	if t.finishing.Columns {
+		operand(scratch(m, t.room.points+first*groupBytes), groupBytes)
+		operand(t.totals(t.panels(m, t.bOf[entry]), block), 0)
+	}
+	if t.finishing.Scaled {
+		operand(kit.Elem[float32](scale, column*t.scaleStep), 0)
+		operand(zero, 0)
+	}
+	t.finish.Run(&r.state, ptrs[:n], strides[:n], min(t.width(), t.n-column), rows)
+}

@@ -1,0 +1,241 @@
+package product
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// byteTiles computes products of bytes. Of elements a' and b', whose zero points are za and zb, sums are those of a'b',
+// less za times the sum of the column, which tiles begin with, less zb times the sum of the row, plus the depth times
+// za and zb. The latter two, and the former where rows have zero points of their own, are added strip by strip.
+type byteTiles struct {
+	byteShape
+	factors        byteFactors
+	a              *byteRows
+	b              *bytePacker
+	aOff, bOff     []int // where own matrices begin, in the operands
+	aOf, bOf, cOff []int // of each entry: its matrices, and where its result begins
+	cRow           int
+
+	packed, begins    bool
+	d                 tensor.DType // of the result
+	scaleStep, stripH int          // elements from column to column of the scale; rows of a strip
+	finish            *loops.Loop
+	finishing         multiply.Finish
+	codes             map[byteCode]*jit.Func
+	order             multiply.Strips
+	room              struct{ a, rows, points, b, begin, columns, all int }
+	run               graph.PerWorker[packerRun]
+}
+
+// byteCode tells the code of tiles apart.
+type byteCode struct {
+	height int
+	last   bool // of the last block of columns
+	start  tile.Start
+}
+
+const (
+	// callGroups is the depth that one call goes through at most, and byteCallMACs the groups that a call of several tiles
+	// multiplies, which takes less than 50 us by words of 256 bits.
+	callGroups   = 4096
+	byteCallMACs = 1 << 19
+	// byteStrip is about how many sums stay near until they are finished, and byteBand the bytes of rows that do while
+	// all columns go by.
+	byteStrip = 1 << 12
+	byteBand  = 1 << 20
+	// byteGrain is the multiplications of a chunk.
+	byteGrain = 4 * machine.MACGrain
+)
+
+func newByteTiles(c *graph.Call) (*byteTiles, error) {
+	x, s, err := bytesContraction(c)
+	if err != nil {
+		return nil, err
+	}
+	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
+		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
+	perRow := t.factors.step[bytesA] > 0
+	t.finishing = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
+		OneScale: t.scaleStep == 0, D: t.d}
+	t.begins = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
+	if t.finishing.Rows || t.finishing.Columns || t.finishing.Scaled {
+		if t.finish, err = t.finishing.Loop(); err != nil {
+			return nil, err
+		}
+	}
+	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
+		return nil, err
+	}
+	if t.b, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
+		return nil, err
+	}
+	t.entries(c, x)
+	t.arrange()
+	return t, t.compile()
+}
+
+// entries finds the matrices of each entry.
+func (t *byteTiles) entries(c *graph.Call, x *contraction) {
+	offsets := func(m matrices) []int {
+		if list := m.offsets(x.batch); list != nil {
+			return list
+		}
+		return make([]int, x.entries())
+	}
+	t.cOff = offsets(x.c)
+	known := map[int]int{}
+	for _, at := range offsets(x.a) {
+		k, is := known[at]
+		if !is {
+			k, known[at] = len(t.aOff), len(t.aOff)
+			t.aOff = append(t.aOff, at)
+		}
+		t.aOf = append(t.aOf, k)
+	}
+	b := c.Meta(bytesB)
+	_, _, t.bOff = ownLayout(b)
+	t.bOf = make([]int, x.entries())
+	if len(t.bOff) > 1 { // then no dimension of the batch was made rows of
+		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
+		if steps, err := expandedStrides(own, own.Rank(), x.batch); err == nil {
+			copy(t.bOf, matrices{batch: steps}.offsets(x.batch))
+		}
+	}
+}
+
+// arrange cuts rows into strips, and finds the order and the memory.
+func (t *byteTiles) arrange() {
+	tiles := kit.DivUp(t.m, t.height)
+	most := max(1, byteStrip/(t.height*t.width()))
+	t.stripH = kit.DivUp(t.m, kit.DivUp(tiles, most))
+	strips := kit.DivUp(t.m, t.stripH)
+	t.order = multiply.Strips{Images: len(t.cOff), Blocks: t.blocks(), Strips: strips,
+		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
+	t.order.Group = max(1, byteGrain/(t.stripH*t.width()*t.k))
+	at := 0
+	take := func(need bool, bytes int) int {
+		from := at
+		if need {
+			at += kit.AlignUp(bytes)
+		}
+		return from
+	}
+	columns := t.blocks() * t.width() * groupBytes
+	t.room.a = take(t.a.copied, len(t.aOff)*t.m*t.rowBytes())
+	t.room.rows = take(t.finishing.Rows, len(t.aOff)*t.m*groupBytes)
+	t.room.points = take(t.finishing.Columns, t.m*groupBytes)
+	t.room.b = take(!t.packed, len(t.bOff)*t.matrixBytes())
+	t.room.begin = take(t.begins, len(t.bOff)*columns)
+	t.room.columns = take(t.finishing.Rows, columns)
+	t.room.all = at
+}
+
+// compile makes the code of all tiles.
+func (t *byteTiles) compile() error {
+	strips := kit.DivUp(t.m, t.stripH)
+	starts := []tile.Start{tile.Zero}
+	if t.begins {
+		starts[0] = tile.FromLanes
+	}
+	if t.groups > callGroups {
+		starts = append(starts, tile.FromResult)
+	}
+	for _, rows := range []int{min(t.m, t.stripH), t.m - (strips-1)*t.stripH} {
+		for _, k := range t.stacks(rows) {
+			for _, last := range []bool{false, true} {
+				for _, start := range starts {
+					if k.n == 0 || !last && t.blocks() == 1 {
+						continue
+					}
+					code := byteCode{k.height, last, start}
+					var err error
+					if t.codes[code], err = tile.Compile(t.spec(code), machine.Instructions()); err != nil {
+						return fmt.Errorf("product of bytes: %w", err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// spec describes the code of a tile.
+func (t *byteTiles) spec(k byteCode) *tile.Spec {
+	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
+		Vectors: t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(t.width() * groupBytes), Terms: tile.Dynamic}}}
+	if k.last {
+		cols := t.n - (t.blocks()-1)*t.width()
+		s.Vectors = kit.DivUp(cols, t.lanes)
+		if cols%t.lanes > 0 {
+			s.Lanes = tile.Dynamic
+		}
+	}
+	return s
+}
+
+// byteStack is n tiles of a height that follow one another, the first at a row.
+type byteStack struct{ row, height, n int }
+
+// stacks cuts rows into tiles as evenly as can be.
+func (t *byteTiles) stacks(rows int) [2]byteStack {
+	parts := kit.DivUp(rows, t.height)
+	h := kit.DivUp(rows, parts)
+	n := rows - parts*(h-1)
+	return [2]byteStack{{0, h, n}, {n * h, h - 1, parts - n}}
+}
+
+func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
+	t, err := newByteTiles(c)
+	if err != nil {
+		return nil, err
+	}
+	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
+	if t.finishing.Scaled {
+		k.Worker = t.stripH * t.width() * groupBytes
+	}
+	k.Worker = max(k.Worker, t.a.room())
+	if !t.packed {
+		k.Worker = max(k.Worker, t.b.room())
+	}
+	if p := t.prepare(c); p.Chunks > 0 {
+		k.Phases = append(k.Phases, p)
+	}
+	k.Phases = append(k.Phases, t.multiply(c))
+	return k, nil
+}
+
+// listings are those of the tiles and of the loops around them.
+func (t *byteTiles) listings() (list []expr.Listing) {
+	for h := t.height; h > 0; h-- {
+		for _, last := range []bool{false, true} {
+			for _, start := range []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult} {
+				if code := t.codes[byteCode{h, last, start}]; code != nil {
+					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[last],
+						map[bool]string{true: ", later terms"}[start == tile.FromResult])
+					list = append(list, expr.Listing{Name: name, Assembly: code.Listing()})
+				}
+			}
+		}
+	}
+	if t.finish != nil {
+		list = append(list, t.finish.Listing("finish"))
+	}
+	if t.a.loop != nil {
+		list = append(list, t.a.loop.Listing("rows"))
+	}
+	if !t.packed {
+		list = append(list, t.b.join.Listing("panels"))
+	}
+	return list
+}

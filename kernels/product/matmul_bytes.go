@@ -1,0 +1,230 @@
+package product
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The operands of a product of bytes.
+const (
+	bytesA = iota
+	bytesB
+	bytesAZero
+	bytesBZero
+	bytesBias
+	bytesScale
+	bytesZero
+)
+
+// MatmulBytes is the product of quantised matrices: what quantised models state by several ops, with their constants
+// joined.
+var MatmulBytes = kit.Define[kit.None](graph.Op{
+	AnyOrder: true,
+	Name:     "matmul_bytes",
+	Doc: "Multiplies matrices of uint8 or int8, as matmul does, less their zero points: of input one, or one for each " +
+		"row; of other one, or one for each column. The sums are int32 and wrap; bias, int32 with one element for each " +
+		"column, is added to them. With scale, float32 with one element or one for each column, and zero_point, sums are " +
+		"scaled, rounded to even, and with the zero point saturate in its dtype, uint8 or int8.",
+	Params: []graph.Param{kit.Input, kit.Other, {Name: "input_zero_point", Optional: true},
+		{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
+		{Name: "zero_point", Optional: true}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, err := bytesResult(c)
+		return c.One(t), err
+	},
+	Impls: []graph.Impl{
+		{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
+			"panels of other, constant ones packed once; and quantises strips of the result while they are near.",
+			Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
+		{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
+	},
+	Flops: productFlops,
+	Ref:   bytesRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Uint8, 2, 5, 8), tensor.New(tensor.Int8, 8, 33), tensor.New(tensor.Uint8),
+			{}, tensor.New(tensor.Int32, 33), kit.F32(33), tensor.New(tensor.Int8)}},
+		{In: []tensor.Meta{tensor.New(tensor.Int8, 3, 7), tensor.New(tensor.Uint8, 2, 7, 4), tensor.New(tensor.Int8, 3),
+			tensor.New(tensor.Uint8, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Uint8, 9, 20), tensor.New(tensor.Int8, 20)}},
+	},
+})
+
+// isByte reports whether a dtype is that of a byte that counts.
+func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
+
+// bytesResult checks a call of bytes and gives its result, which is row-major.
+func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+	const name = "matmul_bytes"
+	a, b := c.Type(bytesA), c.Type(bytesB)
+	for _, v := range []tensor.Type{a, b} {
+		if !isByte(v.DType) {
+			return t, kit.NotImplemented(name, v.DType)
+		}
+	}
+	if t, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
+		return t, err
+	}
+	rows, cols := sym.Of(1), sym.Of(1)
+	if a.Rank() > 1 {
+		rows = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		cols = b.Shape[b.Rank()-1]
+	}
+	t = tensor.NewType(tensor.Int32, t.Shape...)
+	if c.Has(bytesScale) != c.Has(bytesZero) {
+		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	}
+	if c.Has(bytesZero) {
+		if t.DType = c.Type(bytesZero).DType; !isByte(t.DType) {
+			return t, kit.NotImplemented(name, t.DType)
+		}
+	}
+	for _, f := range []struct {
+		operand int
+		name    string
+		d       tensor.DType
+		n       sym.Int
+		single  bool // one element will do
+	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
+		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
+		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
+		if !c.Has(f.operand) {
+			continue
+		}
+		v := c.Type(f.operand)
+		fits := v.Numel().Eq(f.n)
+		if f.single {
+			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
+		}
+		if v.DType != f.d || v.Rank() > 1 || !fits.Holds() {
+			return t, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, f.name, f.d, f.n, v.DType,
+				tensor.Sizes(v.Shape))
+		}
+	}
+	return t, nil
+}
+
+// bytesRef is the definition: sums of float64 are exact.
+func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := bytesResult(c)
+	if err != nil {
+		return nil, err
+	}
+	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, 1+bytesZero-len(in))...)
+	of := func(k int, index []int, dim int) float64 {
+		if in[k] == nil {
+			return 0
+		}
+		return kit.OneOf(in[k], index, dim)
+	}
+	wide := func(k, zero, dim int) *tensor.Tensor {
+		v := in[k]
+		to := tensor.Zeros(tensor.Float64, v.Shape...)
+		kit.EachIndex(v.Shape, func(at []int) {
+			to.Set(tensor.FloatScalar(v.At(at...).Float()-of(zero, at, dim)), at...)
+		})
+		return to
+	}
+	a, b := wide(bytesA, bytesAZero, in[bytesA].Rank()-2), wide(bytesB, bytesBZero, in[bytesB].Rank()-1)
+	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: c.In[:2]}, []*tensor.Tensor{a, b})
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(at []int) {
+		last := len(at) - 1
+		sum := int32(int64(sums[0].At(at...).Float())) + int32(of(bytesBias, at, last))
+		v := int64(sum)
+		if in[bytesScale] != nil {
+			v = multiply.Requantised(m.DType, sum, float32(of(bytesScale, at, last)), of(bytesZero, at, last))
+		}
+		out.Set(tensor.IntScalar(v), at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// byteAt reads an element of a dtype of a byte; a vector or a single element, or an operand that was left out, which
+// is 0.
+func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
+	switch {
+	case p == nil:
+		return 0
+	case d == tensor.Int8:
+		return int32(*(*int8)(unsafe.Add(p, i)))
+	}
+	return int32(*(*uint8)(unsafe.Add(p, i)))
+}
+
+// perIndex is the elements from one to the next of an operand that has one, or one for each index.
+func perIndex(c *graph.Call, k int) int {
+	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
+		return m.Strides[0]
+	}
+	return 0
+}
+
+// lowerBytesLoops is the kernel in Go: a chunk is some elements of the result.
+func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
+	x, err := productOf(c, c.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	d, da, db := c.Out[0].DType, c.Meta(bytesA).DType, c.Meta(bytesB).DType
+	var step [1 + bytesZero]int
+	for k := bytesAZero; k <= bytesZero; k++ {
+		step[k] = perIndex(c, k)
+	}
+	batch := [3][]int{x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)}
+	offset := func(side, entry int) int {
+		if batch[side] == nil {
+			return 0
+		}
+		return batch[side][entry]
+	}
+	ptr := func(m *graph.Mem, k int) unsafe.Pointer {
+		if k >= len(c.In) {
+			return nil
+		}
+		return m.Ptrs[1+k]
+	}
+	group := max(1, loopsMACs/max(1, x.n*x.k))
+	chunks := kit.DivUp(x.m, group)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: x.entries() * chunks, Run: func(m *graph.Mem, chunk int) error {
+		entry := chunk / chunks
+		for i := chunk % chunks * group; i < min(x.m, (chunk%chunks+1)*group); i++ {
+			for j := range x.n {
+				za := byteAt(ptr(m, bytesAZero), da, i*step[bytesAZero])
+				zb := byteAt(ptr(m, bytesBZero), db, j*step[bytesBZero])
+				var sum int32
+				if p := ptr(m, bytesBias); p != nil {
+					sum = *(*int32)(kit.Elem[int32](p, j*step[bytesBias]))
+				}
+				for k := range x.k {
+					a := byteAt(m.Ptrs[1+bytesA], da, offset(0, entry)+i*x.a.row+k*x.a.col)
+					b := byteAt(m.Ptrs[1+bytesB], db, offset(1, entry)+k*x.b.row+j*x.b.col)
+					sum += (a - za) * (b - zb)
+				}
+				at := offset(2, entry) + i*x.c.row + j*x.c.col
+				if p := ptr(m, bytesScale); p != nil {
+					by := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))
+					v := multiply.Requantised(d, sum, by, float64(byteAt(ptr(m, bytesZero), d, 0)))
+					*(*uint8)(unsafe.Add(m.Ptrs[0], at)) = uint8(v)
+				} else {
+					*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
+				}
+			}
+		}
+		return nil
+	}}}}, nil
+}
+
+// loopsMACs are the multiplications of a chunk of plain loops.
+const loopsMACs = 1 << 15
