@@ -1,6 +1,9 @@
 package passes
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -44,9 +47,10 @@ type restating struct {
 	readers graph.ByValue[int] // how many operands of nodes that are needed a value is
 	nodes   []*graph.Node
 	made    int
-	into    []string // of the node that is being restated
-	of, why string
-	stays   *graph.Node
+	into    []string    // of the node that is being restated
+	whys    []string    // and why
+	stays   *graph.Node // what could have been restated with it, and why it is not
+	why     string
 }
 
 // add puts a node into the list, or what stands for it.
@@ -68,9 +72,7 @@ func (r *restating) add(n *graph.Node) error {
 		return nil
 	}
 	r.made++
-	if s.Of != nil {
-		r.of, r.why = s.Of.Name, s.Why
-	}
+	r.whys = append(r.whys, s.Why)
 	for _, m := range parts {
 		r.count(m, 1)
 	}
@@ -112,10 +114,11 @@ func (r *restating) release(in []graph.Arg) {
 // tell lists what became of a node.
 func (r *restating) tell(n *graph.Node, name string) {
 	switch {
-	case r.of != "" || len(r.into) > 1:
-		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.into, Why: r.why})
+	case len(r.whys) > 0:
+		why := strings.Join(slices.Compact(r.whys), "; ")
+		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.into, Why: why})
 	case r.stays != nil:
 		r.p.Apart = append(r.p.Apart, Apart{r.stays.Name, name, r.why})
 	}
-	r.into, r.of, r.why, r.stays = nil, "", "", nil
+	r.into, r.whys, r.why, r.stays = nil, nil, "", nil
 }
