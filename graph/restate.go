@@ -25,8 +25,8 @@ type Restatement struct {
 	Why string
 }
 
-// Restate asks the op of a node, in a graph whose nodes are typed, to restate it with what comes before. Where there are results the parts stand
-// for the node as those of [Graph.Decompose] do. It is for passes.
+// Restate asks the op of a node, in a graph whose nodes are typed, to restate it with what comes
+// before. Where there are results the parts stand for the node as those of [Graph.Decompose] do. It is for passes.
 func (g *Graph) Restate(n *Node, a Around) (Restatement, []*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Restate == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return Restatement{}, nil, errors.New("it is no node of the graph that is restated")
@@ -45,11 +45,16 @@ func (g *Graph) Restate(n *Node, a Around) (Restatement, []*Node, error) {
 }
 
 // Whole returns the node that the parts stand for.
-func (p *Parts) Whole() *Node { return p.whole }
+func (p *Parts) Whole() *Node {
+	if p == nil {
+		return nil
+	}
+	return p.whole
+}
 
 // Again adds a node like n, one of the graph, which reads other operands, and returns what it makes.
 func (p *Parts) Again(n *Node, in ...Arg) ([]*Value, error) {
-	if p == nil || p.g == nil || n == nil || n.Op == nil {
+	if p == nil || p.g == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("parts are nodes like others in a graph")
 	}
 	m := &Node{Name: p.g.Fresh(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,

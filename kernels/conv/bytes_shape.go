@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -67,30 +66,6 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		}
 	}
 	return tensor.NewType(d, t.Shape...), nil
-}
-
-// InBytes returns the attributes with which [ConvBytes] computes what a call of conv2d does, if images and weight have
-// these dtypes; false where there is no machine code for it.
-func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
-	if c.Type(0).Rank() != 4 || tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
-		return nil, false
-	}
-	p := conv2d.params(c)
-	var padding []int
-	for _, s := range slices.Concat(p.padding, p.end) {
-		n, known := s.Known()
-		if !known {
-			return nil, false
-		}
-		padding = append(padding, n)
-	}
-	at := graph.Attrs{"stride": p.stride, "padding": padding, "dilation": p.dilation, "groups": p.groups}
-	a, err := ConvBytes.Schema.Decode(at, nil)
-	if err != nil {
-		return nil, false
-	}
-	d := kit.Delegated(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
-	return at, len(bytesWalks(d, nil)) > 0
 }
 
 // maxBytesTerms bounds the products that a sum has, so that it stays far from the bounds of int32.

@@ -39,7 +39,7 @@ func (s *convShape) inFours() *convShape {
 		q.h, q.w = s.h, s.w
 	}
 	q.cg = kit.DivUp(s.cg, fours)
-	q.c, q.ph, q.pw, q.hasBias = q.cg, 0, 0, true
+	q.c, q.ph, q.pw, q.hasBias = s.groups*q.cg, 0, 0, true
 	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
 	q.os = [4]int{}
 	return &q
@@ -50,11 +50,11 @@ func (s *convShape) bordered() bool {
 	return s.ph > 0 || s.pw > 0 || (s.oh-1)*s.sh+(s.kh-1)*s.dh >= s.h || (s.ow-1)*s.sw+(s.kw-1)*s.dw >= s.w
 }
 
-// bytesWalks: there must be the instruction, and no groups.
+// bytesWalks: there must be the instruction.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !machine.MultipliesBytes() || !supported || s.groups != 1 || s.n*s.o*s.oh*s.ow == 0 ||
+	if !machine.MultipliesBytes() || !supported || s.n*s.o*s.oh*s.ow == 0 ||
 		!directComputes(s.inFours(), tensor.Float32) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 }
 
 // copies reports whether images are brought into scratch memory.
-func (s *convShape) copies() bool { return s.bordered() || s.c%fours != 0 }
+func (s *convShape) copies() bool { return s.bordered() || s.cg%fours != 0 }
 
 // signBit is what turns bytes of a dtype into bytes without a sign, all of them greater by 128 where they have one.
 func signBit(d tensor.DType) uint8 {
@@ -91,11 +91,11 @@ func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 // fill packs a weight: blocks of output channels, in which those of one place of the window, and of four channels, are
 // side by side; behind them the sum of each output channel's weights, as int32.
 func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
-	s, q, width := t.image, t.s, t.shape.block()
+	s, q := t.image, t.s
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
 	clear(dst)
 	for o := range s.o {
-		from, at := kit.Elem[int8](src, o*s.ws[0]), o/width*t.panelBytes()+o%width*fours
+		from, at := kit.Elem[int8](src, o*s.ws[0]), t.packedAt(o)
 		for kh := range s.kh {
 			for kw := range s.kw {
 				for c := range s.cg {
@@ -107,6 +107,13 @@ func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
 			}
 		}
 	}
+}
+
+// packedAt is where the weights of an output channel begin in those that are packed.
+func (t *directBytes) packedAt(o int) int {
+	og, width := t.s.og(), t.shape.block()
+	block := o/og*kit.DivUp(og, width) + o%og/width
+	return block*t.panelBytes() + o%og%width*fours
 }
 
 // newDirectBytes prepares a convolution without its code.
@@ -136,9 +143,8 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
 			kit.EachIndex(dst.Shape, func(at []int) {
-				o, width := at[0], t.shape.block()
 				term := (at[2]*t.s.kw+at[3])*t.s.cg + at[1]/fours
-				v := from[o/width*t.panelBytes()+o%width*fours+term*t.panel+at[1]%fours]
+				v := from[t.packedAt(at[0])+term*t.panel+at[1]%fours]
 				dst.Set(tensor.IntScalar(int64(v)), at...)
 			})
 		}}, true
@@ -235,7 +241,15 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 		if wide == s.c {
 			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
 		} else {
-			spread(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
+			if s.groups == 1 {
+				spread(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
+			}
+			for w := first; w < end && s.groups > 1; w++ {
+				for g := range s.groups {
+					group := to[w*wide+g*q.cg*fours:][:q.cg*fours]
+					clear(group[copy(group, from[(w-s.pw)*s.c+g*s.cg:][:s.cg]):])
+				}
+			}
 		}
 	}
 	for i := end * wide; i < len(to); i++ {
@@ -288,11 +302,11 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 				return err
 			}
 			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-			channel := block * t.shape.block()
+			channel, channels := t.channels(block)
 			ptrs := [4]unsafe.Pointer{
 				unsafe.Add(m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel), unsafe.Pointer(unsafe.SliceData(m.Worker)),
 				kit.Elem[float32](m.Ptrs[1+bytesScale], channel), m.Ptrs[1+bytesYZero]}
-			t.loop.Run(t.state.Of(m), ptrs[:], []int{s.o, t.outPixel(), 0, 0}, min(t.shape.block(), s.o-channel), end-first)
+			t.loop.Run(t.state.Of(m), ptrs[:], []int{s.o, t.outPixel(), 0, 0}, channels, end-first)
 			return nil
 		})
 		clear(a.Ptr[:])
@@ -304,16 +318,18 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 // strip computes the sums of a strip of an image for a block of output channels, into memory of the worker.
 func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
 	s := t.s
+	channel, channels := t.channels(block)
 	codes := t.codes[0]
-	if (block+1)*t.shape.block() > s.o && len(t.codes[1]) > 0 {
+	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
-	a.Row[tile.Bias] = block * t.shape.block() * fours
+	in := (image*s.xs[0] + channel/s.og()*s.cg*s.xs[1]) * fours
+	a.Row[tile.Bias] = channel * fours
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	begin := t.firstPixel(strip) * t.outPixel()
 	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
 		c := &t.calls[i]
-		a.Row[tile.In], a.Row[tile.Out] = image*s.xs[0]*fours+c.in, c.out-begin
+		a.Row[tile.In], a.Row[tile.Out] = in+c.in, c.out-begin
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {

@@ -5,12 +5,34 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
+
+type hardtanhAttrs struct {
+	Min tensor.Scalar `attr:"min_val" default:"-1" doc:"lower bound"`
+	Max tensor.Scalar `attr:"max_val" default:"1" doc:"upper bound"`
+}
+
+type clampAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
+
+type clampMinAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+}
+
+type clampMaxAttrs struct {
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
 
 // Bounds are the numbers by which a node, as of relu or clamp, bounds operand 0: below by least and then above by most,
 // of which one or both may be infinite. It is false for a node that does anything else, or reads its bounds.
 func Bounds(n *graph.Node) (least, most float64, ok bool) {
 	least, most = math.Inf(-1), math.Inf(1)
+	if n == nil || n.Op == nil {
+		return least, most, false
+	}
 	bound := func(k clamping) {
 		if ok = !k.below && !k.above; !ok {
 			return

@@ -44,7 +44,8 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	if p.join, err = joinLoop(s.per, signed); err != nil {
 		return nil, err
 	}
-	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.per == groupBytes, Words: s.per != groupBytes, Rows: 1,
+	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.per == groupBytes,
+		Words: s.per != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(s.width() * groupBytes), Terms: tile.Dynamic}}},
 		machine.Instructions())
@@ -106,8 +107,8 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	p.addUp(r, panel, p.totals(to, block))
 }
 
-// joinGroups joins so many groups from one on. Behind the last row there are none: what stands there instead meets nothing
-// but 0 in the other operand.
+// joinGroups joins so many groups from one on. Behind the last row there are none: what stands there instead
+// meets nothing but 0 in the other operand.
 func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer

@@ -15,7 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows brings the rows' operand to where tiles find it, unless they read it in place: rows of whole groups, of bytes
+// byteRows brings the rows' operand to where tiles find it, unless they read it in place: rows of whole
+// groups, of bytes
 // without sign or of words. It also finds what a row adds to the result by the zero points of columns.
 type byteRows struct {
 	byteShape

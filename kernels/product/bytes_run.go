@@ -151,7 +151,8 @@ func (t *byteTiles) at(entry, row, block int) int {
 }
 
 // strip computes the sums of some rows and a block of columns.
-func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer, step int) error {
+func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
+	step int) error {
 	a, matrix := &r.args, t.bOf[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOff[t.aOf[entry]])
 	if t.a.copied {
@@ -187,7 +188,8 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 }
 
 // finishStrip makes the result of sums.
-func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int, from unsafe.Pointer, step int,
+func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int,
+	from unsafe.Pointer, step int,
 	scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int

@@ -29,8 +29,8 @@ type byteShape struct {
 // groupBytes are those of a group.
 const groupBytes = 4
 
-// newByteShape chooses by sizes alone: of few rows there are more vectors, so that as many sums wait for multiplications
-// as those take.
+// newByteShape chooses by sizes alone: of few rows there are more vectors, so that as many sums wait for
+// multiplications as those take.
 func newByteShape(m, n, k, rows int) byteShape {
 	s := byteShape{m: m, n: n, k: k, per: groupBytes, lanes: 8}
 	registers := 16

@@ -274,3 +274,12 @@ func scalarOf[T gemm.Number](s tensor.Scalar) T {
 	}
 	return v.(T)
 }
+
+// productFlops counts those of a product of two operands.
+func productFlops(c *graph.Call) float64 {
+	x, err := productOf(c, c.Out[0])
+	if err != nil {
+		return 0
+	}
+	return x.flops()
+}

@@ -93,11 +93,3 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 }
 
 func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
-
-func productFlops(c *graph.Call) float64 {
-	x, err := productOf(c, c.Out[0])
-	if err != nil {
-		return 0
-	}
-	return x.flops()
-}

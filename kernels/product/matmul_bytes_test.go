@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// wholeNumbers makes an operand over the whole range of an integer dtype, or of so many numbers around 0: in one draw of
-// three of the extremes alone, which is where products that saturate on the way would be wrong.
+// wholeNumbers makes an operand over the whole range of an integer dtype, or of so many numbers around 0: in
+// one draw of three of the extremes alone, which is where products that saturate on the way would be wrong.
 func wholeNumbers(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor.Tensor {
 	t := kerneltest.RandomOperand(r, d, shape...)
 	extremes := r.IntN(3) == 0

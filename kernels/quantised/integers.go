@@ -18,7 +18,8 @@ import (
 // A network that was quantised is often written in floats: numbers are dequantised, convolved, bounded and quantised
 // again. Restated, a convolution multiplies the bytes themselves, and what only moves numbers moves bytes. Moves are
 // the same to the bit. Sums of bytes are exact, where those of floats are rounded after each product, and so what
-// quantises them may round to the next step where the true value is about half-way between two: exact plans keep floats.
+// quantises them may round to the next step where the true value is about half-way between two: exact plans keep
+// floats.
 
 // levels are quantised numbers as dequantize_linear is given them, by scales and zero points that are known.
 type levels struct {
@@ -250,7 +251,7 @@ func (q *restating) product(n *graph.Node) (r graph.Restatement, err error) {
 		r.Why = "in integers it would round otherwise than in floats"
 	case !q.Alone(v):
 		r.Why = "others read what it makes in floats"
-	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis && w.axis-n.In[1].Meta().Rank() != of.axis:
+	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis:
 		r.Why = "its weight is not quantised to bytes, by output channels or as a whole"
 	case !b.known(x, w):
 		r.Why = "its bias is no constant, or too large for int32"
@@ -406,7 +407,8 @@ type bias struct {
 	whole  bool // the levels are those of the sums
 }
 
-// known reports whether a bias is a constant that int32 has room for, in steps of the sums of x and w, or there is none.
+// known reports whether a bias is a constant that int32 has room for, in steps of the sums of x and w, or there is
+// none.
 func (b *bias) known(x, w levels) bool {
 	if b.of.Kind == graph.Null {
 		return true

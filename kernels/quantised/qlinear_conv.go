@@ -143,8 +143,10 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	w := c.Meta(q.w)
 	n := tensor.Numel(w.Shape[1:])
 	d := exactDType(n, c.Meta(0).DType, w.DType)
-	if inexact := func(m graph.Impl) bool { return m.Inexact }; n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
-		d = tensor.Float64 // by the formula of one of them, such as Winograd's, sums of float32 would be rounded
+	inexact := func(m graph.Impl) bool { return m.Inexact }
+	groups := kit.Attrs[quantConvAttrs](c).Groups
+	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
+		d = tensor.Float64 // by Winograd's formula, which there is without groups, sums of float32 would be rounded
 	}
 	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
 	if !q.scaled {
@@ -188,33 +190,20 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
-const manyTerms = 1 << 14
-
 // inBytes reports whether a quantised convolution is better stated as one of bytes: where the processor multiplies
-// them, of images without groups, by a constant weight without zero points. Sums and bias must stay far from the bounds
-// of int32.
+// them, of images without small groups, by a constant weight without zero points. Sums and bias must stay
+// far from the bounds of int32.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	coded := machine.MultipliesBytes() && jit.Available() == nil
-	if !q.scaled || !coded || w.Rank() != 4 || kit.Attrs[quantConvAttrs](c).Groups != 1 ||
-		w.DType != tensor.Int8 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms {
+	groups := kit.Attrs[quantConvAttrs](c).Groups
+	small := groups > 1 && (w.Shape[1] < 4 || w.Shape[0] < 8*groups) // then most of a vector would be empty
+	if !q.scaled || !coded || w.Rank() != 4 || small ||
+		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
+		tensor.Numel(w.Shape[1:]) > manyTerms {
 		return false
 	}
 	return among(c.Const(q.wZero), 0) && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))
-}
-
-// among reports whether all elements of a constant are known, and at most so far from 0.
-func among(t *tensor.Tensor, most int64) bool {
-	if t == nil {
-		return false
-	}
-	ok := true
-	kit.EachIndex(t.Shape, func(at []int) {
-		v := t.At(at...).Int()
-		ok = ok && -most <= v && v <= most
-	})
-	return ok
 }
 
 // bytesConv states the convolution as one of bytes, with the scale of its sums by output channel.
@@ -229,6 +218,7 @@ func (p parts) bytesConv(c *graph.Call) graph.Arg {
 	if !c.Has(8) {
 		bias = p.Add(view.Full, graph.Attrs{"size": []int{n}, "fill_value": 0, "dtype": tensor.Int32})
 	}
-	return p.Add(conv.ConvBytes, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation},
+	return p.Add(conv.ConvBytes, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation,
+		"groups": a.Groups},
 		c.In[0], c.In[3], bias, scale, point(2), point(7))
 }

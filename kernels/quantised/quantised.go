@@ -75,3 +75,30 @@ func saturated(d tensor.DType, x float64) int64 {
 	}
 	return int64(min(max(x, least), most))
 }
+
+// manyTerms is how many products of bytes are added up at most where int32 must not wrap.
+const manyTerms = 1 << 14
+
+// among reports whether all elements of a constant are known, and at most so far from 0.
+func among(t *tensor.Tensor, most int64) bool {
+	if t == nil {
+		return false
+	}
+	ok := true
+	kit.EachIndex(t.Shape, func(at []int) {
+		v := t.At(at...).Int()
+		ok = ok && -most <= v && v <= most
+	})
+	return ok
+}
+
+type quantizeAttrs struct {
+	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int          `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result where there is no zero_point; none: uint8"`
+}
+
+type dequantizeAttrs struct {
+	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+}

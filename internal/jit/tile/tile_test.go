@@ -16,7 +16,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// number is what tiles are of: int32 stands for four bytes, uint32 for two words, and both for sums of products of those.
+// number is what tiles are of: int32 stands for four bytes, uint32 for two words, and both for sums of
+// products of those.
 type number interface {
 	float32 | float64 | int32 | uint32
 }

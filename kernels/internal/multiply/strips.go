@@ -2,8 +2,8 @@ package multiply
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// Strips is the order in which strips of rows of several images, or matrices, are computed by blocks of columns, and how
-// these units are cut into chunks.
+// Strips is the order in which strips of rows of several images, or matrices, are computed by blocks of
+// columns, and how these units are cut into chunks.
 type Strips struct {
 	Images, Blocks, Strips int
 	Band                   int // strips for which a block's weight is read once

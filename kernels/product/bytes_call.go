@@ -1,0 +1,98 @@
+package product
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The operands of a product of bytes.
+const (
+	bytesA = iota
+	bytesB
+	bytesAZero
+	bytesBZero
+	bytesBias
+	bytesScale
+	bytesZero
+)
+
+// isByte reports whether a dtype is that of a byte that counts.
+func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
+
+// bytesResult checks a call of bytes and gives its result, which is row-major.
+func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+	const name = "matmul_bytes"
+	a, b := c.Type(bytesA), c.Type(bytesB)
+	for _, v := range []tensor.Type{a, b} {
+		if !isByte(v.DType) {
+			return t, kit.NotImplemented(name, v.DType)
+		}
+	}
+	if t, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
+		return t, err
+	}
+	rows, cols := sym.Of(1), sym.Of(1)
+	if a.Rank() > 1 {
+		rows = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		cols = b.Shape[b.Rank()-1]
+	}
+	t = tensor.NewType(tensor.Int32, t.Shape...)
+	if c.Has(bytesScale) != c.Has(bytesZero) {
+		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	}
+	if c.Has(bytesZero) {
+		if t.DType = c.Type(bytesZero).DType; !isByte(t.DType) {
+			return t, kit.NotImplemented(name, t.DType)
+		}
+	}
+	for _, f := range []struct {
+		operand int
+		name    string
+		d       tensor.DType
+		n       sym.Int
+		single  bool // one element will do
+	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
+		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
+		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
+		if !c.Has(f.operand) {
+			continue
+		}
+		v := c.Type(f.operand)
+		fits := v.Numel().Eq(f.n)
+		if f.single {
+			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
+		}
+		if v.DType != f.d || v.Rank() > 1 || !fits.Holds() {
+			return t, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, f.name, f.d, f.n, v.DType,
+				tensor.Sizes(v.Shape))
+		}
+	}
+	return t, nil
+}
+
+// byteAt reads an element of a dtype of a byte; a vector or a single element, or an operand that was left out, which
+// is 0.
+func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
+	switch {
+	case p == nil:
+		return 0
+	case d == tensor.Int8:
+		return int32(*(*int8)(unsafe.Add(p, i)))
+	}
+	return int32(*(*uint8)(unsafe.Add(p, i)))
+}
+
+// perIndex is the elements from one to the next of an operand that has one, or one for each index.
+func perIndex(c *graph.Call, k int) int {
+	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
+		return m.Strides[0]
+	}
+	return 0
+}
