@@ -110,7 +110,8 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 // InBytes returns the attributes with which [ConvBytes] computes what a call of conv2d does, if images and weight have
 // these dtypes; false where there is no machine code for it.
 func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
-	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 || tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
+	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
+		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
 		return nil, false
 	}
 	if _, ok := c.Attrs.(*conv2dAttrs); !ok {
