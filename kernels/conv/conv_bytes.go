@@ -15,8 +15,8 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "conv2d_bytes",
 	Doc: "Convolves quantised images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
-		"[o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums of " +
-		"(input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
+		"[o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums " +
+		"of (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
 		"with the zero point of the result they saturate in its dtype, uint8 or int8.",
 	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale"}, {Name: "input_zero_point"},
 		{Name: "zero_point"}},
