@@ -114,6 +114,7 @@ type PartsReport struct {
 	Node string   `json:"node" doc:"The node of a composite op."`
 	Op   string   `json:"op" doc:"The op of the node."`
 	Into []string `json:"into" doc:"The nodes that run in its place."`
+	Why  string   `json:"why,omitempty" doc:"Why it is restated with nodes before it, where it is."`
 }
 
 // ApartReport is a pair of nodes in different steps that could share a loop, or might be thought to: pointwise ones,
@@ -289,7 +290,7 @@ func (r *Report) rewrites(plan *passes.Plan) {
 		r.Placed = mapped(plan.Placed, func(v passes.Placed) PlacedReport { return PlacedReport(v) })
 	}
 	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) PartsReport {
-		return PartsReport{d.Node, d.Op, filled(d.Into)}
+		return PartsReport{d.Node, d.Op, filled(d.Into), d.Why}
 	})
 	r.Apart = mapped(plan.Apart, func(a passes.Apart) ApartReport { return ApartReport(a) })
 	r.Packed = mapped(plan.Packed, func(c passes.Packing) PackingReport {

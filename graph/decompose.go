@@ -47,6 +47,12 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	}
 	p := &Parts{g: g, whole: n}
 	results, err := n.Op.Decompose(p, n.Call())
+	return p.stand(results, err)
+}
+
+// stand has the parts stand for the whole, whose results are given.
+func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
+	g, n := p.g, p.whole
 	if err == nil && len(results) != len(n.Out) {
 		err = fmt.Errorf("its parts make %d values, and it makes %d", len(results), len(n.Out))
 	}

@@ -50,6 +50,16 @@ type Op struct {
 	// take every call that Infer does.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
+	// Restate states a node together with nodes that make its operands as other nodes, which run in their place and
+	// may round otherwise: products of numbers that were quantised as products of bytes. It is asked before composite
+	// nodes are decomposed; see [Restatement]. Nil: no node of the op is.
+	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
+
+	// Selects says that each element of the result is one of the elements of operand 0, or of any operand where there
+	// are several of the same dtype, chosen by place or as the greatest: a function that never falls may be applied
+	// before or after. Views that are no [Op.Storage] do so without saying it.
+	Selects bool
+
 	// Chooses returns, for an op that stands for one of several graphs, the one that sizes choose, and its
 	// operands: the nodes of that graph run in the place of the op's, see [Graph.Settle]. Nil: it has a kernel.
 	Chooses func(c *Call) (*Graph, []Arg)

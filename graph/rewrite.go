@@ -54,30 +54,38 @@ func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error)
 		return nil, err
 	}
 	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs)}
-	for i, x := range in {
+	if err := g.insertNode(n); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// insertNode makes and infers the values of a new node.
+func (g *Graph) insertNode(n *Node) error {
+	for i, x := range n.In {
 		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
-			return nil, fmt.Errorf("operand %d is no value of the graph", i)
+			return fmt.Errorf("operand %d is no value of the graph", i)
 		}
 	}
 	if err := n.checkArity(); err != nil {
-		return nil, err
+		return err
 	}
-	for i := range max(len(o.Outputs), 1) {
+	for i := range max(len(n.Op.Outputs), 1) {
 		v := &Value{Name: n.Name, Node: n, Index: i, graph: g}
 		if i > 0 {
-			v.Name = g.Fresh(n.Name + "." + o.Outputs[i])
+			v.Name = g.Fresh(n.Name + "." + n.Op.Outputs[i])
 		}
 		n.Out = append(n.Out, v)
 	}
 	g.numberNode(n)
 	if err := n.Infer(); err != nil {
-		return nil, err
+		return err
 	}
 	for _, v := range n.Out {
 		g.number(v)
 		g.named().values[v.Name] = v
 	}
-	return n, nil
+	return nil
 }
 
 // Again makes a node like n with another value for an operand, and infers it. The pass places it in Nodes. why is the

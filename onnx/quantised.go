@@ -48,9 +48,35 @@ func (n *node) quantised(x, zero *val, d tensor.DType) *val {
 	return n.cast(y, d)
 }
 
+// linear returns the attributes with which the catalogue's ops quantise and dequantise x; false where they do not,
+// such as numbers of float64, or where the shape depends on data.
+func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
+	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantised(zero.dtype())) ||
+		!serves(scale.dtype()) || !serves(x.dtype()) && !isQuantised(x.dtype()) {
+		return nil, false
+	}
+	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true
+}
+
+// isQuantised reports whether the catalogue's ops have quantised numbers of a dtype.
+func isQuantised(d tensor.DType) bool {
+	switch d {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
 func quantizeLinear(n *node) []*val {
 	x, scale, zero := n.x(0), n.x(1), n.opt(2)
 	d := n.dtypeAttr("output_dtype")
+	if at, ok := n.linear(x, scale, zero); ok && (d == tensor.Invalid || isQuantised(d)) {
+		if zero == nil && d != tensor.Invalid {
+			at["dtype"] = d
+		}
+		return one(n.op("quantize_linear", at, x, scale, zero))
+	}
 	switch {
 	case zero != nil:
 		d = zero.dtype()
@@ -68,6 +94,9 @@ func quantizeLinear(n *node) []*val {
 func dequantizeLinear(n *node) []*val {
 	x, scale, zero := n.x(0), n.x(1), n.opt(2)
 	d := scale.dtype()
+	if at, ok := n.linear(x, scale, zero); ok && isQuantised(x.dtype()) {
+		return n.emit("dequantize_linear", at, x, scale, zero) // weights are not computed here: they may stay bytes
+	}
 	y := n.cast(x, tensor.Float32)
 	if zero != nil {
 		y = n.op("sub", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))

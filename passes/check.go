@@ -199,7 +199,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		if got[name] == nil {
 			return fmt.Errorf("output %q cannot be evaluated any more", name)
 		}
-		if err := same(got[name], c.want[name], pass.Rounds); err != nil {
+		if err := same(got[name], c.want[name], pass); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}
 	}
@@ -287,16 +287,24 @@ var nearness = map[tensor.DType]float64{
 }
 
 // same reports where two results differ: in any bit, or by more than rounding may.
-func same(got, want *tensor.Tensor, rounds bool) error {
+func same(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
 	}
 	f := tensor.New(tensor.Complex128, want.Shape...)
 	a, _ := tensor.ToSlice[complex128](got.CopyTo(f))
 	b, _ := tensor.ToSlice[complex128](want.CopyTo(f))
-	near := nearness[got.DType]
+	near, level := nearness[got.DType], 0.0
+	for i := range b {
+		if pass.Levels && cmplx.Abs(b[i]) <= math.MaxFloat32 {
+			level = max(level, cmplx.Abs(b[i])/20)
+		}
+	}
+	if pass.Levels && got.DType.Size() == 1 {
+		level = max(level, 1)
+	}
 	for i := range a {
-		if bits(a[i]) != bits(b[i]) && !(rounds && cmplx.Abs(a[i]-b[i]) <= near*(1+cmplx.Abs(b[i]))) {
+		if bits(a[i]) != bits(b[i]) && !(pass.Rounds && cmplx.Abs(a[i]-b[i]) <= max(level, near*(1+cmplx.Abs(b[i])))) {
 			return fmt.Errorf("element %d is %v, want %v", i, a[i], b[i])
 		}
 	}

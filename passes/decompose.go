@@ -6,10 +6,12 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Decomposition is a node of a composite op, and the names of the nodes that run in its place.
+// Decomposition is a node of a composite op, and the names of the nodes that run in its place; Why tells why, where it
+// is restated with others before it.
 type Decomposition struct {
 	Node, Op string
 	Into     []string
+	Why      string
 }
 
 // decompose puts the parts of composite nodes into their places. Parts may be composite too.
@@ -49,7 +51,7 @@ func decompose(p *Plan) error {
 		case err != nil:
 			return p.Graph.Fail(n, err)
 		case composite(n):
-			p.Decomposed = append(p.Decomposed, Decomposition{name, n.Op.Name, into})
+			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: into})
 		}
 	}
 	p.Graph.Nodes = nodes

@@ -279,5 +279,5 @@ func TestDumpShowsEveryPass(t *testing.T) {
 	for _, p := range passes.Passes() {
 		assert.Contains(t, b.String(), "after "+p.Name)
 	}
-	assert.Equal(t, 5, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
+	assert.Equal(t, 6, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
 }

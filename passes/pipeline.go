@@ -25,6 +25,9 @@ type Pass struct {
 	// Rounds says that results may be rounded otherwise after the pass: where values are compared under
 	// Check, they need only be near.
 	Rounds bool
+	// Levels says, of a pass that Rounds, that quantised numbers may come to neighbouring levels after it: near is what
+	// differs by one, or by a twentieth of the largest value.
+	Levels bool
 	Run    func(p *Plan) error
 }
 
@@ -35,6 +38,8 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
+	{Name: "integers", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes",
+		Needs: graph.Typed, Rounds: true, Levels: true, Run: integers},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},

@@ -42,8 +42,10 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 		proseCol("why")}, func(f graphrun.FoldingReport) []any {
 		return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
 	})
-	writeList(w, show, "Composite nodes", r.Decomposed, []column{nameCol("node"), nameCol("op"), proseCol("stated as")},
-		func(d graphrun.PartsReport) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
+	writeList(w, show, "Composite nodes", r.Decomposed, []column{nameCol("node"), nameCol("op"), proseCol("stated as"),
+		proseCol("why")}, func(d graphrun.PartsReport) []any {
+		return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
+	})
 	writeSteps(w, show, r.Steps)
 	writeApart(w, show, r.Apart)
 	writeList(w, show, "Packed constants", r.Packed, []column{nameCol("constant"), proseCol("form"),

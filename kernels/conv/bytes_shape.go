@@ -35,7 +35,11 @@ var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
 // bytesResult checks a call of bytes and gives its result, which is row-major.
 func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	const name = "conv2d_bytes"
-	for i, want := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int32, tensor.Float32, tensor.Uint8} {
+	x := c.Type(bytesX)
+	if x.DType != tensor.Uint8 && x.DType != tensor.Int8 {
+		return t, kit.NotImplemented(name, x.DType)
+	}
+	for i, want := range []tensor.DType{x.DType, tensor.Int8, tensor.Int32, tensor.Float32, x.DType} {
 		if d := c.Type(i).DType; d != want {
 			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, d)
 		}
@@ -44,7 +48,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	if d != tensor.Uint8 && d != tensor.Int8 {
 		return t, kit.NotImplemented(name, d)
 	}
-	x, w := c.Type(bytesX), c.Type(bytesW)
+	w := c.Type(bytesW)
 	if x.Rank() != 4 {
 		return t, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, x.Rank())
 	}
@@ -63,6 +67,9 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	}
 	return tensor.NewType(d, t.Shape...), nil
 }
+
+// maxBytesTerms bounds the products that a sum has, so that it stays far from the bounds of int32.
+const maxBytesTerms = 1 << 14
 
 // bytesFloats is the call of the convolution of floats.
 func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {

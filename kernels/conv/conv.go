@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -104,3 +106,31 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 			Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
 	},
 })
+
+// InBytes returns the attributes with which [ConvBytes] computes what a call of conv2d does, if images and weight have
+// these dtypes; false where there is no machine code for it.
+func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
+	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
+		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
+		return nil, false
+	}
+	if _, ok := c.Attrs.(*conv2dAttrs); !ok {
+		return nil, false
+	}
+	p := conv2d.params(c)
+	var padding []int
+	for _, s := range slices.Concat(p.padding, p.end) {
+		n, known := s.Known()
+		if !known {
+			return nil, false
+		}
+		padding = append(padding, n)
+	}
+	at := graph.Attrs{"stride": p.stride, "padding": padding, "dilation": p.dilation, "groups": p.groups}
+	a, err := ConvBytes.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, false
+	}
+	d := kit.Delegated(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
+	return at, len(bytesWalks(d, nil)) > 0
+}

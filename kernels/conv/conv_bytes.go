@@ -14,9 +14,9 @@ import (
 var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "conv2d_bytes",
-	Doc: "Convolves quantised images: input [n, c, h, w] of uint8, weight [o, c/groups, kh, kw] of int8, bias [o] of " +
-		"int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums of " +
-		"(input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
+	Doc: "Convolves quantised images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
+		"[o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums " +
+		"of (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
 		"with the zero point of the result they saturate in its dtype, uint8 or int8.",
 	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale"}, {Name: "input_zero_point"},
 		{Name: "zero_point"}},
@@ -90,8 +90,9 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
 		n, o := chunk/s.o, chunk%s.o
 		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs[0]+o/s.og()*s.cg*s.xs[1])
+		flip := signBit(c.Meta(bytesX).DType)
 		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws[0])
-		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]))
+		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
 		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
 		by := *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		zero := float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
@@ -100,15 +101,15 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		}
 		for i := range s.oh * s.ow {
 			oh, ow := i/s.ow, i%s.ow
-			v := multiply.Requantised(d, first+s.bytesSum(x, w, less, oh, ow), by, zero)
+			v := multiply.Requantised(d, first+s.bytesSum(x, w, flip, less, oh, ow), by, zero)
 			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3])) = uint8(v)
 		}
 		return nil
 	}}}}, nil
 }
 
-// bytesSum is the sum of a window.
-func (s *convShape) bytesSum(x, w unsafe.Pointer, less int32, oh, ow int) (sum int32) {
+// bytesSum is the sum of a window, of elements and zero point without a sign.
+func (s *convShape) bytesSum(x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
 	for kh := range s.kh {
 		for kw := range s.kw {
 			h, v := oh*s.sh-s.ph+kh*s.dh, ow*s.sw-s.pw+kw*s.dw
@@ -117,7 +118,7 @@ func (s *convShape) bytesSum(x, w unsafe.Pointer, less int32, oh, ow int) (sum i
 			}
 			for k := range s.cg {
 				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs[1]+h*s.xs[2]+v*s.xs[3]))
-				sum += (int32(a) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])))
+				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])))
 			}
 		}
 	}

@@ -46,72 +46,66 @@ func TestConvBytes(t *testing.T) {
 		if size > 2*k {
 			at["dilation"] = 1 + r.IntN(2)
 		}
-		scale := tensor.Zeros(tensor.Float32, out)
-		kit.EachIndex(scale.Shape, func(at []int) {
-			scale.Set(tensor.FloatScalar(r.Float64()/float64(20*channels*k*k)), at...)
-		})
-		in := []*tensor.Tensor{byteOperand(r, tensor.Uint8, 256, 1+r.IntN(2), groups*channels, size, size+r.IntN(3)),
+		scale, d := byteScales(r, out, channels*k*k), []tensor.DType{tensor.Uint8, tensor.Int8}[i%2]
+		in := []*tensor.Tensor{byteOperand(r, d, 256, 1+r.IntN(2), groups*channels, size, size+r.IntN(3)),
 			byteOperand(r, tensor.Int8, 256, out, channels, k, k), byteOperand(r, tensor.Int32, 1<<12, out), scale,
-			byteOperand(r, tensor.Uint8, 256), byteOperand(r, []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)], 256)}
-		p, err := kerneltest.NewProductCall("conv2d_bytes", at, in, 1, 2, 3, 4, 5)
-		if err != nil {
-			t.Fatalf("%v: %v", at, err)
-		}
-		for k := range p.Op.Impls {
-			m := &p.Op.Impls[k]
-			for _, w := range m.Walks(p.Call, nil) {
-				given := append([]*tensor.Tensor(nil), in...)
-				if w.Order != "" {
-					given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
-					direct++
-				}
-				q, err := kerneltest.NewProductCall("conv2d_bytes", at, given, 1, 2, 3, 4, 5)
-				if err != nil {
-					t.Fatal(err)
-				}
-				q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
-				want, err := q.Op.Ref(q.Call, given)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, packed := range []bool{false, true} {
-					if err := kerneltest.CompareTensors(q.Result(t, packed), want[0]); err != nil {
-						t.Fatalf("%d: %s, packed %v, %v of %v by %v: %v", i, m.Name, packed, at, in[0].Meta, in[1].Meta, err)
-					}
-				}
-			}
-		}
+			byteOperand(r, d, 256), byteOperand(r, []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)], 256)}
+		direct += compareBytes(t, at, in)
 	}
 	if machine.MultipliesBytes() && jit.Available() == nil && direct < 110 {
 		t.Errorf("only %d calls were machine code", direct)
 	}
 }
 
-// TestConvBytesOfSmallImages: images of several tiles that are no whole rows, by several blocks of output channels.
+// byteScales are scales for sums of so many products.
+func byteScales(r *rand.Rand, n, terms int) *tensor.Tensor {
+	scale := tensor.Zeros(tensor.Float32, n)
+	kit.EachIndex(scale.Shape, func(at []int) { scale.Set(tensor.FloatScalar(r.Float64()/float64(20*terms)), at...) })
+	return scale
+}
+
+// TestConvBytesOfSmallImages has several strips in one image of a few pixels, for several blocks of channels.
 func TestConvBytesOfSmallImages(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 4))
-	for _, groups := range []int{1, 2} {
-		const channels, out = 8, 78
-		scale := tensor.Zeros(tensor.Float32, out)
-		kit.EachIndex(scale.Shape, func(at []int) { scale.Set(tensor.FloatScalar(0.001), at...) })
-		x := byteOperand(r, tensor.Uint8, 256, 2, channels, 10, 11)
-		in := []*tensor.Tensor{x.CopyTo(x.Meta.WithStrides([]int{110 * channels, 1, 11 * channels, channels})),
-			byteOperand(r, tensor.Int8, 256, out, channels/groups, 1, 1), byteOperand(r, tensor.Int32, 1<<12, out), scale,
-			byteOperand(r, tensor.Uint8, 256), byteOperand(r, tensor.Int8, 256)}
-		p, err := kerneltest.NewProductCall("conv2d_bytes", graph.Attrs{"stride": 2, "groups": groups}, in, 1, 2, 3, 4, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := &p.Op.Impls[0]
+	for _, s := range [][4]int{{14, 2, 1, 96}, {7, 1, 1, 130}, {7, 2, 0, 64}} {
+		at := graph.Attrs{"stride": s[1], "padding": s[2]}
+		compareBytes(t, at, []*tensor.Tensor{byteOperand(r, tensor.Uint8, 256, 1, 64, s[0], s[0]),
+			byteOperand(r, tensor.Int8, 256, s[3], 64, 3, 3), byteOperand(r, tensor.Int32, 1<<12, s[3]),
+			byteScales(r, s[3], 64*9), byteOperand(r, tensor.Uint8, 256), byteOperand(r, tensor.Uint8, 256)})
+	}
+}
+
+// compareBytes compares all implementations of a convolution with the definition, and returns how many were machine
+// code.
+func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int) {
+	t.Helper()
+	p, err := kerneltest.NewProductCall("conv2d_bytes", at, in, 1, 2, 3, 4, 5)
+	if err != nil {
+		t.Fatalf("%v: %v", at, err)
+	}
+	for k := range p.Op.Impls {
+		m := &p.Op.Impls[k]
 		for _, w := range m.Walks(p.Call, nil) {
-			p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, w, w.Lay(0, p.Call.Out[0])
-			want, err := p.Op.Ref(p.Call, in)
+			given := append([]*tensor.Tensor(nil), in...)
+			if w.Order != "" {
+				given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
+				direct++
+			}
+			q, err := kerneltest.NewProductCall("conv2d_bytes", at, given, 1, 2, 3, 4, 5)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := kerneltest.CompareTensors(p.Result(t, true), want[0]); err != nil {
-				t.Errorf("%d groups: %v", groups, err)
+			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
+			want, err := q.Op.Ref(q.Call, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, packed := range []bool{false, true} {
+				if err := kerneltest.CompareTensors(q.Result(t, packed), want[0]); err != nil {
+					t.Fatalf("%s, packed %v, %v of %v by %v: %v", m.Name, packed, at, in[0].Meta, in[1].Meta, err)
+				}
 			}
 		}
 	}
+	return direct
 }

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unsafe"
 
@@ -24,6 +25,7 @@ type directBytes struct {
 	direct
 	image  *convShape // as it is: the shape of direct counts elements, and has no border
 	copied bool       // images are brought into scratch memory
+	flip   uint8      // what makes their elements, copied, bytes without a sign
 	room   struct{ weight, sums, images, all int }
 	loop   *loops.Loop
 	state  graph.PerWorker[loops.State]
@@ -65,7 +67,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	s := byteConv.bytesShape(c)
 	q := s.inFours()
 	q.directWork(&w, directFours, tensor.Float32, false)
-	if s.copies() {
+	if s.copies() || signBit(c.Meta(bytesX).DType) != 0 {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + fours*q.c*q.h*q.w))
 	}
 	w.Flops = byteConv.flops(c)
@@ -74,6 +76,14 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 
 // copies reports whether images are brought into scratch memory.
 func (s *convShape) copies() bool { return s.bordered() || s.cg%fours != 0 }
+
+// signBit is what turns bytes of a dtype into bytes without a sign, all of them greater by 128 where they have one.
+func signBit(d tensor.DType) uint8 {
+	if d == tensor.Int8 {
+		return 1 << 7
+	}
+	return 0
+}
 
 // weightBytes are those of the packed weight, before the sums of each output channel.
 func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
@@ -109,7 +119,8 @@ func (t *directBytes) packedAt(o int) int {
 // newDirectBytes prepares a convolution without its code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
-	t := &directBytes{image: s, copied: s.copies()}
+	flip := signBit(c.Meta(bytesX).DType)
+	t := &directBytes{image: s, copied: s.copies() || flip != 0, flip: flip}
 	q := s.inFours()
 	shape := newDirectShape(q, tensor.Float32, false)
 	t.direct = direct{s: q, shape: shape, size: fours, panel: shape.vectors * shape.lanes * fours, images: q.n,
@@ -195,7 +206,7 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	}
 	group := max(1, machine.MoveGrain/(q.w*q.c*fours))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
-		zero := *(*uint8)(m.Ptrs[1+bytesXZero])
+		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
 			sums := kit.ElementsOf[int32](kit.Elem[int8](t.weightAt(m, packed), t.weightBytes()), s.o)
 			bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.o)
@@ -230,7 +241,10 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 		if wide == s.c {
 			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
 		} else {
-			for w := first; w < end; w++ {
+			if s.groups == 1 {
+				spread(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
+			}
+			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
 					group := to[w*wide+g*q.cg*fours:][:q.cg*fours]
 					clear(group[copy(group, from[(w-s.pw)*s.c+g*s.cg:][:s.cg]):])
@@ -240,6 +254,35 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 	}
 	for i := end * wide; i < len(to); i++ {
 		to[i] = zero
+	}
+	if t.flip != 0 && first < end {
+		flipSigns(to[first*wide : end*wide])
+	}
+}
+
+// spread brings pixels of so many channels to places that are wider, and clears what is behind each.
+func spread(to, from []uint8, wide, channels int) {
+	at := 0
+	if wide == fours { // images: a pixel at once, with what is behind it
+		mask := uint32(1)<<(8*channels) - 1
+		for ; len(from) >= fours && at < len(to); at += fours {
+			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
+			from = from[channels:]
+		}
+	}
+	for ; at < len(to); at += wide {
+		clear(to[at+copy(to[at:at+wide], from[:channels]) : at+wide])
+		from = from[channels:]
+	}
+}
+
+// flipSigns adds 128 to bytes, eight at a time.
+func flipSigns(b []uint8) {
+	for ; len(b) >= 8; b = b[8:] {
+		binary.NativeEndian.PutUint64(b, binary.NativeEndian.Uint64(b)^0x8080808080808080)
+	}
+	for i := range b {
+		b[i] ^= 1 << 7
 	}
 }
 

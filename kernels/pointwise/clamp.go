@@ -9,19 +9,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type clampAttrs struct {
-	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
-	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
-}
-
-type clampMinAttrs struct {
-	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
-}
-
-type clampMaxAttrs struct {
-	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
-}
-
 var (
 	minParam = graph.Param{Name: "min", Optional: true, Number: true}
 	maxParam = graph.Param{Name: "max", Optional: true, Number: true}

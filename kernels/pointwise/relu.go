@@ -23,11 +23,6 @@ var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Boo
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
-type hardtanhAttrs struct {
-	Min tensor.Scalar `attr:"min_val" default:"-1" doc:"lower bound"`
-	Max tensor.Scalar `attr:"max_val" default:"1" doc:"upper bound"`
-}
-
 // Hardtanh bounds self on both sides, relu6 by 0 and 6.
 var (
 	Hardtanh = hardtanh[hardtanhAttrs]("hardtanh", "Bounds self below by min_val and above by max_val; NaN stays. Bools "+

@@ -199,7 +199,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	groups := kit.Attrs[quantConvAttrs](c).Groups
 	small := groups > 1 && (w.Shape[1] < 4 || w.Shape[0] < 8*groups) // then most of a vector would be empty
 	if !q.scaled || !coded || w.Rank() != 4 || small ||
-		c.Meta(0).DType != tensor.Uint8 || w.DType != tensor.Int8 || c.Const(q.w) == nil ||
+		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
 		tensor.Numel(w.Shape[1:]) > manyTerms {
 		return false
 	}

@@ -91,3 +91,14 @@ func among(t *tensor.Tensor, most int64) bool {
 	})
 	return ok
 }
+
+type quantizeAttrs struct {
+	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int          `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result where there is no zero_point; none: uint8"`
+}
+
+type dequantizeAttrs struct {
+	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
+	BlockSize int `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
+}

@@ -16,17 +16,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type quantizeAttrs struct {
-	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int          `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
-	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result where there is no zero_point; none: uint8"`
-}
-
-type dequantizeAttrs struct {
-	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int `attr:"block_size" default:"0" doc:"elements along axis that share a scale; 0: a scale for each, or for all"`
-}
-
 var (
 	optZeroPoint = graph.Param{Name: "zero_point", Optional: true}
 	scaleOperand = graph.Param{Name: "scale"}
@@ -65,6 +54,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
 		return p.Result(p.quantized(x, zero, d))
 	},
+	Restate: restateQuantize,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[quantizeAttrs](c)
 		d := quantDType(c, a.DType)

@@ -23,7 +23,7 @@ type joinOp struct {
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.Define[A](graph.Op{
-		AnyOrder: true, Images: graph.ImagePasser,
+		AnyOrder: true, Images: graph.ImagePasser, Selects: true,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 		Infer: j.infer, Ref: j.ref, Examples: examples, Joins: j.joins,
 		Impls: []graph.Impl{copies.JoinImpl(j.compile)},

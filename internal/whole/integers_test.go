@@ -1,0 +1,213 @@
+package whole_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quantisedGraph is a graph of numbers that are quantised and dequantised, as exporters write it: of either dtype of
+// bytes, with zero points, weights with scales by output channel or for all.
+type quantisedGraph struct {
+	r      *rand.Rand
+	g      *graph.Graph
+	serial int
+}
+
+func (q *quantisedGraph) constant(d tensor.DType, value func() float64, shape ...int) *graph.Value {
+	t := tensor.Zeros(d, shape...)
+	eachIndex(shape, func(at []int) {
+		if v := value(); d.IsFloat() {
+			t.Set(tensor.FloatScalar(v), at...)
+		} else {
+			t.Set(tensor.IntScalar(int64(v)), at...)
+		}
+	})
+	q.serial++
+	return q.g.Constant(fmt.Sprintf("c%d", q.serial), t)
+}
+
+// levels is a random dtype of a byte, with a way to draw its numbers.
+func (q *quantisedGraph) levels() (tensor.DType, func() float64) {
+	if q.r.IntN(2) == 0 {
+		return tensor.Int8, func() float64 { return float64(q.r.IntN(256) - 128) }
+	}
+	return tensor.Uint8, func() float64 { return float64(q.r.IntN(256)) }
+}
+
+// through quantises a value with a scale, and dequantises it.
+func (q *quantisedGraph) through(v *graph.Value, scale float64) (levels, wide *graph.Value) {
+	d, level := q.levels()
+	s, zero := q.constant(tensor.Float32, func() float64 { return scale }), q.constant(d, level)
+	levels = op.QuantizeLinear(v, s, zero)
+	return levels, op.DequantizeLinear(levels, s, zero)
+}
+
+// weight is a dequantised weight with its output channels along dimension 0.
+func (q *quantisedGraph) weight(shape ...int) *graph.Value {
+	d, level := q.levels()
+	var per []int
+	if q.r.IntN(2) == 0 {
+		per = shape[:1]
+	}
+	zero := func() float64 { return 0 }
+	if d == tensor.Uint8 {
+		zero = func() float64 { return 128 }
+	} else if q.r.IntN(4) == 0 {
+		zero = level
+	}
+	scale := q.constant(tensor.Float32, func() float64 { return 0.01 * (0.5 + q.r.Float64()) }, per...)
+	return q.g.Apply("dequantize_linear", graph.Attrs{"axis": 0}, q.constant(d, level, shape...), scale,
+		q.constant(d, zero, per...))[0]
+}
+
+// product is a convolution or a linear layer of an input, bounded or not, and quantised.
+func (q *quantisedGraph) product() {
+	r := q.r
+	bias := func(n int) any {
+		if r.IntN(3) == 0 {
+			return nil
+		}
+		return q.constant(tensor.Float32, r.NormFloat64, n)
+	}
+	channels, out, k := 1+r.IntN(20), 1+r.IntN(40), 1+2*r.IntN(2)
+	var y *graph.Value
+	if r.IntN(3) == 0 {
+		x := q.g.Input("x", tensor.Float32, 1+r.IntN(5), channels)
+		_, wide := q.through(x, 0.02)
+		y = q.g.Apply("linear", nil, wide, q.weight(out, channels), bias(out))[0]
+	} else {
+		groups := 1 + r.IntN(5)/4
+		size := k + r.IntN(12)
+		x := q.g.Input("x", tensor.Float32, 1+r.IntN(2), channels*groups, size, size+r.IntN(4))
+		_, wide := q.through(x, 0.02)
+		at := graph.Attrs{"stride": 1 + r.IntN(2), "padding": r.IntN(k), "groups": groups}
+		y = q.g.Apply("conv2d", at, wide, q.weight(out*groups, channels, k, k), bias(out*groups))[0]
+	}
+	switch r.IntN(3) {
+	case 0:
+		y = op.Relu(y)
+	case 1:
+		y = q.g.Apply("clamp", graph.Attrs{"min": -0.5, "max": 6}, y)[0]
+	}
+	levels, _ := q.through(y, 0.05*math.Sqrt(float64(channels*k*k)))
+	q.g.Output("y", levels)
+}
+
+// moves are sums, and numbers that are moved and joined.
+func (q *quantisedGraph) moves() {
+	shape := []int{1 + q.r.IntN(2), 2 + q.r.IntN(4), 3, 4}
+	_, a := q.through(q.g.Input("x", tensor.Float32, shape...), 0.02)
+	_, b := q.through(q.g.Input("z", tensor.Float32, shape...), 0.03)
+	sum, c := q.through(op.Relu(op.Add(a, b)), 0.04)
+	joined := q.g.Apply("cat", graph.Attrs{"dim": 1}, c, a)[0]
+	levels, _ := q.through(op.Permute(joined, []int{0, 2, 3, 1}), []float64{0.04, 0.1}[q.r.IntN(2)])
+	q.g.Output("sum", sum)
+	q.g.Output("y", levels)
+}
+
+// run plans and runs a graph, and lists why nodes were restated.
+func (q *quantisedGraph) run(t *testing.T, in map[string]*tensor.Tensor, o passes.Options, workers int) (
+	out map[string]*tensor.Tensor, why []string) {
+	t.Helper()
+	o.Check = true
+	p, err := passes.Run(q.g, o)
+	require.NoError(t, err)
+	program, err := exec.Compile(p.Graph, exec.Options{Threads: workers})
+	require.NoError(t, err)
+	out, err = program.Run(t.Context(), in)
+	require.NoError(t, err)
+	for _, d := range p.Decomposed {
+		why = append(why, d.Why)
+	}
+	return out, why
+}
+
+// farthest is the greatest distance of two values, and how many elements differ.
+func farthest(a, b *tensor.Tensor) (most float64, differ int) {
+	eachIndex(a.Shape, func(at []int) {
+		d := math.Abs(a.At(at...).Float() - b.At(at...).Float())
+		most = max(most, d)
+		if d > 0 {
+			differ++
+		}
+	})
+	return most, differ
+}
+
+func multiplies(why string) bool { return strings.HasSuffix(why, "multiplies bytes") }
+
+// TestQuantisedNumbersStayIntegers compares graphs of quantised numbers with what their floats are by definition: sums
+// of integers are rounded once, so that levels differ by one at most, and seldom; exact plans state none in integers.
+func TestQuantisedNumbersStayIntegers(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 21))
+	elements, differ, products, moved := 0, 0, 0, 0
+	for i := range 36 {
+		q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
+		if i%3 == 0 {
+			q.moves()
+		} else {
+			q.product()
+		}
+		require.NoError(t, q.g.Infer())
+		in := map[string]*tensor.Tensor{}
+		for _, v := range q.g.Inputs {
+			in[v.Name] = operand(r, v.Name, v.Meta)
+		}
+		want, err := graph.Evaluate(q.g, in)
+		require.NoError(t, err)
+		got, why := q.run(t, in, passes.Options{Strategy: layout.Optimal}, 1)
+		again, _ := q.run(t, in, passes.Options{Strategy: layout.Propagate}, 3)
+		_, exact := q.run(t, in, passes.Options{Exact: true}, 1)
+		for name := range want {
+			most, n := farthest(got[name], want[name])
+			assert.LessOrEqual(t, most, 1.0, "%d: %s", i, name)
+			elements, differ = elements+want[name].Numel(), differ+n
+			most, _ = farthest(got[name], again[name])
+			assert.Zero(t, most, "%d: %s, other strategies and workers", i, name)
+		}
+		assert.False(t, slices.ContainsFunc(exact, multiplies))
+		if slices.ContainsFunc(why, multiplies) {
+			products++
+		}
+		if slices.ContainsFunc(why, func(s string) bool { return strings.Contains(s, "moves numbers") }) {
+			moved++
+		}
+	}
+	assert.Less(t, differ*200, elements, "levels that differ")
+	assert.Greater(t, moved, 8)
+	if loops.Compiles() && machine.MultipliesBytes() {
+		assert.Greater(t, products, 10)
+	}
+}
+
+// TestQuantisedNumbersThatOthersReadStay has a convolution that is an output in floats, too: it is computed in floats,
+// and the plan says why.
+func TestQuantisedNumbersThatOthersReadStay(t *testing.T) {
+	q := &quantisedGraph{r: rand.New(rand.NewPCG(1, 2)), g: graph.New("g", kernels.Lookup)}
+	_, x := q.through(q.g.Input("x", tensor.Float32, 1, 8, 6, 6), 0.02)
+	y := q.g.Apply("conv2d", nil, x, q.weight(8, 8, 3, 3))[0]
+	levels, _ := q.through(y, 0.5)
+	q.g.Output("levels", levels)
+	q.g.Output("y", y)
+	p, err := passes.Run(q.g, passes.Options{})
+	require.NoError(t, err)
+	assert.Contains(t, p.Apart, passes.Apart{Node: y.Name, Reader: levels.Name,
+		Why: "others read what it makes in floats"})
+}

@@ -1,0 +1,65 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type hardtanhAttrs struct {
+	Min tensor.Scalar `attr:"min_val" default:"-1" doc:"lower bound"`
+	Max tensor.Scalar `attr:"max_val" default:"1" doc:"upper bound"`
+}
+
+type clampAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
+
+type clampMinAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+}
+
+type clampMaxAttrs struct {
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
+
+// Bounds are the numbers by which a node, as of relu or clamp, bounds operand 0: below by least and then above by most,
+// of which one or both may be infinite. It is false for a node that does anything else, or reads its bounds.
+func Bounds(n *graph.Node) (least, most float64, ok bool) {
+	least, most = math.Inf(-1), math.Inf(1)
+	if n == nil || n.Op == nil {
+		return least, most, false
+	}
+	bound := func(k clamping) {
+		if ok = !k.below && !k.above; !ok {
+			return
+		}
+		if k.min.IsSet() {
+			least = k.min.Float()
+		}
+		if k.max.IsSet() {
+			most = k.max.Float()
+		}
+	}
+	c := n.Call()
+	switch n.Op {
+	case Relu:
+		least, ok = 0, true
+	case Relu6:
+		least, most, ok = 0, 6, true
+	case Hardtanh:
+		a := kit.Attrs[hardtanhAttrs](c)
+		least, most, ok = a.Min.Float(), a.Max.Float(), true
+	case Clamp:
+		a := kit.Attrs[clampAttrs](c)
+		bound(clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)})
+	case ClampMin:
+		bound(clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)})
+	case ClampMax:
+		bound(clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)})
+	}
+	return least, most, ok && least == least && most == most
+}

@@ -1,0 +1,124 @@
+package passes
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// integers has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
+// moves such numbers moves bytes. It goes from the first node to the last, so that what comes before a node is restated
+// when the node is asked, and asks the parts in turn.
+func integers(p *Plan) error {
+	r := &restating{p: p, around: graph.Around{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
+	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
+	asked := false
+	for _, n := range p.Graph.Nodes {
+		asked = asked || n.Op.Restate != nil
+		r.count(n, 1)
+	}
+	if !asked {
+		return nil
+	}
+	for _, o := range p.Graph.Outputs {
+		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // never alone, whoever reads it besides
+	}
+	for _, n := range p.Graph.Nodes {
+		name := n.Name
+		if err := r.add(n); err != nil {
+			return p.Graph.Fail(n, err)
+		}
+		r.tell(n, name)
+	}
+	if r.made == 0 {
+		return nil
+	}
+	p.Graph.Nodes = r.nodes
+	p.dropNodes()
+	p.Note("%s restated", counted(r.made, "node", "nodes"))
+	return nil
+}
+
+// restating is the state of the pass.
+type restating struct {
+	p       *Plan
+	around  graph.Around
+	readers graph.ByValue[int] // how many operands of nodes that are needed a value is
+	nodes   []*graph.Node
+	made    int
+	into    []string    // of the node that is being restated
+	whys    []string    // and why
+	stays   *graph.Node // what could have been restated with it, and why it is not
+	why     string
+}
+
+// add puts a node into the list, or what stands for it.
+func (r *restating) add(n *graph.Node) error {
+	if n.Op.Restate == nil || n.Pin != (graph.Pin{}) {
+		r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+		return nil
+	}
+	reads := n.In
+	s, parts, err := r.p.Graph.Restate(n, r.around)
+	if err != nil {
+		return err
+	}
+	if s.Results == nil {
+		if s.Why != "" {
+			r.stays, r.why = s.Of, s.Why
+		}
+		r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+		return nil
+	}
+	r.made++
+	r.whys = append(r.whys, s.Why)
+	for _, m := range parts {
+		r.count(m, 1)
+	}
+	r.release(reads)
+	for _, m := range parts {
+		if err := r.add(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count adds to the readers of what a node reads.
+func (r *restating) count(n *graph.Node, by int) {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			r.readers.Set(a.Value, r.readers.At(a.Value)+by)
+		}
+	}
+	for _, v := range n.Refs() {
+		r.readers.Set(v, r.readers.At(v)+by)
+	}
+}
+
+// release counts operands off that a node read which is not needed any more, and those of nodes that nobody needs then.
+func (r *restating) release(in []graph.Arg) {
+	for _, a := range in {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		left := r.readers.At(a.Value) - 1
+		r.readers.Set(a.Value, left)
+		if n := a.Value.Node; left == 0 && n != nil && len(n.Out) == 1 {
+			r.release(n.In)
+		}
+	}
+}
+
+// tell lists what became of a node.
+func (r *restating) tell(n *graph.Node, name string) {
+	switch {
+	case len(r.whys) > 0:
+		why := strings.Join(slices.Compact(r.whys), "; ")
+		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.into, Why: why})
+	case r.stays != nil:
+		r.p.Apart = append(r.p.Apart, Apart{r.stays.Name, name, r.why})
+	}
+	r.into, r.whys, r.why, r.stays = nil, nil, "", nil
+}
