@@ -332,7 +332,6 @@ func (q *restating) point(a graph.Arg, d tensor.DType) graph.Arg {
 
 // convolved states a convolution in bytes.
 func (q *restating) convolved(n *graph.Node, at graph.Attrs, x, w levels, b bias) graph.Arg {
-	const f = tensor.Float32
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
 	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
