@@ -91,8 +91,8 @@ func TestCompare(t *testing.T) {
 	assert.Len(t, told, 10)
 	assert.Equal(t, [2]int{9, 10}, told[9])
 	for i, row := range c.Rows {
-		assert.Equal(t, []string{"propagate", "pinned", "mine"}[i], row.Name)
-		assert.Equal(t, i > 0, row.Base == "propagate")
+		assert.Equal(t, []string{"optimal", "pinned", "mine"}[i], row.Name)
+		assert.Equal(t, i > 0, row.Base == "optimal")
 		assert.Equal(t, i > 0, row.P != nil)
 		assert.Len(t, row.Samples, 8)
 		assert.Equal(t, 8, row.Runs)
@@ -107,7 +107,7 @@ func TestCompare(t *testing.T) {
 	assert.Equal(t, 1.0, *c.Rows[0].Ratio)
 	text := c.Table().String()
 	assert.Equal(t, 4, strings.Count(text, "\n"))
-	for _, word := range []string{"cost/", "median/", "gap", "vs propagate", "copied/", "+weights/", "pinned", "mine"} {
+	for _, word := range []string{"cost/", "median/", "gap", "vs optimal", "copied/", "+weights/", "pinned", "mine"} {
 		assert.Contains(t, text, word)
 	}
 }
@@ -153,7 +153,7 @@ func TestCompareRefuses(t *testing.T) {
 	one := candidate(t, "", g, graphrun.Options{})
 	for want, list := range map[string][]graphrun.Candidate{
 		"there is nothing to compare: no candidates": nil,
-		`two candidates are called "propagate"`:      {one, one},
+		`two candidates are called "optimal"`:        {one, one},
 		"candidate 1 was not made by Compile":        {one, {Program: new(graphrun.Program)}},
 		"candidate 0 was not made by Compile":        {{Name: "none"}},
 	} {

@@ -38,7 +38,7 @@ var (
 	Optimal Strategy = layout.Optimal
 )
 
-// Strategies lists the strategies that are always there, the default first.
+// Strategies lists the strategies that are always there; [StrategyNamed] of no name is the default.
 func Strategies() []Strategy { return layout.All() }
 
 // StrategyNamed returns one of [Strategies] by its name; an empty name is that of the default.
@@ -46,7 +46,7 @@ func StrategyNamed(name string) (Strategy, error) { return layout.Named(name) }
 
 // Options choose how a graph is planned and how it runs. Zero values are good defaults.
 type Options struct {
-	// Strategy chooses layouts and implementations; nil is Propagate. Outputs have the same layout
+	// Strategy chooses layouts and implementations; nil is Optimal. Outputs have the same layout
 	// under every strategy: that which the graph has them in, unless they are pinned.
 	Strategy Strategy
 	// Threads bounds the workers of a run; 0 is GOMAXPROCS.
@@ -188,7 +188,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		}
 	}
 	if o.Strategy == nil {
-		o.Strategy = Propagate
+		o.Strategy = layout.Default()
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}

@@ -107,7 +107,7 @@ func ExampleOptions_strategy() {
 func ExampleProgram_Report() {
 	g, err := graphrun.Load("examples/models/residual.json")
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{NoFusion: true})
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Propagate, NoFusion: true})
 	check(err)
 	r := p.Report()
 	for _, s := range r.Steps {

@@ -20,7 +20,7 @@ func TestDiff(t *testing.T) {
 	text := succeed(t, "diff", path, "--json", "--no-fusion", "--pin", "conv1=contiguous")
 	valid(t, "diff", text)
 	doc := decode[diffDoc](t, text)
-	if doc.Same || doc.First.Strategy != "propagate" || doc.Second.Strategy != "propagate" || doc.DeltaNS <= 0 ||
+	if doc.Same || doc.First.Strategy != "optimal" || doc.Second.Strategy != "optimal" || doc.DeltaNS <= 0 ||
 		!slices.Equal(doc.Files, []string{"residual.json", "residual.json"}) {
 		t.Errorf("%+v", doc)
 	}
@@ -31,8 +31,8 @@ func TestDiff(t *testing.T) {
 		t.Errorf("copies %+v, steps %+v", doc.OnlySecond, doc.Steps)
 	}
 	out := succeed(t, "diff", path, "--no-fusion", "--pin", "conv1=contiguous")
-	for _, want := range []string{"propagate pinned", "Values laid out otherwise\n", "channels-last", "row-major",
-		"Copies that only propagate pinned makes\n", `"conv1" is pinned to contiguous`, "Steps that differ\n", "estimated cost"} {
+	for _, want := range []string{"optimal pinned", "Values laid out otherwise\n", "channels-last", "row-major",
+		"Copies that only optimal pinned makes\n", `"conv1" is pinned to contiguous`, "Steps that differ\n", "estimated cost"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -46,10 +46,10 @@ func TestDiffWays(t *testing.T) {
 		args          string
 		first, second string
 	}{
-		{a, "propagate", "channels_last"},
+		{a, "optimal", "channels_last"},
 		{a + " --strategies contiguous,propagate", "contiguous", "propagate"},
 		{a + " --strategies contiguous --pin y=contiguous", "contiguous", "contiguous"},
-		{a + " " + b, "propagate", "propagate"},
+		{a + " " + b, "optimal", "optimal"},
 		{a + " " + b + " --strategies contiguous", "contiguous", "contiguous"},
 		{a + " " + b + " --strategies contiguous,channels_last", "contiguous", "channels_last"},
 	} {

@@ -89,7 +89,7 @@ func TestDocumentsAreValid(t *testing.T) {
 func TestSchemasAreClosed(t *testing.T) {
 	path := write(t, "g.json", small)
 	for command, args := range map[string]string{
-		"infer": "", "plan": "", "run": "", "bench": "--runs 1 --profile", "compare": "--runs 1",
+		"infer": "", "plan": "--strategy propagate", "run": "", "bench": "--runs 1 --profile", "compare": "--runs 1",
 		"explain": "--first-break contiguous", "diff": "--strategies contiguous,propagate",
 	} {
 		s := printedSchema(t, "schema", command)

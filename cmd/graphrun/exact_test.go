@@ -33,7 +33,7 @@ func TestExact(t *testing.T) {
 	if faster := strings.HasPrefix(is, "winograd"); faster != strings.Contains(text, "inexact implementations of 1 node") {
 		t.Errorf("%s is chosen, and an exact plan says %s", is, text)
 	}
-	if out := succeed(t, "plan", "--exact", path); !strings.HasPrefix(out, "strategy propagate, exact: ") {
+	if out := succeed(t, "plan", "--exact", path); !strings.HasPrefix(out, "strategy optimal, exact: ") {
 		t.Error(out)
 	}
 	for _, args := range [][]string{{"run"}, {"bench", "--runs", "1"}, {"compare", "--runs", "1"}} {

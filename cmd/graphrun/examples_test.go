@@ -62,7 +62,7 @@ func TestStrideRules(t *testing.T) {
 
 // TestResidual checks what README.md promises of the plan.
 func TestResidual(t *testing.T) {
-	doc := decode[planJSON](t, succeed(t, "plan", "--json", models+"/residual.json"))
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", models+"/residual.json", "--strategy", "propagate"))
 	if len(doc.Copies) == 0 || len(doc.Elided) == 0 {
 		t.Fatalf("copies %v, elided %v", doc.Copies, doc.Elided)
 	}
@@ -89,7 +89,7 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	readme := estimates.ReplaceAllString(string(text), " COST ")
-	_, plan, _ := strings.Cut(succeed(t, "plan", models+"/residual.json"), "\n\n")
+	_, plan, _ := strings.Cut(succeed(t, "plan", models+"/residual.json", "--strategy", "propagate"), "\n\n")
 	plan, _, _ = strings.Cut(plan, "\n\nSteps")
 	for _, line := range strings.Split(estimates.ReplaceAllString(plan, " COST "), "\n") {
 		if line != "" && !strings.Contains(readme, "    "+line+"\n") {

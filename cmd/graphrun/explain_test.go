@@ -162,7 +162,8 @@ func TestExplainRefuses(t *testing.T) {
 
 // A copy that the cheapest plan has no need of is said to be so, and no line is left empty.
 func TestExplainNeedlessCopy(t *testing.T) {
-	out := succeed(t, "explain", "../../examples/models/residual.json", "y", "--dim", "N=2")
+	out := succeed(t, "explain", "../../examples/models/residual.json", "y", "--dim", "N=2",
+		"--strategy", "propagate")
 	_, tail, found := strings.Cut(out, "\nThe copy of act2 into [2048,256,16,1]\n")
 	if !found || !strings.Contains(tail, "nothing is lost: the cheapest plan of all has no such copy\n") {
 		t.Fatalf("%s", out)

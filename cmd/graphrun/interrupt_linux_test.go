@@ -102,7 +102,7 @@ func TestInterruptedBench(t *testing.T) {
 	if _, err := os.Stat(trace); err == nil {
 		t.Error("there is a trace of a measurement that was cut short")
 	}
-	if r.code != 130 || !strings.Contains(r.out, "propagate") || !strings.Contains(r.out, "of 100000000 runs\n") {
+	if r.code != 130 || !strings.Contains(r.out, "optimal") || !strings.Contains(r.out, "of 100000000 runs\n") {
 		t.Errorf("exit %d, stdout\n%s", r.code, r.out)
 	}
 	page := filepath.Join(t.TempDir(), "out.html")

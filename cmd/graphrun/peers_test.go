@@ -28,7 +28,7 @@ func TestPeersGraphs(t *testing.T) {
 			Copies []any
 			Steps  []struct{ Ops []string }
 		}
-		if err := json.Unmarshal([]byte(succeed(t, "plan", file, "--json")), &doc); err != nil {
+		if err := json.Unmarshal([]byte(succeed(t, "plan", file, "--json", "--strategy", "propagate")), &doc); err != nil {
 			t.Fatal(err)
 		}
 		made := map[string]bool{}

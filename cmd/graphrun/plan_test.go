@@ -81,7 +81,7 @@ const oneLoop = `{"version": 1,
 func TestPlanJSON(t *testing.T) {
 	out := succeed(t, "plan", "--json", write(t, "g.json", small))
 	doc := decode[planJSON](t, out)
-	if doc.Strategy != "propagate" || doc.Optimal || doc.PeakBytes <= 0 || len(doc.Steps) < 2 {
+	if doc.Strategy != "optimal" || !doc.Optimal || doc.PeakBytes <= 0 || len(doc.Steps) < 2 {
 		t.Errorf("%+v", doc)
 	}
 	for _, key := range []string{"strategy", "optimal", "cost_ns", "copies", "elided", "steps", "peak_bytes", "plan_ms"} {
@@ -162,7 +162,7 @@ func TestPlanText(t *testing.T) {
 	path := write(t, "g.json",
 		strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
 	out := succeed(t, "plan", path)
-	for _, want := range []string{"strategy propagate", "Inserted copies", "Steps", "[60,1,15,3]  [60,20,5,1]"} {
+	for _, want := range []string{"strategy optimal", "Inserted copies", "Steps", "[60,1,15,3]  [60,20,5,1]"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -28,14 +28,15 @@ func TestParseBytes(t *testing.T) {
 // TestMaxCopies fails where there are more copies than permitted, with the reasons.
 func TestMaxCopies(t *testing.T) {
 	path := models + "/residual.json"
-	succeed(t, "plan", path, "--max-copies", "1")
-	r := call(t, "plan", path, "--max-copies", "0")
+	succeed(t, "plan", path, "--strategy", "propagate", "--max-copies", "1")
+	none := []string{"plan", path, "--strategy", "propagate", "--max-copies", "0"}
+	r := call(t, none...)
 	if r.code != exitFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
 		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, `output "y" is pinned to contiguous`) ||
 		!strings.Contains(r.out, "Inserted copies") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
-	if r := call(t, "plan", path, "--max-copies", "0", "--json"); r.code != exitFailed || r.out == "" {
+	if r := call(t, append(none, "--json")...); r.code != exitFailed || r.out == "" {
 		t.Errorf("exit %d, %s", r.code, r.out)
 	} else {
 		valid(t, "plan", r.out)
@@ -86,7 +87,7 @@ func TestMaxMemory(t *testing.T) {
 	}
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "no strategy has a plan within --max-memory "+
-		"1KiB: a run needs propagate ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
+		"1KiB: a run needs optimal ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exitWrong ||

@@ -109,7 +109,8 @@ func TestPlanStudies(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if doc := decode[planJSON](t, succeed(t, "plan", file, "--json")); doc.Advice != nil || doc.Bound != nil {
+	if doc := decode[planJSON](t, succeed(t, "plan", file, "--json",
+		"--strategy", "greedy")); doc.Advice != nil || doc.Bound != nil {
 		t.Errorf("of another strategy: %+v", doc)
 	}
 	line := write(t, "line.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [400]}],
@@ -123,7 +124,8 @@ func TestPlanStudies(t *testing.T) {
 func TestPlanStudiesRefuse(t *testing.T) {
 	file := write(t, "g.json", small)
 	for _, args := range [][]string{{"--k-best", "0"}, {"--k-best", "-3"},
-		{"--certificate", filepath.Join(t.TempDir(), "c")}, {"--certificate", t.TempDir(), "--strategy", "optimal"},
+		{"--certificate", filepath.Join(t.TempDir(), "c"), "--strategy", "push"},
+		{"--certificate", t.TempDir(), "--strategy", "optimal"},
 		{"--solution", file + ".none"},
 		{"--solution", file, "--strategy", "optimal"}, {"--problem", filepath.Join(t.TempDir(), "none", "p.json")}} {
 		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exitWrong || r.out != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 )
 
-const defaultStrategy = "propagate"
+const defaultStrategy = "optimal"
 
 // strategyFlag adds --strategy with its completion.
 func strategyFlag(cmd *cobra.Command, p *string) {
@@ -32,7 +32,7 @@ func threadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
 }
 
-// strategyNames lists the strategies, the default first.
+// strategyNames lists the strategies.
 func strategyNames() []string {
 	var names []string
 	for _, s := range graphrun.Strategies() {
@@ -45,7 +45,7 @@ func strategyNames() []string {
 func strategyOf(name string) graphrun.Strategy {
 	s, err := graphrun.StrategyNamed(name)
 	if err != nil {
-		return graphrun.Propagate
+		return graphrun.Optimal
 	}
 	return s
 }

@@ -166,6 +166,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"passes.Run":    passes.Run,
 
 	"layout.All":            layout.All,
+	"layout.Default":        layout.Default,
 	"layout.Advise":         layout.Advise,
 	"layout.Given":          layout.Given,
 	"layout.NewModel":       layout.NewModel,
