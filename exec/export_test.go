@@ -7,3 +7,37 @@ func (p *Program) Sections() (bounds [][2]int, shared []bool) {
 	}
 	return bounds, shared
 }
+
+// Unordered returns pairs of steps that use the same bytes of the arena for different storages, and neither of which
+// waits for the other.
+func (p *Program) Unordered() (pairs [][2]int) {
+	after := make([]map[int]bool, len(p.steps)) // by step: those that wait for it
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		after[i] = map[int]bool{}
+		for _, n := range p.steps[i].next {
+			after[i][int(n)] = true
+			for k := range after[n] {
+				after[i][k] = true
+			}
+		}
+	}
+	apart := func(a, b int) bool {
+		x, y := &p.storages[a], &p.storages[b]
+		return a == b || x.kind != inArena || y.kind != inArena || x.at+x.bytes <= y.at || y.at+y.bytes <= x.at
+	}
+	for i := range p.steps {
+		for j := range i {
+			if after[j][i] {
+				continue
+			}
+			for _, a := range p.steps[i].refs {
+				for _, b := range p.steps[j].refs {
+					if a.storage >= 0 && b.storage >= 0 && !apart(a.storage, b.storage) {
+						pairs = append(pairs, [2]int{j, i})
+					}
+				}
+			}
+		}
+	}
+	return pairs
+}

@@ -9,6 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestLifetimes holds lifetimes to the plan of memory: worked off in order, what is held never exceeds the arena,
@@ -42,6 +47,34 @@ func TestLifetimes(t *testing.T) {
 		assert.Equal(t, p.Need().Outputs, outputs)
 		assert.Len(t, touched, len(p.Steps()))
 	}
+}
+
+// TestMemoryIsTakenOverInOrder has steps that use the same memory for different values wait for one another: also those
+// that write parts of one value, where the first of them took the memory over and others do not depend on it.
+func TestMemoryIsTakenOverInOrder(t *testing.T) {
+	shared := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		g := graph.New("parts", kernels.Lookup)
+		list := []*graph.Value{g.Input("x", tensor.Float32, 1, 64)}
+		one := func() *graph.Value { return list[rng.IntN(len(list))] }
+		for range 30 {
+			v := op.Flip(one(), []int{1})
+			if rng.IntN(3) == 0 {
+				parts := []*graph.Value{v, op.Flip(one(), []int{1}), op.Roll(one(), []int{1}, op.RollAttrs{Dims: []int{1}})}
+				v = op.Narrow(op.Flip(op.Cat(parts, op.CatAttrs{Dim: 1}), []int{1}), 1, 3, 64)
+			}
+			list = append(list, v)
+		}
+		g.Output("y", op.Cat(list[len(list)-4:], op.CatAttrs{Dim: 1}))
+		require.NoError(t, g.Err())
+		plan, err := passes.Run(g, passes.Options{})
+		require.NoError(t, err)
+		shared += len(plan.Placed)
+		p := compile(t, plan.Graph, 2)
+		assert.Empty(t, p.Unordered(), "seed %d", seed)
+	}
+	assert.Greater(t, shared, 40)
 }
 
 // TestTracerKeepsData hands back what a tracer notes at a run, and the program that runs.

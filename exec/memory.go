@@ -15,7 +15,8 @@ import (
 // that writes into bytes taken over waits for all steps that used them before.
 func (p *Program) plan() {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
-		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
+		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
+		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -45,6 +46,7 @@ type memoryPlanner struct {
 	writer graph.ByValue[int32] // by value that has memory, or a part of another's: the step that writes it
 	taken  []bool               // by storage: it has its place in the arena
 	users  [][]int32            // by storage: the steps that touched it since
+	before [][]int32            // by storage: the steps that used its place in the arena before it was taken
 	blocks []block              // free memory below top, by offset
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
@@ -83,14 +85,10 @@ func (m *memoryPlanner) step(i int) {
 			continue
 		}
 		m.writer.Set(s.node.Out[k], int32(i))
-		// A storage written in place has its memory already, and one of several values since the first was written.
-		if st := &p.storages[r.storage]; st.kind == inArena && !m.taken[r.storage] &&
-			r.storage == p.storageOf(s.node.Out[k]) {
-			st.at, m.taken[r.storage] = m.alloc(i, st.bytes), true
-		}
+		m.place(i, r.storage, s.node.Out[k])
 	}
 	if s.kernel.Scratch > 0 {
-		s.scratch = m.alloc(i, s.kernel.Scratch)
+		s.scratch, _ = m.alloc(i, s.kernel.Scratch)
 	}
 	for _, r := range s.refs {
 		if r.storage >= 0 && m.planned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
@@ -98,6 +96,23 @@ func (m *memoryPlanner) step(i int) {
 		}
 	}
 	m.release(i)
+}
+
+// place gives the storage of a result of step i its place in the arena. One that is written in place has its memory
+// already, and one of several values since the first was written: the steps that write the others, which need not wait
+// for that one, wait for the same steps as it does.
+func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
+	st := &m.p.storages[storage]
+	switch {
+	case st.kind != inArena:
+	case !m.taken[storage] && storage == m.p.storageOf(v):
+		st.at, m.before[storage] = m.alloc(i, st.bytes)
+		m.taken[storage] = true
+	case v.Within != nil:
+		for _, u := range m.before[storage] {
+			m.wait(i, u)
+		}
+	}
 }
 
 // planned reports whether a step of the program writes the storage.
@@ -169,11 +184,11 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 }
 
 // alloc takes size bytes of the arena for step i, from the smallest free block that
-// holds them, else by growing.
-func (m *memoryPlanner) alloc(i, size int) int {
+// holds them, else by growing. It tells which steps used them before, for which step i waits.
+func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
-		return 0
+		return 0, nil
 	}
 	best := -1
 	for k := range m.blocks {
@@ -185,9 +200,9 @@ func (m *memoryPlanner) alloc(i, size int) int {
 		}
 	}
 	if best < 0 {
-		at := m.top
+		at = m.top
 		m.top += size
-		return at
+		return at, nil
 	}
 	b := m.blocks[best]
 	for _, u := range b.users {
@@ -199,7 +214,7 @@ func (m *memoryPlanner) alloc(i, size int) int {
 		m.blocks[best].at += size
 		m.blocks[best].size -= size
 	}
-	return b.at
+	return b.at, b.users
 }
 
 // release frees what step i used last.

@@ -139,7 +139,7 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 	cost := t.cost()
 	t.before = append(t.before, stateOf(v))
 	if v.Within = within; v.Meta.SameAddresses(m) {
-		m = m.WithStrides(v.Meta.Strides) // where only the offset differs, strides of dimensions of size 1 stay
+		m.Strides = v.Meta.Strides // where only the offset differs, strides of dimensions of size 1 stay
 	}
 	v.SetMeta(m)
 	if there && !wholeInPlace(v.Node) || !t.holds() {

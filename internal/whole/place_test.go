@@ -208,3 +208,37 @@ func TestDenseBlockCopiesNothing(t *testing.T) {
 	}
 	assert.Positive(t, p.SavedNS)
 }
+
+// Images of a batch of one lie row-major where they would within what joins them, but for the offset: they are written
+// there, too, by a plan for these sizes, and by decisions for others.
+func TestOneImageIsWrittenWithin(t *testing.T) {
+	g := graph.New("images", kernels.Lookup)
+	x := g.InputDims("x", f32, tensor.Contiguous, graph.Dim{Symbol: "N"}, graph.Dim{Size: 4}, graph.Dim{Size: 3},
+		graph.Dim{Size: 1})
+	a, b := op.MaxPool2d(x, []int{3}, op.MaxPool2dAttrs{Stride: []int{1}, Padding: []int{1}}), op.Flip(x, []int{1})
+	near := op.Cat([]*graph.Value{a, b}, op.CatAttrs{Dim: 1})
+	g.Output("y", op.Neg(op.Cat([]*graph.Value{x, near, b}, op.CatAttrs{Dim: 1})))
+	require.NoError(t, g.Err())
+	at := func(n int) *graph.Graph {
+		sized := g.Clone()
+		require.NoError(t, sized.Bind(map[string]int{"N": n}))
+		return sized
+	}
+	two, err := passes.Run(at(2), passes.Options{Record: true})
+	require.NoError(t, err)
+	require.NotEmpty(t, two.Placed)
+	for placed, o := range map[int]passes.Options{3: {}, len(two.Placed): {Follow: two.Decisions}} {
+		p, err := passes.Run(at(1), o)
+		require.NoError(t, err)
+		assert.Len(t, p.Placed, placed)
+		require.NoError(t, graph.Verify(p.Graph, graph.Sorted|graph.Typed|graph.LaidOut))
+		program, err := exec.Compile(p.Graph, exec.Options{Threads: 1})
+		require.NoError(t, err)
+		in := map[string]*tensor.Tensor{"x": (&joiner{rng: rand.New(rand.NewPCG(1, 2))}).fill(tensor.New(f32, 1, 4, 3, 1))}
+		want, err := graph.Evaluate(at(1), in)
+		require.NoError(t, err)
+		got, err := program.Run(t.Context(), in)
+		require.NoError(t, err)
+		assert.Equal(t, floats(want["y"]), floats(got["y"]))
+	}
+}
