@@ -19,6 +19,9 @@ import (
 // fours is how many bytes make an element of a direct convolution of bytes.
 const fours = 4
 
+// smallGroup is from how many output channels on a group fills enough of a vector.
+const smallGroup = 8
+
 // directBytes is a direct convolution of elements of four bytes, which are channels side by side, over images that have
 // a border of zero points around them. Its sums are quantised strip by strip.
 type directBytes struct {
@@ -54,7 +57,8 @@ func (s *convShape) bordered() bool {
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !machine.MultipliesBytes() || !supported || s.n*s.o*s.oh*s.ow == 0 ||
+	small := s.groups > 1 && (s.cg < fours || s.og() < smallGroup) // most of a vector would be empty
+	if !machine.MultipliesBytes() || !supported || small || s.n*s.o*s.oh*s.ow == 0 ||
 		!directComputes(s.inFours(), tensor.Float32) {
 		return nil
 	}
