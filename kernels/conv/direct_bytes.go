@@ -9,7 +9,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -30,8 +29,7 @@ type directBytes struct {
 	copied bool       // images are brought into scratch memory
 	flip   uint8      // what makes their elements, copied, bytes without a sign
 	room   struct{ weight, sums, images, all int }
-	loop   *loops.Loop
-	state  graph.PerWorker[loops.State]
+	levels *multiply.Requantiser
 }
 
 // inFours is the shape of what is convolved.
@@ -166,7 +164,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	var err error
-	if t.loop, err = (multiply.Finish{Scaled: true, D: c.Out[0].DType}).Loop(); err != nil {
+	if t.levels, err = multiply.NewRequantiser(c.Out[0].DType); err != nil {
 		return nil, err
 	}
 	packed := c.Packed(bytesW) != nil
@@ -307,14 +305,11 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 			}
 			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
 			channel, channels := t.channels(block)
-			ptrs := [4]unsafe.Pointer{
-				unsafe.Add(m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel), unsafe.Pointer(unsafe.SliceData(m.Worker)),
-				kit.Elem[float32](m.Ptrs[1+bytesScale], channel), m.Ptrs[1+bytesYZero]}
-			t.loop.Run(t.state.Of(m), ptrs[:], []int{s.o, t.outPixel(), 0, 0}, channels, end-first)
-			return nil
+			return t.levels.Rows(m, kit.Elem[uint8](m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel),
+				unsafe.Pointer(unsafe.SliceData(m.Worker)), kit.Elem[float32](m.Ptrs[1+bytesScale], channel),
+				m.Ptrs[1+bytesYZero], s.o, t.outPixel(), channels, end-first)
 		})
 		clear(a.Ptr[:])
-		t.state.Of(m).Release()
 		return err
 	}}
 }
@@ -345,5 +340,5 @@ func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
 
 // listings are those of the tiles and of the loop behind them.
 func (t *directBytes) listings() []expr.Listing {
-	return append(t.direct.listings(), t.loop.Listing("quantise"))
+	return append(t.direct.listings(), t.levels.Listing())
 }

@@ -2,12 +2,11 @@ package slide
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/requantise"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -18,8 +17,8 @@ const ByteChannels = 64
 const byteRows = 4
 
 // Bytes is the code of rows of quantised results as data: windows of bytes, each channel for itself, times int8, whose
-// sums are int32, wrap, and are scaled and rounded to bytes. Of pairs, rows are before columns. A spec that was compiled
-// must not change.
+// sums are int32, wrap, and are scaled and rounded to bytes. Of pairs, rows are before columns. A spec that was
+// compiled must not change.
 //
 // Four bytes of a channel that are above one another are brought side by side, which is what VPDPBUSD multiplies and
 // adds up. They stay within 16 bytes, so packing the results brings them into order again. Weights, what sums begin
@@ -41,8 +40,8 @@ type Bytes struct {
 const MaxByteTile = 6
 
 // Operands of code of bytes, beside In, Weights, Out and Bias: scales of float32, and the zero point of the result, an
-// int32. Weights are by columns of the window, of each by fours of rows, of each four vectors; what sums begin with, and
-// scales, are four vectors. Args.N is how many tiles a row has, and Args.Rows how many rows, both 1 or more.
+// int32. Weights are by columns of the window, of each by fours of rows, of each four vectors; what sums begin with,
+// and scales, are four vectors. Args.N is how many tiles a row has, and Args.Rows how many rows, both 1 or more.
 const (
 	Scales = Tails + iota
 	Point
@@ -86,6 +85,7 @@ func CompileBytes(s *Bytes, isa machine.ISA) (*jit.Func, error) {
 	}
 	return jit.Lookup(fmt.Sprintf("slide bytes %v %+v", isa, *s), func(list bool) (jit.Code, error) {
 		g := &byteGen{gen: gen{Assembler: asm.Assembler{List: list}}, s: s}
+		g.levels = requantise.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
 		g.emit()
 		return jit.Finish(&g.Assembler)
 	})
@@ -94,28 +94,18 @@ func CompileBytes(s *Bytes, isa machine.ISA) (*jit.Func, error) {
 // byteGen writes the code of a spec. Sums are in registers from 0 on, four of a result.
 type byteGen struct {
 	gen
-	s *Bytes
+	s      *Bytes
+	levels requantise.Levels
 }
 
 // Registers behind the sums.
 const (
-	pointReg = asm.Vec(26 | 64)
-	limitReg = asm.Vec(27 | 64)
 	zeroReg  = asm.Vec(31 | 64)
 	scaleReg = asm.R14
 	present  = asm.K1 // channels that there are
-	ordered  = asm.K2 // results that are no NaN
 )
 
-// farLevel is a level that saturates whatever the zero point is, and is far from the bounds of int32.
-const farLevel = 1 << 20
-
 func (g *byteGen) sum(result, quarter int) asm.Vec { return asm.Z(4*result + quarter) }
-
-// lanes is a constant vector of a number of float32.
-func (g *byteGen) lanes(v float32) asm.Mem {
-	return g.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
-}
 
 // emit writes the whole function: rows, and of each tiles.
 func (g *byteGen) emit() {
@@ -126,8 +116,7 @@ func (g *byteGen) emit() {
 	g.operand(Bias, bias)
 	g.operand(Scales, scaleReg)
 	g.operand(Point, scratch)
-	g.Emit("VPBROADCASTD", asm.Mem{Base: scratch}, pointReg)
-	g.Emit("VMOVUPS", g.lanes(farLevel), limitReg)
+	g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
 	g.Emit("VPXORD", zeroReg, zeroReg, zeroReg)
 	g.Emit("KMOVQ", stepOf(Channels), present)
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
@@ -231,33 +220,14 @@ func (g *byteGen) finish() {
 		scale[q] = asm.Z(r)
 		g.Emit("VMOVUPS", asm.Mem{Base: scaleReg, Disp: int32(64 * q)}, scale[q])
 	}
-	if s.Signed {
-		g.Emit("VMOVUPS", g.lanes(-farLevel), asm.Z(30))
-	}
 	for t := range s.Tile {
-		for q := range 4 {
-			v := g.sum(t, q)
-			g.Emit("VCVTDQ2PS", v, v)
-			g.Emit("VMULPS", scale[q], v, v)
-			g.Emit("VMINPS", v, limitReg, v) // NaN stays
-			if !s.Signed {
-				g.Emit("VCVTPS2DQ", v, v) // NaN becomes the least number, and so 0
-				g.Emit("VPADDD", pointReg, v, v)
-				continue
-			}
-			g.Emit("VCMPPS", asm.Imm(7), v, v, ordered)
-			g.Emit("VMAXPS", asm.Z(30), v, v)
-			g.Emit("VCVTPS2DQ", v, v)
-			g.Emit("VPADDD", pointReg, v, ordered.Zero(), v)
+		var sums [4]asm.Vec
+		for q := range sums {
+			sums[q] = g.sum(t, q)
+			g.Emit("VCVTDQ2PS", sums[q], sums[q])
+			g.levels.Level(&g.Assembler, sums[q], scale[q])
 		}
-		first := g.sum(t, 0)
-		g.Emit("VPACKSSDW", g.sum(t, 1), first, first)
-		g.Emit("VPACKSSDW", g.sum(t, 3), g.sum(t, 2), g.sum(t, 2))
-		pack := "VPACKUSWB"
-		if s.Signed {
-			pack = "VPACKSSWB"
-		}
-		g.Emit(pack, g.sum(t, 2), first, first)
-		g.Emit("VMOVDQU8", first, present, asm.Mem{Base: out, Disp: int32(t) * s.Out[1]})
+		g.levels.Pack(&g.Assembler, sums)
+		g.Emit("VMOVDQU8", sums[0], present, asm.Mem{Base: out, Disp: int32(t) * s.Out[1]})
 	}
 }
