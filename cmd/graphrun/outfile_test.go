@@ -101,7 +101,7 @@ func TestUnwritable(t *testing.T) {
 			}
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 4 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 5 {
 		t.Errorf("left are %v", left)
 	}
 }

@@ -62,8 +62,10 @@ func TestPackingRuns(t *testing.T) {
 	g.Output("z", op.Softmax(op.Matmul(x, g.Constant("v", ramp(40, 70))), -1))
 	require.NoError(t, g.Err())
 	list := passes.Passes()
-	last := len(list) - 2
-	require.Equal(t, "fold", list[last].Name)
+	last := len(list) - 1
+	for list[last].Name != "fold" {
+		last--
+	}
 	var want []float32
 	for i, list := range [][]passes.Pass{list, slices.Delete(slices.Clone(list), last, last+1)} {
 		p, err := passes.Run(g, passes.Options{Passes: list, Check: true})

@@ -160,6 +160,12 @@ func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 	return int32(*(*int8)(at))
 }
 
+// form names the packed columns' operand.
+func (s byteShape) form() string {
+	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.per]
+	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.per)
+}
+
 // packBytes tells the form of a constant operand: all its own matrices, one behind another.
 func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesB || c.Out[0].Numel() == 0 {
@@ -174,9 +180,8 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if err != nil {
 		return graph.Packing{}, false
 	}
-	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.per]
 	return graph.Packing{
-		Form:  fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.per),
+		Form:  s.form(),
 		DType: tensor.Int8, Len: ownMatrices(b) * s.matrixBytes(),
 		Fill: func(dst, src *tensor.Tensor) {
 			clear(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()))

@@ -63,6 +63,9 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
+	if is := c.Packed(bytesB); is != nil && is.Form != s.form() {
+		return nil, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", bytesB, is.Form, s.form())
+	}
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
