@@ -200,8 +200,8 @@ func TestQuantisedNumbersStayIntegers(t *testing.T) {
 	}
 }
 
-// TestGreatestOfQuantisedNumbers pools dequantised numbers, with padding said once or for both ends: the greatest of bytes
-// is the very number, in exact plans too.
+// TestGreatestOfQuantisedNumbers pools dequantised numbers, with padding said once or for each dimension: the greatest
+// is found among bytes, in exact plans too.
 func TestGreatestOfQuantisedNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	for i := range 24 {

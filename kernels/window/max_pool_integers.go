@@ -11,7 +11,13 @@ import (
 // InIntegers returns the attributes with which max_pool2d takes integers of a dtype from the windows of a call: its
 // padding said for both ends, as ONNX does. False: the windows would be others.
 func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
-	a := kit.Attrs[maxPoolAttrs](c)
+	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
+		return nil, false
+	}
+	a, ok := c.Attrs.(*maxPoolAttrs)
+	if !ok {
+		return nil, false
+	}
 	padding := a.Padding
 	switch len(padding) {
 	case 1:
@@ -22,7 +28,7 @@ func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	at := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
 		"ceil_mode": a.CeilMode}
 	attrs, err := MaxPool2d.Schema.Decode(at, nil)
-	if err != nil || c.Type(0).Rank() != 4 {
+	if err != nil {
 		return nil, false
 	}
 	t, err := kit.InferredType(MaxPool2d, attrs, tensor.NewType(d, c.Type(0).Shape...))
