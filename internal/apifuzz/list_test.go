@@ -146,6 +146,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"reduce.Rates":            reduce.Rates,
 	"sequence.Rates":          sequence.Rates,
 	"view.Rates":              view.Rates,
+	"window.InIntegers":       window.InIntegers,
 	"window.Rates":            window.Rates,
 	"conv.InBytes":            conv.InBytes,
 	"conv.Ops":                conv.Ops,

@@ -94,6 +94,9 @@ func (q *quantisedGraph) product() {
 		y = q.g.Apply("linear", nil, wide, q.weight(out, channels), bias(out))[0]
 	} else {
 		groups := 1 + r.IntN(5)/4
+		if r.IntN(4) == 0 { // each channel for itself
+			groups, channels, out = channels, 1, 1
+		}
 		size := k + r.IntN(12)
 		x := q.g.Input("x", tensor.Float32, 1+r.IntN(2), channels*groups, size, size+r.IntN(4))
 		_, wide := q.through(x, 0.02)
@@ -194,6 +197,35 @@ func TestQuantisedNumbersStayIntegers(t *testing.T) {
 	assert.Greater(t, moved, 8)
 	if loops.Compiles() && machine.MultipliesBytes() {
 		assert.Greater(t, products, 10)
+	}
+}
+
+// TestGreatestOfQuantisedNumbers pools dequantised numbers, with padding said once or for each dimension: the greatest
+// is found among bytes, in exact plans too.
+func TestGreatestOfQuantisedNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 22))
+	for i := range 24 {
+		q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
+		_, x := q.through(q.g.Input("x", tensor.Float32, 1+r.IntN(2), 1+r.IntN(20), 4+r.IntN(9), 4+r.IntN(9)), 0.02)
+		pad := r.IntN(2)
+		at := graph.Attrs{"kernel_size": 2 + r.IntN(2), "stride": 1 + r.IntN(3), "padding": pad, "ceil_mode": r.IntN(2) == 0}
+		if i%2 == 0 {
+			at["padding"] = []int{pad, pad}
+		}
+		levels, _ := q.through(q.g.Apply("max_pool2d", at, x)[0], []float64{0.02, 0.05}[i%2])
+		q.g.Output("y", levels)
+		require.NoError(t, q.g.Infer())
+		in := map[string]*tensor.Tensor{"x": operand(r, "x", q.g.Inputs[0].Meta)}
+		want, err := graph.Evaluate(q.g, in)
+		require.NoError(t, err)
+		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Exact: true}} {
+			got, why := q.run(t, in, o, 1+i%3)
+			most, differ := farthest(got["y"], want["y"])
+			assert.LessOrEqual(t, most, 1.0, "%v", at)
+			assert.LessOrEqual(t, differ*50, want["y"].Numel(), "%v", at)
+			assert.True(t, slices.ContainsFunc(why, func(s string) bool { return strings.Contains(s, "greatest of bytes") }),
+				"%v: %v", at, why)
+		}
 	}
 }
 

@@ -132,5 +132,5 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 		return nil, false
 	}
 	d := kit.Delegated(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
-	return at, len(bytesWalks(d, nil)) > 0
+	return at, len(bytesWalks(d, nil)) > 0 || len(slideBytesWalks(d, nil)) > 0
 }

@@ -28,17 +28,12 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Impls: []graph.Impl{
 		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four at a time, in machine code made " +
 			"for the window, and quantises strips of the result while they are near; channels last.",
-			Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes,
-			Read: func(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-				switch i {
-				case bytesX:
-					return w, byteConv.pixelOrder(m)
-				case bytesBias, bytesScale:
-					return w, m.IsContiguous()
-				}
-				return w, true
-			}},
-		{Name: "loops", Doc: "Goes over the window of each element of the result.", Lower: lowerBytesLoops},
+			Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
+		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, which come last, multiplies four " +
+			"rows at once, and quantises in registers; one input channel in a group.",
+			Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes, Read: readBytes},
+		{Name: "loops", Doc: "Goes over the window of each element of the result.", Work: bytesLoopsWork,
+			Lower: lowerBytesLoops},
 	},
 	Flops: byteConv.flops,
 	Ref:   bytesRef,
@@ -47,6 +42,17 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
 	},
 })
+
+// readBytes says which operands the implementations in machine code read.
+func readBytes(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+	switch i {
+	case bytesX:
+		return w, byteConv.pixelOrder(m)
+	case bytesBias, bytesScale:
+		return w, m.IsContiguous()
+	}
+	return w, true
+}
 
 // bytesExample are the operands of an example: a square image of some size and channels.
 func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta {
@@ -79,6 +85,18 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	})
 	return []*tensor.Tensor{out}, nil
 }
+
+// bytesLoopsWork: a byte takes longer than an element of a row of floats.
+func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	w.Flops = byteConv.flops(c)
+	w.Do(tapsGo, bytesLoopTaps*float64(w.Flops)/2)
+	return w
+}
+
+// bytesLoopTaps is how many multiplications and additions of floats, row by row, take as long as one of bytes.
+const bytesLoopTaps = 2
 
 // lowerBytesLoops is the kernel in Go: a chunk is a plane of the result.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {

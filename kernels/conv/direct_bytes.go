@@ -9,7 +9,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -19,6 +18,9 @@ import (
 // fours is how many bytes make an element of a direct convolution of bytes.
 const fours = 4
 
+// smallGroup is from how many output channels on a group fills enough of a vector.
+const smallGroup = 8
+
 // directBytes is a direct convolution of elements of four bytes, which are channels side by side, over images that have
 // a border of zero points around them. Its sums are quantised strip by strip.
 type directBytes struct {
@@ -27,8 +29,7 @@ type directBytes struct {
 	copied bool       // images are brought into scratch memory
 	flip   uint8      // what makes their elements, copied, bytes without a sign
 	room   struct{ weight, sums, images, all int }
-	loop   *loops.Loop
-	state  graph.PerWorker[loops.State]
+	levels *multiply.Requantiser
 }
 
 // inFours is the shape of what is convolved.
@@ -54,7 +55,8 @@ func (s *convShape) bordered() bool {
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !machine.MultipliesBytes() || !supported || s.n*s.o*s.oh*s.ow == 0 ||
+	small := s.groups > 1 && (s.cg < fours || s.og() < smallGroup) // most of a vector would be empty
+	if !machine.MultipliesBytes() || !supported || small || s.n*s.o*s.oh*s.ow == 0 ||
 		!directComputes(s.inFours(), tensor.Float32) {
 		return nil
 	}
@@ -162,7 +164,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	var err error
-	if t.loop, err = (multiply.Finish{Scaled: true, D: c.Out[0].DType}).Loop(); err != nil {
+	if t.levels, err = multiply.NewRequantiser(c.Out[0].DType); err != nil {
 		return nil, err
 	}
 	packed := c.Packed(bytesW) != nil
@@ -303,14 +305,11 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 			}
 			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
 			channel, channels := t.channels(block)
-			ptrs := [4]unsafe.Pointer{
-				unsafe.Add(m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel), unsafe.Pointer(unsafe.SliceData(m.Worker)),
-				kit.Elem[float32](m.Ptrs[1+bytesScale], channel), m.Ptrs[1+bytesYZero]}
-			t.loop.Run(t.state.Of(m), ptrs[:], []int{s.o, t.outPixel(), 0, 0}, channels, end-first)
-			return nil
+			return t.levels.Rows(m, kit.Elem[uint8](m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel),
+				unsafe.Pointer(unsafe.SliceData(m.Worker)), kit.Elem[float32](m.Ptrs[1+bytesScale], channel),
+				m.Ptrs[1+bytesYZero], s.o, t.outPixel(), channels, end-first)
 		})
 		clear(a.Ptr[:])
-		t.state.Of(m).Release()
 		return err
 	}}
 }
@@ -341,5 +340,5 @@ func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
 
 // listings are those of the tiles and of the loop behind them.
 func (t *directBytes) listings() []expr.Listing {
-	return append(t.direct.listings(), t.loop.Listing("quantise"))
+	return append(t.direct.listings(), t.levels.Listing())
 }

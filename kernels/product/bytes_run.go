@@ -134,6 +134,11 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
 				return err
 			}
+			if t.levels != nil {
+				column := block * t.width()
+				return t.levels.Rows(m, unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), to, kit.Elem[float32](scale(m), column),
+					zero(m), t.cRow*t.d.Size(), step, min(t.width(), t.n-column), rows)
+			}
 			if t.finish != nil {
 				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
 			}

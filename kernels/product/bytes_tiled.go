@@ -27,9 +27,10 @@ type byteTiles struct {
 	cRow           int
 
 	packed, begins    bool
-	d                 tensor.DType // of the result
-	scaleStep, stripH int          // elements from column to column of the scale; rows of a strip
-	finish            *loops.Loop
+	d                 tensor.DType          // of the result
+	scaleStep, stripH int                   // elements from column to column of the scale; rows of a strip
+	finish            *loops.Loop           // where sums are corrected, or one scale is for all
+	levels            *multiply.Requantiser // where they are not, and each column has a scale
 	finishing         multiply.Finish
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
@@ -71,10 +72,14 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	t.finishing = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
 		OneScale: t.scaleStep == 0, D: t.d}
 	t.begins = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
-	if t.finishing.Rows || t.finishing.Columns || t.finishing.Scaled {
-		if t.finish, err = t.finishing.Loop(); err != nil {
-			return nil, err
-		}
+	switch {
+	case t.finishing == (multiply.Finish{Scaled: true, D: t.d}):
+		t.levels, err = multiply.NewRequantiser(t.d)
+	case t.finishing.Rows || t.finishing.Columns || t.finishing.Scaled:
+		t.finish, err = t.finishing.Loop()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
@@ -233,6 +238,9 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 	}
 	if t.finish != nil {
 		list = append(list, t.finish.Listing("finish"))
+	}
+	if t.levels != nil {
+		list = append(list, t.levels.Listing())
 	}
 	if t.a.loop != nil {
 		list = append(list, t.a.loop.Listing("rows"))

@@ -120,6 +120,9 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	if q.moved(n) {
 		return q.before(n)
 	}
+	if r, err = q.pooled(n); err != nil || r.Results != nil {
+		return r, err
+	}
 	if r, err = q.product(n); err != nil || r.Results != nil || r.Why != "" || !finite(c.In[0], finiteDepth) {
 		return r, err
 	}

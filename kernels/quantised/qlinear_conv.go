@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/conv"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -190,17 +188,21 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// inBytes reports whether a quantised convolution is better stated as one of bytes: where the processor multiplies
-// them, of images without small groups, by a constant weight without zero points. Sums and bias must stay
-// far from the bounds of int32.
+// inBytes reports whether a quantised convolution is better stated as one of bytes: where there is machine code for it,
+// of images, by a constant weight without zero points. Sums and bias must stay far from the bounds of int32.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
-	coded := machine.MultipliesBytes() && jit.Available() == nil
-	groups := kit.Attrs[quantConvAttrs](c).Groups
-	small := groups > 1 && (w.Shape[1] < 4 || w.Shape[0] < 8*groups) // then most of a vector would be empty
-	if !q.scaled || !coded || w.Rank() != 4 || small ||
+	if !q.scaled || w.Rank() != 4 ||
 		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
 		tensor.Numel(w.Shape[1:]) > manyTerms {
+		return false
+	}
+	_, floats, err := q.floatCall(c, tensor.Float32)
+	if err != nil {
+		return false
+	}
+	floats.Out = c.Out
+	if _, served := conv.InBytes(floats, c.Type(0).DType, w.DType); !served {
 		return false
 	}
 	return among(c.Const(q.wZero), 0) && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))

@@ -1,0 +1,148 @@
+// Package requantise makes machine code that scales and rounds sums of int32 to bytes, 64 to a turn, for AVX-512.
+//
+// A sum becomes a float32, is multiplied by the scale of its column, rounded to even, and with a zero point it
+// saturates; NaN becomes 0.
+package requantise
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Columns is how many columns code goes over.
+const Columns = 64
+
+// Operands: entries of Ptr of [jit.Args]; each begins Row[k] bytes behind Ptr[k]. Scales are of float32, and the zero
+// point is an int32. Args.Rows is how many rows there are, 1 or more.
+const (
+	Out = iota
+	Sums
+	Scales
+	Point
+)
+
+// Numbers: entries of Step.
+const (
+	Present = iota // a bit for each column that there is
+	NextOut        // bytes from a row of the result to the next
+	NextSums
+)
+
+// CallRows bounds the rows of a call, which takes less than 50 us.
+const CallRows = 1 << 10
+
+// farLevel is a level that saturates whatever the zero point is, and is far from the bounds of int32.
+const farLevel = 1 << 20
+
+// Levels emits code that makes sums levels, which are bytes once they are packed with saturation.
+type Levels struct {
+	Signed    bool    // the bytes have a sign
+	Most, Add asm.Vec // what is kept in registers: the greatest level, and the zero point
+	Ordered   asm.Mask
+	least     asm.Mem
+}
+
+// Begin loads what is kept; point is where the zero point is.
+func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
+	lanes := func(v float32) asm.Mem {
+		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
+	}
+	a.Emit("VPBROADCASTD", point, l.Add)
+	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
+	if l.Signed {
+		l.least = lanes(-farLevel)
+	}
+}
+
+// Level makes the sums in a register levels. Of numbers below those of int32 the conversion makes its least one, and
+// so of NaN: a zero point without a sign may be added to it.
+func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
+	a.Emit("VMULPS", scale, v, v)
+	a.Emit("VMINPS", v, l.Most, v) // NaN stays
+	if !l.Signed {
+		a.Emit("VCVTPS2DQ", v, v)
+		a.Emit("VPADDD", l.Add, v, v)
+		return
+	}
+	a.Emit("VCMPPS", asm.Imm(7), v, v, l.Ordered)
+	a.Emit("VMAXPS", l.least, v, v)
+	a.Emit("VCVTPS2DQ", v, v)
+	a.Emit("VPADDD", l.Add, v, l.Ordered.Zero(), v)
+}
+
+// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register.
+func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) {
+	a.Emit("VPACKSSDW", v[1], v[0], v[0])
+	a.Emit("VPACKSSDW", v[3], v[2], v[2])
+	if l.Signed {
+		a.Emit("VPACKSSWB", v[2], v[0], v[0])
+	} else {
+		a.Emit("VPACKUSWB", v[2], v[0], v[0])
+	}
+}
+
+// Compile makes the code for bytes with or without a sign, or finds that which somebody has. Calls leave their
+// arguments as they are, and read and write no column that there is not.
+func Compile(signed bool, isa machine.ISA) (*jit.Func, error) {
+	if isa != machine.AVX512 {
+		return nil, fmt.Errorf("requantise: no machine code for %v", isa)
+	}
+	return jit.Lookup(fmt.Sprintf("requantise signed %v", signed), func(list bool) (jit.Code, error) {
+		a := &asm.Assembler{List: list}
+		emit(a, signed)
+		return jit.Finish(a)
+	})
+}
+
+// emit writes the whole function. Quarters of columns have masks K2 to K5.
+func emit(a *asm.Assembler, signed bool) {
+	const out, sums, scales, rows, nextOut, nextSums = asm.DX, asm.SI, asm.BX, asm.R8, asm.R9, asm.R10
+	field := func(offset int32, k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: offset + int32(8*k)} }
+	operand := func(k int, to asm.Reg) {
+		a.Emit("MOVQ", field(jit.OffsetPtr, k), to)
+		a.Emit("ADDQ", field(jit.OffsetRow, k), to)
+	}
+	operand(Out, out)
+	operand(Sums, sums)
+	operand(Scales, scales)
+	operand(Point, asm.AX)
+	l := &Levels{Signed: signed, Most: asm.Z(8), Add: asm.Z(9), Ordered: asm.K6}
+	l.Begin(a, asm.Mem{Base: asm.AX})
+	order := make([]byte, 0, 64)
+	for i := range uint32(16) {
+		order = binary.LittleEndian.AppendUint32(order, i%4*4+i/4)
+	}
+	a.Emit("VMOVUPS", a.Constant(order), asm.Z(10))
+	a.Emit("KMOVQ", field(jit.OffsetStep, Present), asm.K1)
+	quarter := func(q int) asm.Mask { return asm.K2 + asm.Mask(q) }
+	scale := func(q int) asm.Vec { return asm.Z(4 + q) }
+	for q := range 4 {
+		a.Emit("KSHIFTRQ", asm.Imm(16*q), asm.K1, quarter(q))
+		a.Emit("VMOVUPS", asm.Mem{Base: scales, Disp: int32(64 * q)}, quarter(q).Zero(), scale(q))
+	}
+	a.Emit("MOVQ", field(jit.OffsetStep, NextOut), nextOut)
+	a.Emit("MOVQ", field(jit.OffsetStep, NextSums), nextSums)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, rows)
+	top := a.NewLabel()
+	a.Align(32)
+	a.Bind(top)
+	for q := range 4 {
+		a.Emit("VCVTDQ2PS", asm.Mem{Base: sums, Disp: int32(64 * q)}, quarter(q).Zero(), asm.Z(q))
+		l.Level(a, asm.Z(q), scale(q))
+	}
+	l.Pack(a, [4]asm.Vec{asm.Z(0), asm.Z(1), asm.Z(2), asm.Z(3)})
+	a.Emit("VPERMD", asm.Z(0), asm.Z(10), asm.Z(0))
+	a.Emit("VMOVDQU8", asm.Z(0), asm.K1, asm.Mem{Base: out})
+	a.Emit("ADDQ", nextOut, out)
+	a.Emit("ADDQ", nextSums, sums)
+	a.Emit("DECQ", rows)
+	a.Emit("JNE", top)
+	a.Emit("VZEROUPPER")
+	a.Emit("RET")
+}

@@ -1,0 +1,172 @@
+//go:build linux || darwin
+
+package slide_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// byteCall is a spec of bytes and rows of its tiles.
+type byteCall struct {
+	spec                  *slide.Bytes
+	tiles, rows, channels int
+	at                    []int
+}
+
+func randomBytes(rng *rand.Rand, _ machine.ISA) jittest.Drawn { return drawBytes(rng) }
+
+func drawBytes(rng *rand.Rand) *byteCall {
+	s := &slide.Bytes{Tile: 1 + rng.IntN(slide.MaxByteTile), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0}
+	c := &byteCall{spec: s, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3), channels: 1 + rng.IntN(slide.ByteChannels)}
+	for d := range 2 {
+		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
+	}
+	if c.tiles > 1 {
+		s.Again = rng.IntN(s.Tile)
+	}
+	pixel := c.channels + rng.IntN(3)
+	width := (c.results()-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
+	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel), int32(pixel)}
+	return c
+}
+
+// results are those of a row.
+func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Again }
+
+// Place fills memory with the operands.
+func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
+	s := c.spec
+	high := (c.rows-1)*s.Step[0] + (s.Window[0]-1)*s.Apart[0] + 1
+	bytes := make([]int, len(mem))
+	bytes[slide.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
+	bytes[slide.Weights] = s.Window[1] * slide.Fours(s.Window[0]) * 4 * slide.ByteChannels
+	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels
+	bytes[slide.Bias], bytes[slide.Scales], bytes[slide.Point] = 4*slide.ByteChannels, 4*slide.ByteChannels, 4
+	c.at = make([]int, len(mem))
+	for k, n := range bytes {
+		if n > len(mem[k]) {
+			return nil
+		}
+		if !behind {
+			c.at[k] = len(mem[k]) - n
+		}
+		for i := range n {
+			mem[k][c.at[k]+i] = uint8(rng.Uint32())
+		}
+	}
+	for i := range slide.ByteChannels {
+		*word[int32](c, mem, slide.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
+		*word[float32](c, mem, slide.Scales, i) = float32(rng.Float64() / 100)
+	}
+	*word[float32](c, mem, slide.Scales, 5) = float32(math.NaN())
+	*word[int32](c, mem, slide.Point, 0) = int32(rng.IntN(128))
+	return c.at
+}
+
+func word[T any](c *byteCall, mem [][]byte, k, i int) *T {
+	return (*T)(unsafe.Pointer(&mem[k][c.at[k]+4*i]))
+}
+
+// Reference computes the rows in Go. Rows of weights that fill up fours are multiplied by nothing.
+func (c *byteCall) Reference(mem [][]byte) {
+	s := c.spec
+	least := 0.0
+	if s.Signed {
+		least = -128
+	}
+	for i := range c.rows * c.results() * slide.ByteChannels {
+		place, col, row := i%slide.ByteChannels, i/slide.ByteChannels%c.results(), i/slide.ByteChannels/c.results()
+		channel := slide.ByteChannel(place)
+		if channel >= c.channels {
+			continue
+		}
+		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, slide.Scales, place)
+		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, slide.Point, 0))
+		level := 0
+		if v == v {
+			level = int(min(max(v, least), least+255))
+		}
+		mem[slide.Out][c.at[slide.Out]+row*int(s.Out[0])+col*int(s.Out[1])+channel] = uint8(level)
+	}
+}
+
+func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
+	s := c.spec
+	sum := *word[int32](c, mem, slide.Bias, place)
+	for ky := range s.Window[0] {
+		for kx := range s.Window[1] {
+			at := (row*s.Step[0]+ky*s.Apart[0])*int(s.In[0]) + (col*s.Step[1]+kx*s.Apart[1])*int(s.In[1]) + channel
+			x := mem[slide.In][c.at[slide.In]+at]
+			if s.Flip {
+				x ^= 1 << 7
+			}
+			w := ((kx*slide.Fours(s.Window[0])+ky/4)*slide.ByteChannels+place)*4 + ky%4
+			sum += int32(x) * int32(int8(mem[slide.Weights][c.at[slide.Weights]+w]))
+		}
+	}
+	return sum
+}
+
+// Fill sets what the call tells.
+func (c *byteCall) Fill(a *jit.Args) {
+	a.N, a.Rows = c.tiles, c.rows
+	a.Step[slide.Channels] = int(^uint64(0) >> (slide.ByteChannels - c.channels))
+}
+
+// Compile makes the code of the spec.
+func (c *byteCall) Compile(isa machine.ISA) (*jit.Func, error) {
+	return slide.CompileBytes(c.spec, isa)
+}
+
+// Format writes what was drawn.
+func (c *byteCall) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%+v\n%d tiles, %d rows, %d channels", *c.spec, c.tiles, c.rows, c.channels)
+}
+
+// TestBytes compares rows of random specs of bytes with Go, and lists them.
+func TestBytes(t *testing.T) {
+	if machine.Instructions() != machine.AVX512 || !machine.MultipliesBytes() || jit.Available() != nil {
+		t.Skip("no machine code that multiplies bytes")
+	}
+	jittest.CheckDrawnFor(t, machine.AVX512, slide.Point+1, 1, 500, randomBytes)
+	jittest.CheckListings(t, 100, 20, func(seed uint64, isa machine.ISA) (string, error) {
+		if isa != machine.AVX512 {
+			return "", nil
+		}
+		c, err := slide.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4))).spec, isa)
+		if err != nil {
+			return "", err
+		}
+		return c.Listing(), nil
+	})
+}
+
+// TestBytesRefused asks for what there is no code for.
+func TestBytesRefused(t *testing.T) {
+	_, err := slide.CompileBytes(&slide.Bytes{}, machine.AVX2)
+	if err == nil || !strings.Contains(err.Error(), "multiplies bytes for avx2") {
+		t.Error(err)
+	}
+	if machine.Instructions() != machine.AVX512 || !machine.MultipliesBytes() {
+		return
+	}
+	for what, s := range map[string]*slide.Bytes{
+		"tiles of 7 results":  {Tile: 7},
+		"has 2 again":         {Tile: 2, Again: 2},
+		"windows [0 0] of by": {Tile: 1},
+	} {
+		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package conv
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// slideBytes is a depthwise convolution of bytes by pixels, whose results are quantised in registers. Images that have
+// a border are brought into memory of the worker with it, so many rows at a time.
+type slideBytes struct {
+	s      *convShape
+	spec   *slide.Bytes
+	code   *jit.Func
+	rows   int // of the result, of a chunk
+	h, w   int // of what a chunk reads
+	copied bool
+	room   struct{ weight, begin, scale, point int }
+	run    graph.PerWorker[jit.Args]
+}
+
+// slideUop is how many multiplications of four bytes, two vectors of which take a cycle, take as long as an instruction
+// of a tile.
+const slideUop = 10
+
+// slideCallUops bounds the instructions of a call, which takes less than 50 us.
+const slideCallUops = 1 << 15
+
+// slidesBytes reports whether there is machine code for a depthwise convolution of bytes by pixels.
+func (s *convShape) slidesBytes() bool {
+	reach := float64(max(s.h, s.oh)) * float64(s.w+s.kw*s.dw+s.ow*s.sw) * float64(s.c)
+	return s.cg == 1 && s.o == s.c && s.c > 1 && s.kh*s.kw > 0 && s.kh*s.kw*max(s.dh, s.dw) < 1<<8 &&
+		max(s.sh, s.sw) < 1<<8 && reach < math.MaxInt32/4 &&
+		machine.Instructions() == machine.AVX512 && machine.MultipliesBytes() && jit.Available() == nil
+}
+
+func slideBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
+	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesX).Rank())
+	s := byteConv.bytesShape(c)
+	if !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
+		return nil
+	}
+	return []graph.Walk{c.InOrder(o)}
+}
+
+func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	s := byteConv.bytesShape(c)
+	t := newSlideBytes(c)
+	tiles := s.n * s.oh * kit.DivUp(s.ow, t.spec.Tile) * s.byteBlocks()
+	w.Do(directFours, float64(tiles*t.spec.Uops()*slideUop))
+	if t.copied {
+		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h * s.w)
+	}
+	w.Flops = byteConv.flops(c)
+	return w
+}
+
+func (s *convShape) byteBlocks() int { return kit.DivUp(s.c, slide.ByteChannels) }
+
+// newSlideBytes prepares a convolution without its code.
+func newSlideBytes(c *graph.Call) *slideBytes {
+	s := byteConv.bytesShape(c)
+	t := &slideBytes{s: s, copied: s.bordered(), h: s.h, w: s.w}
+	if t.copied {
+		t.w = (s.ow-1)*s.sw + (s.kw-1)*s.dw + 1
+	}
+	best := math.MaxInt
+	for tile := 1; tile <= min(s.ow, slide.MaxByteTile); tile++ {
+		n := kit.DivUp(s.ow, tile)
+		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
+			Apart: [2]int{s.dh, s.dw}, In: [2]int32{int32(t.w * s.c), int32(s.c)},
+			Out: [2]int32{int32(s.ow * s.c), int32(s.c)}, Flip: signBit(c.Meta(bytesX).DType) != 0,
+			Signed: c.Out[0].DType == tensor.Int8}
+		if uops := n * p.Uops(); uops < best {
+			t.spec, best = p, uops
+		}
+	}
+	t.rows = min(s.oh, max(1, slideGrain/(s.ow*s.c*s.kh*s.kw)))
+	if t.copied {
+		t.h = (t.rows-1)*s.sh + (s.kh-1)*s.dh + 1
+	}
+	return t
+}
+
+// weightBytes are those of the packed weight, before the sums of each channel.
+func (t *slideBytes) weightBytes() int { return t.s.byteBlocks() * t.blockBytes() }
+
+// blockBytes are those of 64 channels.
+func (t *slideBytes) blockBytes() int { return t.s.kw * slide.Fours(t.s.kh) * 4 * slide.ByteChannels }
+
+// packedAt is where a weight is in those that are packed.
+func (t *slideBytes) packedAt(channel, kh, kw int) int {
+	in := channel % slide.ByteChannels
+	place := in/4%4*16 + in/16*4 + in%4
+	return channel/slide.ByteChannels*t.blockBytes() +
+		((kw*slide.Fours(t.s.kh)+kh/4)*slide.ByteChannels+place)*4 + kh%4
+}
+
+// packedBytes are those of the packed weight with the sums.
+func (t *slideBytes) packedBytes() int { return t.weightBytes() + t.s.c*4 }
+
+// fill packs a weight: blocks of channels, in the order of the code; behind them the sum of each channel's weights.
+func (t *slideBytes) fill(dst []int8, src unsafe.Pointer) {
+	s := t.s
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
+	clear(dst)
+	for c := range s.c {
+		for kh := range s.kh {
+			for kw := range s.kw {
+				v := *(*int8)(kit.Elem[int8](src, c*s.ws[0]+kh*s.ws[2]+kw*s.ws[3]))
+				dst[t.packedAt(c, kh, kw)] = v
+				sums[c] += int32(v)
+			}
+		}
+	}
+}
+
+func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesW || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	t := newSlideBytes(c)
+	return graph.Packing{Form: "int8 by kw,kh in fours of 64 channels, and sums", DType: tensor.Int8,
+		Len: t.packedBytes(),
+		Fill: func(dst, src *tensor.Tensor) {
+			p := newSlideBytes(c)
+			_, p.s.ws = spatial(src.Meta, 2)
+			p.fill(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
+		},
+		Unpack: func(dst, packed *tensor.Tensor) {
+			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
+			kit.EachIndex(dst.Shape, func(at []int) {
+				dst.Set(tensor.IntScalar(int64(from[t.packedAt(at[0], at[2], at[3])])), at...)
+			})
+		}}, true
+}
+
+func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	t := newSlideBytes(c)
+	s := t.s
+	var err error
+	if t.code, err = slide.CompileBytes(t.spec, machine.Instructions()); err != nil {
+		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
+	}
+	packed := c.Packed(bytesW) != nil
+	if !packed {
+		t.room.weight = kit.AlignUp(t.packedBytes())
+	}
+	vectors := s.byteBlocks() * slide.ByteChannels * 4
+	t.room.begin = t.room.weight
+	t.room.scale = t.room.begin + vectors
+	t.room.point = t.room.scale + vectors
+	k := &graph.Kernel{Scratch: t.room.point + kit.AlignUp(4),
+		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing()}} }}
+	if t.copied {
+		k.Worker = t.h * t.w * s.c
+	}
+	if !packed {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.packedBytes()), m.Ptrs[1+bytesW])
+			return nil
+		}})
+	}
+	weight := func(m *graph.Mem) unsafe.Pointer {
+		if packed {
+			return m.Ptrs[1+bytesW]
+		}
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+	}
+	k.Phases = append(k.Phases, t.prepare(weight), t.convolve(weight))
+	return k, nil
+}
+
+// prepare is the phase that finds what sums begin with, and brings it and the scales into the order of the code.
+func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+	s, c := t.s, t.s.call
+	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ signBit(c.Meta(bytesX).DType))
+		sums := kit.ElementsOf[int32](kit.Elem[int8](weight(m), t.weightBytes()), s.c)
+		bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.c)
+		scale := kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
+		n := s.byteBlocks() * slide.ByteChannels
+		begin, by := kit.SliceOf[int32](m.Scratch, t.room.begin, n), kit.SliceOf[float32](m.Scratch, t.room.scale, n)
+		for i := range begin {
+			begin[i], by[i] = 0, 0
+			if k := i&^(slide.ByteChannels-1) + slide.ByteChannel(i%slide.ByteChannels); k < s.c {
+				begin[i], by[i] = bias[k]-less*sums[k], scale[k]
+			}
+		}
+		point := int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
+		if t.spec.Signed {
+			point = int32(*(*int8)(m.Ptrs[1+bytesYZero]))
+		}
+		kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = point
+		return nil
+	}}
+}
+
+// convolve is the phase of the sums: a chunk is some rows of the result of an image.
+func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+	s := t.s
+	strips := kit.DivUp(s.oh, t.rows)
+	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
+		a := t.run.Of(m)
+		image, first := chunk/strips, chunk%strips*t.rows
+		rows := min(t.rows, s.oh-first)
+		a.Ptr[slide.In], a.Row[slide.In] = m.Ptrs[1+bytesX], (image*s.h+first*s.sh)*s.w*s.c
+		if t.copied {
+			t.border(m, image, first, rows)
+			a.Ptr[slide.In], a.Row[slide.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
+		}
+		a.Ptr[slide.Weights], a.Ptr[slide.Out] = weight(m), m.Ptrs[0]
+		a.Row[slide.Out] = (image*s.oh + first) * s.ow * s.c
+		a.Ptr[slide.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
+		a.Ptr[slide.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
+		a.Ptr[slide.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
+		err := t.blocks(a, rows)
+		clear(a.Ptr[:])
+		return err
+	}}
+}
+
+// blocks computes rows for all channels.
+func (t *slideBytes) blocks(a *jit.Args, rows int) error {
+	s := t.s
+	a.N = kit.DivUp(s.ow, t.spec.Tile)
+	most := max(1, slideCallUops/(a.N*t.spec.Uops()))
+	in, out := a.Row[slide.In], a.Row[slide.Out]
+	for b := range s.byteBlocks() {
+		channel := b * slide.ByteChannels
+		a.Row[slide.Weights] = b * t.blockBytes()
+		a.Row[slide.Bias], a.Row[slide.Scales] = channel*4, channel*4
+		a.Step[slide.Channels] = int(^uint64(0) >> max(0, slide.ByteChannels-(s.c-channel)))
+		for row := 0; row < rows; row += most {
+			a.Rows = min(most, rows-row)
+			a.Row[slide.In] = in + channel + row*s.sh*t.w*s.c
+			a.Row[slide.Out] = out + channel + row*s.ow*s.c
+			if err := t.code.Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// border brings what rows of the result see of an image into memory of the worker, with zero points around it.
+func (t *slideBytes) border(m *graph.Mem, image, first, rows int) {
+	s := t.s
+	zero, line := *(*uint8)(m.Ptrs[1+bytesXZero]), t.w*s.c
+	from, end := min(max(s.pw, 0), t.w), max(min(s.pw+s.w, t.w), 0)
+	for i := range (rows-1)*s.sh + (s.kh-1)*s.dh + 1 {
+		to, h := kit.SliceOf[uint8](m.Worker, i*line, line), first*s.sh-s.ph+i
+		if h < 0 || h >= s.h || from >= end {
+			fillBytes(to, zero)
+			continue
+		}
+		fillBytes(to[:from*s.c], zero)
+		fillBytes(to[end*s.c:], zero)
+		copy(to[from*s.c:end*s.c], kit.ElementsOf[uint8](
+			kit.Elem[uint8](m.Ptrs[1+bytesX], ((image*s.h+h)*s.w+from-s.pw)*s.c), (end-from)*s.c))
+	}
+}
+
+// fillBytes writes a byte to all places, twice as many at a time.
+func fillBytes(to []uint8, v uint8) {
+	if len(to) == 0 {
+		return
+	}
+	to[0] = v
+	for n := 1; n < len(to); n *= 2 {
+		copy(to[n:], to[:n])
+	}
+}

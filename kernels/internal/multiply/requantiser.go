@@ -1,0 +1,82 @@
+package multiply
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Requantiser scales rows of sums to bytes, by a scale for each column, as [Finish] says where nothing is corrected: in
+// machine code that keeps the scales in registers, or by its loop.
+type Requantiser struct {
+	d    tensor.DType
+	code *jit.Func
+	loop *loops.Loop
+	run  graph.PerWorker[requantiserRun]
+}
+
+type requantiserRun struct {
+	args  jit.Args
+	state loops.State
+	point int32
+}
+
+// NewRequantiser makes code for results of a dtype of a byte.
+func NewRequantiser(d tensor.DType) (*Requantiser, error) {
+	r := &Requantiser{d: d}
+	var err error
+	if jit.Available() == nil && machine.Instructions() == machine.AVX512 {
+		r.code, err = requantise.Compile(d == tensor.Int8, machine.Instructions())
+		return r, err
+	}
+	r.loop, err = Finish{Scaled: true, D: d}.Loop()
+	return r, err
+}
+
+// Rows brings rows of so many columns to bytes. Results of a row are pitch bytes behind those of the one before it, and
+// sums sumsPitch; zero is the zero point.
+func (r *Requantiser) Rows(m *graph.Mem, out, sums, scales, zero unsafe.Pointer, pitch, sumsPitch, columns,
+	rows int) error {
+	w := r.run.Of(m)
+	if r.loop != nil {
+		r.loop.Run(&w.state, []unsafe.Pointer{out, sums, scales, zero}, []int{pitch, sumsPitch, 0, 0}, columns, rows)
+		w.state.Release()
+		return nil
+	}
+	w.point = int32(*(*uint8)(zero))
+	if r.d == tensor.Int8 {
+		w.point = int32(*(*int8)(zero))
+	}
+	a := &w.args
+	defer clear(a.Ptr[:])
+	a.Ptr[requantise.Point] = unsafe.Pointer(&w.point)
+	a.Step[requantise.NextOut], a.Step[requantise.NextSums] = pitch, sumsPitch
+	for first := 0; first < columns; first += requantise.Columns {
+		a.Step[requantise.Present] = int(^uint64(0) >> max(0, requantise.Columns-(columns-first)))
+		a.Ptr[requantise.Scales] = kit.Elem[float32](scales, first)
+		for row := 0; row < rows; row += requantise.CallRows {
+			a.Rows = min(rows-row, requantise.CallRows)
+			a.Ptr[requantise.Out] = kit.Elem[uint8](out, row*pitch+first)
+			a.Ptr[requantise.Sums] = kit.Elem[uint8](sums, row*sumsPitch+4*first)
+			if err := r.code.Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Listing is that of the code.
+func (r *Requantiser) Listing() expr.Listing {
+	if r.loop != nil {
+		return r.loop.Listing("quantise")
+	}
+	return expr.Listing{Name: "quantise", Assembly: r.code.Listing()}
+}

@@ -1,0 +1,36 @@
+package window
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// InIntegers returns the attributes with which max_pool2d takes integers of a dtype from the windows of a call: its
+// padding said for both ends, as ONNX does. False: the windows would be others.
+func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
+	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
+		return nil, false
+	}
+	a, ok := c.Attrs.(*maxPoolAttrs)
+	if !ok {
+		return nil, false
+	}
+	padding := a.Padding
+	switch len(padding) {
+	case 1:
+		padding = slices.Repeat(padding, 4)
+	case 2:
+		padding = slices.Repeat(padding, 2)
+	}
+	at := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
+		"ceil_mode": a.CeilMode}
+	attrs, err := MaxPool2d.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, false
+	}
+	t, err := kit.InferredType(MaxPool2d, attrs, tensor.NewType(d, c.Type(0).Shape...))
+	return at, err == nil && tensor.SameSizes(t.Shape, c.Out[0].Type().Shape)
+}
