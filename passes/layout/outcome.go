@@ -197,13 +197,16 @@ func (o *Outcome) Since(was *Outcome) Change {
 	return c
 }
 
-// lacking lists the copies that another list has not.
+// lacking lists the copies that another list has not, or has fewer times.
 func lacking(list, other []Copied) []Copied {
-	there := make(map[Copied]bool, len(other))
+	there := make(map[Copied]int, len(other))
 	for _, c := range other {
-		there[c] = true
+		there[c]++
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool { return there[c] })
+	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool {
+		there[c]--
+		return there[c] >= 0
+	})
 }
 
 // String tells it in one line; empty for none.
