@@ -47,6 +47,7 @@ type checker struct {
 	unchecked []Unchecked
 	some      bool            // passes may leave outputs out
 	copies    map[string]bool // of values that are not constant, by the nodes' names; nil before they are settled
+	evaluated *standing       // the graph that was found to be right
 }
 
 // newChecker evaluates what it can of g by reference, on inputs that are made up, and notes
@@ -188,10 +189,15 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	if len(c.want) == 0 {
 		return nil
 	}
+	now := standingOf(g)
+	if pass.known() && c.evaluated.same(now) { // others may change in place what is not compared
+		return nil
+	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)
 	if err != nil {
 		return err
 	}
+	c.evaluated = now
 	for _, name := range slices.Sorted(maps.Keys(c.want)) {
 		if got[name] == nil && c.some {
 			continue

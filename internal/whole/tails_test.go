@@ -138,6 +138,7 @@ func TestTails(t *testing.T) {
 				continue
 			}
 			t.Run(h.name+", "+tail.name, func(t *testing.T) {
+				t.Parallel()
 				g := graph.New("g", kernels.Lookup)
 				in := map[string]*tensor.Tensor{}
 				made := ramps(g, in)

@@ -30,6 +30,7 @@ type reading struct {
 	a      *Assignment
 	needed graph.ByValue[uint]
 	refs   graph.ByValue[[]*Copy] // by form
+	views  graph.ByValue[*viewed] // by result, for an outcome
 }
 
 // reading begins to read labels. The error says which of them cannot be.

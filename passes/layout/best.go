@@ -12,7 +12,8 @@ import (
 // Best returns what the k cheapest assignments mean that are plans of their own: that differ in implementations, in
 // how results lie, or in the copies that are made. The cheapest is the first. There are fewer where there are no more,
 // and where [wcsp.KBest] finds no others among the assignments that it looks at. Sets with forms that nobody reads mean
-// the same as without, and ways through a node that differ in the order of its loops alone are one: the cheapest.
+// the same as without, to copy before a view is the same as behind it, and ways through a node that differ in the order
+// of its loops alone are one: the cheapest.
 func (m *Model) Best(k int) ([]*Outcome, error) {
 	if err := m.stated(); err != nil {
 		return nil, err

@@ -1,9 +1,12 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/graph"
 )
 
 // Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not
@@ -12,7 +15,7 @@ type Outcome struct {
 	// PS is what it costs, in picoseconds; Copying is what of it copies take.
 	PS, Copying int64
 	Nodes       []Computed
-	Copies      []Copied
+	Copies      []Copied // by name
 	// Labels are those that it was made of.
 	Labels []int
 }
@@ -26,7 +29,7 @@ type Computed struct {
 
 // Copied is a copy of a value that is made.
 type Copied struct {
-	Value  string  `json:"value" doc:"The value that is copied."`
+	Value  string  `json:"value" doc:"The value that is copied, itself or by views of it."`
 	From   string  `json:"from" doc:"The order that is copied."`
 	To     string  `json:"to" doc:"The order of the copy."`
 	Bytes  int     `json:"bytes" doc:"The size of the copy."`
@@ -57,6 +60,7 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 	}
 	r.backward()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
+	r.views = graph.NewByValue[*viewed](m.Problem.Graph)
 	for _, v := range m.Problem.Graph.Inputs {
 		x := m.variables.At(v)
 		r.made(out, x, 1<<m.comes(x), nil)
@@ -67,6 +71,7 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 			x := m.variables.At(n.In[v.operand].Value)
 			set := r.set(x) & v.allowed
 			for k, value := range n.Out {
+				r.views.Set(value, v)
 				r.made(out, m.variables.At(value), v.shown(k, set), v.outside(k, set))
 			}
 		case t != nil:
@@ -79,6 +84,9 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 		}
 	}
 	out.PS += out.Copying
+	slices.SortStableFunc(out.Copies, func(a, b Copied) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
+	})
 	return out, nil
 }
 
@@ -115,17 +123,50 @@ func (r *reading) made(out *Outcome, x *variable, roots uint, outside []int64) {
 		return
 	}
 	for _, s := range r.way(x, roots, outside).steps {
-		c := Copied{Value: x.value.Name, From: "its operand", To: x.forms[s.to].text(), Bytes: x.value.Meta.Bytes()}
 		var cost int64
 		if s.from < 0 {
 			cost = outside[s.to]
 		} else {
-			cost, c.From = r.m.copies(x)[int(s.from)*len(x.forms)+int(s.to)], x.forms[s.from].text()
+			cost = r.m.copies(x)[int(s.from)*len(x.forms)+int(s.to)]
 		}
+		c := r.copied(x, int(s.from), int(s.to))
 		c.CostNS = float64(cost) / 1000
 		out.Copying += cost
 		out.Copies = append(out.Copies, c)
 	}
+}
+
+// copied names a copy of x into a form, from another one or, if that is below 0, from the operand of the view that
+// gives x. To copy before a view is the same as to copy what it shows behind it: where both can be, it is named as the
+// former, by the value that all such views show.
+func (r *reading) copied(x *variable, from, to int) Copied {
+	for {
+		v := r.views.At(x.value)
+		if v == nil {
+			break
+		}
+		k := x.value.Index
+		in := r.m.variables.At(v.node.In[v.operand].Value)
+		if in.value.Const != nil || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part of it is copied, or some twice
+			break
+		}
+		set := r.set(in) & v.allowed
+		source, made := -1, v.source(k, to, v.allowed, 0)
+		if from < 0 {
+			source = v.copied(k, to, set)
+		} else {
+			source = v.source(k, from, v.allowed, r.needed.At(in.value))
+		}
+		if source < 0 || made < 0 || source == made {
+			break
+		}
+		x, from, to = in, source, made
+	}
+	c := Copied{Value: x.value.Name, From: "its operand", To: x.forms[to].text(), Bytes: x.value.Meta.Bytes()}
+	if from >= 0 {
+		c.From = x.forms[from].text()
+	}
+	return c
 }
 
 // same reports whether two outcomes of one model are one plan: each node computed by the same implementation, with
@@ -156,13 +197,16 @@ func (o *Outcome) Since(was *Outcome) Change {
 	return c
 }
 
-// lacking lists the copies that another list has not.
+// lacking lists the copies that another list has not, or has fewer times.
 func lacking(list, other []Copied) []Copied {
-	there := make(map[Copied]bool, len(other))
+	there := make(map[Copied]int, len(other))
 	for _, c := range other {
-		there[c] = true
+		there[c]++
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool { return there[c] })
+	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool {
+		there[c]--
+		return there[c] >= 0
+	})
 }
 
 // String tells it in one line; empty for none.
