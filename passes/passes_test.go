@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -18,9 +19,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// run plans under a strategy by its name; under propagate, which chooses nothing, where that is "".
 func run(t testing.TB, g *graph.Graph, strategy string) *passes.Plan {
 	require.NoError(t, g.Err())
-	s, err := layout.Named(strategy)
+	s, err := layout.Named(cmp.Or(strategy, layout.Propagate.Name()))
 	require.NoError(t, err)
 	p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 	require.NoError(t, err)
