@@ -7,9 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestBestPlans holds the lists of cheapest plans of small random graphs against all assignments there are, of which
@@ -70,4 +74,32 @@ func TestBestPlans(t *testing.T) {
 	}
 	require.Greater(t, graphs, 20)
 	require.Greater(t, merged, 100)
+}
+
+// A copy behind a view, or behind a copy that changes nothing, is that before it: there is one plan with it.
+func TestBestPlansCopyBeforeViews(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	image := func(name string) *graph.Value {
+		m, err := tensor.NewFormat(f32, []int{2, 8, 16, 16}, tensor.ChannelsLast)
+		require.NoError(t, err)
+		return g.InputMeta(name, m)
+	}
+	tidy := op.Contiguous(op.Relu(image("x")).Named("relu"), op.ContiguousAttrs{MemoryFormat: tensor.ChannelsLast})
+	turned := op.Permute(tidy.Named("tidy"), []int{0, 2, 3, 1}).Named("turned")
+	g.Output("y", op.Softmax(turned, 3))
+	require.NoError(t, g.Infer())
+	copied := 0
+	s := &asking{look: func(_ *layout.Problem, a *layout.Assignment) {
+		list, err := a.Model.Best(12)
+		require.NoError(t, err)
+		for i, o := range list {
+			for _, c := range o.Copies {
+				copied++
+				require.NotContains(t, []string{"tidy", "turned"}, c.Value, "plan %d: %v", i, o.Since(list[0]))
+			}
+		}
+	}}
+	_, err := passes.Run(g, passes.Options{Strategy: s})
+	require.NoError(t, err)
+	require.Positive(t, copied)
 }
