@@ -181,7 +181,7 @@ func (c *Call) Footprint() (bytes float64) {
 
 // ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
 // reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
-// which is to write it, too, and read with steps where its elements do not lie side by side; where those that do are
+// which is to write it, too, into blocks that are near when they are read again, and read with steps where its elements do not lie side by side; where those that do are
 // fewer than in the result, as in a slice of each row, there are as many runs more.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
@@ -189,7 +189,7 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), fastest(m)
 	switch {
 	case m.Rank() == to.Rank() && d != fastest(to):
-		w.Bytes[Tiled] = 2 * bytes
+		w.Bytes[Tiled], w.Bytes[Dense] = 2*bytes, -bytes
 		w.Do(Turned, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
