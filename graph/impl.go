@@ -181,8 +181,9 @@ func (c *Call) Footprint() (bytes float64) {
 
 // ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
 // reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
-// which is to write it, too, into blocks that are near when they are read again, and read with steps where its elements do not lie side by side; where those that do are
-// fewer than in the result, as in a slice of each row, there are as many runs more.
+// which is to write it, too, into blocks that are near when they are read again, and read with steps where its
+// elements do not lie side by side; where those that do are fewer than in the result, as in a slice of each row,
+// there are as many runs more.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	to.Extent() // panics where strides are missing
