@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -114,6 +115,10 @@ func TestOutcomes(t *testing.T) {
 		require.Equal(t, 1, s.graphs)
 	}
 	require.Greater(t, plans, 200)
-	require.Greater(t, breaks, 10)
+	least := 20
+	if !loops.Compiles() { // other prices, at which fewer decisions flip
+		least = 10
+	}
+	require.Greater(t, breaks, least)
 	require.Greater(t, hints, 5)
 }
