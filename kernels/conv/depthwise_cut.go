@@ -95,72 +95,93 @@ type slideCall struct {
 }
 
 // side is a tile's results along one dimension, and what there is of the input under their windows: from first to end,
-// counted from where the first window begins.
-type side struct{ at, n, first, end int }
+// counted from where the first window begins. Sides of one kind differ but in where they are.
+type side struct{ at, n, first, end, kind int }
 
-// sides cuts a dimension evenly into tiles of at most so many results.
-func sides(results, most, step, padding, apart, window, size int) []side {
-	list := make([]side, kit.DivUp(results, most))
+// sides cuts a dimension evenly into tiles of at most so many results. It returns the first side of each kind as well.
+func sides(results, most, step, padding, apart, window, size int) (list, kinds []side) {
+	list = make([]side, kit.DivUp(results, most))
 	at := 0
 	for i := range list {
 		n := (results - at) / (len(list) - i)
 		begin := at*step - padding
 		first, end := validRange(begin, 1, size, (n-1)*step+(window-1)*apart+1)
-		list[i] = side{at, n, first, max(first, end)}
+		x := side{at: at, n: n, first: first, end: max(first, end)}
+		x.kind = slices.IndexFunc(kinds, func(k side) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
+		if x.kind < 0 {
+			x.kind = len(kinds)
+			kinds = append(kinds, x)
+		}
+		list[i] = x
 		at += n
 	}
-	return list
+	return list, kinds
 }
 
-// cut makes the calls of an image, strip by strip, and the specs of their codes.
+// cut makes the specs of an image's tiles. Its calls are found strip by strip when these are computed (see callsOf).
 func (t *depthwiseSlide) cut() {
 	s, f := t.s, &t.slideShape
-	across := sides(s.ow, f.tile[1], s.sw, s.pw, s.dw, s.kw, s.w)
-	for _, down := range sides(s.oh, f.tile[0], s.sh, s.ph, s.dh, s.kh, s.h) {
-		t.strips = append(t.strips, len(t.calls))
+	var across, down []side
+	t.across, across = sides(s.ow, f.tile[1], s.sw, s.pw, s.dw, s.kw, s.w)
+	t.down, down = sides(s.oh, f.tile[0], s.sh, s.ph, s.dh, s.kh, s.h)
+	for _, y := range down {
+		var codes []int
 		for _, x := range across {
-			t.add(down, x)
+			spec := t.spec(y, x)
+			code := slices.IndexFunc(t.specs, func(known *slide.Spec) bool { return sameSpec(known, spec) })
+			if code < 0 {
+				code = len(t.specs)
+				t.specs = append(t.specs, spec)
+			}
+			codes = append(codes, code)
 		}
+		t.kinds = append(t.kinds, codes)
 	}
-	t.strips = append(t.strips, len(t.calls))
 }
 
-// add adds the call of a tile, or has the one before go on to it.
-func (t *depthwiseSlide) add(down, across side) {
+// callsOf appends the calls of a strip: one for tiles that follow one another and have the same code.
+func (t *depthwiseSlide) callsOf(calls []slideCall, strip int) []slideCall {
+	down, begin := t.down[strip], len(calls)
+	for _, x := range t.across {
+		c := t.call(down, x)
+		if i := len(calls) - 1; i >= begin {
+			p, spec := &calls[i], t.specs[c.code]
+			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.most(down.n*x.n) &&
+				p.in+p.tiles*int(spec.NextIn) == c.in && p.out+p.tiles*int(spec.NextOut) == c.out {
+				p.tiles++
+				continue
+			}
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// most bounds the tiles of a call, of so many results each.
+func (t *depthwiseSlide) most(results int) int {
 	s, f := t.s, &t.slideShape
-	spec := t.spec(down, across)
-	c := slideCall{code: -1, out: (down.at*s.ow + across.at) * t.pitch * f.size, tiles: 1}
+	work := results * f.block
+	return max(1, min(slideCallMACs/(work*s.kh*s.kw*f.lanes), slideCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
+}
+
+// call is that of a tile.
+func (t *depthwiseSlide) call(down, across side) slideCall {
+	s, f := t.s, &t.slideShape
+	code := t.kinds[down.kind][across.kind]
+	c := slideCall{code: code, out: (down.at*s.ow + across.at) * t.pitch * f.size, tiles: 1}
 	row, col := down.at*s.sh-s.ph+down.first, across.at*s.sw-s.pw+across.first
-	if spec.Told {
+	told := t.specs[code].Told
+	if told {
 		first, end := validRange(down.at*s.sh-s.ph, s.dh, s.h, s.kh)
 		c.rows, c.weight = max(0, end-first), first*s.kw*f.bytes
 		row = down.at*s.sh - s.ph + first*s.dh
 	}
-	if c.rows > 0 || !spec.Told && down.end > down.first {
+	if c.rows > 0 || !told && down.end > down.first {
 		c.in = (row*s.w + min(max(col, 0), s.w-1)) * s.inPixel(false) * f.size
 	} else {
 		c.weight = 0
 	}
-	for i, known := range t.specs {
-		if sameSpec(known, spec) {
-			c.code = i
-		}
-	}
-	if c.code < 0 {
-		c.code = len(t.specs)
-		t.specs = append(t.specs, spec)
-	}
-	work := down.n * across.n * f.block
-	most := max(1, min(slideCallMACs/(work*s.kh*s.kw*f.lanes), slideCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
-	if i := len(t.calls) - 1; i >= t.strips[len(t.strips)-1] {
-		p := &t.calls[i]
-		if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < most &&
-			p.in+p.tiles*int(spec.NextIn) == c.in && p.out+p.tiles*int(spec.NextOut) == c.out {
-			p.tiles++
-			return
-		}
-	}
-	t.calls = append(t.calls, c)
+	return c
 }
 
 // spec is the code of a tile.

@@ -20,20 +20,23 @@ import (
 // fill vectors, the last vector begins before the end of the one before it, and has some of the results again.
 type depthwiseSlide struct {
 	slideShape
-	s      *convShape
-	specs  []*slide.Spec
-	codes  []*jit.Func
-	calls  []slideCall
-	pitch  int   // elements from a pixel of the result to the next
-	strips []int // where each row of tiles begins in calls, and where the last one ends
+	s     *convShape
+	specs []*slide.Spec
+	codes []*jit.Func
+	pitch int // elements from a pixel of the result to the next
+	down  []side
+	// across are the tiles of a row of tiles, each of which is a strip.
+	across []side
+	kinds  [][]int // by kinds of down and across: their specs
 	tail   codeTail
 	run    graph.PerWorker[slideRun]
 }
 
 // slideRun is what a worker needs.
 type slideRun struct {
-	args jit.Args
-	tail graph.TailRun
+	args  jit.Args
+	tail  graph.TailRun
+	calls []slideCall // of a strip
 }
 
 // slides reports whether there is machine code for a depthwise convolution by pixels.
@@ -85,7 +88,7 @@ func (t *depthwiseSlide) repeats() bool {
 // phase goes by images, blocks of channels and rows of tiles. Weight gives the weight by vectors of channels.
 func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
-	strips := len(t.strips) - 1
+	strips := len(t.down)
 	units := s.n * t.blocks * strips
 	group := max(1, slideGrain/max(1, t.work(strips)))
 	return graph.Phase{Chunks: kit.DivUp(units, group), Run: func(m *graph.Mem, chunk int) error {
@@ -97,7 +100,7 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 		var err error
 		for u := chunk * group; u < min(units, (chunk+1)*group) && err == nil; u++ {
 			image, block, strip := u/strips/t.blocks, u/strips%t.blocks, u%strips
-			if err = t.strip(a, image, block, strip); err == nil {
+			if err = t.strip(r, image, block, strip); err == nil {
 				t.finish(r, image, block, strip)
 			}
 		}
@@ -116,8 +119,8 @@ func (t *depthwiseSlide) work(strips int) int {
 }
 
 // strip computes a row of tiles of an image for a block of channels.
-func (t *depthwiseSlide) strip(a *jit.Args, image, block, strip int) error {
-	s := t.s
+func (t *depthwiseSlide) strip(r *slideRun, image, block, strip int) error {
+	s, a := t.s, &r.args
 	first := block * t.block
 	channel := first * t.bytes
 	a.N, a.Step[slide.Again] = min(t.block, t.vectors-first), 0
@@ -131,8 +134,8 @@ func (t *depthwiseSlide) strip(a *jit.Args, image, block, strip int) error {
 	out := image*s.oh*s.ow*t.pitch*t.size + channel
 	weights := first * s.kh * s.kw * t.bytes
 	a.Row[slide.Bias] = channel
-	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
-		c := &t.calls[i]
+	r.calls = t.callsOf(r.calls[:0], strip)
+	for _, c := range r.calls {
 		a.Row[slide.In], a.Row[slide.Out], a.Row[slide.Weights] = in+c.in, out+c.out, weights+c.weight
 		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[slide.WindowRows] = c.tiles, c.rows
@@ -157,10 +160,10 @@ func (t *depthwiseSlide) finish(r *slideRun, image, block, strip int) {
 
 // rowOf is the output row at which a strip begins.
 func (t *depthwiseSlide) rowOf(strip int) int {
-	if strip == len(t.strips)-1 {
+	if strip == len(t.down) {
 		return t.s.oh
 	}
-	return t.calls[t.strips[strip]].out / (t.s.ow * t.pitch * t.size)
+	return t.down[strip].at
 }
 
 // listings are those of all codes.

@@ -27,12 +27,14 @@ type direct struct {
 	panel      int // bytes of a term in a panel of the weight
 	codes      [2][]*jit.Func
 	specs      []*tile.Spec // of whole blocks
-	calls      []directCall
-	strips     []int // where each strip of an image begins in calls, and where the last one ends
-	images     int   // of a batch, or 1 where all of them are one
-	near       int   // elements from a pixel of the input to the next
-	pitch      int   // the same of the result
-	bytes      bool  // elements are four bytes
+	tiles      pieces       // of an image's pixels, or of those of a row
+	row        []directCall // of each row of the result, where tiles go along rows
+	strips     int          // of an image
+	each       int          // tiles of a strip, where it is not a row
+	images     int          // of a batch, or 1 where all of them are one
+	near       int          // elements from a pixel of the input to the next
+	pitch      int          // the same of the result
+	bytes      bool         // elements are four bytes
 	order      multiply.Strips
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
@@ -49,8 +51,9 @@ type directCall struct {
 
 // directRun is what a worker needs.
 type directRun struct {
-	args jit.Args
-	tail graph.TailRun
+	args  jit.Args
+	tail  graph.TailRun
+	calls []directCall // of a strip
 }
 
 const (
@@ -79,7 +82,6 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 		near: s.inPixel(planes), pitch: s.outPixel()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
-	t.strips = append(t.strips, len(t.calls))
 	t.arrange()
 	return t, t.compile()
 }
@@ -119,7 +121,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasTogether(m, t.size), a.Ptr[tile.Vec]
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
-			if err := t.strip(a, image, block, strip); err != nil {
+			if err := t.strip(r, image, block, strip); err != nil {
 				return err
 			}
 			t.finish(r, image, block, strip)
@@ -132,8 +134,8 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 }
 
 // strip computes a strip of an image for a block of output channels.
-func (t *direct) strip(a *jit.Args, image, block, strip int) error {
-	s := t.s
+func (t *direct) strip(r *directRun, image, block, strip int) error {
+	s, a := t.s, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
 	in := (image*s.xs[0] + first/s.og()*s.cg*s.xs[1]) * t.size
@@ -145,8 +147,8 @@ func (t *direct) strip(a *jit.Args, image, block, strip int) error {
 	}
 	a.Row[tile.Bias] = channel
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
-	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
-		c := &t.calls[i]
+	r.calls = t.callsOf(r.calls[:0], strip)
+	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
 		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
@@ -202,12 +204,4 @@ func (t *direct) channels(block int) (first, n int) {
 	each := kit.DivUp(t.s.og(), t.shape.block())
 	within := block % each * t.shape.block()
 	return block/each*t.s.og() + within, min(t.shape.block(), t.s.og()-within)
-}
-
-// firstPixel is the output pixel at which a strip begins.
-func (t *direct) firstPixel(strip int) int {
-	if strip == len(t.strips)-1 {
-		return t.s.n / t.images * t.s.oh * t.s.ow
-	}
-	return t.calls[t.strips[strip]].out / t.outPixel()
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -158,7 +157,6 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	t.cut()
-	t.strips = append(t.strips, len(t.calls))
 	t.arrange()
 	if err := t.compile(); err != nil {
 		return nil, err
@@ -178,7 +176,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		t.room.all += kit.AlignUp(t.s.n * t.s.h * t.s.w * t.s.c * fours)
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
-	for i := range len(t.strips) - 1 {
+	for i := range t.strips {
 		k.Worker = max(k.Worker, (t.firstPixel(i+1)-t.firstPixel(i))*t.outPixel())
 	}
 	if !packed {
@@ -292,7 +290,8 @@ func flipSigns(b []uint8) {
 func (t *directBytes) convolve(packed bool) graph.Phase {
 	s := t.s
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		a := &t.run.Of(m).args
+		r := t.run.Of(m)
+		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.weightAt(m, packed)
 		if t.copied {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
@@ -300,7 +299,7 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = unsafe.Pointer(unsafe.SliceData(m.Worker)), a.Ptr[tile.Vec]
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
 		err := t.order.Each(chunk, func(image, block, strip int) error {
-			if err := t.strip(a, image, block, strip); err != nil {
+			if err := t.strip(r, image, block, strip); err != nil {
 				return err
 			}
 			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
@@ -315,8 +314,8 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 }
 
 // strip computes the sums of a strip of an image for a block of output channels, into memory of the worker.
-func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
-	s := t.s
+func (t *directBytes) strip(r *directRun, image, block, strip int) error {
+	s, a := t.s, &r.args
 	channel, channels := t.channels(block)
 	codes := t.codes[0]
 	if channels < t.shape.block() {
@@ -326,8 +325,8 @@ func (t *directBytes) strip(a *jit.Args, image, block, strip int) error {
 	a.Row[tile.Bias] = channel * fours
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	begin := t.firstPixel(strip) * t.outPixel()
-	for i := t.strips[strip]; i < t.strips[strip+1]; i++ {
-		c := &t.calls[i]
+	r.calls = t.callsOf(r.calls[:0], strip)
+	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out] = in+c.in, c.out-begin
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows

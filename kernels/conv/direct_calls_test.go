@@ -29,7 +29,11 @@ func TestDirectCallsAreShort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, call := range d.calls {
+			var calls []directCall
+			for strip := range d.strips {
+				calls = d.callsOf(calls, strip)
+			}
+			for _, call := range calls {
 				macs := call.tiles * d.specs[call.code].Rows * d.shape.block() * s.depth()
 				if most := d.callMACs(); macs > most {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, %d are the most", c, planes, macs, most)

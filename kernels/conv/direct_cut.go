@@ -1,12 +1,12 @@
 package conv
 
 import (
-	"reflect"
-
 	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cut lists the calls of an image.
+// cut makes the specs of an image's tiles. Its calls are found strip by strip when these are computed (see callsOf), so
+// that what is made ahead does not grow with the image.
 func (t *direct) cut() {
 	switch t.shape.cut {
 	case flat:
@@ -16,6 +16,25 @@ func (t *direct) cut() {
 	case alongRows:
 		t.cutRows()
 	}
+}
+
+// callsOf appends the calls of a strip.
+func (t *direct) callsOf(calls []directCall, strip int) []directCall {
+	switch t.shape.cut {
+	case flat:
+		return t.flatCalls(calls, strip)
+	case allTaps:
+		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixel()})
+	}
+	return t.rowCalls(calls, strip)
+}
+
+// firstPixel is the output pixel at which a strip begins.
+func (t *direct) firstPixel(strip int) int {
+	if t.shape.cut == alongRows {
+		return strip * t.s.ow
+	}
+	return t.tiles.at(min(strip*t.each, t.tiles.count))
 }
 
 // pixel is the distance between neighbouring pixels of the input, and channel that between channels.
@@ -32,17 +51,6 @@ func (s *convShape) channelOf(planes bool) int {
 	return 1
 }
 
-// code returns the number of a spec among those of the convolution, of which there are few.
-func (t *direct) code(s *tile.Spec) int {
-	for i := len(t.specs) - 1; i >= 0; i-- { // neighbours are alike
-		if reflect.DeepEqual(t.specs[i], s) {
-			return i
-		}
-	}
-	t.specs = append(t.specs, s)
-	return len(t.specs) - 1
-}
-
 // spec returns a tile of so many rows, whose places and terms are to come.
 func (t *direct) spec(rows int) *tile.Spec {
 	return &tile.Spec{Size: t.size, Rows: rows, Near: aheadBytes}
@@ -56,9 +64,6 @@ func (t *direct) tileRows() int {
 	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.s.depth())))
 }
 
-// begin begins a strip.
-func (t *direct) begin() { t.strips = append(t.strips, len(t.calls)) }
-
 // cutFlat makes strips of pixels that follow one another: of all images, where channels come last.
 func (t *direct) cutFlat() {
 	s := t.s
@@ -66,23 +71,29 @@ func (t *direct) cutFlat() {
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
 	}
-	most := max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
-	at, left := 0, 0
-	pieces := split(pixels, t.tileRows())
-	for i, n := range pieces {
-		if i > 0 && n == pieces[i-1] && left > 0 {
-			t.calls[len(t.calls)-1].tiles++
-		} else {
-			if left <= 0 {
-				t.begin()
-				left = most
-			}
-			t.calls = append(t.calls, directCall{code: t.code(t.flatSpec(n)), tiles: 1,
+	t.tiles = split(pixels, t.tileRows())
+	t.each = max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
+	t.strips = kit.DivUp(t.tiles.count, t.each)
+	for _, p := range t.tiles.kinds() {
+		t.specs = append(t.specs, t.flatSpec(p.n/p.count))
+	}
+}
+
+// flatCalls are those of the longer tiles of a strip, and of the others.
+func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
+	first, end := strip*t.each, min((strip+1)*t.each, t.tiles.count)
+	longer := t.tiles.n % t.tiles.count
+	if longer == 0 {
+		longer = t.tiles.count
+	}
+	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
+		if part[0] < part[1] {
+			at := t.tiles.at(part[0])
+			calls = append(calls, directCall{code: code, tiles: part[1] - part[0],
 				in: at * t.pixel(), out: at * t.outPixel()})
 		}
-		left--
-		at += n
 	}
+	return calls
 }
 
 func (t *direct) flatSpec(rows int) *tile.Spec {
@@ -95,30 +106,45 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 	return s
 }
 
+// rowTile tells the specs of tiles of a row apart: how many pixels they have, and how much of the row of the window
+// before and behind the image their first and last pixels see.
+type rowTile struct{ pixels, before, behind int }
+
 // cutRows makes a strip of each row of the result. Tiles side by side that see the same of the window are one call.
+// Rows have the same tiles, of which but the rows of the window differ.
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
-	pieces := split(s.ow, t.tileRows())
-	for oh := range s.oh {
-		first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
-		t.begin()
-		ow := 0
-		for i, n := range pieces {
-			spec := t.rowSpec(ow, n)
-			code := t.code(spec)
-			last := len(t.calls) - 1
-			if i > 0 && t.calls[last].code == code && t.calls[last].tiles < most {
-				t.calls[last].tiles++
-			} else {
-				t.calls = append(t.calls, directCall{code: code, tiles: 1, rows: max(0, end-first),
-					in:  ((oh*s.sh-s.ph+first*s.dh)*s.w + ow*s.sw - s.pw) * t.pixel(),
-					out: (oh*s.ow + ow) * t.outPixel(),
-					vec: first * s.kw * t.turn() * t.panel})
-			}
-			ow += n
+	t.tiles, t.strips = split(s.ow, t.tileRows()), s.oh
+	codes := map[rowTile]int{}
+	for i := range t.tiles.count {
+		ow, n := t.tiles.at(i), t.tiles.size(i)
+		kind := rowTile{n, max(0, s.pw-ow*s.sw), max(0, (ow+n-1)*s.sw-s.pw+(s.kw-1)*s.dw-(s.w-1))}
+		code, known := codes[kind]
+		if !known {
+			code = len(t.specs)
+			codes[kind] = code
+			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
+		if last := len(t.row) - 1; i > 0 && t.row[last].code == code && t.row[last].tiles < most {
+			t.row[last].tiles++
+			continue
+		}
+		t.row = append(t.row, directCall{code: code, tiles: 1, in: (ow*s.sw - s.pw) * t.pixel(), out: ow * t.outPixel()})
 	}
+}
+
+// rowCalls are those of a row of the result.
+func (t *direct) rowCalls(calls []directCall, oh int) []directCall {
+	s := t.s
+	first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
+	in := (oh*s.sh - s.ph + first*s.dh) * s.w * t.pixel()
+	for _, c := range t.row {
+		c.rows, c.vec = max(0, end-first), first*s.kw*t.turn()*t.panel
+		c.in, c.out = in+c.in, oh*s.ow*t.outPixel()+c.out
+		calls = append(calls, c)
+	}
+	return calls
 }
 
 // turn is the terms of a pixel of the window that follow one another in a panel.
@@ -185,13 +211,10 @@ func goesOn(a, b *tile.Run) bool {
 
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
 func (t *direct) cutSmall() {
-	s := t.s
-	at := 0
-	for _, n := range split(s.oh*s.ow, t.tileRows()) {
-		t.begin()
-		spec := t.smallSpec(at, n)
-		t.calls = append(t.calls, directCall{code: t.code(spec), tiles: 1, out: at * t.outPixel()})
-		at += n
+	t.tiles, t.each = split(t.s.oh*t.s.ow, t.tileRows()), 1
+	t.strips = t.tiles.count
+	for i := range t.tiles.count {
+		t.specs = append(t.specs, t.smallSpec(t.tiles.at(i), t.tiles.size(i)))
 	}
 }
 

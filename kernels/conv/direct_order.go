@@ -32,15 +32,15 @@ func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
 // in even parts: what a block reads of memory it reads in its first tile, which computes less than that takes.
 func (t *direct) arrange() {
 	s := t.s
-	strips := len(t.strips) - 1
+	strips := t.strips
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.wide() {
 		bytes := s.n / t.images * s.c * s.h * s.w * t.size
 		bands := kit.DivUp(bytes, nearImage)
 		t.order.Band = kit.DivUp(strips, bands)
-		tiles := 0
-		for _, c := range t.calls {
-			tiles += c.tiles
+		tiles := t.tiles.count
+		if t.shape.cut == alongRows {
+			tiles *= s.oh
 		}
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))

@@ -81,13 +81,33 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// split parts n into pieces of at most so many, as even as they can be: the longer ones first.
-func split(n, most int) (pieces []int) {
-	k := kit.DivUp(n, most)
-	for i := range k {
-		pieces = append(pieces, (n+k-1-i)/k)
+// pieces are n parted into so many, as even as they can be: the longer ones first. There is none of nothing.
+type pieces struct{ n, count int }
+
+// split parts n into pieces of at most so many.
+func split(n, most int) pieces { return pieces{n, kit.DivUp(n, most)} }
+
+// at is where piece i begins.
+func (p pieces) at(i int) int {
+	if p.count == 0 {
+		return 0
 	}
-	return pieces
+	return i*(p.n/p.count) + min(i, p.n%p.count)
+}
+
+// size is that of piece i.
+func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
+
+// kinds are the longer pieces and the others, each of one size.
+func (p pieces) kinds() (list []pieces) {
+	if p.count == 0 {
+		return nil
+	}
+	short, longer := p.n/p.count, p.n%p.count
+	if longer > 0 {
+		list = append(list, pieces{longer * (short + 1), longer})
+	}
+	return append(list, pieces{(p.count - longer) * short, p.count - longer})
 }
 
 // The inner kernels of direct convolution, as profiles name them.
@@ -103,32 +123,34 @@ const (
 func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // turns: two multiplications of vectors
-	add := func(rows int, n, taps float64) {
-		for o := 0; o < s.og(); o += f.block() {
-			v := kit.DivUp(min(f.block(), s.og()-o), f.lanes)
-			tiles += n
-			turns += n * taps * float64(s.cg) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+	add := func(p pieces, n, taps float64) {
+		whole, rest := s.og()/f.block(), s.og()%f.block()
+		for _, kind := range p.kinds() {
+			rows := kind.n / kind.count
+			of := func(blocks, channels int) {
+				v := kit.DivUp(channels, f.lanes)
+				each := n * float64(kind.count*blocks)
+				tiles += each
+				turns += each * taps * float64(s.cg) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+			}
+			of(whole, f.block())
+			of(min(rest, 1), rest)
 		}
 	}
-	groups := float64(s.groups)
-	switch f.cut {
+	groups, images := float64(s.groups), s.n
+	seen := func() float64 {
+		return s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
+	}
+	switch pixels := s.oh * s.ow; f.cut {
 	case flat:
-		images, pixels := 1, s.n*s.oh*s.ow
-		if planes {
-			images, pixels = s.n, s.oh*s.ow
+		if !planes {
+			images, pixels = 1, s.n*pixels
 		}
-		for _, n := range split(pixels, f.rows) {
-			add(n, groups*float64(images), 1)
-		}
+		add(split(pixels, f.rows), groups*float64(images), 1)
 	case allTaps:
-		for _, n := range split(s.oh*s.ow, f.rows) {
-			add(n, groups*float64(s.n), s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
-		}
+		add(split(pixels, f.rows), groups*float64(images), seen())
 	case alongRows:
-		for _, n := range split(s.ow, f.rows) {
-			add(n, groups*float64(s.n*s.oh),
-				s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)*s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow))
-		}
+		add(split(s.ow, f.rows), groups*float64(images*s.oh), seen())
 	}
 	multiply.Stored(w, s.call)
 	multiply.Paneled(w, s.call, 1, s.n*s.oh*s.ow)
