@@ -169,10 +169,14 @@ func (c *Code) Formula() *Formula {
 
 // Uses returns the operands of an instruction that are values.
 func (i Inst) Uses() []Value {
+	return []Value{i.A, i.B, i.C}[:i.uses()] // short enough to be inlined, so that the list needs no memory
+}
+
+func (i *Inst) uses() int {
 	if i.Op == Load {
-		return nil
+		return 0
 	}
-	return []Value{i.A, i.B, i.C}[:i.Op.Args():i.Op.Args()]
+	return i.Op.Args()
 }
 
 // Key identifies the code: equal keys mean the same computation.

@@ -16,8 +16,8 @@ import (
 // one of them; kernels of implementations that take a tail ([Impl.Tails], [Call.Tail]) have it applied to each part as
 // soon as that is final, while the caches have it. It is immutable and may be used by several goroutines.
 type Tail struct {
-	code    *expr.Code // its operand 0 is the head's result
-	loop    *loops.Loop
+	code    *expr.Code   // its operand 0 is the head's result
+	loop    *loops.Loop  // nil where the kernel applies the chain itself
 	streams []tailStream // results, then operands, as the code has them
 	sizes   []int        // of the dimensions of the head's result, as it lies: the nearest first
 	strides []int        // theirs, in elements of the head's result
@@ -84,19 +84,24 @@ func newTail(f *Fusion, c *Call) (*Tail, error) {
 	if err := t.span(lies, metas); err != nil {
 		return nil, err
 	}
+	return t, nil
+}
+
+// compile makes the loop of a tail that no kernel has absorbed.
+func (t *Tail) compile() (err error) {
+	results := len(t.code.Out)
 	l := &expr.Loop{Code: t.code, Scalar: make([]bool, len(t.code.In))}
 	for i, s := range t.streams {
 		switch step := s.steps[0]; {
 		case step == s.size:
-		case step == 0 && i >= len(c.Out):
-			l.Scalar[i-len(c.Out)] = true
+		case step == 0 && i >= results:
+			l.Scalar[i-results] = true
 		default:
 			t.staged = append(t.staged, i)
 		}
 	}
-	var err error
 	t.loop, err = loops.New(l, loops.Options{})
-	return t, err
+	return err
 }
 
 // span finds the dimensions of the head's result in memory, as few as all streams can be gone over by.

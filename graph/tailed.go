@@ -136,14 +136,18 @@ func (h headed) work(c *Call, walk Walk) (w Work) {
 }
 
 func (h headed) read(c *Call, walk Walk, i int, m tensor.Meta) (w Work, ok bool) {
-	f, head, err := headOf(c)
-	switch {
-	case err != nil:
-		return w, true
-	case i < f.Head:
+	f, is := c.Attrs.(*Fusion)
+	if into := 0; is && i >= f.Head {
+		if into = f.into(); into < 0 || into >= len(c.Out) {
+			return w, true
+		}
+		w, ok = ReadWork(m, walk.Lay(into, c.Out[into])), true
+	} else {
+		_, head, err := headOf(c)
+		if err != nil {
+			return w, true
+		}
 		w, ok = h.Read(head, f.at(walk), i, m)
-	default:
-		w, ok = ReadWork(m, walk.Lay(f.into(), c.Out[f.into()])), true
 	}
 	if w != (Work{}) {
 		w.Footprint = c.Footprint()
@@ -199,6 +203,11 @@ func (h headed) lower(c *Call) (*Kernel, error) {
 	k, err := h.Lower(head)
 	if err != nil || k == nil {
 		return nil, err
+	}
+	if !tail.absorbed {
+		if err := tail.compile(); err != nil {
+			return nil, err
+		}
 	}
 	whole := *k
 	whole.InPlace, whole.Loop = nil, nil

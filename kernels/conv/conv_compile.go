@@ -2,7 +2,7 @@ package conv
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -124,9 +124,9 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 // weightPanels are the panels of each group's output channels. by names the order of the terms.
 func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int, terms func() []int) *multiply.Panels {
 	p := &multiply.Panels{Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: depth, Terms: terms}
-	p.Form = fmt.Sprintf("%v panels of %d by %s", d, width, by)
+	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + by
 	if s.groups > 1 {
-		p.Form += fmt.Sprintf(" in %d groups", s.groups)
+		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
 	}
 	for g := range s.groups {
 		p.Starts = append(p.Starts, g*s.og()*s.ws[0])

@@ -122,7 +122,7 @@ func (w *winogradConv) into(way winogradWay) int {
 }
 
 // sections parts the tiles, evenly.
-func (w *winogradConv) sections() []tileSpan {
+func (w *winogradConv) sections() spans {
 	all := tileSpan{0, w.tiles()}
 	if way := w.way(); way != allNear {
 		return all.into(w.into(way))
@@ -134,18 +134,31 @@ func (w *winogradConv) sections() []tileSpan {
 	return all.into(k)
 }
 
+// spans are so many parts of a span, as even as they can be.
+type spans struct {
+	of tileSpan
+	n  int
+}
+
+// at is part i.
+func (s spans) at(i int) tileSpan {
+	first := i * s.of.n / s.n
+	return tileSpan{s.of.first + first, (i+1)*s.of.n/s.n - first}
+}
+
+// most are the tiles of the largest part.
+func (s spans) most() int {
+	if s.n == 0 {
+		return 0
+	}
+	return kit.DivUp(s.of.n, s.n)
+}
+
 // evenly parts tiles into spans of at most so many.
-func (t tileSpan) evenly(most int) []tileSpan { return t.into(kit.DivUp(t.n, most)) }
+func (t tileSpan) evenly(most int) spans { return t.into(kit.DivUp(t.n, most)) }
 
 // into parts tiles into k spans.
-func (t tileSpan) into(k int) []tileSpan {
-	out := make([]tileSpan, k)
-	for i := range out {
-		first := i * t.n / k
-		out[i] = tileSpan{t.first + first, (i+1)*t.n/k - first}
-	}
-	return out
-}
+func (t tileSpan) into(k int) spans { return spans{t, k} }
 
 // matrix is the weights of a point for a block of output channels, in elements.
 func (w *winogradConv) matrix() int { return w.s.c * w.width }

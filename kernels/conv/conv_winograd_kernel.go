@@ -21,7 +21,7 @@ import (
 // products, too.
 type winogradRun struct {
 	*winogradConv
-	sections []tileSpan
+	sections spans
 	course   winogradWay
 	packed   bool
 	weight   int // bytes of scratch memory before the points: of a weight that was not packed
@@ -29,9 +29,6 @@ type winogradRun struct {
 	operands map[winograd.Part]*winograd.Transform
 	backs    map[resultCode]*winograd.Transform
 	products map[int]*jit.Func // by rows
-
-	// How sections and parts are cut, which runs look up rather than make.
-	partsOf, stripsOf map[tileSpan][]tileSpan
 
 	point  int // bytes from a point to the next
 	result int // the same of products
@@ -72,7 +69,7 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), course: w.way(),
 		operands: map[winograd.Part]*winograd.Transform{}, backs: map[resultCode]*winograd.Transform{},
-		products: map[int]*jit.Func{}, partsOf: map[tileSpan][]tileSpan{}, stripsOf: map[tileSpan][]tileSpan{}}
+		products: map[int]*jit.Func{}}
 	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.Tails)
 	var err error
 	if r.packed, err = w.inForm(); err != nil {
@@ -111,7 +108,8 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	if r.course == allNear {
 		return append(list, r.whole())
 	}
-	for _, s := range r.sections {
+	for i := range r.sections.n {
+		s := r.sections.at(i)
 		list = append(list, r.transforms(s))
 		if r.course == byPoints {
 			list = append(list, r.pointwise(s), r.finishes(s))
@@ -127,21 +125,18 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 // strip, which computes less than that takes.
 func (r *winogradRun) cut() (section, part int) {
 	few := math.MaxInt
-	for _, s := range r.sections {
-		section = max(section, s.n)
-		r.partsOf[s] = r.parts(s)
-		strips := 0
-		for _, p := range r.partsOf[s] {
-			part = max(part, p.n)
-			r.stripsOf[p] = r.strips(p)
-			strips += len(r.stripsOf[p])
+	for i := range r.sections.n {
+		parts, strips := r.parts(r.sections.at(i)), 0
+		part = max(part, parts.most())
+		for k := range parts.n {
+			strips += r.strips(parts.at(k)).n
 		}
 		few = min(few, strips)
 	}
 	if r.course != allNear && few > 1 {
 		r.ahead = kit.DivUp(tile.FewTerms*r.width*4/machine.LineBytes, few)
 	}
-	return section, part
+	return r.sections.most(), part
 }
 
 // compile makes the code.
@@ -154,10 +149,13 @@ func (r *winogradRun) compile() error {
 			}
 		}
 	}
-	for _, section := range r.sections {
-		for _, p := range r.partsOf[section] {
-			for _, rows := range r.stripsOf[p] {
-				if err := compiled(r.products, rows.n, func() (*jit.Func, error) { return r.product(rows.n) }); err != nil {
+	for i := range r.sections.n {
+		parts := r.parts(r.sections.at(i))
+		for k := range parts.n {
+			strips := r.strips(parts.at(k))
+			for strip := range strips.n {
+				rows := strips.at(strip).n
+				if err := compiled(r.products, rows, func() (*jit.Func, error) { return r.product(rows) }); err != nil {
 					return err
 				}
 			}
@@ -244,14 +242,14 @@ func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 func (r *winogradRun) channels(block int) int { return min(r.width, r.s.o-block*r.width) }
 
 // strips are the tiles that are multiplied at once.
-func (w *winogradConv) strips(t tileSpan) []tileSpan { return t.evenly(w.rows) }
+func (w *winogradConv) strips(t tileSpan) spans { return t.evenly(w.rows) }
 
 // parts are the tiles of a section that a chunk multiplies: as few as registers hold, or all where a block's weights
 // would be read from afar again.
-func (r *winogradRun) parts(section tileSpan) []tileSpan {
+func (r *winogradRun) parts(section tileSpan) spans {
 	w := r.winogradConv
 	if r.course != byBlocks || 4*w.form.Points()*w.matrix() > partWeights {
-		return []tileSpan{section}
+		return section.into(1)
 	}
 	return w.strips(section)
 }

@@ -95,33 +95,35 @@ func (r *winogradRun) weights(m *graph.Mem) unsafe.Pointer {
 // multiplies computes the results of a section: each chunk those of some of its tiles for a block of output channels.
 // Whoever has neighbouring chunks reads the same weights where these are more than the points, else the same points.
 func (r *winogradRun) multiplies(section tileSpan) graph.Phase {
-	parts := r.partsOf[section]
+	parts := r.parts(section)
 	byBlock := r.transformed() > r.form.Points()*r.room*section.n
-	return graph.Phase{Chunks: len(parts) * r.blocks, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
 		r.tail.enter(&a.transform, &a.tail, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
-			part, block = chunk%len(parts), chunk/len(parts)
+			part, block = chunk%parts.n, chunk/parts.n
 		}
-		return r.results(m, a, section, parts[part], block, [2]int{part, len(parts)})
+		return r.results(m, a, section, parts.at(part), block, [2]int{part, parts.n})
 	}}
 }
 
 // whole computes everything, section by section.
 func (r *winogradRun) whole() graph.Phase {
-	return graph.Phase{Chunks: len(r.sections), Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		section := r.sections[chunk]
+		section := r.sections.at(chunk)
 		if err := r.alike(section, func(t tileRun) error {
 			return r.transform(m, &a.transform, t, t.first-section.first)
 		}); err != nil {
 			return err
 		}
 		r.tail.enter(&a.transform, &a.tail, m)
-		for _, part := range r.partsOf[section] {
+		parts := r.parts(section)
+		for i := range parts.n {
+			part := parts.at(i)
 			for block := range r.blocks {
 				if err := r.results(m, a, section, part, block, [2]int{0, 1}); err != nil {
 					return err
@@ -149,15 +151,16 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.points(m), unsafe.Add(r.weights(m), block*n*matrix)
 	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.sums(m), a.Ptr[tile.Vec]
 	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.point, matrix, r.result
-	strips := r.stripsOf[part]
+	strips := r.strips(part)
 	for p := 0; p < n; p += once {
 		a.Rows = min(once, n-p)
 		a.Row[tile.Vec] = p * matrix
-		for i, s := range strips {
+		for i := range strips.n {
+			s := strips.at(i)
 			a.Row[tile.In] = p*r.point + 4*(s.first-part.first+at)*r.room
 			a.Row[tile.Out] = p*r.result + 4*(s.first-part.first)*r.width
-			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/len(strips)
-			if len(strips) == 1 { // parts share the next block
+			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
+			if strips.n == 1 { // parts share the next block
 				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
 			}
 			if err := r.products[s.n].Call(a); err != nil {
@@ -178,18 +181,19 @@ func (r *winogradRun) pointwise(section tileSpan) graph.Phase {
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.points(m), r.weights(m), r.sums(m)
 		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 		a.Rows = 1
-		strips := r.stripsOf[section]
+		strips := r.strips(section)
 		for block := range r.blocks {
 			a.Row[tile.Vec] = (block*n + point) * matrix
 			next := a.Row[tile.Vec] + n*matrix
 			if block == r.blocks-1 {
 				next = (point + 1) % n * matrix
 			}
-			for i, s := range strips {
+			for i := range strips.n {
+				s := strips.at(i)
 				at := s.first - section.first
 				a.Row[tile.In] = point*r.point + 4*at*r.room
 				a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
-				a.Row[tile.Ahead] = next + matrix*i/len(strips)
+				a.Row[tile.Ahead] = next + matrix*i/strips.n
 				if err := r.products[s.n].Call(a); err != nil {
 					return err
 				}

@@ -48,7 +48,7 @@ const (
 // stripsOfSection is how many strips of tiles a section is multiplied in: what weights take is waited for by the first
 // alone, since the others have those that follow come near.
 func (w *winogradConv) stripsOfSection() float64 {
-	return float64(kit.DivUp(w.sections()[0].n, w.rows))
+	return float64(kit.DivUp(w.sections().at(0).n, w.rows))
 }
 
 // work is that of a convolution at points: to bring pixels there, products, and the way back.

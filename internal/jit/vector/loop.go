@@ -40,6 +40,15 @@ type Options struct {
 	registers int // how many vector registers are used, for tests; 0 for all
 }
 
+// key tells options apart in the keys of code. Those of most loops are none, and they are looked up whenever sizes are
+// bound.
+func (o *Options) key() string {
+	if *o == (Options{}) {
+		return " plain "
+	}
+	return fmt.Sprintf(" %v ", *o)
+}
+
 // Ahead is what lies so many bytes behind operands that move along the row; no bytes stand for nothing. It need not be
 // memory.
 type Ahead struct {
@@ -62,7 +71,7 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 		return nil, err
 	}
 	held := *l // which its owner may change
-	fn, err := jit.Lookup(fmt.Sprintf("%v %v %s", isa, opts, l.Key()), func(list bool) (jit.Code, error) {
+	fn, err := jit.Lookup(isa.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
 		return assemble(&held, isa, opts, list)
 	})
 	if err != nil {
