@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -50,6 +51,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up " +
 			"where they are.",
 			Work: v.work, Lower: v.compile}},
+		Restate: compose.Widened,
 		Flops: func(c *graph.Call) float64 {
 			w := c.Meta(1)
 			if w.Numel() == 0 {
