@@ -16,7 +16,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 	Params:  []graph.Param{kit.Self, kit.Other},
 	Infer:   inferBy(matmulType),
 	Impls:   productImpls(matmulOf),
-	Restate: compose.Widened,
+	Restate: restateMatmul,
 	Attend:  attend,
 	Flops:   productFlops,
 	Ref:     productRef,
