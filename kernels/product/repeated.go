@@ -30,20 +30,40 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 		return r, nil
 	}
 	p := compose.Of(into, c)
-	matrices := by.matrices(p)
-	groups := p.Add(view.Unflatten, graph.Attrs{"dim": by.dim, "sizes": []int{-1, by.times}}, x)
-	if matrices.Value == nil || groups.Value == nil {
-		_, err = p.Result(groups)
+	groups, matrices := by.operands(p, x)
+	if _, err = p.Result(); err != nil {
 		return r, err
 	}
 	product, err := into.Again(into.Whole(), groups, matrices)
 	if err != nil {
 		return r, err
 	}
-	flat := graph.Attrs{"start_dim": by.dim, "end_dim": by.dim + 1}
-	r.Results, err = p.Result(p.Add(view.Flatten, flat, graph.Of(product[0])))
+	out := p.Add(view.Flatten, graph.Attrs{"start_dim": by.dim, "end_dim": by.dim + 1}, graph.Of(product[0]))
+	if by.joinsRows(x) {
+		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": by.dim + 1}, out)
+	}
+	r.Results, err = p.Result(out)
 	r.Why = "matrices that are repeated are read where they are"
 	return r, err
+}
+
+// joinsRows reports whether the matrices of the other operand that meet the same matrix are one row each, next to one
+// another: they are the rows of one matrix then.
+func (r repeated) joinsRows(x graph.Arg) bool {
+	t := x.Type()
+	rows, known := t.Shape[t.Rank()-2].Known()
+	return known && rows == 1 && r.dim == t.Rank()-3
+}
+
+// operands adds nodes that show both operands of the product by each matrix once: the first with its batch in groups
+// that meet the same matrix.
+func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
+	groups, matrices = x, r.matrices(p)
+	if r.joinsRows(x) {
+		groups = p.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
+		matrices = p.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
+	}
+	return p.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
 // repeatDepth is how many nodes are gone back through to where values are repeated.

@@ -7,8 +7,8 @@ import (
 )
 
 // Widened restates sums of products of 16-bit floats, which are computed in float32 and rounded once, as the same op of
-// float32 with conversions around it. These are loops like others, then: a conversion of constants is computed once, one
-// of what a loop makes is a part of that loop, and the rounding of a result is a part of what comes behind the op.
+// float32 with conversions around it. These are loops like others, then: a conversion of constants is computed once,
+// one of what a loop makes is a part of that loop, and the rounding of a result is a part of what comes behind the op.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()

@@ -7,11 +7,13 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// integers has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
-// moves such numbers moves bytes. It goes from the first node to the last, so that what comes before a node is restated
-// when the node is asked, and asks the parts in turn.
-func integers(p *Plan) error {
-	r := &restating{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
+// restate has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
+// moves such numbers moves bytes; products of 16-bit floats become those of float32 with conversions around. It goes
+// from the first node to the last, so that what comes before a node is restated when the node is asked, and asks the
+// parts in turn.
+func restate(p *Plan) error {
+	r := &restating{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+		readers: graph.NewByValue[int](p.Graph)}
 	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.around.Made = func(v *graph.Value) []*graph.Value { return r.of[v] }
 	asked := false
