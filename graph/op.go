@@ -51,8 +51,9 @@ type Op struct {
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
 	// Restate states a node together with nodes that make its operands as other nodes, which run in their place and
-	// may round otherwise: products of numbers that were quantised as products of bytes. It is asked before composite
-	// nodes are decomposed; see [Restatement]. Nil: no node of the op is.
+	// may round otherwise: products of numbers that were quantised as products of bytes, those of 16-bit floats as
+	// products of float32 and conversions. It is asked before composite nodes are decomposed; see [Restatement]. Nil: no
+	// node of the op is.
 	Restate func(p *Parts, c *Call, a Around) (Restatement, error)
 
 	// Selects says that each element of the result is one of the elements of operand 0, or of any operand where there

@@ -10,6 +10,9 @@ import (
 type Around struct {
 	// Alone reports whether a node, or nodes that only it needs, are all that reads a value, which is no output.
 	Alone func(*Value) bool
+	// Made lists the values that restatements before have made of a value alone: what is the same need not be made again.
+	// It may be nil.
+	Made func(*Value) []*Value
 	// Exact says that results must be the same, whatever the operands are.
 	Exact bool
 }

@@ -38,8 +38,9 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
-	{Name: "integers", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes",
-		Needs: graph.Typed, Rounds: true, Levels: true, Run: integers},
+	{Name: "restate", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes, " +
+		"states products of 16-bit floats as those of float32, and products by repeated matrices by each of them once",
+		Needs: graph.Typed, Rounds: true, Levels: true, Run: restate},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},

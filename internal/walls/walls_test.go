@@ -161,7 +161,7 @@ func TestFrontDoor(t *testing.T) {
 // families says which other packages under kernels one names. Families meet in ops: where one is made of another's
 // ops, it is listed.
 var families = map[string][]string{
-	"kernels/conv":              {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
+	"kernels/conv":              {"internal/compose", "internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/index":             {"internal/copies", "internal/kit"},
 	"kernels/internal/compose":  {"internal/copies", "internal/kit", "view"},
 	"kernels/internal/copies":   {"internal/kit"},
@@ -169,7 +169,8 @@ var families = map[string][]string{
 	"kernels/internal/kit":      {},
 	"kernels/internal/multiply": {"internal/copies", "internal/kit"},
 	"kernels/pointwise":         {"internal/compose", "internal/kit", "view"},
-	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce", "view"},
+	"kernels/product": {"index", "internal/compose", "internal/copies", "internal/kit", "internal/multiply", "pointwise",
+		"reduce", "view"},
 	"kernels/quantised": {"conv", "internal/compose", "internal/kit", "pointwise", "product", "reduce", "view",
 		"window"},
 	"kernels/reduce": {"internal/compose", "internal/copies", "internal/folds", "internal/kit", "pointwise",

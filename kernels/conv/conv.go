@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -29,12 +30,13 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 	Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
 		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
 		"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
-	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Kind:   graph.Requires,
-	Infer:  conv2d.infer,
-	Impls:  conv2d.impls(),
-	Flops:  conv2d.flops,
-	Ref:    conv2d.ref,
+	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Kind:    graph.Requires,
+	Infer:   conv2d.infer,
+	Impls:   conv2d.impls(),
+	Restate: compose.Widened,
+	Flops:   conv2d.flops,
+	Ref:     conv2d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3),
 			tensor.New(tensor.Float32, 4)},
@@ -52,11 +54,12 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 	Name: "conv1d",
 	Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
 		"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
-	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:  conv1d.infer,
-	Impls:  conv1d.impls(),
-	Flops:  conv1d.flops,
-	Ref:    conv1d.ref,
+	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:   conv1d.infer,
+	Impls:   conv1d.impls(),
+	Restate: compose.Widened,
+	Flops:   conv1d.flops,
+	Ref:     conv1d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3),
 			tensor.New(tensor.Float32, 4)}},
@@ -93,11 +96,12 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Name: "conv3d",
 	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
 		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
-	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:  conv3d.infer,
-	Impls:  conv3d.volumeImpls(),
-	Flops:  conv3d.flops,
-	Ref:    conv3d.ref,
+	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:   conv3d.infer,
+	Impls:   conv3d.volumeImpls(),
+	Restate: compose.Widened,
+	Flops:   conv3d.flops,
+	Ref:     conv3d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3),
 			tensor.New(tensor.Float32, 4)},

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -49,7 +52,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		},
 		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up " +
 			"where they are.",
-			Work: v.work, Lower: v.compile}},
+			Work: v.work, Lower: v.compile, Pack: v.pack}},
+		Restate: compose.Widened,
 		Flops: func(c *graph.Call) float64 {
 			w := c.Meta(1)
 			if w.Numel() == 0 {
@@ -281,6 +285,30 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	return s, nil
 }
 
+// rows are the elements of the windows of a group's channels.
+func (s *windowSpread) rows() int { return s.o / s.groups * product3(s.k) }
+
+// spreadPanels are the panels of the transposed weight, which lies row by row.
+func spreadPanels[T gemm.Number](s *windowSpread, d tensor.DType) *multiply.Panels {
+	rows, depth := s.rows(), s.c/s.groups
+	return multiply.MatrixPanels(d, gemm.PanelRows[T](), rows, 1, depth, rows, eachEntry(1, 0, s.groups, depth*rows))
+}
+
+// pack tells the form of a constant weight.
+func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+	s, err := v.spread(c)
+	if err != nil || i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
+		return p, false
+	}
+	switch d := c.Out[0].DType.OpMath(); d {
+	case tensor.Float32:
+		return multiply.PackingOf[float32](d, spreadPanels[float32](s, d)), true
+	case tensor.Float64:
+		return multiply.PackingOf[float64](d, spreadPanels[float64](s, d)), true
+	}
+	return p, false
+}
+
 // compileTransposed multiplies, for some images at a time, the transposed weight by the
 // input: a product for each input element and element of its window. Then the windows are
 // added up where they are in the result.
@@ -294,20 +322,40 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
-	points, cg, rows := product3(s.in), s.c/s.groups, s.o/s.groups*product3(s.k)
-	plan, err := gemm.NewPlan[T](gemm.Spec{M: rows, N: points, K: cg,
-		A: gemm.Operand{RowStride: 1, ColStride: rows}, B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points,
-		CColStride: 1})
+	points, cg, rows := product3(s.in), s.c/s.groups, s.rows()
+	spec := gemm.Spec{M: rows, N: points, K: cg, A: gemm.Operand{RowStride: 1, ColStride: rows},
+		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
+	panels := spreadPanels[T](s, d)
+	packed, err := multiply.InPanels(c, 1, panels)
+	if err != nil {
+		return nil, err
+	}
+	if packed {
+		spec.A.Source = gemm.Prepacked
+	}
+	plan, err := gemm.NewPlan[T](spec)
 	if err != nil {
 		return nil, err
 	}
 	images := min(s.n, max(1, spreadBytes/(s.groups*rows*points*d.Size())))
 	cols := x.Temp(d, images*s.groups*rows*points)
+	adder, err := newSpreadAdder(s, d)
+	if err != nil {
+		return nil, err
+	}
+	room := 0
+	if adder != nil {
+		room = adder.room()
+		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
+	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
 		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: rows * points * cg,
 			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points),
 			C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
+		if packed {
+			w.A = panels.Places(w.A)
+		}
 		w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
 			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], kit.Elem[T](m.Ptrs[1], n0*s.c*points)
 		}
@@ -317,12 +365,17 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, 0, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out),
+		x.Run(0, room, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out),
 			func(m *graph.Mem, begin, end int) error {
 				for u := begin; u < end; u++ {
 					var bias T
 					if s.bias {
 						bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+					}
+					if adder != nil {
+						adder.channel(m, kit.Elem[T](m.Ptrs[0], (n0*s.o+u)*product3(s.out)),
+							kit.Elem[T](m.Ptrs[1], u*points*product3(s.k)), unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
+						continue
 					}
 					addWindows(s, kit.PlaneOf[T](m.Ptrs[0], n0*s.o+u, product3(s.out)),
 						kit.PlaneOf[T](m.Ptrs[1], u, points*product3(s.k)), bias)
@@ -413,7 +466,7 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	if err != nil || c.Out[0].Numel() == 0 {
 		return w
 	}
-	points, rows := product3(s.in), s.o/s.groups*product3(s.k)
+	points, rows := product3(s.in), s.rows()
 	multiply.Paneled(&w, c, 1, points)
 	multiply.Stored(&w, c)
 	w.Do(multiply.Start, 1)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -22,6 +23,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
 	Infer:    inferSum(addmmType),
 	Impls:    productImpls(sumTerms),
+	Restate:  compose.Widened,
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
@@ -39,11 +41,12 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	Name:     "baddbmm",
 	Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
 		"to [b, m, n].",
-	Params: []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
-	Infer:  inferSum(baddbmmType),
-	Impls:  productImpls(sumTerms),
-	Flops:  sumFlops,
-	Ref:    sumRef,
+	Params:  []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
+	Infer:   inferSum(baddbmmType),
+	Impls:   productImpls(sumTerms),
+	Restate: compose.Widened,
+	Flops:   sumFlops,
+	Ref:     sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,11 +16,12 @@ var Linear = kit.Define[kit.None](graph.Op{
 	Name:     "linear",
 	Doc: "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A " +
 		"weight of [in] gives [...].",
-	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:  inferLinear,
-	Impls:  productImpls(linearOf),
-	Flops:  linearFlops,
-	Ref:    linearRef,
+	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:   inferLinear,
+	Impls:   productImpls(linearOf),
+	Restate: compose.Widened,
+	Flops:   linearFlops,
+	Ref:     linearRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3),
 			tensor.New(tensor.Float32, 4)}},

@@ -2,6 +2,7 @@ package product
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -12,12 +13,13 @@ var Matmul = kit.Define[kit.None](graph.Op{
 	Name:     "matmul",
 	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
-	Params: []graph.Param{kit.Self, kit.Other},
-	Infer:  inferBy(matmulType),
-	Impls:  productImpls(matmulOf),
-	Attend: attend,
-	Flops:  productFlops,
-	Ref:    productRef,
+	Params:  []graph.Param{kit.Self, kit.Other},
+	Infer:   inferBy(matmulType),
+	Impls:   productImpls(matmulOf),
+	Restate: restateMatmul,
+	Attend:  attend,
+	Flops:   productFlops,
+	Ref:     productRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
@@ -34,6 +36,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(mmType),
 	Impls:    productImpls(matmulOf),
+	Restate:  compose.Widened,
 	Attend:   attend,
 	Flops:    productFlops,
 	Ref:      productRef,
@@ -51,6 +54,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
 	Impls:    productImpls(matmulOf),
+	Restate:  compose.Widened,
 	Attend:   attend,
 	Flops:    productFlops,
 	Ref:      productRef,
@@ -65,6 +69,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "vec"}},
 	Infer:    inferBy(mvType),
 	Impls:    productImpls(matmulOf),
+	Restate:  compose.Widened,
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
@@ -77,6 +82,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "tensor"}},
 	Infer:    inferBy(dotType),
 	Impls:    productImpls(matmulOf),
+	Restate:  compose.Widened,
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},

@@ -5,6 +5,7 @@ package copies
 import (
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
@@ -119,7 +120,14 @@ func cutCopies(plans []*copyPlan, grain int) []place {
 // Kernel returns a kernel of jobs whose destinations do not overlap.
 func Kernel(jobs ...Job) *graph.Kernel {
 	phase, worker := Phase(jobs...)
-	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker}
+	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker, Code: func() (list []expr.Listing) {
+		for _, j := range jobs {
+			if code, ok := kit.Converting(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
+				list = append(list, code)
+			}
+		}
+		return list
+	}}
 }
 
 // Ordered copies src to dst by logical order: where the shapes differ, by a view of

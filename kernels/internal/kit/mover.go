@@ -1,6 +1,11 @@
 package kit
 
 import (
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -11,8 +16,78 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
 	}
-	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
+	row := tensor.Converter(dst, src)
+	if c := conversionOf(dst, src); c != nil {
+		row = c.after(row)
+	}
+	return strided.Convert(dst.Size(), src.Size(), row)
 }
 
 // Mover returns the loop over a row of a copy.
 func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
+
+// conversion is machine code that converts rows whose elements lie one behind another.
+type conversion struct {
+	loop     *loops.Loop
+	dst, src int // bytes of an element
+}
+
+// conversions are those that were asked for, by dtypes: few, for as long as the process runs.
+var conversions sync.Map
+
+// conversionOf returns the machine code of a conversion, nil where there is none.
+func conversionOf(dst, src tensor.DType) *conversion {
+	key := [2]tensor.DType{dst, src}
+	if c, ok := conversions.Load(key); ok {
+		return c.(*conversion)
+	}
+	var c *conversion
+	if code, err := Conversion(src, dst); err == nil && code.Compilable() {
+		l, err := loops.New(&expr.Loop{Code: code, Scalar: []bool{false}}, loops.Options{})
+		if err == nil && l.Compiled() {
+			c = &conversion{l, dst.Size(), src.Size()}
+		}
+	}
+	conversions.Store(key, c)
+	return c
+}
+
+// Converting lists the machine code by which elements are converted; false where there is none.
+func Converting(dst, src tensor.DType) (expr.Listing, bool) {
+	if dst == src {
+		return expr.Listing{}, false
+	}
+	c := conversionOf(dst, src)
+	if c == nil {
+		return expr.Listing{}, false
+	}
+	return c.loop.Listing("convert"), true
+}
+
+// longRow is the least row for which machine code is called, which takes as long as some tens of elements in Go.
+const longRow = 64
+
+// converting is what a call of machine code needs.
+type converting struct {
+	state   loops.State
+	ptrs    [2]unsafe.Pointer
+	strides [2]int
+}
+
+var convertings = sync.Pool{New: func() any { return new(converting) }}
+
+// after returns a row that goes by machine code where that can be, else by another.
+func (c *conversion) after(other strided.Row) strided.Row {
+	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
+		if dstStep != c.dst || srcStep != c.src || n < longRow {
+			other(dst, src, dstStep, srcStep, n)
+			return
+		}
+		x := convertings.Get().(*converting)
+		x.ptrs = [2]unsafe.Pointer{dst, src}
+		c.loop.Run(&x.state, x.ptrs[:], x.strides[:], n, 1)
+		x.ptrs = [2]unsafe.Pointer{}
+		x.state.Release()
+		convertings.Put(x)
+	}
+}

@@ -7,12 +7,15 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// integers has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
-// moves such numbers moves bytes. It goes from the first node to the last, so that what comes before a node is restated
-// when the node is asked, and asks the parts in turn.
-func integers(p *Plan) error {
-	r := &restating{p: p, around: graph.Around{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
+// restate has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
+// moves such numbers moves bytes; products of 16-bit floats become those of float32 with conversions around. It goes
+// from the first node to the last, so that what comes before a node is restated when the node is asked, and asks the
+// parts in turn.
+func restate(p *Plan) error {
+	r := &restating{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+		readers: graph.NewByValue[int](p.Graph)}
 	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
+	r.around.Made = func(v *graph.Value) []*graph.Value { return r.of[v] }
 	asked := false
 	for _, n := range p.Graph.Nodes {
 		asked = asked || n.Op.Restate != nil
@@ -47,16 +50,17 @@ type restating struct {
 	readers graph.ByValue[int] // how many operands of nodes that are needed a value is
 	nodes   []*graph.Node
 	made    int
-	into    []string    // of the node that is being restated
-	whys    []string    // and why
-	stays   *graph.Node // what could have been restated with it, and why it is not
+	into    []string                        // of the node that is being restated
+	whys    []string                        // and why
+	of      map[*graph.Value][]*graph.Value // what parts make of one value alone
+	stays   *graph.Node                     // what could have been restated with it, and why it is not
 	why     string
 }
 
 // add puts a node into the list, or what stands for it.
 func (r *restating) add(n *graph.Node) error {
 	if n.Op.Restate == nil || n.Pin != (graph.Pin{}) {
-		r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+		r.keep(n)
 		return nil
 	}
 	reads := n.In
@@ -68,7 +72,7 @@ func (r *restating) add(n *graph.Node) error {
 		if s.Why != "" {
 			r.stays, r.why = s.Of, s.Why
 		}
-		r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+		r.keep(n)
 		return nil
 	}
 	r.made++
@@ -83,6 +87,14 @@ func (r *restating) add(n *graph.Node) error {
 		}
 	}
 	return nil
+}
+
+// keep puts a node into the list as it is.
+func (r *restating) keep(n *graph.Node) {
+	r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
+	if n.Part != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
+		r.of[n.In[0].Value] = append(r.of[n.In[0].Value], n.Out[0])
+	}
 }
 
 // count adds to the readers of what a node reads.

@@ -1,0 +1,172 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// spreadAdder adds windows up by machine code. Elements of the result that are a stride apart meet the same elements of
+// windows: they are a phase, in which what an element of all windows adds lies as the input does, row by row. So
+// windows are added up by phases, which are put together at the end.
+type spreadAdder struct {
+	*windowSpread
+	add    *loops.Loop
+	size   int    // bytes of an element
+	phases [3]int // along each dimension
+	length [3]int // of a phase
+	run    graph.PerWorker[spreadRun]
+}
+
+// spreadRun is what a worker needs.
+type spreadRun struct {
+	state   loops.State
+	ptrs    [3]unsafe.Pointer
+	strides [3]int
+	runs    []unsafe.Pointer
+}
+
+// fewPlaces are those of a plane for which calls of machine code do not pay.
+const fewPlaces = 128
+
+// newSpreadAdder returns nil where no machine code is made for a dtype, or too little is added up.
+func newSpreadAdder(s *windowSpread, d tensor.DType) (*spreadAdder, error) {
+	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.in[1]*s.in[2] < fewPlaces {
+		return nil, nil
+	}
+	b := expr.NewBuilder(d, d)
+	code, err := b.Build(b.Real(b.Do(expr.Add, b.Load(0), b.Load(1))))
+	if err != nil {
+		return nil, err
+	}
+	a := &spreadAdder{windowSpread: s, size: d.Size(), phases: s.step}
+	for i := range 3 {
+		a.phases[i] = min(s.step[i], s.out[i])
+		a.length[i] = kit.DivUp(s.out[i], s.step[i])
+	}
+	if a.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
+		!a.add.Compiled() {
+		return nil, err
+	}
+	return a, nil
+}
+
+// inPlace reports whether there is one phase, which is the result.
+func (a *spreadAdder) inPlace() bool { return product3(a.phases) == 1 }
+
+// room is the bytes of the phases of a channel.
+func (a *spreadAdder) room() int {
+	if a.inPlace() {
+		return 0
+	}
+	return product3(a.phases) * product3(a.length) * a.size
+}
+
+// along tells of an element of the window along a dimension which phase it adds to, how far behind the input's place,
+// and which places of the input it has there.
+func (a *spreadAdder) along(dim, k int) (phase, shift, first, end int) {
+	at := k*a.dilated[dim] - a.pad[dim]
+	phase = (at%a.step[dim] + a.step[dim]) % a.step[dim]
+	first, end = validRange(at, a.step[dim], a.out[dim], a.in[dim])
+	return phase, (at - phase) / a.step[dim], first, max(first, end)
+}
+
+// channel adds the windows of one channel to its bias. to is room bytes of memory of the worker.
+func (a *spreadAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
+	r := a.run.Of(m)
+	if a.inPlace() {
+		to = y
+	}
+	n := product3(a.phases) * product3(a.length)
+	if a.size == 4 {
+		fill(kit.ElementsOf[float32](to, n), float32(bias))
+	} else {
+		fill(kit.ElementsOf[float64](to, n), bias)
+	}
+	points := product3(a.in)
+	for tap := range product3(a.k) {
+		a.window(r, to, unsafe.Add(cols, tap*points*a.size), tap)
+	}
+	r.state.Release()
+	r.ptrs = [3]unsafe.Pointer{}
+	if !a.inPlace() {
+		a.join(r, y, to)
+	}
+}
+
+// window adds one element of all windows.
+func (a *spreadAdder) window(r *spreadRun, to, cols unsafe.Pointer, tap int) {
+	pd, sd, d0, d1 := a.along(0, tap/a.k[2]/a.k[1])
+	ph, sh, h0, h1 := a.along(1, tap/a.k[2]%a.k[1])
+	pw, sw, w0, w1 := a.along(2, tap%a.k[2])
+	if h0 == h1 || w0 == w1 {
+		return
+	}
+	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*product3(a.length)*a.size)
+	row, column := a.length[2]*a.size, a.in[2]*a.size
+	r.strides = [3]int{row, row, column}
+	for d := d0; d < d1; d++ {
+		at := unsafe.Add(phase, (((d+sd)*a.length[1]+h0+sh)*a.length[2]+w0+sw)*a.size)
+		from := unsafe.Add(cols, ((d*a.in[1]+h0)*a.in[2]+w0)*a.size)
+		r.ptrs = [3]unsafe.Pointer{at, at, from}
+		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w1-w0, h1-h0)
+	}
+}
+
+// join puts the phases of a channel together.
+func (a *spreadAdder) join(r *spreadRun, y, from unsafe.Pointer) {
+	each, wide := product3(a.length)*a.size, a.phases[2]
+	whole := a.out[2] / a.step[2]
+	for row := range a.out[0] * a.out[1] {
+		d, h := row/a.out[1], row%a.out[1]
+		phase := (d%a.step[0]*a.phases[1] + h%a.step[1]) * wide
+		at := (d/a.step[0]*a.length[1] + h/a.step[1]) * a.length[2] * a.size
+		r.runs = r.runs[:0]
+		for w := range wide {
+			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))
+		}
+		to := unsafe.Add(y, row*a.out[2]*a.size)
+		if wide == 2 && a.size == 4 {
+			joinPairs(to, r.runs[0], r.runs[1], whole)
+		} else {
+			strided.Interleave(a.size, to, a.step[2]*a.size, r.runs, whole)
+		}
+		for w := range a.out[2] - whole*a.step[2] { // phases that have one element more
+			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.step[2]+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
+				a.size, 1)
+		}
+	}
+	clear(r.runs)
+}
+
+// joinPairs puts elements of 4 bytes of two rows next to each other.
+func joinPairs(to, even, odd unsafe.Pointer, n int) {
+	x, y := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
+	y = y[:len(x)]
+	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(x)]
+	for i, v := range x {
+		pairs[i] = [2]uint32{v, y[i]}
+	}
+}
+
+func fill[T float32 | float64](x []T, v T) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// realOf is a float as a float64; other numbers are not asked for.
+func realOf[T int64 | float32 | float64 | complex64 | complex128](v T) float64 {
+	switch v := any(v).(type) {
+	case float32:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}

@@ -1,0 +1,47 @@
+package compose
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Widened restates sums of products of 16-bit floats, which are computed in float32 and rounded once, as the same op of
+// float32 with conversions around it. These are loops like others, then: a conversion of constants is computed once,
+// one of what a loop makes is a part of that loop, and the rounding of a result is a part of what comes behind the op.
+func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+	d := c.Out[0].DType
+	wide := d.OpMath()
+	if d != tensor.Float16 && d != tensor.BFloat16 || into.Whole() == nil {
+		return r, nil
+	}
+	p := Of(into, c)
+	in := make([]graph.Arg, len(c.In))
+	for i, x := range c.In {
+		if in[i] = x; x.Kind == graph.TensorArg {
+			in[i] = p.converted(wide, x, a)
+		}
+	}
+	if p.err != nil {
+		return r, p.err
+	}
+	out, err := into.Again(into.Whole(), in...)
+	if err != nil {
+		return r, err
+	}
+	r.Why = "sums of " + d.String() + " are computed in " + wide.String()
+	r.Results, err = p.Result(p.To(d, graph.Of(out[0])))
+	return r, err
+}
+
+// converted is a value in another dtype, which may have been made for another node.
+func (p *Parts) converted(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
+	if a.Made != nil {
+		for _, v := range a.Made(x.Value) {
+			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
+				return graph.Of(v)
+			}
+		}
+	}
+	return p.To(d, x)
+}
