@@ -23,6 +23,10 @@ type Candidate struct {
 type CompareOptions struct {
 	// Runs is the number of measured runs of each program; 0 is 20. Two more warm caches and buffers up before them.
 	Runs int
+	// Turn is how often a program runs in a row when it is its turn; 0 is 3. The first of these runs is not measured: it
+	// finds in the caches what another program left there, and the following ones what the program itself did, as where
+	// one program runs all the time. With 1 every run is measured, and each follows one of another program.
+	Turn int
 	// Seed chooses the order of the programs within each round.
 	Seed uint64
 	// BoundNS, if set, is what any plan costs at least, for graph, pins and prices that all programs share: see
@@ -32,8 +36,11 @@ type CompareOptions struct {
 	Progress func(done, total int)
 }
 
-// warmUps is the number of rounds before the measured ones.
-const warmUps = 2
+// warmUps is the number of runs before the measured rounds; usualTurn is the default of [CompareOptions.Turn].
+const (
+	warmUps   = 2
+	usualTurn = 3
+)
 
 // Comparison is what [Compare] measured.
 type Comparison struct {
@@ -59,7 +66,8 @@ type Measurement struct {
 }
 
 // Compare measures programs of one graph side by side, on the same inputs, which they must not change. In each round
-// every program runs once, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
+// every program has a turn, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
+// What is measured is a program in its steady state, that has the machine for itself: see [CompareOptions.Turn].
 // Programs may be compiled in any way: by strategies, costs or passes of one's own, with pins or without.
 //
 // Values of outputs are compared with those of the first program: integers and bools exactly; floats of programs that
@@ -80,6 +88,9 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 	}
 	if o.Runs <= 0 {
 		o.Runs = 20
+	}
+	if o.Turn <= 0 {
+		o.Turn = usualTurn
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
@@ -136,21 +147,30 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 func measure(ctx context.Context, all []*contender, in map[string]*tensor.Tensor,
 	o CompareOptions) (cut bool, err error) {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
-	for i := range warmUps + o.Runs {
-		o.Progress(i, warmUps+o.Runs)
+	each := max(1, o.Turn-1) // measured runs of a turn
+	rounds := 1 + (o.Runs+each-1)/each
+	for i := range rounds {
+		o.Progress(i, rounds)
+		first, runs := 0, warmUps
+		if i > 0 {
+			first = o.Turn - each
+			runs = first + min(each, o.Runs-(i-1)*each)
+		}
 		for _, k := range r.Perm(len(all)) {
-			if ctx.Err() != nil {
-				return true, nil
-			}
-			err := all[k].once(ctx, in, i >= warmUps)
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				return true, nil
-			case len(all) > 1:
-				return false, fmt.Errorf("%w (strategy %s)", err, all[k].name)
-			default:
-				return false, err
+			for j := range runs {
+				if ctx.Err() != nil {
+					return true, nil
+				}
+				err := all[k].once(ctx, in, i > 0 && j >= first)
+				switch {
+				case err == nil:
+				case ctx.Err() != nil:
+					return true, nil
+				case len(all) > 1:
+					return false, fmt.Errorf("%w (strategy %s)", err, all[k].name)
+				default:
+					return false, err
+				}
 			}
 		}
 	}

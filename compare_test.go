@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,8 +89,8 @@ func TestCompare(t *testing.T) {
 	assert.False(t, c.Interrupted)
 	assert.True(t, c.Outputs)
 	assert.Empty(t, c.Differences)
-	assert.Len(t, told, 10)
-	assert.Equal(t, [2]int{9, 10}, told[9])
+	assert.Len(t, told, 5)
+	assert.Equal(t, [2]int{4, 5}, told[4])
 	for i, row := range c.Rows {
 		assert.Equal(t, []string{"optimal", "pinned", "mine"}[i], row.Name)
 		assert.Equal(t, i > 0, row.Base == "optimal")
@@ -122,29 +123,42 @@ type turns struct {
 func (t turns) BeginRun(*exec.Run) bool { *t.to = append(*t.to, t.name); return false }
 func (turns) EndRun(*exec.Run, error)   {}
 
-// In each round every program runs once, in an order that differs, and that follows from the seed.
+// In each round every program has a turn of so many runs, in an order that differs, and that follows from the seed; the
+// last turn is as long as runs are left.
 func TestCompareTakesTurns(t *testing.T) {
 	g, in := image(t)
-	run := func(seed uint64) []string {
+	run := func(turn int, seed uint64) []string {
 		var ran []string
 		var list []graphrun.Candidate
 		for _, name := range []string{"a", "b", "c"} {
 			list = append(list, candidate(t, name, g, graphrun.Options{Tracer: turns{name: name, to: &ran}}))
 		}
-		_, err := graphrun.Compare(ctx, list, in, graphrun.CompareOptions{Runs: 20, Seed: seed})
+		c, err := graphrun.Compare(ctx, list, in, graphrun.CompareOptions{Runs: 20, Turn: turn, Seed: seed})
 		require.NoError(t, err)
+		for _, row := range c.Rows {
+			assert.Len(t, row.Samples, 20)
+		}
 		return ran
 	}
-	ran := run(1)
-	require.Len(t, ran, 3*22)
-	orders := map[string]int{}
-	for i := 0; i < len(ran); i += 3 {
-		orders[strings.Join(ran[i:i+3], "")]++
-		assert.ElementsMatch(t, []string{"a", "b", "c"}, ran[i:i+3])
+	for turn, lengths := range map[int][]int{1: slices.Repeat([]int{1}, 20), 0: slices.Repeat([]int{3}, 10),
+		4: {4, 4, 4, 4, 4, 4, 3}} {
+		ran := run(turn, 1)
+		orders, at := map[string]int{}, 0
+		for _, n := range append([]int{2}, lengths...) { // two runs of each warm up
+			require.LessOrEqual(t, at+3*n, len(ran))
+			order := []string{ran[at], ran[at+n], ran[at+2*n]}
+			assert.ElementsMatch(t, []string{"a", "b", "c"}, order)
+			for i := range 3 * n {
+				assert.Equal(t, order[i/n], ran[at+i])
+			}
+			orders[strings.Join(order, "")]++
+			at += 3 * n
+		}
+		assert.Len(t, ran, at)
+		assert.Greater(t, len(orders), 2)
+		assert.Equal(t, ran, run(turn, 1))
+		assert.NotEqual(t, ran, run(turn, 2))
 	}
-	assert.Greater(t, len(orders), 3)
-	assert.Equal(t, ran, run(1))
-	assert.NotEqual(t, ran, run(2))
 }
 
 // What one would hold against a comparison is an error, and tells of whom.
@@ -174,7 +188,7 @@ func TestCompareRefuses(t *testing.T) {
 func TestCompareInterrupted(t *testing.T) {
 	g, in := image(t)
 	list := []graphrun.Candidate{candidate(t, "a", g, graphrun.Options{}), candidate(t, "b", g, graphrun.Options{})}
-	for rounds, want := range map[int]int{0: 0, 2: 0, 5: 3} {
+	for rounds, want := range map[int]int{0: 0, 1: 0, 5: 8} {
 		some, cancel := context.WithCancel(ctx)
 		c, err := graphrun.Compare(some, list, in, graphrun.CompareOptions{Runs: 50, Progress: func(done, _ int) {
 			if done == rounds {

@@ -19,7 +19,8 @@ import (
 // so on: the same where a fold waits for another, so that rows are gone over more than once. FoldTurned: an element of
 // an operand that is turned for a loop that folds.
 //
-// GoSimple and GoFunction: by loops in Go, an operation and a function such as exp. Flop: an operation of an op that
+// GoSimple and GoFunction: by Go code of an op, an operation and a function such as exp. GoLoop: an instruction of a
+// loop that is no machine code and is interpreted. Flop: an operation of an op that
 // tells no more than their number.
 const (
 	Simple      = "loop.simple"
@@ -41,6 +42,7 @@ const (
 	Flop        = "flop"
 	GoSimple    = "go.simple"
 	GoFunction  = "go.function"
+	GoLoop      = "go.loop"
 )
 
 // Effort is what an expression does: instructions for an element, those that divide, folds, and instructions for a
@@ -101,7 +103,7 @@ func (e Effort) Do(w *Work, n, rows float64) {
 	w.Flops += n * (e.Simple + e.Divide + e.Folds)
 	switch {
 	case !loops.Compiles():
-		w.Do(GoSimple, n*(e.Simple+e.Divide+e.Folds))
+		w.Do(GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
 		w.Wait(e.either(FoldBegin, SweepBegin), e.Sweeps)

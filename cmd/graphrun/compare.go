@@ -26,7 +26,7 @@ type compareFlags struct {
 	strategies      []string
 	dims, pins      []string
 	threads         []int
-	runs            int
+	runs, turn      int
 	costs           string
 	prices          *machine.Profile // that costs names
 	noFusion, exact bool
@@ -41,8 +41,10 @@ func compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare FILE...",
 		Short: "Measure strategies side by side and check that they agree",
-		Long: `Runs graphs under several strategies on the same inputs, in rounds: in each round every strategy runs
-once, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
+		Long: `Runs graphs under several strategies on the same inputs, in rounds: in each round every strategy has
+its turn, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
+A turn is three runs in a row, of which the first is not measured, since it finds in the caches what
+another strategy left there (--turn 1 measures every run, each after one of another strategy).
 Inputs come from --inputs and --input, else they are made from --seed, as run does. With several
 files, sizes (--dim N=1,2,4) or numbers of threads (--threads 1,2), every combination is measured.
 
@@ -100,6 +102,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	f.src.add(cmd)
 	pinFlag(cmd, &f.pins)
 	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
+	fl.IntVar(&f.turn, "turn", 3, "run each `N` times in a row and measure all of them but the first, or with 1 all")
 	fl.IntSliceVar(&f.threads, "threads", nil, "run on `N,M` workers, one number after the other (default GOMAXPROCS)")
 	fusionFlag(cmd, &f.noFusion)
 	exactFlag(cmd, &f.exact)
@@ -119,6 +122,9 @@ func (f *compareFlags) check(cmd *cobra.Command) error {
 	}
 	if f.runs < 1 {
 		return wrongf("--runs %d: want at least 1", f.runs)
+	}
+	if f.turn < 1 {
+		return wrongf("--turn %d: want at least 1", f.turn)
 	}
 	if f.json && f.markdown {
 		return wrongf("--json and --markdown both say how to print: want one of them")
@@ -276,7 +282,7 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	if err != nil {
 		return named(path, err)
 	}
-	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, BoundNS: bound,
+	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, Turn: s.flags.turn, BoundNS: bound,
 		Seed: s.flags.src.seed, Progress: j.report})
 	if err != nil {
 		return t.in.blame(err)

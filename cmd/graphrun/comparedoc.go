@@ -122,6 +122,9 @@ func (s *comparison) caption() string {
 	if len(s.rows) > 0 && !s.varies(func(r *compareRow) string { return strconv.Itoa(r.Threads) }) {
 		text += ", " + count(s.rows[0].Threads, "thread")
 	}
+	if s.flags.turn > 1 {
+		text += fmt.Sprintf(", %d in a row behind one that is not measured", s.flags.turn-1)
+	}
 	return text + ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test, p < 0.05)"
 }

@@ -16,9 +16,13 @@ const (
 	tapsPixels = "depthwise.pixels" // a multiplication and an addition, by pixels
 	tapsRagged = "depthwise.ragged" // one where pixels do not begin with lines of the cache
 	tapsFar    = "depthwise.far"    // a byte beside those of pixels that the second cache holds
-	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
+	tapsGo     = "depthwise.go"     // a multiplication and an addition in Go, by planes or of several results a channel
+	tapsLanes  = "depthwise.lanes"  // one in Go that goes along channels
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
+
+// severalTaps is how much longer one takes, pixel by pixel, where a channel has several results.
+const severalTaps = 3
 
 // rowPixels are the pixels of a row that are copied at once, where rows are long.
 const rowPixels = 28
@@ -98,6 +102,10 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 		w.Do(tapsPlane, float64(s.n*s.c))
 	case a == depthwiseByPixels && slides(s, d):
 		s.slideWork(w, d.Size())
+	case a == depthwiseByPixels && s.o == s.c:
+		w.Do(tapsLanes, taps*float64(outputs))
+	case a == depthwiseByPixels:
+		w.Do(tapsGo, severalTaps*taps*float64(outputs))
 	default:
 		w.Do(tapsGo, taps*float64(outputs))
 	}

@@ -81,6 +81,14 @@ func depthwiseRates() []graph.Rate {
 	}
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
+	// Of whole numbers there is no machine code.
+	whole := func(impl string, image tensor.Meta) graph.RateCall {
+		c := conv(impl, 1, image.Shape[1], 3, image, image.Shape[1])
+		c.In[1].DType = tensor.Int32
+		return c
+	}
+	lanes := kit.NHWC(1, 64, 28, 28)
+	lanes.DType = tensor.Int32
 	return []graph.Rate{
 		{Name: tapsPlanes, Unit: "a multiplication and an addition of a depthwise convolution, by planes",
 			Calls: []graph.RateCall{planes(1, 64, 56), conv("depthwise_planes", 1, 64, 7, kit.F32(1, 64, 28, 28), 64)}},
@@ -97,6 +105,8 @@ func depthwiseRates() []graph.Rate {
 		{Name: tapsFar, Unit: "a byte of pixels beside those that the second cache holds",
 			Calls: []graph.RateCall{pixels(1, 144, 56), pixels(1, 32, 112), pixels(2, 96, 112)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
-			Calls: []graph.RateCall{several}},
+			Calls: []graph.RateCall{several, whole("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
+		{Name: tapsLanes, Unit: "one in Go that goes along channels",
+			Calls: []graph.RateCall{whole("depthwise_nhwc", lanes), pixels(1, 192, 28), five(1, 96)}},
 	}
 }

@@ -22,6 +22,8 @@ func Rates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.Simple, Unit: "an instruction of a loop of machine code on an element",
 			Calls: []graph.RateCall{on("exp", near), on("erf", near), on("log", near)}},
+		{Name: graph.GoLoop, Unit: "an instruction of a loop that is interpreted on an element",
+			Calls: []graph.RateCall{on("erf", near), on("sigmoid", near), on("hardswish", near), on("relu", near)}},
 		{Name: graph.Divide, Unit: "a division or a root of an element",
 			Calls: []graph.RateCall{on("sigmoid", near), on("sqrt", near), on("hardswish", near)}},
 		{Name: graph.Run, Unit: "a run of elements in which a broadcast operand stands still",

@@ -11,9 +11,11 @@ import (
 
 // Best returns what the k cheapest assignments mean that are plans of their own: that differ in implementations, in
 // how results lie, or in the copies that are made. The cheapest is the first. There are fewer where there are no more,
-// and where [wcsp.KBest] finds no others among the assignments that it looks at. Sets with forms that nobody reads mean
-// the same as without, to copy before a view is the same as behind it, and ways through a node that differ in the order
-// of its loops alone are one: the cheapest.
+// and where no time is left. Sets with forms that nobody reads mean the same as without, to copy before a view is the
+// same as behind it, and ways through a node that differ in the order of its loops alone are one: the cheapest.
+//
+// Where so many assignments mean the same that [wcsp.KBest] does not come to the k-th plan, the others are the cheapest
+// of those that differ in how nodes are computed: of these, what differs from a cheaper one in copies alone is left out.
 func (m *Model) Best(k int) ([]*Outcome, error) {
 	if err := m.stated(); err != nil {
 		return nil, err
@@ -33,9 +35,21 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 		return meant[key]
 	}
 	same := func(a, b []int) bool { return mean(a).same(mean(b)) }
-	list, err := wcsp.KBest(m.withoutTwins(), k, wcsp.Options{TimeLimit: SolveLimit}, same)
+	options := wcsp.Options{TimeLimit: SolveLimit}
+	list, err := wcsp.KBest(m.withoutTwins(), k, options, same)
 	if err != nil {
 		return nil, err
+	}
+	if len(list) < k {
+		more, err := wcsp.Classes(m.WCSP, k, options, m.ways())
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range more {
+			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return same(o.Labels, s.Labels) }) {
+				list = append(list, s)
+			}
+		}
 	}
 	out := make([]*Outcome, 0, len(list))
 	for _, s := range list {
@@ -48,7 +62,27 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 		return nil, failed
 	}
 	slices.SortStableFunc(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
-	return out, nil
+	return out[:min(k, len(out))], nil
+}
+
+// ways are the classes of labels of nodes: those that are one way to compute it, as [Computed] tells it.
+func (m *Model) ways() [][]int {
+	classes := make([][]int, len(m.WCSP.Variables))
+	for _, t := range m.tasks {
+		if t == nil || t.id < 0 {
+			continue
+		}
+		var known []Computed
+		for i := range t.labels {
+			c := m.computed(t, &t.labels[i])
+			k := slices.Index(known, c)
+			if k < 0 {
+				k, known = len(known), append(known, c)
+			}
+			classes[t.id] = append(classes[t.id], k)
+		}
+	}
+	return classes
 }
 
 // withoutTwins is the problem in which labels are forbidden for which there is another one of the same implementation
