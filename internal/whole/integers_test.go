@@ -238,6 +238,44 @@ func TestGreatestOfQuantisedNumbers(t *testing.T) {
 	}
 }
 
+// TestQuantisesAnyNumber quantises numbers that are infinite, none, far, tiny and half-way between levels, bounded and
+// not, with a constant added and not: levels are those of the definition.
+func TestQuantisesAnyNumber(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 23))
+	for i := range 24 {
+		q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
+		scale := math.Exp(r.NormFloat64() * 10)
+		x := q.g.Input("x", tensor.Float32, 7, 40)
+		y := x
+		if i%3 == 1 {
+			y = op.Add(y, q.constant(tensor.Float32, func() float64 { return r.NormFloat64() * scale }, 40))
+		}
+		if i%2 == 0 {
+			y = q.g.Apply("clamp", graph.Attrs{"min": -3 * scale, "max": 100 * scale}, y)[0]
+		}
+		levels, _ := q.through(y, scale)
+		q.g.Output("y", levels)
+		require.NoError(t, q.g.Infer())
+		odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 3e38, -3e38, 1e-45, math.Copysign(0, -1)}
+		in := tensor.Zeros(tensor.Float32, 7, 40)
+		eachIndex(in.Shape, func(at []int) {
+			v := (float64(r.IntN(600)-300) / 2) * scale
+			if r.IntN(6) == 0 {
+				v = odd[r.IntN(len(odd))]
+			}
+			in.Set(tensor.FloatScalar(v), at...)
+		})
+		want, err := graph.Evaluate(q.g, map[string]*tensor.Tensor{"x": in})
+		require.NoError(t, err)
+		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Exact: true}} {
+			got, why := q.run(t, map[string]*tensor.Tensor{"x": in}, o, 1)
+			most, _ := farthest(got["y"], want["y"])
+			require.Zero(t, most, "%d", i)
+			require.Contains(t, why, "by the reciprocal of the scale")
+		}
+	}
+}
+
 // TestQuantisedNumbersThatOthersReadStay has a convolution that is an output in floats, too: it is computed in floats,
 // and the plan says why.
 func TestQuantisedNumbersThatOthersReadStay(t *testing.T) {

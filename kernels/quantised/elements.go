@@ -3,7 +3,6 @@ package quantised
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -18,33 +17,45 @@ import (
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
-// farLevels bounds levels before they saturate, so that int32 has room for them.
-const farLevels = 1 << 29
+// Levels before they saturate: farLevels bounds those that int32 has room for, and fewLevels saturates whatever the zero
+// point is.
+const (
+	farLevels = 1 << 29
+	fewLevels = 1 << 20
+)
 
-// elements restates what quantises finite numbers element by element. Rounded, they are integers, and bounds are those
-// of levels: the greater a number, the greater its level.
+// elements restates what quantises numbers element by element. Rounded, they are integers, and bounds are those of
+// levels: the greater a number, the greater its level. Numbers that may be far, infinite, or none are bounded before
+// they are divided; what is none becomes 0.
 func (q *restating) elements() (r graph.Restatement, err error) {
 	v, least, most := q.unbounded()
-	of := graph.Of(v)
-	if !(reach(of, reachDepth)/first(q.to.scale) < farLevels) {
-		return r, nil
-	}
+	of, to := graph.Of(v), first(q.to.scale)
 	r.Of = v.Node
-	if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
-		r.Why = fmt.Sprintf("%s is computed from levels", v.Node.Name)
-		return r, err
+	finite := reach(of, reachDepth)/to < farLevels
+	if finite {
+		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
+			r.Why = fmt.Sprintf("%s is computed from levels", v.Node.Name)
+			return r, err
+		}
 	}
 	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
+	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), least: least,
+		most: most}
+	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
+	if !finite {
+		f.text, f.unless = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
+		f.names, in = append(f.names, "far"), append(in, q.number(to*fewLevels))
+		f.names[0] = "number"
+	}
 	r.Why = "by the reciprocal of the scale"
-	r.Results, err = q.rounded(quotient, "x, reciprocal, scale", first(q.to.zero), least, most,
-		of, q.Add(pointwise.Reciprocal, nil, scale), scale)
+	r.Results, err = q.rounded(f, in...)
 	return r, err
 }
 
 // pair restates a sum or a product of two dequantised numbers, unless plans are exact. Its terms are levels, which are
 // scaled to those wanted at once.
 func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
-	if q.Exact || n.Op != pointwise.Mul && !pointwise.Adds(n) {
+	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
 	}
 	var of [2]levels
@@ -55,14 +66,17 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		}
 	}
 	a, b, to := of[0], of[1], first(q.to.scale)
+	f := formula{least: least, most: most}
 	if n.Op == pointwise.Mul {
-		return q.rounded("v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)",
-			"x, y, xzero, yzero, scale, zero", 0, least, most, a.bytes, b.bytes, q.number(first(a.zero)),
-			q.number(first(b.zero)), q.number(first(a.scale)*first(b.scale)/to), q.number(first(q.to.zero)))
+		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
+		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
+		return q.rounded(f, a.bytes, b.bytes, q.number(first(a.zero)), q.number(first(b.zero)),
+			q.number(first(a.scale)*first(b.scale)/to), q.number(first(q.to.zero)))
 	}
+	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
+	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	by := [2]float64{first(a.scale) / to, first(b.scale) / to}
-	return q.rounded("v = fma(float32(x), xscale, fma(float32(y), yscale, zero))", "x, y, xscale, yscale, zero", 0,
-		least, most, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
+	return q.rounded(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
 		q.number(first(q.to.zero)-by[0]*first(a.zero)-by[1]*first(b.zero)))
 }
 
@@ -71,27 +85,52 @@ func (q *restating) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
-// rounded computes v, as text says, of operands whose names are listed, rounds it to even, adds the zero point, and
-// bounds the level by those of two numbers.
-func (q *restating) rounded(text, names string, zero, least, most float64, in ...graph.Arg) ([]*graph.Value, error) {
+// formula is how levels are computed: text computes v of operands with names. It is rounded to even, the zero point is
+// added, and the level is bounded by those of two numbers; it is 0 unless a condition holds, where there is one.
+type formula struct {
+	text        string
+	names       []string
+	zero        float64
+	least, most float64
+	unless      string
+}
+
+// rounded computes levels.
+func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.C.Out[0].DType
 	level := "int32(rint(v))"
-	if zero != 0 {
-		level += fmt.Sprintf(" + %v", zero)
+	if f.zero != 0 {
+		level += fmt.Sprintf(" + %v", f.zero)
 	}
-	text = fmt.Sprintf("%s; minimum(maximum(%s, %d), %d)", text, level, q.to.level(d, least), q.to.level(d, most))
-	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": text, "params": strings.Split(names, ", ")}, in...)
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.least), q.to.level(d, f.most))
+	if f.unless != "" {
+		level = fmt.Sprintf("where(%s, %s, 0)", f.unless, level)
+	}
+	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
 	return q.Result(q.To(d, y))
 }
 
 // reachDepth bounds how far back is looked for where numbers come from.
 const reachDepth = 8
 
+// manyNumbers is how many a constant has that is not looked at.
+const manyNumbers = 1 << 16
+
 // reach is a bound on the size of the numbers of a value that cannot be NaN: it is dequantised, or made of such by
 // sums, products and bounds. It is infinite for others.
 func reach(a graph.Arg, depth int) float64 {
 	none := math.Inf(1)
-	if a.Kind != graph.TensorArg || a.Value.Node == nil || depth == 0 {
+	if a.Kind != graph.TensorArg || depth == 0 {
+		return none
+	}
+	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
+		far := 0.0
+		kit.EachIndex(t.Shape, func(at []int) {
+			far = max(far, math.Abs(t.At(at...).Float())) // NaN stays
+		})
+		return far
+	}
+	if a.Value.Node == nil {
 		return none
 	}
 	if l, ok := dequantised(a); ok {

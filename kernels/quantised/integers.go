@@ -107,11 +107,14 @@ type restating struct {
 // moved are quantised before, and a convolution of dequantised numbers is one of bytes.
 func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	to, ok := quantising(c)
-	if !ok || c.In[0].Kind != graph.TensorArg || c.In[0].Value.Node == nil {
+	if !ok || c.In[0].Kind != graph.TensorArg {
 		return r, nil
 	}
 	q := &restating{parts{compose.Of(into, c)}, a, into, to}
 	n := c.In[0].Value.Node
+	if n == nil {
+		return q.elements()
+	}
 	if from, ok := dequantised(c.In[0]); ok && from.same(to) && from.bytes.Type().DType == c.Out[0].DType {
 		r.Of, r.Why = n, "its levels are those wanted"
 		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
@@ -289,10 +292,19 @@ func (q *restating) linear(n *graph.Node, axis int) *weighted {
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
-		step, o := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf)), n.In[1].Meta().Shape[axis]
-		return q.Add(QLinearMatmul, nil, x.bytes, x.scaleOf, q.point(x.zeroOf, x.bytes.Type().DType), bytes,
-			q.row(w.scaleOf), q.row(q.point(w.zeroOf, w.bytes.Type().DType)), q.to.scaleOf,
-			q.point(q.to.zeroOf, q.C.Out[0].DType), q.biasOf(b, step, o))
+		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
+		less := func(l levels) graph.Arg {
+			if l.zero == nil || among(l.zero, 0) {
+				return graph.Arg{}
+			}
+			return q.row(l.zeroOf)
+		}
+		added := graph.Arg{}
+		if b.of.Kind != graph.Null {
+			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
+		}
+		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, less(x), less(w), added,
+			q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf)), q.row(q.point(q.to.zeroOf, q.C.Out[0].DType)))
 	}}
 }
 
