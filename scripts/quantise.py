@@ -15,7 +15,7 @@ import tempfile
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, version_converter
+from onnx import helper, numpy_helper, shape_inference, version_converter
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
 MOVES = {"MaxPool", "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"}  # levels are those of the operand
@@ -32,6 +32,8 @@ class Model:
         if self.proto.opset_import[0].version < opset:
             self.proto = version_converter.convert_version(self.proto, opset)
         self.graph = self.proto.graph
+        known = shape_inference.infer_shapes(self.proto).graph
+        self.types = {v.name: v.type.tensor_type.elem_type for v in [*known.value_info, *known.input, *known.output]}
         self.index()
 
     def index(self):
@@ -41,6 +43,9 @@ class Model:
                 self.constants[n.output[0]] = numpy_helper.to_array(n.attribute[0].t)
             if n.op_type == "Identity" and n.input[0] in self.constants:
                 self.constants[n.output[0]] = self.constants[n.input[0]]
+            if n.op_type == "Transpose" and n.input[0] in self.constants:
+                order = next((list(a.ints) for a in n.attribute if a.name == "perm"), None)
+                self.constants[n.output[0]] = np.transpose(self.constants[n.input[0]], order)
         self.readers = {}
         for n in self.graph.node:
             for x in n.input:
@@ -125,6 +130,9 @@ class Quantiser:
 
     def quantises(self, n):
         """Whether a node is to compute with quantised numbers."""
+        if not n.output or n.output[0] in self.model.constants or any(
+                self.model.types.get(x) != onnx.TensorProto.FLOAT for x in [*self.operands(n), n.output[0]]):
+            return False
         if n.op_type in PRODUCTS:
             return n.input[1] in self.model.constants and n.input[0] not in self.model.constants
         return n.op_type in MOVES | OTHERS and len(n.output) == 1
@@ -198,7 +206,7 @@ class Quantiser:
         n = onnx.NodeProto.FromString(n.SerializeToString())
         for i, x in enumerate(n.input):
             n.input[i] = self.wide.get(x, x)
-        if n.op_type in PRODUCTS and n.input[0].endswith(".wide"):
+        if n.op_type in PRODUCTS and n.input[0].endswith(".wide") and n.input[1] in self.model.constants:
             self.weights(n)
         self.nodes.append(n)
 

@@ -151,6 +151,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"conv.InBytes":            conv.InBytes,
 	"conv.Ops":                conv.Ops,
 	"index.Ops":               index.Ops,
+	"pointwise.Adds":          pointwise.Adds,
 	"pointwise.Bounds":        pointwise.Bounds,
 	"pointwise.Ops":           pointwise.Ops,
 	"product.Ops":             product.Ops,

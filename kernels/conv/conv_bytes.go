@@ -27,7 +27,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	},
 	Impls: []graph.Impl{
 		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four at a time, in machine code made " +
-			"for the window, and quantises strips of the result while they are near; channels last.",
+			"for the window, and quantises them in registers; channels last.",
 			Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
 		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, which come last, multiplies four " +
 			"rows at once, and quantises in registers; one input channel in a group.",

@@ -34,7 +34,8 @@ type direct struct {
 	images     int          // of a batch, or 1 where all of them are one
 	near       int          // elements from a pixel of the input to the next
 	pitch      int          // the same of the result
-	bytes      bool         // elements are four bytes
+	outSize    int          // bytes of an element of the result
+	levels     tile.Levels  // what sums of products of bytes become, where elements are four bytes
 	order      multiply.Strips
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
@@ -79,7 +80,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		near: s.inPixel(planes), pitch: s.outPixel()}
+		near: s.inPixel(planes), pitch: s.outPixel(), outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.cut()
 	t.arrange()
@@ -97,7 +98,7 @@ func (t *direct) compile() error {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
-			spec.Lanes, spec.Bytes = channels%t.shape.lanes, t.bytes
+			spec.Lanes, spec.Bytes, spec.Levels = channels%t.shape.lanes, t.levels != tile.Sums, t.levels
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}

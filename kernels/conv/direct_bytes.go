@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,14 +19,13 @@ const fours = 4
 const smallGroup = 8
 
 // directBytes is a direct convolution of elements of four bytes, which are channels side by side, over images that have
-// a border of zero points around them. Its sums are quantised strip by strip.
+// a border of zero points around them. Its sums are quantised in registers.
 type directBytes struct {
 	direct
 	image  *convShape // as it is: the shape of direct counts elements, and has no border
 	copied bool       // images are brought into scratch memory
 	flip   uint8      // what makes their elements, copied, bytes without a sign
-	room   struct{ weight, sums, images, all int }
-	levels *multiply.Requantiser
+	room   struct{ weight, sums, point, images, all int }
 }
 
 // inFours is the shape of what is convolved.
@@ -125,7 +122,10 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	q := s.inFours()
 	shape := newDirectShape(q, tensor.Float32, false)
 	t.direct = direct{s: q, shape: shape, size: fours, panel: shape.vectors * shape.lanes * fours, images: q.n,
-		near: q.c, pitch: shape.block(), bytes: true}
+		near: q.c, pitch: q.o, levels: tile.Unsigned, outSize: 1}
+	if c.Out[0].DType == tensor.Int8 {
+		t.levels = tile.Signed
+	}
 	return t
 }
 
@@ -161,24 +161,18 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err := t.compile(); err != nil {
 		return nil, err
 	}
-	var err error
-	if t.levels, err = multiply.NewRequantiser(c.Out[0].DType); err != nil {
-		return nil, err
-	}
 	packed := c.Packed(bytesW) != nil
 	if !packed {
 		t.room.weight = kit.AlignUp(t.weightBytes() + t.s.o*fours)
 	}
 	t.room.sums = t.room.weight
-	t.room.images = t.room.sums + kit.AlignUp(t.s.o*fours)
+	t.room.point = t.room.sums + t.s.o*fours
+	t.room.images = t.room.sums + kit.AlignUp(t.s.o*fours+fours)
 	t.room.all = t.room.images
 	if t.copied {
 		t.room.all += kit.AlignUp(t.s.n * t.s.h * t.s.w * t.s.c * fours)
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
-	for i := range t.strips {
-		k.Worker = max(k.Worker, (t.firstPixel(i+1)-t.firstPixel(i))*t.outPixel())
-	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*fours), m.Ptrs[1+bytesW])
@@ -214,6 +208,7 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			for o := range begin {
 				begin[o] = bias[o] - int32(zero)*sums[o]
 			}
+			kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
 			return nil
 		}
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
@@ -288,7 +283,6 @@ func flipSigns(b []uint8) {
 
 // convolve is the phase of the sums.
 func (t *directBytes) convolve(packed bool) graph.Phase {
-	s := t.s
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -296,24 +290,24 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 		if t.copied {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
 		}
-		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = unsafe.Pointer(unsafe.SliceData(m.Worker)), a.Ptr[tile.Vec]
+		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		err := t.order.Each(chunk, func(image, block, strip int) error {
-			if err := t.strip(r, image, block, strip); err != nil {
-				return err
-			}
-			first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-			channel, channels := t.channels(block)
-			return t.levels.Rows(m, kit.Elem[uint8](m.Ptrs[0], (image*s.oh*s.ow+first)*s.o+channel),
-				unsafe.Pointer(unsafe.SliceData(m.Worker)), kit.Elem[float32](m.Ptrs[1+bytesScale], channel),
-				m.Ptrs[1+bytesYZero], s.o, t.outPixel(), channels, end-first)
-		})
+		a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+		err := t.order.Each(chunk, func(image, block, strip int) error { return t.strip(r, image, block, strip) })
 		clear(a.Ptr[:])
 		return err
 	}}
 }
 
-// strip computes the sums of a strip of an image for a block of output channels, into memory of the worker.
+// point is the zero point of the result.
+func (t *directBytes) point(at unsafe.Pointer) int32 {
+	if t.levels == tile.Signed {
+		return int32(*(*int8)(at))
+	}
+	return int32(*(*uint8)(at))
+}
+
+// strip computes a strip of an image for a block of output channels.
 func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	channel, channels := t.channels(block)
@@ -322,12 +316,12 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	in := (image*s.xs[0] + channel/s.og()*s.cg*s.xs[1]) * fours
-	a.Row[tile.Bias] = channel * fours
+	out := image*s.oh*s.ow*s.o + channel
+	a.Row[tile.Bias], a.Row[tile.Scales] = channel*fours, channel*fours
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
-	begin := t.firstPixel(strip) * t.outPixel()
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
-		a.Row[tile.In], a.Row[tile.Out] = in+c.in, c.out-begin
+		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {
@@ -335,9 +329,4 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 		}
 	}
 	return nil
-}
-
-// listings are those of the tiles and of the loop behind them.
-func (t *directBytes) listings() []expr.Listing {
-	return append(t.direct.listings(), t.levels.Listing())
 }

@@ -42,7 +42,7 @@ func (t *direct) pixel() int   { return t.near * t.size }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
 // outPixel is the distance between neighbouring pixels of the result.
-func (t *direct) outPixel() int { return t.pitch * t.size }
+func (t *direct) outPixel() int { return t.pitch * t.outSize }
 
 func (s *convShape) channelOf(planes bool) int {
 	if planes {

@@ -25,6 +25,15 @@ var Add = kit.Define[addAttrs](graph.Op{
 		Attrs: graph.Attrs{"alpha": 2}}},
 })
 
+// Adds reports whether a node is the sum of its operands, without a factor.
+func Adds(n *graph.Node) bool {
+	if n == nil || n.Op != Add {
+		return false
+	}
+	a, ok := n.Attrs.(*addAttrs)
+	return ok && a.Alpha.Float() == 1
+}
+
 // Sub is self - alpha*other.
 var Sub = kit.Define[addAttrs](graph.Op{
 	Name:      "sub",

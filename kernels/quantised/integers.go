@@ -107,11 +107,14 @@ type restating struct {
 // moved are quantised before, and a convolution of dequantised numbers is one of bytes.
 func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
 	to, ok := quantising(c)
-	if !ok || c.In[0].Kind != graph.TensorArg || c.In[0].Value.Node == nil {
+	if !ok || c.In[0].Kind != graph.TensorArg {
 		return r, nil
 	}
 	q := &restating{parts{compose.Of(into, c)}, a, into, to}
 	n := c.In[0].Value.Node
+	if n == nil {
+		return q.elements()
+	}
 	if from, ok := dequantised(c.In[0]); ok && from.same(to) && from.bytes.Type().DType == c.Out[0].DType {
 		r.Of, r.Why = n, "its levels are those wanted"
 		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
@@ -123,50 +126,10 @@ func restateQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	if r, err = q.pooled(n); err != nil || r.Results != nil {
 		return r, err
 	}
-	if r, err = q.product(n); err != nil || r.Results != nil || r.Why != "" || !finite(c.In[0], finiteDepth) {
+	if r, err = q.product(); err != nil || r.Results != nil || r.Why != "" {
 		return r, err
 	}
-	return q.scaled(n)
-}
-
-// quotient is x / scale of float32 by the reciprocal of the scale, which takes a fraction of a division. A quotient is
-// off by less than two units in the last place after the product, by less than one after a correction, and rounded as
-// a division is after another (Markstein 1990).
-const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); fma(fma(-p, scale, x), reciprocal, p)"
-
-// scaled quantises finite numbers by a product with the reciprocal of the scale.
-func (q *restating) scaled(n *graph.Node) (r graph.Restatement, err error) {
-	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
-	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": quotient, "params": []string{"x", "reciprocal", "scale"}},
-		q.C.In[0], q.Add(pointwise.Reciprocal, nil, scale), scale)
-	y = q.Add(pointwise.Round, nil, y)
-	if q.to.zeroOf.Kind != graph.Null {
-		y = q.Add(pointwise.Add, nil, y, q.To(tensor.Float32, q.Along(q.to.zeroOf, 0, 0)))
-	}
-	d := q.C.Out[0].DType
-	least, most := bounds(d)
-	r.Of, r.Why = n, "by the reciprocal of the scale"
-	r.Results, err = q.Result(q.To(d, q.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, y)))
-	return r, err
-}
-
-// finiteDepth bounds how far back is looked for where numbers come from.
-const finiteDepth = 8
-
-// finite reports whether a value cannot be infinite or NaN: it is dequantised, or made of such by sums and bounds. The
-// levels of a dequantised value are far below what float32 has room for.
-func finite(a graph.Arg, depth int) bool {
-	if a.Kind != graph.TensorArg || a.Value.Node == nil || depth == 0 {
-		return false
-	}
-	if _, ok := dequantised(a); ok {
-		return true
-	}
-	n := a.Value.Node
-	if _, _, ok := pointwise.Bounds(n); ok {
-		return finite(n.In[0], depth-1)
-	}
-	return n.Op == pointwise.Add && finite(n.In[0], depth-1) && finite(n.In[1], depth-1)
+	return q.elements()
 }
 
 // moved reports whether a node that makes the operand only moves numbers, which may as well be quantised before.
@@ -230,18 +193,25 @@ func (q *restating) before(n *graph.Node) (r graph.Restatement, err error) {
 	return r, err
 }
 
-// product restates a product of dequantised numbers, a convolution or one of matrices, and bounds behind it, in bytes.
-func (q *restating) product(n *graph.Node) (r graph.Restatement, err error) {
-	least, most, v := math.Inf(-1), math.Inf(1), q.C.In[0].Value
+// unbounded is what is quantised before bounds that nobody else reads the result of, and the least and the greatest
+// number that these leave.
+func (q *restating) unbounded() (v *graph.Value, least, most float64) {
+	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
+		n := v.Node
 		lo, hi, ok := pointwise.Bounds(n)
 		if !ok || !q.Alone(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
-			break
+			return v, least, most
 		}
 		least, most = min(max(lo, least), most), min(max(hi, least), most)
 		v = n.In[0].Value
-		n = v.Node
 	}
+}
+
+// product restates a product of dequantised numbers, a convolution or one of matrices, and bounds behind it, in bytes.
+func (q *restating) product() (r graph.Restatement, err error) {
+	v, least, most := q.unbounded()
+	n := v.Node
 	of := q.weighted(n)
 	if of == nil {
 		return r, nil
@@ -322,10 +292,19 @@ func (q *restating) linear(n *graph.Node, axis int) *weighted {
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
-		step, o := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf)), n.In[1].Meta().Shape[axis]
-		return q.Add(QLinearMatmul, nil, x.bytes, x.scaleOf, q.point(x.zeroOf, x.bytes.Type().DType), bytes,
-			q.row(w.scaleOf), q.row(q.point(w.zeroOf, w.bytes.Type().DType)), q.to.scaleOf,
-			q.point(q.to.zeroOf, q.C.Out[0].DType), q.biasOf(b, step, o))
+		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
+		less := func(l levels) graph.Arg {
+			if l.zero == nil || among(l.zero, 0) {
+				return graph.Arg{}
+			}
+			return q.row(l.zeroOf)
+		}
+		added := graph.Arg{}
+		if b.of.Kind != graph.Null {
+			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
+		}
+		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, less(x), less(w), added,
+			q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf)), q.row(q.point(q.to.zeroOf, q.C.Out[0].DType)))
 	}}
 }
 

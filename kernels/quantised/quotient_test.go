@@ -13,7 +13,7 @@ import (
 
 // What quantises without a division gives its quotients to the bit: also where they are half-way between levels.
 func TestQuotient(t *testing.T) {
-	f, err := expr.Parse(quotient, "x", "reciprocal", "scale")
+	f, err := expr.Parse(quotient+"; v", "x", "reciprocal", "scale")
 	require.NoError(t, err)
 	const d = tensor.Float32
 	c, err := f.Code([]tensor.DType{d, d, d}, expr.Typing{})

@@ -43,7 +43,7 @@ const farLevel = 1 << 20
 // Levels emits code that makes sums levels, which are bytes once they are packed with saturation.
 type Levels struct {
 	Signed    bool    // the bytes have a sign
-	Most, Add asm.Vec // what is kept in registers: the greatest level, and the zero point
+	Most, Add asm.Vec // what is kept in registers: the greatest level, and the zero point, as words without a sign
 	Ordered   asm.Mask
 	least     asm.Mem
 }
@@ -53,21 +53,22 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
 	}
-	a.Emit("VPBROADCASTD", point, l.Add)
-	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
 	if l.Signed {
 		l.least = lanes(-farLevel)
+		a.Emit("VPBROADCASTD", point, l.Add)
+	} else {
+		a.Emit("VPBROADCASTW", point, l.Add)
 	}
+	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
 }
 
-// Level makes the sums in a register levels. Of numbers below those of int32 the conversion makes its least one, and
-// so of NaN: a zero point without a sign may be added to it.
+// Level makes the sums in a register levels, without the zero point if that has no sign. Of numbers below those of int32
+// the conversion makes its least one, and so of NaN.
 func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	a.Emit("VMINPS", v, l.Most, v) // NaN stays
 	if !l.Signed {
 		a.Emit("VCVTPS2DQ", v, v)
-		a.Emit("VPADDD", l.Add, v, v)
 		return
 	}
 	a.Emit("VCMPPS", asm.Imm(7), v, v, l.Ordered)
@@ -76,15 +77,27 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VPADDD", l.Add, v, l.Ordered.Zero(), v)
 }
 
-// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register.
+// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register. The first and
+// the third are overwritten. Zero points without a sign are added to words, which saturate.
 func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])
 	if l.Signed {
 		a.Emit("VPACKSSWB", v[2], v[0], v[0])
-	} else {
-		a.Emit("VPACKUSWB", v[2], v[0], v[0])
+		return
 	}
+	a.Emit("VPADDSW", l.Add, v[0], v[0])
+	a.Emit("VPADDSW", l.Add, v[2], v[2])
+	a.Emit("VPACKUSWB", v[2], v[0], v[0])
+}
+
+// Order loads the order of doublewords by which the bytes of each register that was packed come together.
+func Order(a *asm.Assembler, to asm.Vec) {
+	order := make([]byte, 0, 64)
+	for i := range uint32(16) {
+		order = binary.LittleEndian.AppendUint32(order, i%4*4+i/4)
+	}
+	a.Emit("VMOVUPS", a.Constant(order), to)
 }
 
 // Compile makes the code for bytes with or without a sign, or finds that which somebody has. Calls leave their
@@ -114,11 +127,7 @@ func emit(a *asm.Assembler, signed bool) {
 	operand(Point, asm.AX)
 	l := &Levels{Signed: signed, Most: asm.Z(8), Add: asm.Z(9), Ordered: asm.K6}
 	l.Begin(a, asm.Mem{Base: asm.AX})
-	order := make([]byte, 0, 64)
-	for i := range uint32(16) {
-		order = binary.LittleEndian.AppendUint32(order, i%4*4+i/4)
-	}
-	a.Emit("VMOVUPS", a.Constant(order), asm.Z(10))
+	Order(a, asm.Z(10))
 	a.Emit("KMOVQ", field(jit.OffsetStep, Present), asm.K1)
 	quarter := func(q int) asm.Mask { return asm.K2 + asm.Mask(q) }
 	scale := func(q int) asm.Vec { return asm.Z(4 + q) }

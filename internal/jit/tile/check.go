@@ -37,6 +37,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: bytes of elements of %d for %v, %d operations at the end", s.Size, isa, len(s.Tail))
 	case s.Words && (s.Size != 4 || len(s.Tail) > 0 || s.Bytes):
 		return fmt.Errorf("tile: words of elements of %d, %d operations at the end", s.Size, len(s.Tail))
+	case s.Levels > Signed || s.Levels != Sums && (!s.Bytes || s.Out == nil || s.Start == FromResult):
+		return fmt.Errorf("tile: levels %d of sums that start with %d", s.Levels, s.Start)
 	case s.Unroll < 0 || s.Ahead < 0:
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
 	case len(s.Loops) > MaxLoops:
@@ -72,6 +74,9 @@ func (s *Spec) checkRuns() error {
 // multiplications do not take it from memory, and a mask, where that is no register of its own.
 func (s *Spec) needs(isa machine.ISA) int {
 	n := s.Rows*s.Vectors + s.Vectors
+	if s.Levels != Sums {
+		n = max(n, s.Rows*s.Vectors+levelRegs-1) // and one that is broadcast
+	}
 	switch {
 	case isa == machine.AVX512 && !s.integers():
 		return max(n, s.Rows*s.Vectors+1)

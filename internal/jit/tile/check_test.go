@@ -30,6 +30,7 @@ func TestRefused(t *testing.T) {
 		"run 0 of 2 is told":      func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
 		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
 		"bytes of elements of 4":  func(s *tile.Spec) { s.Bytes = true },
+		"levels 1 of sums":        func(s *tile.Spec) { s.Levels = tile.Unsigned },
 		"words of elements of 8":  func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
 		"no machine code for por": nil,
 	} {

@@ -134,6 +134,7 @@ func (g *gen) begin() {
 		}
 	}
 	g.beginMask()
+	g.beginLevels()
 }
 
 func (g *gen) operand(k Slot, to asm.Reg) {

@@ -12,7 +12,8 @@ import (
 func (s *Spec) key(isa machine.ISA) string {
 	k := key{b: append(make([]byte, 0, 160), "tile "...)}
 	k.b = append(k.b, isa.String()...)
-	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll)
+	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll,
+		int(s.Levels))
 	k.truths(s.Bytes, s.Words, s.Masked, s.Touch)
 	k.list('i', s.In)
 	k.list('o', s.Out)

@@ -29,7 +29,9 @@ type Spec struct {
 	// tail.
 	Bytes bool
 	// Words says that elements are two int16 each, of which products are added up likewise. Any instruction set has it.
-	Words   bool
+	Words bool
+	// Levels says that sums become bytes, where Bytes is set: distances of results are of those. Out must be told.
+	Levels  Levels
 	Rows    int
 	Vectors int
 	Lanes   int // of the last vector; 0 for all of them, Dynamic for a number from 1 on

@@ -150,6 +150,10 @@ func (g *gen) clear(r asm.Vec) {
 
 // finish applies the tail and writes the result.
 func (g *gen) finish() {
+	if g.s.Levels != Sums {
+		g.levels()
+		return
+	}
 	x := g.outside()
 	for _, t := range g.s.Tail {
 		g.tail(t, x)

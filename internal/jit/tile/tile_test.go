@@ -154,7 +154,10 @@ func (c *call[T]) extents() (from, to []int) {
 					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size)
 				}
 			})
-			touch(tile.Out, out+c.out(row), wide*size)
+			touch(tile.Out, out+c.out(row), wide*c.outSize())
+		}
+		if c.spec.Levels != tile.Sums {
+			continue
 		}
 		for _, k := range []int{tile.Tails, tile.Tails + 1} {
 			for row := range c.spec.Rows {
@@ -165,6 +168,10 @@ func (c *call[T]) extents() (from, to []int) {
 	touch(tile.Bias, 0, max(wide, c.spec.Rows)*size)
 	if c.spec.Start == tile.FromLanes {
 		from[tile.Bias], to[tile.Bias] = 0, wide*size
+	}
+	if c.spec.Levels != tile.Sums {
+		touch(tile.Scales, 0, wide*size)
+		touch(tile.Point, 0, size)
 	}
 	touch(tile.Tails+2, 0, wide*size)
 	touch(tile.Tails+3, 0, c.spec.Rows*size)
@@ -188,7 +195,18 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 			*c.elem(mem, k, i-at) = draw[T](rng)
 		}
 	}
+	if c.spec.Levels != tile.Sums {
+		c.placeLevels(rng, mem, (c.spec.Vectors-1)*c.lanes+c.last())
+	}
 	return c.at
+}
+
+// outSize is the bytes of an element of the result.
+func (c *call[T]) outSize() int {
+	if c.spec.Levels != tile.Sums {
+		return 1
+	}
+	return int(unsafe.Sizeof(T(0)))
 }
 
 func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
@@ -201,7 +219,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 		in, vec, out := c.moves(t)
 		for row := range s.Rows {
 			for lane := range wide {
-				at := out + c.out(row) + lane*size
+				at := out + c.out(row) + lane*c.outSize()
 				var sum T
 				switch s.Start {
 				case tile.FromLanes:
@@ -217,6 +235,10 @@ func (c *call[T]) Reference(mem [][]byte) {
 				})
 				for _, op := range s.Tail {
 					sum = jittest.Tail(op, sum, c.operand(mem, op, at, row, lane))
+				}
+				if s.Levels != tile.Sums {
+					*(*uint8)(unsafe.Pointer(c.elem(mem, tile.Out, at))) = c.level(mem, any(sum).(int32), lane)
+					continue
 				}
 				*c.elem(mem, tile.Out, at) = sum
 			}
@@ -272,6 +294,7 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	c.drawLanes(rng)
 	c.drawRows(rng)
 	c.drawRuns(rng)
+	c.drawLevels(rng)
 	if !s.Bytes && !s.Words {
 		c.drawTail(rng)
 	}

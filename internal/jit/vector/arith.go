@@ -17,6 +17,10 @@ func (g *gen) inst(v expr.Value) *lowered {
 	case expr.Load:
 		return g.load(int(i.A), int(i.Imm))
 	case expr.Convert:
+		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
+			// What does not fit is the same before it is rounded.
+			return &lowered{v: g.op1("VCVTPS2DQ", 4, g.get(x.A).v), dtype: d, dirty: d.Size() < 4}
+		}
 		return g.convert(d, g.get(i.A))
 	case expr.Bits:
 		return g.bitsOf(d, g.get(i.A))
@@ -33,6 +37,9 @@ func (g *gen) inst(v expr.Value) *lowered {
 	}
 	return g.apply(i.Op, d, args[0], args[1])
 }
+
+// fits32 reports whether floats become integers of a dtype by way of int32.
+func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32 }
 
 // constOf returns a number of any dtype.
 func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {

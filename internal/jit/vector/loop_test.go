@@ -346,6 +346,9 @@ func TestOperations(t *testing.T) {
 			for _, s := range all[:len(all)-2] {
 				for _, d := range all[:len(all)-2] {
 					try(s, func(m *maker) expr.Value { return m.Convert(d, m.values[0]) })
+					if s.IsFloat() && !s.IsReducedFloat() {
+						try(s, func(m *maker) expr.Value { return m.Convert(d, m.Do(expr.Rint, m.values[0])) })
+					}
 				}
 			}
 			expectMissing(t, missing, 1)
