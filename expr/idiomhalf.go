@@ -11,7 +11,8 @@ const (
 	// 11 bits at most, float32 holds.
 	most16 = (127 + 13) << 23
 
-	// Numbers above this are above a half when they are rounded to bfloat16: a tie goes to the half.
+	// Numbers above these are above a half when they are rounded to the dtype: a tie goes to the half.
+	aboveHalfHalf = 0.5 + 1.0/(1<<12)
 	aboveHalfBF16 = 0.5 + 1.0/(1<<9)
 )
 
@@ -45,39 +46,62 @@ func exactHalf(x float32) tensor.Half { return tensor.HalfOf(x) }
 
 func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >> 16) }
 
-// floorRatio is floorDiv, of which each step is rounded. All cases are at hand before one is chosen, without a
-// branch: they come at random. Where the quotient is small its product with the divisor fits the bits of a float32.
-func floorRatio(a, b tensor.BF16) tensor.BF16 {
+// floorRatioHalf and floorRatioBF16 are floorRatio, of which each step is rounded.
+func floorRatioHalf(a, b tensor.Half) tensor.Half {
+	x, y := a.Float32(), b.Float32()
+	ratio := x / y
+	if y == 0 {
+		return tensor.HalfOf(ratio)
+	}
+	m := remainder16(x, y, ratio)
+	q := asHalf(asHalf(x-m) / y)
+	return exactHalf(floorOfRatio(ratio, y, m, q, asHalf(q-1), aboveHalfHalf))
+}
+
+func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
 	if y == 0 {
 		return tensor.BF16Of(ratio)
 	}
+	m := remainder16(x, y, ratio)
+	q := asBF16(asBF16(x-m) / y)
+	return exactBF16(floorOfRatio(ratio, y, m, q, asBF16(q-1), aboveHalfBF16))
+}
+
+// remainder16 is C's fmod of numbers of 16 bits. Where their ratio is small the product with the divisor fits the bits
+// of a float32.
+func remainder16(x, y, ratio float32) float32 {
 	m := x - trunc32(ratio)*y
 	signs := math.Float32bits(x) ^ math.Float32bits(m)
 	if math.Float32bits(ratio)&^signBit32 >= most16 || m != m || int32(signs) < 0 && m != 0 {
 		m = mod32(x, y)
 	}
-	q := asBF16(asBF16(x-m) / y)
-	r, low := math.Float32bits(q), math.Float32bits(asBF16(q-1))
+	return m
+}
+
+// floorOfRatio rounds the quotient q without the remainder m down, or low, which is 1 less, where that has another
+// sign than the divisor. All cases are at hand before one is chosen, without a branch: they come at random.
+func floorOfRatio(ratio, y, m, q, low, aboveHalf float32) float32 {
+	r, less := math.Float32bits(q), math.Float32bits(low)
 	if m == 0 {
-		low = r
+		less = r
 	}
 	if int32(math.Float32bits(y)^math.Float32bits(m)) < 0 {
-		r = low
+		r = less
 	}
 	q = math.Float32frombits(r)
 	f := trunc32(q)
-	if r, low = math.Float32bits(f), math.Float32bits(f-1); f > q {
-		r = low
+	if r, less = math.Float32bits(f), math.Float32bits(f-1); f > q {
+		r = less
 	}
 	f = math.Float32frombits(r)
 	r, more, zero := math.Float32bits(f), math.Float32bits(f+1), math.Float32bits(ratio)&signBit32
-	if q-f > aboveHalfBF16 {
+	if q-f > aboveHalf {
 		r = more
 	}
 	if q == 0 {
 		r = zero
 	}
-	return exactBF16(math.Float32frombits(r))
+	return math.Float32frombits(r)
 }

@@ -15,7 +15,10 @@ func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+b4[0], a4[1]+b4[1], a4[2]+b4[2], a4[3]+b4[3]
+			d4[0] = a4[0] + b4[0]
+			d4[1] = a4[1] + b4[1]
+			d4[2] = a4[2] + b4[2]
+			d4[3] = a4[3] + b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))
@@ -42,7 +45,10 @@ func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]-b4[0], a4[1]-b4[1], a4[2]-b4[2], a4[3]-b4[3]
+			d4[0] = a4[0] - b4[0]
+			d4[1] = a4[1] - b4[1]
+			d4[2] = a4[2] - b4[2]
+			d4[3] = a4[3] - b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))
@@ -69,7 +75,10 @@ func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0], a4[1]*b4[1], a4[2]*b4[2], a4[3]*b4[3]
+			d4[0] = a4[0] * b4[0]
+			d4[1] = a4[1] * b4[1]
+			d4[2] = a4[2] * b4[2]
+			d4[3] = a4[3] * b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size))
@@ -96,7 +105,10 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]/b4[0], a4[1]/b4[1], a4[2]/b4[2], a4[3]/b4[3]
+			d4[0] = a4[0] / b4[0]
+			d4[1] = a4[1] / b4[1]
+			d4[2] = a4[2] / b4[2]
+			d4[3] = a4[3] / b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))
@@ -141,7 +153,10 @@ func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = -a4[0], -a4[1], -a4[2], -a4[3]
+			d4[0] = -a4[0]
+			d4[1] = -a4[1]
+			d4[2] = -a4[2]
+			d4[3] = -a4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = -*(*T)(unsafe.Add(a, i*size))
@@ -169,7 +184,10 @@ func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]U)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]&mask, a4[1]&mask, a4[2]&mask, a4[3]&mask
+			d4[0] = a4[0] & mask
+			d4[1] = a4[1] & mask
+			d4[2] = a4[2] & mask
+			d4[3] = a4[3] & mask
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = *(*U)(unsafe.Add(a, i*size)) & mask
@@ -202,7 +220,10 @@ func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]&b4[0], a4[1]&b4[1], a4[2]&b4[2], a4[3]&b4[3]
+			d4[0] = a4[0] & b4[0]
+			d4[1] = a4[1] & b4[1]
+			d4[2] = a4[2] & b4[2]
+			d4[3] = a4[3] & b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) & *(*T)(unsafe.Add(b, i*size))
@@ -235,7 +256,10 @@ func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]|b4[0], a4[1]|b4[1], a4[2]|b4[2], a4[3]|b4[3]
+			d4[0] = a4[0] | b4[0]
+			d4[1] = a4[1] | b4[1]
+			d4[2] = a4[2] | b4[2]
+			d4[3] = a4[3] | b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) | *(*T)(unsafe.Add(b, i*size))
@@ -268,7 +292,10 @@ func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]^b4[0], a4[1]^b4[1], a4[2]^b4[2], a4[3]^b4[3]
+			d4[0] = a4[0] ^ b4[0]
+			d4[1] = a4[1] ^ b4[1]
+			d4[2] = a4[2] ^ b4[2]
+			d4[3] = a4[3] ^ b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) ^ *(*T)(unsafe.Add(b, i*size))
@@ -295,7 +322,10 @@ func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = ^a4[0], ^a4[1], ^a4[2], ^a4[3]
+			d4[0] = ^a4[0]
+			d4[1] = ^a4[1]
+			d4[2] = ^a4[2]
+			d4[3] = ^a4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = ^*(*T)(unsafe.Add(a, i*size))
@@ -322,7 +352,10 @@ func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]uint8)(unsafe.Add(d, i*size)), (*[4]uint8)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]^1, a4[1]^1, a4[2]^1, a4[3]^1
+			d4[0] = a4[0] ^ 1
+			d4[1] = a4[1] ^ 1
+			d4[2] = a4[2] ^ 1
+			d4[3] = a4[3] ^ 1
 		}
 		for ; i < n; i++ {
 			*(*uint8)(unsafe.Add(d, i*size)) = *(*uint8)(unsafe.Add(a, i*size)) ^ 1
@@ -349,7 +382,10 @@ func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]<<(uint64(b4[0])&mask), a4[1]<<(uint64(b4[1])&mask), a4[2]<<(uint64(b4[2])&mask), a4[3]<<(uint64(b4[3])&mask)
+			d4[0] = a4[0] << (uint64(b4[0]) & mask)
+			d4[1] = a4[1] << (uint64(b4[1]) & mask)
+			d4[2] = a4[2] << (uint64(b4[2]) & mask)
+			d4[3] = a4[3] << (uint64(b4[3]) & mask)
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) << (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
@@ -376,7 +412,10 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]>>(uint64(b4[0])&mask), a4[1]>>(uint64(b4[1])&mask), a4[2]>>(uint64(b4[2])&mask), a4[3]>>(uint64(b4[3])&mask)
+			d4[0] = a4[0] >> (uint64(b4[0]) & mask)
+			d4[1] = a4[1] >> (uint64(b4[1]) & mask)
+			d4[2] = a4[2] >> (uint64(b4[2]) & mask)
+			d4[3] = a4[3] >> (uint64(b4[3]) & mask)
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
@@ -405,7 +444,10 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b1))), T(min(W(a4[1]), W(b1))), T(min(W(a4[2]), W(b1))), T(min(W(a4[3]), W(b1)))
+			d4[0] = T(min(W(a4[0]), W(b1)))
+			d4[1] = T(min(W(a4[1]), W(b1)))
+			d4[2] = T(min(W(a4[2]), W(b1)))
+			d4[3] = T(min(W(a4[3]), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -416,7 +458,10 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b4[0]))), T(min(W(a4[1]), W(b4[1]))), T(min(W(a4[2]), W(b4[2]))), T(min(W(a4[3]), W(b4[3])))
+			d4[0] = T(min(W(a4[0]), W(b4[0])))
+			d4[1] = T(min(W(a4[1]), W(b4[1])))
+			d4[2] = T(min(W(a4[2]), W(b4[2])))
+			d4[3] = T(min(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -444,7 +489,10 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b1))), T(max(W(a4[1]), W(b1))), T(max(W(a4[2]), W(b1))), T(max(W(a4[3]), W(b1)))
+			d4[0] = T(max(W(a4[0]), W(b1)))
+			d4[1] = T(max(W(a4[1]), W(b1)))
+			d4[2] = T(max(W(a4[2]), W(b1)))
+			d4[3] = T(max(W(a4[3]), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -455,7 +503,10 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b4[0]))), T(max(W(a4[1]), W(b4[1]))), T(max(W(a4[2]), W(b4[2]))), T(max(W(a4[3]), W(b4[3])))
+			d4[0] = T(max(W(a4[0]), W(b4[0])))
+			d4[1] = T(max(W(a4[1]), W(b4[1])))
+			d4[2] = T(max(W(a4[2]), W(b4[2])))
+			d4[3] = T(max(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -485,7 +536,10 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b1)), W(c1))), T(min(max(W(a4[1]), W(b1)), W(c1))), T(min(max(W(a4[2]), W(b1)), W(c1))), T(min(max(W(a4[3]), W(b1)), W(c1)))
+			d4[0] = T(min(max(W(a4[0]), W(b1)), W(c1)))
+			d4[1] = T(min(max(W(a4[1]), W(b1)), W(c1)))
+			d4[2] = T(min(max(W(a4[2]), W(b1)), W(c1)))
+			d4[3] = T(min(max(W(a4[3]), W(b1)), W(c1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -496,7 +550,10 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0]))), T(min(max(W(a4[1]), W(b4[1])), W(c4[1]))), T(min(max(W(a4[2]), W(b4[2])), W(c4[2]))), T(min(max(W(a4[3]), W(b4[3])), W(c4[3])))
+			d4[0] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0])))
+			d4[1] = T(min(max(W(a4[1]), W(b4[1])), W(c4[1])))
+			d4[2] = T(min(max(W(a4[2]), W(b4[2])), W(c4[2])))
+			d4[3] = T(min(max(W(a4[3]), W(b4[3])), W(c4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))), W(*(*T)(unsafe.Add(c, i*size)))))
@@ -527,7 +584,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c4[0], T(a4[1]*b1)+c4[1], T(a4[2]*b1)+c4[2], T(a4[3]*b1)+c4[3]
+			d4[0] = T(a4[0]*b1) + c4[0]
+			d4[1] = T(a4[1]*b1) + c4[1]
+			d4[2] = T(a4[2]*b1) + c4[2]
+			d4[3] = T(a4[3]*b1) + c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -540,7 +600,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c1, T(a4[1]*b1)+c1, T(a4[2]*b1)+c1, T(a4[3]*b1)+c1
+			d4[0] = T(a4[0]*b1) + c1
+			d4[1] = T(a4[1]*b1) + c1
+			d4[2] = T(a4[2]*b1) + c1
+			d4[3] = T(a4[3]*b1) + c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -551,7 +614,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])+c4[0], T(a4[1]*b4[1])+c4[1], T(a4[2]*b4[2])+c4[2], T(a4[3]*b4[3])+c4[3]
+			d4[0] = T(a4[0]*b4[0]) + c4[0]
+			d4[1] = T(a4[1]*b4[1]) + c4[1]
+			d4[2] = T(a4[2]*b4[2]) + c4[2]
+			d4[3] = T(a4[3]*b4[3]) + c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) + *(*T)(unsafe.Add(c, i*size))
@@ -582,7 +648,10 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)-c4[0], T(a4[1]*b1)-c4[1], T(a4[2]*b1)-c4[2], T(a4[3]*b1)-c4[3]
+			d4[0] = T(a4[0]*b1) - c4[0]
+			d4[1] = T(a4[1]*b1) - c4[1]
+			d4[2] = T(a4[2]*b1) - c4[2]
+			d4[3] = T(a4[3]*b1) - c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -593,7 +662,10 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])-c4[0], T(a4[1]*b4[1])-c4[1], T(a4[2]*b4[2])-c4[2], T(a4[3]*b4[3])-c4[3]
+			d4[0] = T(a4[0]*b4[0]) - c4[0]
+			d4[1] = T(a4[1]*b4[1]) - c4[1]
+			d4[2] = T(a4[2]*b4[2]) - c4[2]
+			d4[3] = T(a4[3]*b4[3]) - c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) - *(*T)(unsafe.Add(c, i*size))
@@ -624,7 +696,10 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b1), c4[1]-T(a4[1]*b1), c4[2]-T(a4[2]*b1), c4[3]-T(a4[3]*b1)
+			d4[0] = c4[0] - T(a4[0]*b1)
+			d4[1] = c4[1] - T(a4[1]*b1)
+			d4[2] = c4[2] - T(a4[2]*b1)
+			d4[3] = c4[3] - T(a4[3]*b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -635,7 +710,10 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b4[0]), c4[1]-T(a4[1]*b4[1]), c4[2]-T(a4[2]*b4[2]), c4[3]-T(a4[3]*b4[3])
+			d4[0] = c4[0] - T(a4[0]*b4[0])
+			d4[1] = c4[1] - T(a4[1]*b4[1])
+			d4[2] = c4[2] - T(a4[2]*b4[2])
+			d4[3] = c4[3] - T(a4[3]*b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) - T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size)))
@@ -657,7 +735,10 @@ func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])*c4[0], (a4[1]+b4[1])*c4[1], (a4[2]+b4[2])*c4[2], (a4[3]+b4[3])*c4[3]
+			d4[0] = (a4[0] + b4[0]) * c4[0]
+			d4[1] = (a4[1] + b4[1]) * c4[1]
+			d4[2] = (a4[2] + b4[2]) * c4[2]
+			d4[3] = (a4[3] + b4[3]) * c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -679,7 +760,10 @@ func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])*c4[0], (a4[1]-b4[1])*c4[1], (a4[2]-b4[2])*c4[2], (a4[3]-b4[3])*c4[3]
+			d4[0] = (a4[0] - b4[0]) * c4[0]
+			d4[1] = (a4[1] - b4[1]) * c4[1]
+			d4[2] = (a4[2] - b4[2]) * c4[2]
+			d4[3] = (a4[3] - b4[3]) * c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -701,7 +785,10 @@ func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]*c4[0], a4[1]*b4[1]*c4[1], a4[2]*b4[2]*c4[2], a4[3]*b4[3]*c4[3]
+			d4[0] = a4[0] * b4[0] * c4[0]
+			d4[1] = a4[1] * b4[1] * c4[1]
+			d4[2] = a4[2] * b4[2] * c4[2]
+			d4[3] = a4[3] * b4[3] * c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) * *(*T)(unsafe.Add(c, i*size))
@@ -723,7 +810,10 @@ func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]/c4[0], a4[1]*b4[1]/c4[1], a4[2]*b4[2]/c4[2], a4[3]*b4[3]/c4[3]
+			d4[0] = a4[0] * b4[0] / c4[0]
+			d4[1] = a4[1] * b4[1] / c4[1]
+			d4[2] = a4[2] * b4[2] / c4[2]
+			d4[3] = a4[3] * b4[3] / c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) / *(*T)(unsafe.Add(c, i*size))
@@ -745,7 +835,10 @@ func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])/c4[0], (a4[1]+b4[1])/c4[1], (a4[2]+b4[2])/c4[2], (a4[3]+b4[3])/c4[3]
+			d4[0] = (a4[0] + b4[0]) / c4[0]
+			d4[1] = (a4[1] + b4[1]) / c4[1]
+			d4[2] = (a4[2] + b4[2]) / c4[2]
+			d4[3] = (a4[3] + b4[3]) / c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -767,7 +860,10 @@ func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = c4[0]/(a4[0]+b4[0]), c4[1]/(a4[1]+b4[1]), c4[2]/(a4[2]+b4[2]), c4[3]/(a4[3]+b4[3])
+			d4[0] = c4[0] / (a4[0] + b4[0])
+			d4[1] = c4[1] / (a4[1] + b4[1])
+			d4[2] = c4[2] / (a4[2] + b4[2])
+			d4[3] = c4[3] / (a4[3] + b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) / (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size)))
@@ -789,7 +885,10 @@ func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])/c4[0], (a4[1]-b4[1])/c4[1], (a4[2]-b4[2])/c4[2], (a4[3]-b4[3])/c4[3]
+			d4[0] = (a4[0] - b4[0]) / c4[0]
+			d4[1] = (a4[1] - b4[1]) / c4[1]
+			d4[2] = (a4[2] - b4[2]) / c4[2]
+			d4[3] = (a4[3] - b4[3]) / c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -812,7 +911,10 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e1*b4[0])*c4[0]), a4[1]+T(T(e1*b4[1])*c4[1]), a4[2]+T(T(e1*b4[2])*c4[2]), a4[3]+T(T(e1*b4[3])*c4[3])
+			d4[0] = a4[0] + T(T(e1*b4[0])*c4[0])
+			d4[1] = a4[1] + T(T(e1*b4[1])*c4[1])
+			d4[2] = a4[2] + T(T(e1*b4[2])*c4[2])
+			d4[3] = a4[3] + T(T(e1*b4[3])*c4[3])
 		}
 		if n -= i; n == 0 {
 			return
@@ -823,7 +925,10 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e4[0]*b4[0])*c4[0]), a4[1]+T(T(e4[1]*b4[1])*c4[1]), a4[2]+T(T(e4[2]*b4[2])*c4[2]), a4[3]+T(T(e4[3]*b4[3])*c4[3])
+			d4[0] = a4[0] + T(T(e4[0]*b4[0])*c4[0])
+			d4[1] = a4[1] + T(T(e4[1]*b4[1])*c4[1])
+			d4[2] = a4[2] + T(T(e4[2]*b4[2])*c4[2])
+			d4[3] = a4[3] + T(T(e4[3]*b4[3])*c4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size)))**(*T)(unsafe.Add(c, i*size)))
@@ -846,7 +951,10 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e1*b4[0])/c4[0], a4[1]+T(e1*b4[1])/c4[1], a4[2]+T(e1*b4[2])/c4[2], a4[3]+T(e1*b4[3])/c4[3]
+			d4[0] = a4[0] + T(e1*b4[0])/c4[0]
+			d4[1] = a4[1] + T(e1*b4[1])/c4[1]
+			d4[2] = a4[2] + T(e1*b4[2])/c4[2]
+			d4[3] = a4[3] + T(e1*b4[3])/c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -857,7 +965,10 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e4[0]*b4[0])/c4[0], a4[1]+T(e4[1]*b4[1])/c4[1], a4[2]+T(e4[2]*b4[2])/c4[2], a4[3]+T(e4[3]*b4[3])/c4[3]
+			d4[0] = a4[0] + T(e4[0]*b4[0])/c4[0]
+			d4[1] = a4[1] + T(e4[1]*b4[1])/c4[1]
+			d4[2] = a4[2] + T(e4[2]*b4[2])/c4[2]
+			d4[3] = a4[3] + T(e4[3]*b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -881,7 +992,10 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c1*(b4[0]-a4[0])), a4[1]+T(c1*(b4[1]-a4[1])), a4[2]+T(c1*(b4[2]-a4[2])), a4[3]+T(c1*(b4[3]-a4[3]))
+			d4[0] = a4[0] + T(c1*(b4[0]-a4[0]))
+			d4[1] = a4[1] + T(c1*(b4[1]-a4[1]))
+			d4[2] = a4[2] + T(c1*(b4[2]-a4[2]))
+			d4[3] = a4[3] + T(c1*(b4[3]-a4[3]))
 		}
 		if n -= i; n == 0 {
 			return
@@ -892,7 +1006,10 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c4[0]*(b4[0]-a4[0])), a4[1]+T(c4[1]*(b4[1]-a4[1])), a4[2]+T(c4[2]*(b4[2]-a4[2])), a4[3]+T(c4[3]*(b4[3]-a4[3]))
+			d4[0] = a4[0] + T(c4[0]*(b4[0]-a4[0]))
+			d4[1] = a4[1] + T(c4[1]*(b4[1]-a4[1]))
+			d4[2] = a4[2] + T(c4[2]*(b4[2]-a4[2]))
+			d4[3] = a4[3] + T(c4[3]*(b4[3]-a4[3]))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(c, i*size))*(*(*T)(unsafe.Add(b, i*size))-*(*T)(unsafe.Add(a, i*size))))
@@ -907,60 +1024,6 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
-		i := 0
-		for ; i < n; i++ {
-			*(*U)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
-		}
-		return
-	}
-	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		*(*U)(d) = lerpOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func shrinkV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 && se == 0 {
-		b1 := *(*T)(b)
-		c1 := *(*T)(c)
-		e1 := *(*T)(e)
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b1, c1, e1), shrinkOf[U](a4[1], b1, c1, e1), shrinkOf[U](a4[2], b1, c1, e1), shrinkOf[U](a4[3], b1, c1, e1)
-		}
-		if n -= i; n == 0 {
-			return
-		}
-		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
-	}
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4, e4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b4[0], c4[0], e4[0]), shrinkOf[U](a4[1], b4[1], c4[1], e4[1]), shrinkOf[U](a4[2], b4[2], c4[2], e4[2]), shrinkOf[U](a4[3], b4[3], c4[3], e4[3])
-		}
-		for ; i < n; i++ {
-			*(*U)(unsafe.Add(d, i*size)) = shrinkOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)), *(*T)(unsafe.Add(e, i*size)))
-		}
-		return
-	}
-	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		*(*U)(d) = shrinkOf[U](*(*T)(a), *(*T)(b), *(*T)(c), *(*T)(e))
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
@@ -968,7 +1031,10 @@ func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = signOf[U](a4[0]), signOf[U](a4[1]), signOf[U](a4[2]), signOf[U](a4[3])
+			d4[0] = signOf[U](a4[0])
+			d4[1] = signOf[U](a4[1])
+			d4[2] = signOf[U](a4[2])
+			d4[3] = signOf[U](a4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = signOf[U](*(*T)(unsafe.Add(a, i*size)))
@@ -990,7 +1056,10 @@ func stepV[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = stepOf[U](a4[0], b4[0]), stepOf[U](a4[1], b4[1]), stepOf[U](a4[2], b4[2]), stepOf[U](a4[3], b4[3])
+			d4[0] = stepOf[U](a4[0], b4[0])
+			d4[1] = stepOf[U](a4[1], b4[1])
+			d4[2] = stepOf[U](a4[2], b4[2])
+			d4[3] = stepOf[U](a4[3], b4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = stepOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
@@ -1012,7 +1081,10 @@ func stepInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(stepOfInt(W(a4[0]), W(b4[0]))), T(stepOfInt(W(a4[1]), W(b4[1]))), T(stepOfInt(W(a4[2]), W(b4[2]))), T(stepOfInt(W(a4[3]), W(b4[3])))
+			d4[0] = T(stepOfInt(W(a4[0]), W(b4[0])))
+			d4[1] = T(stepOfInt(W(a4[1]), W(b4[1])))
+			d4[2] = T(stepOfInt(W(a4[2]), W(b4[2])))
+			d4[3] = T(stepOfInt(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(stepOfInt(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -1034,7 +1106,10 @@ func fracV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]-truncOf(a4[0]), a4[1]-truncOf(a4[1]), a4[2]-truncOf(a4[2]), a4[3]-truncOf(a4[3])
+			d4[0] = a4[0] - truncOf(a4[0])
+			d4[1] = a4[1] - truncOf(a4[1])
+			d4[2] = a4[2] - truncOf(a4[2])
+			d4[3] = a4[3] - truncOf(a4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - truncOf(*(*T)(unsafe.Add(a, i*size)))
@@ -1056,7 +1131,10 @@ func divTrunc[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = truncOf(a4[0]/b4[0]), truncOf(a4[1]/b4[1]), truncOf(a4[2]/b4[2]), truncOf(a4[3]/b4[3])
+			d4[0] = truncOf(a4[0] / b4[0])
+			d4[1] = truncOf(a4[1] / b4[1])
+			d4[2] = truncOf(a4[2] / b4[2])
+			d4[3] = truncOf(a4[3] / b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = truncOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size)))
@@ -1080,7 +1158,10 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b1)/c1, rintOf(a4[1]*b1)/c1, rintOf(a4[2]*b1)/c1, rintOf(a4[3]*b1)/c1
+			d4[0] = rintOf(a4[0]*b1) / c1
+			d4[1] = rintOf(a4[1]*b1) / c1
+			d4[2] = rintOf(a4[2]*b1) / c1
+			d4[3] = rintOf(a4[3]*b1) / c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -1091,7 +1172,10 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b4[0])/c4[0], rintOf(a4[1]*b4[1])/c4[1], rintOf(a4[2]*b4[2])/c4[2], rintOf(a4[3]*b4[3])/c4[3]
+			d4[0] = rintOf(a4[0]*b4[0]) / c4[0]
+			d4[1] = rintOf(a4[1]*b4[1]) / c4[1]
+			d4[2] = rintOf(a4[2]*b4[2]) / c4[2]
+			d4[3] = rintOf(a4[3]*b4[3]) / c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -1115,7 +1199,10 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b1)*c1, rintOf(a4[1]/b1)*c1, rintOf(a4[2]/b1)*c1, rintOf(a4[3]/b1)*c1
+			d4[0] = rintOf(a4[0]/b1) * c1
+			d4[1] = rintOf(a4[1]/b1) * c1
+			d4[2] = rintOf(a4[2]/b1) * c1
+			d4[3] = rintOf(a4[3]/b1) * c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -1126,7 +1213,10 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b4[0])*c4[0], rintOf(a4[1]/b4[1])*c4[1], rintOf(a4[2]/b4[2])*c4[2], rintOf(a4[3]/b4[3])*c4[3]
+			d4[0] = rintOf(a4[0]/b4[0]) * c4[0]
+			d4[1] = rintOf(a4[1]/b4[1]) * c4[1]
+			d4[2] = rintOf(a4[2]/b4[2]) * c4[2]
+			d4[3] = rintOf(a4[3]/b4[3]) * c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -1135,6 +1225,60 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = rintOf(*(*T)(a) / *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func modFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = remainderOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = remainderOf[U](*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func floorDiv[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = floorRatio[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = floorRatio[U](*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = xlogyOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = xlogyOf(*(*T)(a), *(*T)(b))
 		if n--; n == 0 {
 			return
 		}
@@ -1202,7 +1346,10 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = a4[0]&^(a4[0]>>(8*unsafe.Sizeof(T(0))-1)), a4[1]&^(a4[1]>>(8*unsafe.Sizeof(T(0))-1)), a4[2]&^(a4[2]>>(8*unsafe.Sizeof(T(0))-1)), a4[3]&^(a4[3]>>(8*unsafe.Sizeof(T(0))-1))
+			d4[0] = a4[0] &^ (a4[0] >> (8*unsafe.Sizeof(T(0)) - 1))
+			d4[1] = a4[1] &^ (a4[1] >> (8*unsafe.Sizeof(T(0)) - 1))
+			d4[2] = a4[2] &^ (a4[2] >> (8*unsafe.Sizeof(T(0)) - 1))
+			d4[3] = a4[3] &^ (a4[3] >> (8*unsafe.Sizeof(T(0)) - 1))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) &^ (*(*T)(unsafe.Add(a, i*size)) >> (8*unsafe.Sizeof(T(0)) - 1))
@@ -1226,7 +1373,10 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[3] = T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1237,7 +1387,10 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0]))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1]))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2]))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[3])))
+			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0])))
+			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1])))
+			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2])))
+			d4[3] = T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size)))&^(W(*(*T)(unsafe.Add(a, i*size)))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -1266,7 +1419,10 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b1, c1), withinOf[U](a4[1], b1, c1), withinOf[U](a4[2], b1, c1), withinOf[U](a4[3], b1, c1)
+			d4[0] = withinOf[U](a4[0], b1, c1)
+			d4[1] = withinOf[U](a4[1], b1, c1)
+			d4[2] = withinOf[U](a4[2], b1, c1)
+			d4[3] = withinOf[U](a4[3], b1, c1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -1277,7 +1433,10 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b4[0], c4[0]), withinOf[U](a4[1], b4[1], c4[1]), withinOf[U](a4[2], b4[2], c4[2]), withinOf[U](a4[3], b4[3], c4[3])
+			d4[0] = withinOf[U](a4[0], b4[0], c4[0])
+			d4[1] = withinOf[U](a4[1], b4[1], c4[1])
+			d4[2] = withinOf[U](a4[2], b4[2], c4[2])
+			d4[3] = withinOf[U](a4[3], b4[3], c4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = withinOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
@@ -1301,7 +1460,10 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b1), W(c1))), T(replaceOf(W(a4[1]), W(b1), W(c1))), T(replaceOf(W(a4[2]), W(b1), W(c1))), T(replaceOf(W(a4[3]), W(b1), W(c1)))
+			d4[0] = T(replaceOf(W(a4[0]), W(b1), W(c1)))
+			d4[1] = T(replaceOf(W(a4[1]), W(b1), W(c1)))
+			d4[2] = T(replaceOf(W(a4[2]), W(b1), W(c1)))
+			d4[3] = T(replaceOf(W(a4[3]), W(b1), W(c1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1312,7 +1474,10 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0]))), T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1]))), T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2]))), T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
+			d4[0] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0])))
+			d4[1] = T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1])))
+			d4[2] = T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2])))
+			d4[3] = T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(replaceOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size))), W(*(*T)(unsafe.Add(c, i*size)))))
@@ -1335,7 +1500,10 @@ func shlShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])<<(uint64(b4[0])&31)), T(int64(a4[1])<<(uint64(b4[1])&31)), T(int64(a4[2])<<(uint64(b4[2])&31)), T(int64(a4[3])<<(uint64(b4[3])&31))
+			d4[0] = T(int64(a4[0]) << (uint64(b4[0]) & 31))
+			d4[1] = T(int64(a4[1]) << (uint64(b4[1]) & 31))
+			d4[2] = T(int64(a4[2]) << (uint64(b4[2]) & 31))
+			d4[3] = T(int64(a4[3]) << (uint64(b4[3]) & 31))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) << (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
@@ -1362,7 +1530,10 @@ func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])>>(uint64(b4[0])&31)), T(int64(a4[1])>>(uint64(b4[1])&31)), T(int64(a4[2])>>(uint64(b4[2])&31)), T(int64(a4[3])>>(uint64(b4[3])&31))
+			d4[0] = T(int64(a4[0]) >> (uint64(b4[0]) & 31))
+			d4[1] = T(int64(a4[1]) >> (uint64(b4[1]) & 31))
+			d4[2] = T(int64(a4[2]) >> (uint64(b4[2]) & 31))
+			d4[3] = T(int64(a4[3]) >> (uint64(b4[3]) & 31))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
@@ -1390,7 +1561,10 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b1))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) + tensor.Half.Float32(b1))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) + tensor.Half.Float32(b1))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) + tensor.Half.Float32(b1))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) + tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1401,7 +1575,10 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b4[3]))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) + tensor.Half.Float32(b4[0]))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) + tensor.Half.Float32(b4[1]))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) + tensor.Half.Float32(b4[2]))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) + tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) + tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1424,7 +1601,10 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b1))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) + tensor.BF16.Float32(b1))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) + tensor.BF16.Float32(b1))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) + tensor.BF16.Float32(b1))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) + tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1435,7 +1615,10 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b4[3]))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) + tensor.BF16.Float32(b4[0]))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) + tensor.BF16.Float32(b4[1]))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) + tensor.BF16.Float32(b4[2]))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) + tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) + tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1458,7 +1641,10 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b1))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) - tensor.Half.Float32(b1))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) - tensor.Half.Float32(b1))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) - tensor.Half.Float32(b1))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) - tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1469,7 +1655,10 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b4[3]))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) - tensor.Half.Float32(b4[0]))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) - tensor.Half.Float32(b4[1]))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) - tensor.Half.Float32(b4[2]))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) - tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) - tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1492,7 +1681,10 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b1))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) - tensor.BF16.Float32(b1))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) - tensor.BF16.Float32(b1))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) - tensor.BF16.Float32(b1))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) - tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1503,7 +1695,10 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b4[3]))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) - tensor.BF16.Float32(b4[0]))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) - tensor.BF16.Float32(b4[1]))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) - tensor.BF16.Float32(b4[2]))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) - tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) - tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1526,7 +1721,10 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) * tensor.Half.Float32(b1))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) * tensor.Half.Float32(b1))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) * tensor.Half.Float32(b1))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) * tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1537,7 +1735,10 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) * tensor.Half.Float32(b4[0]))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) * tensor.Half.Float32(b4[1]))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) * tensor.Half.Float32(b4[2]))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) * tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1560,7 +1761,10 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) * tensor.BF16.Float32(b1))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) * tensor.BF16.Float32(b1))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) * tensor.BF16.Float32(b1))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) * tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1571,7 +1775,10 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) * tensor.BF16.Float32(b4[0]))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) * tensor.BF16.Float32(b4[1]))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) * tensor.BF16.Float32(b4[2]))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) * tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1594,7 +1801,10 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b1))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b1))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b1))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1605,7 +1815,10 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))
+			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b4[0]))
+			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b4[1]))
+			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b4[2]))
+			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1628,7 +1841,10 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b1))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b1))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b1))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1639,7 +1855,10 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))
+			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b4[0]))
+			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b4[1]))
+			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b4[2]))
+			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1662,7 +1881,10 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))))
+			d4[0] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b1))))
+			d4[1] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b1))))
+			d4[2] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b1))))
+			d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b1))))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1673,7 +1895,10 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))))
+			d4[0] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b4[0]))))
+			d4[1] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b4[1]))))
+			d4[2] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b4[2]))))
+			d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = exactHalf(trunc32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))))
@@ -1696,7 +1921,10 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))))
+			d4[0] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b1))))
+			d4[1] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b1))))
+			d4[2] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b1))))
+			d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b1))))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1707,7 +1935,10 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))))
+			d4[0] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b4[0]))))
+			d4[1] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b4[1]))))
+			d4[2] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b4[2]))))
+			d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = exactBF16(trunc32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))))
@@ -1731,7 +1962,10 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1))
+			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
+			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
+			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
+			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1742,7 +1976,10 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))/tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))/tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))/tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))/tensor.Half.Float32(c4[3]))
+			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))) / tensor.Half.Float32(c4[0]))
+			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))) / tensor.Half.Float32(c4[1]))
+			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))) / tensor.Half.Float32(c4[2]))
+			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))) / tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
@@ -1766,7 +2003,10 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1))
+			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
+			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
+			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
+			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1777,7 +2017,10 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))/tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))/tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))/tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))/tensor.BF16.Float32(c4[3]))
+			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))) / tensor.BF16.Float32(c4[0]))
+			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))) / tensor.BF16.Float32(c4[1]))
+			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))) / tensor.BF16.Float32(c4[2]))
+			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))) / tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
@@ -1801,7 +2044,10 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1))
+			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
+			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
+			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
+			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1812,7 +2058,10 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))*tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))*tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))*tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3])))*tensor.Half.Float32(c4[3]))
+			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0]))) * tensor.Half.Float32(c4[0]))
+			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1]))) * tensor.Half.Float32(c4[1]))
+			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2]))) * tensor.Half.Float32(c4[2]))
+			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))) * tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))/tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
@@ -1836,7 +2085,10 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1))
+			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
+			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
+			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
+			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1847,7 +2099,10 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))*tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))*tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))*tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3])))*tensor.BF16.Float32(c4[3]))
+			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0]))) * tensor.BF16.Float32(c4[0]))
+			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1]))) * tensor.BF16.Float32(c4[1]))
+			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2]))) * tensor.BF16.Float32(c4[2]))
+			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))) * tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))/tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
@@ -1862,6 +2117,46 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0] = floorRatioHalf(a4[0], b1)
+			d4[1] = floorRatioHalf(a4[1], b1)
+			d4[2] = floorRatioHalf(a4[2], b1)
+			d4[3] = floorRatioHalf(a4[3], b1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0] = floorRatioHalf(a4[0], b4[0])
+			d4[1] = floorRatioHalf(a4[1], b4[1])
+			d4[2] = floorRatioHalf(a4[2], b4[2])
+			d4[3] = floorRatioHalf(a4[3], b4[3])
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = floorRatioHalf(*(*tensor.Half)(unsafe.Add(a, i*size)), *(*tensor.Half)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = floorRatioHalf(*(*tensor.Half)(a), *(*tensor.Half)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1870,7 +2165,10 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b1), floorRatio(a4[1], b1), floorRatio(a4[2], b1), floorRatio(a4[3], b1)
+			d4[0] = floorRatioBF16(a4[0], b1)
+			d4[1] = floorRatioBF16(a4[1], b1)
+			d4[2] = floorRatioBF16(a4[2], b1)
+			d4[3] = floorRatioBF16(a4[3], b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -1881,15 +2179,18 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b4[0]), floorRatio(a4[1], b4[1]), floorRatio(a4[2], b4[2]), floorRatio(a4[3], b4[3])
+			d4[0] = floorRatioBF16(a4[0], b4[0])
+			d4[1] = floorRatioBF16(a4[1], b4[1])
+			d4[2] = floorRatioBF16(a4[2], b4[2])
+			d4[3] = floorRatioBF16(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
-			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatio(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatioBF16(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*tensor.BF16)(d) = floorRatio(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
+		*(*tensor.BF16)(d) = floorRatioBF16(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
 		if n--; n == 0 {
 			return
 		}
@@ -1904,7 +2205,10 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
+			d4[0] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))
+			d4[1] = select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))
+			d4[2] = select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))
+			d4[3] = select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1915,7 +2219,10 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
+			d4[0] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))
+			d4[1] = select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))
+			d4[2] = select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))
+			d4[3] = select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = select16(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) > 0, *(*tensor.Half)(unsafe.Add(a, i*size)), tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size)))))
@@ -1938,7 +2245,10 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
+			d4[0] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))
+			d4[1] = select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))
+			d4[2] = select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))
+			d4[3] = select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1949,7 +2259,10 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
+			d4[0] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))
+			d4[1] = select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))
+			d4[2] = select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))
+			d4[3] = select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = select16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) > 0, *(*tensor.BF16)(unsafe.Add(a, i*size)), tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size)))))

@@ -89,8 +89,6 @@ var loops = slices.Concat([]loop{
 	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
 	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
 		Value: "$a + T($c*($b-$a))", Numbers: "c"},
-	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)", Single: true},
-	{Name: "shrinkV", Types: bitwise, Result: "U", Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
 	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
 	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
 	{Name: "stepInt", Types: widths, Operands: "ab", Value: "T(stepOfInt(W($a), W($b)))"},
@@ -98,6 +96,9 @@ var loops = slices.Concat([]loop{
 	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
 	{Name: "mulRintDiv", Types: floats, Operands: "abc", Value: "rintOf($a*$b) / $c", Numbers: "bc"},
 	{Name: "divRintMul", Types: floats, Operands: "abc", Value: "rintOf($a / $b) * $c", Numbers: "bc"},
+	{Name: "modFloat", Types: bitwise, Operands: "ab", Value: "remainderOf[U]($a, $b)", Single: true},
+	{Name: "floorDiv", Types: bitwise, Operands: "ab", Value: "floorRatio[U]($a, $b)", Single: true},
+	{Name: "xlogy", Types: floats, Operands: "ab", Value: "xlogyOf($a, $b)", Single: true},
 	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))", Single: true},
 	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
 	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))", Single: true},
@@ -163,7 +164,10 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 		{{end}}i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, {{.ListDense "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.ListDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
-			d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
+			d4[0] = {{.OfNumbers "0"}}
+			d4[1] = {{.OfNumbers "1"}}
+			d4[2] = {{.OfNumbers "2"}}
+			d4[3] = {{.OfNumbers "3"}}
 		}
 		if n -= i; n == 0 {
 			return
@@ -174,7 +178,10 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 		i := 0
 		{{if not .Single}}for last := n - 4; i <= last; i += 4 {
 			d4, {{.List "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.List (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
-			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
+			d4[0] = {{.Of "0"}}
+			d4[1] = {{.Of "1"}}
+			d4[2] = {{.Of "2"}}
+			d4[3] = {{.Of "3"}}
 		}
 		{{end}}for ; i < n; i++ {
 			*(*{{.Result}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
