@@ -15,10 +15,7 @@ func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] + b4[0]
-			d4[1] = a4[1] + b4[1]
-			d4[2] = a4[2] + b4[2]
-			d4[3] = a4[3] + b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+b4[0], a4[1]+b4[1], a4[2]+b4[2], a4[3]+b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))
@@ -45,10 +42,7 @@ func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] - b4[0]
-			d4[1] = a4[1] - b4[1]
-			d4[2] = a4[2] - b4[2]
-			d4[3] = a4[3] - b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]-b4[0], a4[1]-b4[1], a4[2]-b4[2], a4[3]-b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))
@@ -75,10 +69,7 @@ func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] * b4[0]
-			d4[1] = a4[1] * b4[1]
-			d4[2] = a4[2] * b4[2]
-			d4[3] = a4[3] * b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0], a4[1]*b4[1], a4[2]*b4[2], a4[3]*b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size))
@@ -105,10 +96,7 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] / b4[0]
-			d4[1] = a4[1] / b4[1]
-			d4[2] = a4[2] / b4[2]
-			d4[3] = a4[3] / b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]/b4[0], a4[1]/b4[1], a4[2]/b4[2], a4[3]/b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))
@@ -153,10 +141,7 @@ func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = -a4[0]
-			d4[1] = -a4[1]
-			d4[2] = -a4[2]
-			d4[3] = -a4[3]
+			d4[0], d4[1], d4[2], d4[3] = -a4[0], -a4[1], -a4[2], -a4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = -*(*T)(unsafe.Add(a, i*size))
@@ -184,10 +169,7 @@ func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]U)(unsafe.Add(a, i*size))
-			d4[0] = a4[0] & mask
-			d4[1] = a4[1] & mask
-			d4[2] = a4[2] & mask
-			d4[3] = a4[3] & mask
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&mask, a4[1]&mask, a4[2]&mask, a4[3]&mask
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = *(*U)(unsafe.Add(a, i*size)) & mask
@@ -220,10 +202,7 @@ func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] & b4[0]
-			d4[1] = a4[1] & b4[1]
-			d4[2] = a4[2] & b4[2]
-			d4[3] = a4[3] & b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&b4[0], a4[1]&b4[1], a4[2]&b4[2], a4[3]&b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) & *(*T)(unsafe.Add(b, i*size))
@@ -256,10 +235,7 @@ func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] | b4[0]
-			d4[1] = a4[1] | b4[1]
-			d4[2] = a4[2] | b4[2]
-			d4[3] = a4[3] | b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]|b4[0], a4[1]|b4[1], a4[2]|b4[2], a4[3]|b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) | *(*T)(unsafe.Add(b, i*size))
@@ -292,10 +268,7 @@ func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] ^ b4[0]
-			d4[1] = a4[1] ^ b4[1]
-			d4[2] = a4[2] ^ b4[2]
-			d4[3] = a4[3] ^ b4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]^b4[0], a4[1]^b4[1], a4[2]^b4[2], a4[3]^b4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) ^ *(*T)(unsafe.Add(b, i*size))
@@ -322,10 +295,7 @@ func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = ^a4[0]
-			d4[1] = ^a4[1]
-			d4[2] = ^a4[2]
-			d4[3] = ^a4[3]
+			d4[0], d4[1], d4[2], d4[3] = ^a4[0], ^a4[1], ^a4[2], ^a4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = ^*(*T)(unsafe.Add(a, i*size))
@@ -352,10 +322,7 @@ func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]uint8)(unsafe.Add(d, i*size)), (*[4]uint8)(unsafe.Add(a, i*size))
-			d4[0] = a4[0] ^ 1
-			d4[1] = a4[1] ^ 1
-			d4[2] = a4[2] ^ 1
-			d4[3] = a4[3] ^ 1
+			d4[0], d4[1], d4[2], d4[3] = a4[0]^1, a4[1]^1, a4[2]^1, a4[3]^1
 		}
 		for ; i < n; i++ {
 			*(*uint8)(unsafe.Add(d, i*size)) = *(*uint8)(unsafe.Add(a, i*size)) ^ 1
@@ -382,10 +349,7 @@ func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] << (uint64(b4[0]) & mask)
-			d4[1] = a4[1] << (uint64(b4[1]) & mask)
-			d4[2] = a4[2] << (uint64(b4[2]) & mask)
-			d4[3] = a4[3] << (uint64(b4[3]) & mask)
+			d4[0], d4[1], d4[2], d4[3] = a4[0]<<(uint64(b4[0])&mask), a4[1]<<(uint64(b4[1])&mask), a4[2]<<(uint64(b4[2])&mask), a4[3]<<(uint64(b4[3])&mask)
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) << (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
@@ -412,10 +376,7 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] >> (uint64(b4[0]) & mask)
-			d4[1] = a4[1] >> (uint64(b4[1]) & mask)
-			d4[2] = a4[2] >> (uint64(b4[2]) & mask)
-			d4[3] = a4[3] >> (uint64(b4[3]) & mask)
+			d4[0], d4[1], d4[2], d4[3] = a4[0]>>(uint64(b4[0])&mask), a4[1]>>(uint64(b4[1])&mask), a4[2]>>(uint64(b4[2])&mask), a4[3]>>(uint64(b4[3])&mask)
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
@@ -696,10 +657,7 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = c4[0] - T(a4[0]*b1)
-			d4[1] = c4[1] - T(a4[1]*b1)
-			d4[2] = c4[2] - T(a4[2]*b1)
-			d4[3] = c4[3] - T(a4[3]*b1)
+			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b1), c4[1]-T(a4[1]*b1), c4[2]-T(a4[2]*b1), c4[3]-T(a4[3]*b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -710,10 +668,7 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = c4[0] - T(a4[0]*b4[0])
-			d4[1] = c4[1] - T(a4[1]*b4[1])
-			d4[2] = c4[2] - T(a4[2]*b4[2])
-			d4[3] = c4[3] - T(a4[3]*b4[3])
+			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b4[0]), c4[1]-T(a4[1]*b4[1]), c4[2]-T(a4[2]*b4[2]), c4[3]-T(a4[3]*b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) - T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size)))
@@ -735,10 +690,7 @@ func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = (a4[0] + b4[0]) * c4[0]
-			d4[1] = (a4[1] + b4[1]) * c4[1]
-			d4[2] = (a4[2] + b4[2]) * c4[2]
-			d4[3] = (a4[3] + b4[3]) * c4[3]
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])*c4[0], (a4[1]+b4[1])*c4[1], (a4[2]+b4[2])*c4[2], (a4[3]+b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -760,10 +712,7 @@ func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = (a4[0] - b4[0]) * c4[0]
-			d4[1] = (a4[1] - b4[1]) * c4[1]
-			d4[2] = (a4[2] - b4[2]) * c4[2]
-			d4[3] = (a4[3] - b4[3]) * c4[3]
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])*c4[0], (a4[1]-b4[1])*c4[1], (a4[2]-b4[2])*c4[2], (a4[3]-b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -785,10 +734,7 @@ func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = a4[0] * b4[0] * c4[0]
-			d4[1] = a4[1] * b4[1] * c4[1]
-			d4[2] = a4[2] * b4[2] * c4[2]
-			d4[3] = a4[3] * b4[3] * c4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]*c4[0], a4[1]*b4[1]*c4[1], a4[2]*b4[2]*c4[2], a4[3]*b4[3]*c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) * *(*T)(unsafe.Add(c, i*size))
@@ -810,10 +756,7 @@ func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = a4[0] * b4[0] / c4[0]
-			d4[1] = a4[1] * b4[1] / c4[1]
-			d4[2] = a4[2] * b4[2] / c4[2]
-			d4[3] = a4[3] * b4[3] / c4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]/c4[0], a4[1]*b4[1]/c4[1], a4[2]*b4[2]/c4[2], a4[3]*b4[3]/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) / *(*T)(unsafe.Add(c, i*size))
@@ -835,10 +778,7 @@ func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = (a4[0] + b4[0]) / c4[0]
-			d4[1] = (a4[1] + b4[1]) / c4[1]
-			d4[2] = (a4[2] + b4[2]) / c4[2]
-			d4[3] = (a4[3] + b4[3]) / c4[3]
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])/c4[0], (a4[1]+b4[1])/c4[1], (a4[2]+b4[2])/c4[2], (a4[3]+b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -860,10 +800,7 @@ func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = c4[0] / (a4[0] + b4[0])
-			d4[1] = c4[1] / (a4[1] + b4[1])
-			d4[2] = c4[2] / (a4[2] + b4[2])
-			d4[3] = c4[3] / (a4[3] + b4[3])
+			d4[0], d4[1], d4[2], d4[3] = c4[0]/(a4[0]+b4[0]), c4[1]/(a4[1]+b4[1]), c4[2]/(a4[2]+b4[2]), c4[3]/(a4[3]+b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) / (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size)))
@@ -885,10 +822,7 @@ func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = (a4[0] - b4[0]) / c4[0]
-			d4[1] = (a4[1] - b4[1]) / c4[1]
-			d4[2] = (a4[2] - b4[2]) / c4[2]
-			d4[3] = (a4[3] - b4[3]) / c4[3]
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])/c4[0], (a4[1]-b4[1])/c4[1], (a4[2]-b4[2])/c4[2], (a4[3]-b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -911,10 +845,7 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = a4[0] + T(T(e1*b4[0])*c4[0])
-			d4[1] = a4[1] + T(T(e1*b4[1])*c4[1])
-			d4[2] = a4[2] + T(T(e1*b4[2])*c4[2])
-			d4[3] = a4[3] + T(T(e1*b4[3])*c4[3])
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e1*b4[0])*c4[0]), a4[1]+T(T(e1*b4[1])*c4[1]), a4[2]+T(T(e1*b4[2])*c4[2]), a4[3]+T(T(e1*b4[3])*c4[3])
 		}
 		if n -= i; n == 0 {
 			return
@@ -925,10 +856,7 @@ func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *stri
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0] = a4[0] + T(T(e4[0]*b4[0])*c4[0])
-			d4[1] = a4[1] + T(T(e4[1]*b4[1])*c4[1])
-			d4[2] = a4[2] + T(T(e4[2]*b4[2])*c4[2])
-			d4[3] = a4[3] + T(T(e4[3]*b4[3])*c4[3])
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e4[0]*b4[0])*c4[0]), a4[1]+T(T(e4[1]*b4[1])*c4[1]), a4[2]+T(T(e4[2]*b4[2])*c4[2]), a4[3]+T(T(e4[3]*b4[3])*c4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size)))**(*T)(unsafe.Add(c, i*size)))
@@ -951,10 +879,7 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = a4[0] + T(e1*b4[0])/c4[0]
-			d4[1] = a4[1] + T(e1*b4[1])/c4[1]
-			d4[2] = a4[2] + T(e1*b4[2])/c4[2]
-			d4[3] = a4[3] + T(e1*b4[3])/c4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e1*b4[0])/c4[0], a4[1]+T(e1*b4[1])/c4[1], a4[2]+T(e1*b4[2])/c4[2], a4[3]+T(e1*b4[3])/c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -965,10 +890,7 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0] = a4[0] + T(e4[0]*b4[0])/c4[0]
-			d4[1] = a4[1] + T(e4[1]*b4[1])/c4[1]
-			d4[2] = a4[2] + T(e4[2]*b4[2])/c4[2]
-			d4[3] = a4[3] + T(e4[3]*b4[3])/c4[3]
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e4[0]*b4[0])/c4[0], a4[1]+T(e4[1]*b4[1])/c4[1], a4[2]+T(e4[2]*b4[2])/c4[2], a4[3]+T(e4[3]*b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -992,10 +914,7 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = a4[0] + T(c1*(b4[0]-a4[0]))
-			d4[1] = a4[1] + T(c1*(b4[1]-a4[1]))
-			d4[2] = a4[2] + T(c1*(b4[2]-a4[2]))
-			d4[3] = a4[3] + T(c1*(b4[3]-a4[3]))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c1*(b4[0]-a4[0])), a4[1]+T(c1*(b4[1]-a4[1])), a4[2]+T(c1*(b4[2]-a4[2])), a4[3]+T(c1*(b4[3]-a4[3]))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1006,10 +925,7 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = a4[0] + T(c4[0]*(b4[0]-a4[0]))
-			d4[1] = a4[1] + T(c4[1]*(b4[1]-a4[1]))
-			d4[2] = a4[2] + T(c4[2]*(b4[2]-a4[2]))
-			d4[3] = a4[3] + T(c4[3]*(b4[3]-a4[3]))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c4[0]*(b4[0]-a4[0])), a4[1]+T(c4[1]*(b4[1]-a4[1])), a4[2]+T(c4[2]*(b4[2]-a4[2])), a4[3]+T(c4[3]*(b4[3]-a4[3]))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(c, i*size))*(*(*T)(unsafe.Add(b, i*size))-*(*T)(unsafe.Add(a, i*size))))
@@ -1031,10 +947,7 @@ func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = signOf[U](a4[0])
-			d4[1] = signOf[U](a4[1])
-			d4[2] = signOf[U](a4[2])
-			d4[3] = signOf[U](a4[3])
+			d4[0], d4[1], d4[2], d4[3] = signOf[U](a4[0]), signOf[U](a4[1]), signOf[U](a4[2]), signOf[U](a4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = signOf[U](*(*T)(unsafe.Add(a, i*size)))
@@ -1056,10 +969,7 @@ func stepV[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = stepOf[U](a4[0], b4[0])
-			d4[1] = stepOf[U](a4[1], b4[1])
-			d4[2] = stepOf[U](a4[2], b4[2])
-			d4[3] = stepOf[U](a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = stepOf[U](a4[0], b4[0]), stepOf[U](a4[1], b4[1]), stepOf[U](a4[2], b4[2]), stepOf[U](a4[3], b4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = stepOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
@@ -1081,10 +991,7 @@ func stepInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = T(stepOfInt(W(a4[0]), W(b4[0])))
-			d4[1] = T(stepOfInt(W(a4[1]), W(b4[1])))
-			d4[2] = T(stepOfInt(W(a4[2]), W(b4[2])))
-			d4[3] = T(stepOfInt(W(a4[3]), W(b4[3])))
+			d4[0], d4[1], d4[2], d4[3] = T(stepOfInt(W(a4[0]), W(b4[0]))), T(stepOfInt(W(a4[1]), W(b4[1]))), T(stepOfInt(W(a4[2]), W(b4[2]))), T(stepOfInt(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(stepOfInt(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -1106,10 +1013,7 @@ func fracV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = a4[0] - truncOf(a4[0])
-			d4[1] = a4[1] - truncOf(a4[1])
-			d4[2] = a4[2] - truncOf(a4[2])
-			d4[3] = a4[3] - truncOf(a4[3])
+			d4[0], d4[1], d4[2], d4[3] = a4[0]-truncOf(a4[0]), a4[1]-truncOf(a4[1]), a4[2]-truncOf(a4[2]), a4[3]-truncOf(a4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - truncOf(*(*T)(unsafe.Add(a, i*size)))
@@ -1131,10 +1035,7 @@ func divTrunc[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = truncOf(a4[0] / b4[0])
-			d4[1] = truncOf(a4[1] / b4[1])
-			d4[2] = truncOf(a4[2] / b4[2])
-			d4[3] = truncOf(a4[3] / b4[3])
+			d4[0], d4[1], d4[2], d4[3] = truncOf(a4[0]/b4[0]), truncOf(a4[1]/b4[1]), truncOf(a4[2]/b4[2]), truncOf(a4[3]/b4[3])
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = truncOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size)))
@@ -1158,10 +1059,7 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = rintOf(a4[0]*b1) / c1
-			d4[1] = rintOf(a4[1]*b1) / c1
-			d4[2] = rintOf(a4[2]*b1) / c1
-			d4[3] = rintOf(a4[3]*b1) / c1
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b1)/c1, rintOf(a4[1]*b1)/c1, rintOf(a4[2]*b1)/c1, rintOf(a4[3]*b1)/c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -1172,10 +1070,7 @@ func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = rintOf(a4[0]*b4[0]) / c4[0]
-			d4[1] = rintOf(a4[1]*b4[1]) / c4[1]
-			d4[2] = rintOf(a4[2]*b4[2]) / c4[2]
-			d4[3] = rintOf(a4[3]*b4[3]) / c4[3]
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b4[0])/c4[0], rintOf(a4[1]*b4[1])/c4[1], rintOf(a4[2]*b4[2])/c4[2], rintOf(a4[3]*b4[3])/c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
@@ -1199,10 +1094,7 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = rintOf(a4[0]/b1) * c1
-			d4[1] = rintOf(a4[1]/b1) * c1
-			d4[2] = rintOf(a4[2]/b1) * c1
-			d4[3] = rintOf(a4[3]/b1) * c1
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b1)*c1, rintOf(a4[1]/b1)*c1, rintOf(a4[2]/b1)*c1, rintOf(a4[3]/b1)*c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -1213,10 +1105,7 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = rintOf(a4[0]/b4[0]) * c4[0]
-			d4[1] = rintOf(a4[1]/b4[1]) * c4[1]
-			d4[2] = rintOf(a4[2]/b4[2]) * c4[2]
-			d4[3] = rintOf(a4[3]/b4[3]) * c4[3]
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b4[0])*c4[0], rintOf(a4[1]/b4[1])*c4[1], rintOf(a4[2]/b4[2])*c4[2], rintOf(a4[3]/b4[3])*c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
@@ -1346,10 +1235,7 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = a4[0] &^ (a4[0] >> (8*unsafe.Sizeof(T(0)) - 1))
-			d4[1] = a4[1] &^ (a4[1] >> (8*unsafe.Sizeof(T(0)) - 1))
-			d4[2] = a4[2] &^ (a4[2] >> (8*unsafe.Sizeof(T(0)) - 1))
-			d4[3] = a4[3] &^ (a4[3] >> (8*unsafe.Sizeof(T(0)) - 1))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&^(a4[0]>>(8*unsafe.Sizeof(T(0))-1)), a4[1]&^(a4[1]>>(8*unsafe.Sizeof(T(0))-1)), a4[2]&^(a4[2]>>(8*unsafe.Sizeof(T(0))-1)), a4[3]&^(a4[3]>>(8*unsafe.Sizeof(T(0))-1))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) &^ (*(*T)(unsafe.Add(a, i*size)) >> (8*unsafe.Sizeof(T(0)) - 1))
@@ -1419,10 +1305,7 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = withinOf[U](a4[0], b1, c1)
-			d4[1] = withinOf[U](a4[1], b1, c1)
-			d4[2] = withinOf[U](a4[2], b1, c1)
-			d4[3] = withinOf[U](a4[3], b1, c1)
+			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b1, c1), withinOf[U](a4[1], b1, c1), withinOf[U](a4[2], b1, c1), withinOf[U](a4[3], b1, c1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -1433,10 +1316,7 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = withinOf[U](a4[0], b4[0], c4[0])
-			d4[1] = withinOf[U](a4[1], b4[1], c4[1])
-			d4[2] = withinOf[U](a4[2], b4[2], c4[2])
-			d4[3] = withinOf[U](a4[3], b4[3], c4[3])
+			d4[0], d4[1], d4[2], d4[3] = withinOf[U](a4[0], b4[0], c4[0]), withinOf[U](a4[1], b4[1], c4[1]), withinOf[U](a4[2], b4[2], c4[2]), withinOf[U](a4[3], b4[3], c4[3])
 		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = withinOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
@@ -1460,10 +1340,7 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0] = T(replaceOf(W(a4[0]), W(b1), W(c1)))
-			d4[1] = T(replaceOf(W(a4[1]), W(b1), W(c1)))
-			d4[2] = T(replaceOf(W(a4[2]), W(b1), W(c1)))
-			d4[3] = T(replaceOf(W(a4[3]), W(b1), W(c1)))
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b1), W(c1))), T(replaceOf(W(a4[1]), W(b1), W(c1))), T(replaceOf(W(a4[2]), W(b1), W(c1))), T(replaceOf(W(a4[3]), W(b1), W(c1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1474,10 +1351,7 @@ func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0])))
-			d4[1] = T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1])))
-			d4[2] = T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2])))
-			d4[3] = T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0]))), T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1]))), T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2]))), T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(replaceOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size))), W(*(*T)(unsafe.Add(c, i*size)))))
@@ -1500,10 +1374,7 @@ func shlShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = T(int64(a4[0]) << (uint64(b4[0]) & 31))
-			d4[1] = T(int64(a4[1]) << (uint64(b4[1]) & 31))
-			d4[2] = T(int64(a4[2]) << (uint64(b4[2]) & 31))
-			d4[3] = T(int64(a4[3]) << (uint64(b4[3]) & 31))
+			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])<<(uint64(b4[0])&31)), T(int64(a4[1])<<(uint64(b4[1])&31)), T(int64(a4[2])<<(uint64(b4[2])&31)), T(int64(a4[3])<<(uint64(b4[3])&31))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) << (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
@@ -1530,10 +1401,7 @@ func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0] = T(int64(a4[0]) >> (uint64(b4[0]) & 31))
-			d4[1] = T(int64(a4[1]) >> (uint64(b4[1]) & 31))
-			d4[2] = T(int64(a4[2]) >> (uint64(b4[2]) & 31))
-			d4[3] = T(int64(a4[3]) >> (uint64(b4[3]) & 31))
+			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])>>(uint64(b4[0])&31)), T(int64(a4[1])>>(uint64(b4[1])&31)), T(int64(a4[2])>>(uint64(b4[2])&31)), T(int64(a4[3])>>(uint64(b4[3])&31))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
@@ -1561,10 +1429,7 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) + tensor.Half.Float32(b1))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) + tensor.Half.Float32(b1))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) + tensor.Half.Float32(b1))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) + tensor.Half.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1575,10 +1440,7 @@ func addHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) + tensor.Half.Float32(b4[0]))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) + tensor.Half.Float32(b4[1]))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) + tensor.Half.Float32(b4[2]))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) + tensor.Half.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])+tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])+tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])+tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])+tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) + tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1601,10 +1463,7 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) + tensor.BF16.Float32(b1))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) + tensor.BF16.Float32(b1))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) + tensor.BF16.Float32(b1))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) + tensor.BF16.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1615,10 +1474,7 @@ func addBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) + tensor.BF16.Float32(b4[0]))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) + tensor.BF16.Float32(b4[1]))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) + tensor.BF16.Float32(b4[2]))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) + tensor.BF16.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])+tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])+tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])+tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])+tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) + tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1641,10 +1497,7 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) - tensor.Half.Float32(b1))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) - tensor.Half.Float32(b1))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) - tensor.Half.Float32(b1))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) - tensor.Half.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1655,10 +1508,7 @@ func subHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) - tensor.Half.Float32(b4[0]))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) - tensor.Half.Float32(b4[1]))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) - tensor.Half.Float32(b4[2]))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) - tensor.Half.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])-tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])-tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])-tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])-tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) - tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1681,10 +1531,7 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) - tensor.BF16.Float32(b1))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) - tensor.BF16.Float32(b1))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) - tensor.BF16.Float32(b1))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) - tensor.BF16.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1695,10 +1542,7 @@ func subBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) - tensor.BF16.Float32(b4[0]))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) - tensor.BF16.Float32(b4[1]))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) - tensor.BF16.Float32(b4[2]))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) - tensor.BF16.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])-tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])-tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])-tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])-tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) - tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1721,10 +1565,7 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) * tensor.Half.Float32(b1))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) * tensor.Half.Float32(b1))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) * tensor.Half.Float32(b1))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) * tensor.Half.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1735,10 +1576,7 @@ func mulHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) * tensor.Half.Float32(b4[0]))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) * tensor.Half.Float32(b4[1]))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) * tensor.Half.Float32(b4[2]))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) * tensor.Half.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1761,10 +1599,7 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) * tensor.BF16.Float32(b1))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) * tensor.BF16.Float32(b1))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) * tensor.BF16.Float32(b1))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) * tensor.BF16.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1775,10 +1610,7 @@ func mulBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) * tensor.BF16.Float32(b4[0]))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) * tensor.BF16.Float32(b4[1]))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) * tensor.BF16.Float32(b4[2]))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) * tensor.BF16.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1801,10 +1633,7 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b1))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b1))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b1))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1815,10 +1644,7 @@ func divHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = tensor.HalfOf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b4[0]))
-			d4[1] = tensor.HalfOf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b4[1]))
-			d4[2] = tensor.HalfOf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b4[2]))
-			d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])), tensor.HalfOf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])), tensor.HalfOf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])), tensor.HalfOf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))
@@ -1841,10 +1667,7 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b1))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b1))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b1))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1855,10 +1678,7 @@ func divBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = tensor.BF16Of(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b4[0]))
-			d4[1] = tensor.BF16Of(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b4[1]))
-			d4[2] = tensor.BF16Of(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b4[2]))
-			d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])), tensor.BF16Of(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])), tensor.BF16Of(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])), tensor.BF16Of(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))
@@ -1881,10 +1701,7 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b1))))
-			d4[1] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b1))))
-			d4[2] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b1))))
-			d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b1))))
+			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1895,10 +1712,7 @@ func divTruncHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0]) / tensor.Half.Float32(b4[0]))))
-			d4[1] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1]) / tensor.Half.Float32(b4[1]))))
-			d4[2] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2]) / tensor.Half.Float32(b4[2]))))
-			d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3]) / tensor.Half.Float32(b4[3]))))
+			d4[0], d4[1], d4[2], d4[3] = exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))), exactHalf(trunc32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = exactHalf(trunc32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))))
@@ -1921,10 +1735,7 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b1))))
-			d4[1] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b1))))
-			d4[2] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b1))))
-			d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b1))))
+			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1935,10 +1746,7 @@ func divTruncBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0]) / tensor.BF16.Float32(b4[0]))))
-			d4[1] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1]) / tensor.BF16.Float32(b4[1]))))
-			d4[2] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2]) / tensor.BF16.Float32(b4[2]))))
-			d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3]) / tensor.BF16.Float32(b4[3]))))
+			d4[0], d4[1], d4[2], d4[3] = exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))), exactBF16(trunc32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = exactBF16(trunc32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))))
@@ -1962,10 +1770,7 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
-			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
-			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
-			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1))) / tensor.Half.Float32(c1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))/tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1976,10 +1781,7 @@ func mulRintDivHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
-			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))) / tensor.Half.Float32(c4[0]))
-			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))) / tensor.Half.Float32(c4[1]))
-			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))) / tensor.Half.Float32(c4[2]))
-			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3]))) / tensor.Half.Float32(c4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))/tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))/tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))/tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))/tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) / tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
@@ -2003,10 +1805,7 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
-			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
-			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
-			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1))) / tensor.BF16.Float32(c1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))/tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -2017,10 +1816,7 @@ func mulRintDivBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
-			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))) / tensor.BF16.Float32(c4[0]))
-			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))) / tensor.BF16.Float32(c4[1]))
-			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))) / tensor.BF16.Float32(c4[2]))
-			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3]))) / tensor.BF16.Float32(c4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))/tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))/tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))/tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))/tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) / tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
@@ -2044,10 +1840,7 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
-			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
-			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
-			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1))) * tensor.Half.Float32(c1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1)), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b1)))*tensor.Half.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -2058,10 +1851,7 @@ func divRintMulHalf(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size)), (*[4]tensor.Half)(unsafe.Add(c, i*size))
-			d4[0] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0]))) * tensor.Half.Float32(c4[0]))
-			d4[1] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1]))) * tensor.Half.Float32(c4[1]))
-			d4[2] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2]))) * tensor.Half.Float32(c4[2]))
-			d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3]))) * tensor.Half.Float32(c4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[0])/tensor.Half.Float32(b4[0])))*tensor.Half.Float32(c4[0])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[1])/tensor.Half.Float32(b4[1])))*tensor.Half.Float32(c4[1])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[2])/tensor.Half.Float32(b4[2])))*tensor.Half.Float32(c4[2])), tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(a4[3])/tensor.Half.Float32(b4[3])))*tensor.Half.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = tensor.HalfOf(rint32(asHalf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))/tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size))))) * tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(c, i*size))))
@@ -2085,10 +1875,7 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
-			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
-			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
-			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1))) * tensor.BF16.Float32(c1))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1)), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b1)))*tensor.BF16.Float32(c1))
 		}
 		if n -= i; n == 0 {
 			return
@@ -2099,10 +1886,7 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size)), (*[4]tensor.BF16)(unsafe.Add(c, i*size))
-			d4[0] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0]))) * tensor.BF16.Float32(c4[0]))
-			d4[1] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1]))) * tensor.BF16.Float32(c4[1]))
-			d4[2] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2]))) * tensor.BF16.Float32(c4[2]))
-			d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3]))) * tensor.BF16.Float32(c4[3]))
+			d4[0], d4[1], d4[2], d4[3] = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[0])/tensor.BF16.Float32(b4[0])))*tensor.BF16.Float32(c4[0])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[1])/tensor.BF16.Float32(b4[1])))*tensor.BF16.Float32(c4[1])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[2])/tensor.BF16.Float32(b4[2])))*tensor.BF16.Float32(c4[2])), tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(a4[3])/tensor.BF16.Float32(b4[3])))*tensor.BF16.Float32(c4[3]))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = tensor.BF16Of(rint32(asBF16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))/tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size))))) * tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(c, i*size))))
@@ -2125,10 +1909,7 @@ func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = floorRatioHalf(a4[0], b1)
-			d4[1] = floorRatioHalf(a4[1], b1)
-			d4[2] = floorRatioHalf(a4[2], b1)
-			d4[3] = floorRatioHalf(a4[3], b1)
+			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b1), floorRatioHalf(a4[1], b1), floorRatioHalf(a4[2], b1), floorRatioHalf(a4[3], b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -2139,10 +1920,7 @@ func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = floorRatioHalf(a4[0], b4[0])
-			d4[1] = floorRatioHalf(a4[1], b4[1])
-			d4[2] = floorRatioHalf(a4[2], b4[2])
-			d4[3] = floorRatioHalf(a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b4[0]), floorRatioHalf(a4[1], b4[1]), floorRatioHalf(a4[2], b4[2]), floorRatioHalf(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = floorRatioHalf(*(*tensor.Half)(unsafe.Add(a, i*size)), *(*tensor.Half)(unsafe.Add(b, i*size)))
@@ -2165,10 +1943,7 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = floorRatioBF16(a4[0], b1)
-			d4[1] = floorRatioBF16(a4[1], b1)
-			d4[2] = floorRatioBF16(a4[2], b1)
-			d4[3] = floorRatioBF16(a4[3], b1)
+			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b1), floorRatioBF16(a4[1], b1), floorRatioBF16(a4[2], b1), floorRatioBF16(a4[3], b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -2179,10 +1954,7 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = floorRatioBF16(a4[0], b4[0])
-			d4[1] = floorRatioBF16(a4[1], b4[1])
-			d4[2] = floorRatioBF16(a4[2], b4[2])
-			d4[3] = floorRatioBF16(a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b4[0]), floorRatioBF16(a4[1], b4[1]), floorRatioBF16(a4[2], b4[2]), floorRatioBF16(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatioBF16(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
@@ -2205,10 +1977,7 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
-			d4[0] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1)))
-			d4[1] = select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1)))
-			d4[2] = select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1)))
-			d4[3] = select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b1))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -2219,10 +1988,7 @@ func leakyReluHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
-			d4[0] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0])))
-			d4[1] = select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1])))
-			d4[2] = select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2])))
-			d4[3] = select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.Half.Float32(a4[0]) > 0, a4[0], tensor.HalfOf(tensor.Half.Float32(a4[0])*tensor.Half.Float32(b4[0]))), select16(tensor.Half.Float32(a4[1]) > 0, a4[1], tensor.HalfOf(tensor.Half.Float32(a4[1])*tensor.Half.Float32(b4[1]))), select16(tensor.Half.Float32(a4[2]) > 0, a4[2], tensor.HalfOf(tensor.Half.Float32(a4[2])*tensor.Half.Float32(b4[2]))), select16(tensor.Half.Float32(a4[3]) > 0, a4[3], tensor.HalfOf(tensor.Half.Float32(a4[3])*tensor.Half.Float32(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*tensor.Half)(unsafe.Add(d, i*size)) = select16(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size))) > 0, *(*tensor.Half)(unsafe.Add(a, i*size)), tensor.HalfOf(tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(a, i*size)))*tensor.Half.Float32(*(*tensor.Half)(unsafe.Add(b, i*size)))))
@@ -2245,10 +2011,7 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1)))
-			d4[1] = select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1)))
-			d4[2] = select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1)))
-			d4[3] = select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b1))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -2259,10 +2022,7 @@ func leakyReluBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0])))
-			d4[1] = select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1])))
-			d4[2] = select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2])))
-			d4[3] = select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
+			d4[0], d4[1], d4[2], d4[3] = select16(tensor.BF16.Float32(a4[0]) > 0, a4[0], tensor.BF16Of(tensor.BF16.Float32(a4[0])*tensor.BF16.Float32(b4[0]))), select16(tensor.BF16.Float32(a4[1]) > 0, a4[1], tensor.BF16Of(tensor.BF16.Float32(a4[1])*tensor.BF16.Float32(b4[1]))), select16(tensor.BF16.Float32(a4[2]) > 0, a4[2], tensor.BF16Of(tensor.BF16.Float32(a4[2])*tensor.BF16.Float32(b4[2]))), select16(tensor.BF16.Float32(a4[3]) > 0, a4[3], tensor.BF16Of(tensor.BF16.Float32(a4[3])*tensor.BF16.Float32(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*tensor.BF16)(unsafe.Add(d, i*size)) = select16(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size))) > 0, *(*tensor.BF16)(unsafe.Add(a, i*size)), tensor.BF16Of(tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(a, i*size)))*tensor.BF16.Float32(*(*tensor.BF16)(unsafe.Add(b, i*size)))))
