@@ -7,13 +7,10 @@ import (
 )
 
 const (
-	// most16 has the bits of the float32 that bounds quotients of floats of 16 bits whose product with the divisor, of
-	// 11 bits at most, float32 holds.
-	most16 = (127 + 13) << 23
-
-	// Numbers above these are above a half when they are rounded to the dtype: a tie goes to the half.
-	aboveHalfHalf = 0.5 + 1.0/(1<<12)
-	aboveHalfBF16 = 0.5 + 1.0/(1<<9)
+	// Ratios below these are rounded down as they are: the product of a whole number and the divisor, and its quotient,
+	// are rounded by less than a half, and float32 tells a ratio from a whole number that it is not.
+	plainRatioHalf = 256
+	plainRatioBF16 = 32
 )
 
 // asHalf and asBF16 round as the dtypes do. The last place of halves below the normal ones is that of float32 from a
@@ -50,58 +47,53 @@ func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >
 func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
+	if plainRatio(ratio, x, plainRatioHalf) {
+		return exactHalf(floor32(ratio))
+	}
 	if y == 0 {
 		return tensor.HalfOf(ratio)
 	}
-	m := remainder16(x, y, ratio)
+	m := mod32(x, y)
 	q := asHalf(asHalf(x-m) / y)
-	return exactHalf(floorOfRatio(ratio, y, m, q, asHalf(q-1), aboveHalfHalf))
+	if m != 0 && (y < 0) != (m < 0) {
+		q = asHalf(q - 1)
+	}
+	f := floor32(q)
+	return exactHalf(nearerRatio(ratio, q, f, asHalf(q-f)))
 }
 
 func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
+	if plainRatio(ratio, x, plainRatioBF16) {
+		return exactBF16(floor32(ratio))
+	}
 	if y == 0 {
 		return tensor.BF16Of(ratio)
 	}
-	m := remainder16(x, y, ratio)
+	m := mod32(x, y)
 	q := asBF16(asBF16(x-m) / y)
-	return exactBF16(floorOfRatio(ratio, y, m, q, asBF16(q-1), aboveHalfBF16))
+	if m != 0 && (y < 0) != (m < 0) {
+		q = asBF16(q - 1)
+	}
+	f := floor32(q)
+	return tensor.BF16Of(nearerRatio(ratio, q, f, asBF16(q-f)))
 }
 
-// remainder16 is C's fmod of numbers of 16 bits. Where their ratio is small the product with the divisor fits the bits
-// of a float32.
-func remainder16(x, y, ratio float32) float32 {
-	m := x - trunc32(ratio)*y
-	signs := math.Float32bits(x) ^ math.Float32bits(m)
-	if math.Float32bits(ratio)&^signBit32 >= most16 || m != m || int32(signs) < 0 && m != 0 {
-		m = mod32(x, y)
-	}
-	return m
+// plainRatio reports whether a ratio is below most, and not one that is 0 because it is too small for a float32.
+func plainRatio(ratio, x, most float32) bool {
+	u := math.Float32bits(ratio) &^ signBit32
+	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
 }
 
-// floorOfRatio rounds the quotient q without the remainder m down, or low, which is 1 less, where that has another
-// sign than the divisor. All cases are at hand before one is chosen, without a branch: they come at random.
-func floorOfRatio(ratio, y, m, q, low, aboveHalf float32) float32 {
-	r, less := math.Float32bits(q), math.Float32bits(low)
-	if m == 0 {
-		less = r
+// nearerRatio is f, to which q was rounded down, or 1 more where the rest is above a half. Zeros have the sign of the
+// ratio.
+func nearerRatio(ratio, q, f, rest float32) float32 {
+	switch {
+	case q == 0:
+		return math.Float32frombits(math.Float32bits(ratio) & signBit32)
+	case rest > 0.5:
+		return f + 1
 	}
-	if int32(math.Float32bits(y)^math.Float32bits(m)) < 0 {
-		r = less
-	}
-	q = math.Float32frombits(r)
-	f := trunc32(q)
-	if r, less = math.Float32bits(f), math.Float32bits(f-1); f > q {
-		r = less
-	}
-	f = math.Float32frombits(r)
-	r, more, zero := math.Float32bits(f), math.Float32bits(f+1), math.Float32bits(ratio)&signBit32
-	if q-f > aboveHalf {
-		r = more
-	}
-	if q == 0 {
-		r = zero
-	}
-	return math.Float32frombits(r)
+	return f
 }

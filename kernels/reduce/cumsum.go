@@ -209,8 +209,9 @@ func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 // the loop lies.
 func sumLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		s, y, v := (*[4]A)(a[i:]), (*[4]T)(dst[i:]), (*[4]T)(x[i:])
+	dst, x = dst[:len(a)], x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		s, y, v := four(a, i), four(dst, i), four(x, i)
 		s0, s1, s2, s3 := s[0]+A(v[0]), s[1]+A(v[1]), s[2]+A(v[2]), s[3]+A(v[3])
 		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
 		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
@@ -223,8 +224,9 @@ func sumLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
 
 func prodLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		s, y, v := (*[4]A)(a[i:]), (*[4]T)(dst[i:]), (*[4]T)(x[i:])
+	dst, x = dst[:len(a)], x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		s, y, v := four(a, i), four(dst, i), four(x, i)
 		s0, s1, s2, s3 := s[0]*A(v[0]), s[1]*A(v[1]), s[2]*A(v[2]), s[3]*A(v[3])
 		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
 		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)

@@ -3,6 +3,7 @@ package reduce
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
@@ -169,10 +170,14 @@ func minIntRow(a *int64, x []int64, _ int) {
 	*a = min(m0, m1, m2, m3)
 }
 
+// four returns four elements from i on: a slice of them takes longer than what is done to them.
+func four[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
+
 func maxIntTo(a, x []int64) {
 	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		m, v := (*[4]int64)(a[i:]), (*[4]int64)(x[i:])
+	x = x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		m, v := four(a, i), four(x, i)
 		m[0] = max(m[0], v[0])
 		m[1] = max(m[1], v[1])
 		m[2] = max(m[2], v[2])
@@ -185,8 +190,9 @@ func maxIntTo(a, x []int64) {
 
 func minIntTo(a, x []int64) {
 	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		m, v := (*[4]int64)(a[i:]), (*[4]int64)(x[i:])
+	x = x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		m, v := four(a, i), four(x, i)
 		m[0] = min(m[0], v[0])
 		m[1] = min(m[1], v[1])
 		m[2] = min(m[2], v[2])
