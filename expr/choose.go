@@ -122,7 +122,8 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 }
 
 // clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
-// the result does not depend on the order of comparisons.
+// the result does not depend on the order of comparisons. By what differs from element to element one loop takes longer
+// than two, since it compares the bounds with each other, too.
 func (m *maker) clamp(d tensor.DType, low, high Value) body {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i Inst) float64 {

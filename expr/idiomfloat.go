@@ -8,28 +8,6 @@ import (
 // Conversions keep Go from rounding once where two roundings are meant. Bits are moved under conditions, for floats are
 // moved by branches.
 
-// lerpOf is lerp with a weight of any size.
-func lerpOf[U word, T float](x, y, w T) U {
-	d := y - x
-	r, low := bitsOf[U](y-T(d*(1-w))), bitsOf[U](x+T(w*d))
-	if w < 0.5 {
-		r = low
-	}
-	return r
-}
-
-// shrinkOf brings x nearer to 0 by bias where it is above high or below low, and else to 0.
-func shrinkOf[U word, T float](x, high, bias, low T) U {
-	r, less, more := bitsOf[U](x*0), bitsOf[U](x-bias), bitsOf[U](x+bias)
-	if x < low {
-		r = more
-	}
-	if x > high {
-		r = less
-	}
-	return r
-}
-
 // withinOf bounds x by low and high, and leaves NaN.
 func withinOf[U word, T float](x, low, high T) U {
 	r, least, most := bitsOf[U](x), bitsOf[U](low), bitsOf[U](high)
@@ -79,17 +57,16 @@ func rintOf[T float](x T) T {
 	return T(math.RoundToEven(float64(x)))
 }
 
-// xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
-func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	eachPair(d, a, b, n, by, func(x, y T) T {
-		switch {
-		case y != y:
-			return y
-		case x == 0:
-			return 0
-		}
-		return x * T(log(float64(y)))
-	})
+// xlogyOf is 0 where x is 0 and y is a number, whatever the logarithm of that. Like other functions of a pair that are
+// called for each element it converts by itself: see map1.
+func xlogyOf[T float](x, y T) T {
+	switch {
+	case y != y:
+		return y
+	case x == 0:
+		return 0
+	}
+	return x * T(log(float64(y)))
 }
 
 // eachPair calls f for all elements.
@@ -119,37 +96,48 @@ func modOfFloat[T float](x, y T) T {
 	return T(math.Mod(float64(x), float64(y)))
 }
 
-// modFloat is the remainder with the sign of the divisor.
-func modFloat[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	eachPair(d, a, b, n, by, func(x, y T) T {
-		m := modOfFloat(x, y)
-		if m != 0 && (y < 0) != (m < 0) {
-			m += y
-		}
-		return m
-	})
+// remainderOf is the remainder with the sign of the divisor. Whether signs differ comes at random: there is no branch.
+func remainderOf[U word, T float](x, y T) T {
+	m := modOfFloat(x, y)
+	r, more := bitsOf[U](m), bitsOf[U](m+y)
+	unlike := r ^ bitsOf[U](y)
+	if r<<1 == 0 {
+		more = r
+	}
+	if unlike > ^U(0)>>1 {
+		r = more
+	}
+	return ofBits[T](r)
 }
 
-// floorDiv is the quotient of what is left after the remainder is taken off, as the library has it.
-func floorDiv[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	eachPair(d, a, b, n, by, func(x, y T) T {
-		if y == 0 {
-			return x / y
-		}
-		m := modOfFloat(x, y)
-		q := T(x-m) / y
-		if m != 0 && (y < 0) != (m < 0) {
-			q--
-		}
-		if q == 0 {
-			return T(math.Copysign(0, float64(x/y)))
-		}
-		f := T(math.Floor(float64(q)))
-		if T(q-f) > 0.5 {
-			f++
-		}
-		return f
-	})
+// floorRatio is the quotient of what is left after the remainder is taken off, as the library has it. All cases are at
+// hand before one is chosen, without a branch.
+func floorRatio[U word, T float](x, y T) T {
+	if y == 0 {
+		return x / y
+	}
+	sign := ^(^U(0) >> 1)
+	m := modOfFloat(x, y)
+	q := T(x-m) / y
+	r, low := bitsOf[U](q), bitsOf[U](q-1)
+	rest := bitsOf[U](m)
+	unlike := rest ^ bitsOf[U](y)
+	if rest<<1 == 0 {
+		low = r
+	}
+	if unlike >= sign {
+		r = low
+	}
+	q = ofBits[T](r)
+	f := T(math.Floor(float64(q)))
+	whole, more, zero := bitsOf[U](f), bitsOf[U](f+1), (bitsOf[U](x)^bitsOf[U](y))&sign
+	if T(q-f) > 0.5 {
+		whole = more
+	}
+	if r<<1 == 0 {
+		whole = zero
+	}
+	return ofBits[T](whole)
 }
 
 // bitsOf returns the bits of a float.

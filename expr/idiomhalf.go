@@ -7,12 +7,10 @@ import (
 )
 
 const (
-	// most16 has the bits of the float32 that bounds quotients of floats of 16 bits whose product with the divisor, of
-	// 11 bits at most, float32 holds.
-	most16 = (127 + 13) << 23
-
-	// Numbers above this are above a half when they are rounded to bfloat16: a tie goes to the half.
-	aboveHalfBF16 = 0.5 + 1.0/(1<<9)
+	// Ratios below these are rounded down as they are: the product of a whole number and the divisor, and its quotient,
+	// are rounded by less than a half, and float32 tells a ratio from a whole number that it is not.
+	plainRatioHalf = 256
+	plainRatioBF16 = 32
 )
 
 // asHalf and asBF16 round as the dtypes do. The last place of halves below the normal ones is that of float32 from a
@@ -45,39 +43,57 @@ func exactHalf(x float32) tensor.Half { return tensor.HalfOf(x) }
 
 func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >> 16) }
 
-// floorRatio is floorDiv, of which each step is rounded. All cases are at hand before one is chosen, without a
-// branch: they come at random. Where the quotient is small its product with the divisor fits the bits of a float32.
-func floorRatio(a, b tensor.BF16) tensor.BF16 {
+// floorRatioHalf and floorRatioBF16 are floorRatio, of which each step is rounded.
+func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
+	if plainRatio(ratio, x, plainRatioHalf) {
+		return exactHalf(floor32(ratio))
+	}
+	if y == 0 {
+		return tensor.HalfOf(ratio)
+	}
+	m := mod32(x, y)
+	q := asHalf(asHalf(x-m) / y)
+	if m != 0 && (y < 0) != (m < 0) {
+		q = asHalf(q - 1)
+	}
+	f := floor32(q)
+	return exactHalf(nearerRatio(ratio, q, f, asHalf(q-f)))
+}
+
+func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
+	x, y := a.Float32(), b.Float32()
+	ratio := x / y
+	if plainRatio(ratio, x, plainRatioBF16) {
+		return exactBF16(floor32(ratio))
+	}
 	if y == 0 {
 		return tensor.BF16Of(ratio)
 	}
-	m := x - trunc32(ratio)*y
-	signs := math.Float32bits(x) ^ math.Float32bits(m)
-	if math.Float32bits(ratio)&^signBit32 >= most16 || m != m || int32(signs) < 0 && m != 0 {
-		m = mod32(x, y)
-	}
+	m := mod32(x, y)
 	q := asBF16(asBF16(x-m) / y)
-	r, low := math.Float32bits(q), math.Float32bits(asBF16(q-1))
-	if m == 0 {
-		low = r
+	if m != 0 && (y < 0) != (m < 0) {
+		q = asBF16(q - 1)
 	}
-	if int32(math.Float32bits(y)^math.Float32bits(m)) < 0 {
-		r = low
+	f := floor32(q)
+	return tensor.BF16Of(nearerRatio(ratio, q, f, asBF16(q-f)))
+}
+
+// plainRatio reports whether a ratio is below most, and not one that is 0 because it is too small for a float32.
+func plainRatio(ratio, x, most float32) bool {
+	u := math.Float32bits(ratio) &^ signBit32
+	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
+}
+
+// nearerRatio is f, to which q was rounded down, or 1 more where the rest is above a half. Zeros have the sign of the
+// ratio.
+func nearerRatio(ratio, q, f, rest float32) float32 {
+	switch {
+	case q == 0:
+		return math.Float32frombits(math.Float32bits(ratio) & signBit32)
+	case rest > 0.5:
+		return f + 1
 	}
-	q = math.Float32frombits(r)
-	f := trunc32(q)
-	if r, low = math.Float32bits(f), math.Float32bits(f-1); f > q {
-		r = low
-	}
-	f = math.Float32frombits(r)
-	r, more, zero := math.Float32bits(f), math.Float32bits(f+1), math.Float32bits(ratio)&signBit32
-	if q-f > aboveHalfBF16 {
-		r = more
-	}
-	if q == 0 {
-		r = zero
-	}
-	return exactBF16(math.Float32frombits(r))
+	return f
 }

@@ -25,6 +25,7 @@ type step struct {
 	by               strides
 	skip             int // where what lies at a mask is all the other way, how many steps are left out
 	want             bool
+	outer            bool // operands or outputs are in it
 }
 
 // place is a slot, and how many bytes behind its address the first element lies.
@@ -57,6 +58,7 @@ type Interp struct {
 	body      []step // once a block
 	folds     []foldStep
 	single    bool    // rows are one step of the body, and no more
+	together  bool    // short rows may be one block
 	totals    []total // by fold, where rows are folded one by one
 	scratch   sync.Pool
 }
@@ -96,6 +98,7 @@ func (l *Loop) Prepare() (*Interp, error) {
 	p.wide = max(p.wide, slices.Max(p.size))
 	p.block = blockBytes / p.wide
 	p.single = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].f != nil
+	p.markOuter()
 	if l.Totals {
 		for k, f := range l.Folds {
 			d := l.DType(k)

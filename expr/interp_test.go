@@ -214,8 +214,11 @@ func TestInterpAgainstEval(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		c := randomCode(t, rng)
 		n0, n1 := lengths[rng.IntN(len(lengths))], 1+rng.IntN(3)
-		if seed%50 == 0 {
+		switch {
+		case seed%50 == 0:
 			n0, n1 = 4100, 1 // more than a block of bytes
+		case n0 < 40 && seed%2 == 0:
+			n1 = 1 + rng.IntN(1200/n0) // rows that are more than a block together
 		}
 		if !againstEval(t, rng, c, n0, n1) {
 			t.Fatalf("seed %d: %d rows of %d\n%v", seed, n1, n0, c)

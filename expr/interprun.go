@@ -71,6 +71,11 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	if pooled {
 		s = p.scratch.Get().(*Scratch)
 	}
+	rows := p.rowsTogether(strides, n0, n1)
+	if rows > 1 {
+		p.runTogether(s, ptrs, strides, n0, n1, rows)
+		n1 = 0
+	}
 	for j := range n1 {
 		if len(p.totals) == 0 {
 			p.runRow(s, ptrs, strides, accs, j, n0)

@@ -405,7 +405,10 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b1))), T(min(W(a4[1]), W(b1))), T(min(W(a4[2]), W(b1))), T(min(W(a4[3]), W(b1)))
+			d4[0] = T(min(W(a4[0]), W(b1)))
+			d4[1] = T(min(W(a4[1]), W(b1)))
+			d4[2] = T(min(W(a4[2]), W(b1)))
+			d4[3] = T(min(W(a4[3]), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -416,7 +419,10 @@ func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b4[0]))), T(min(W(a4[1]), W(b4[1]))), T(min(W(a4[2]), W(b4[2]))), T(min(W(a4[3]), W(b4[3])))
+			d4[0] = T(min(W(a4[0]), W(b4[0])))
+			d4[1] = T(min(W(a4[1]), W(b4[1])))
+			d4[2] = T(min(W(a4[2]), W(b4[2])))
+			d4[3] = T(min(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -444,7 +450,10 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b1))), T(max(W(a4[1]), W(b1))), T(max(W(a4[2]), W(b1))), T(max(W(a4[3]), W(b1)))
+			d4[0] = T(max(W(a4[0]), W(b1)))
+			d4[1] = T(max(W(a4[1]), W(b1)))
+			d4[2] = T(max(W(a4[2]), W(b1)))
+			d4[3] = T(max(W(a4[3]), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -455,7 +464,10 @@ func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b4[0]))), T(max(W(a4[1]), W(b4[1]))), T(max(W(a4[2]), W(b4[2]))), T(max(W(a4[3]), W(b4[3])))
+			d4[0] = T(max(W(a4[0]), W(b4[0])))
+			d4[1] = T(max(W(a4[1]), W(b4[1])))
+			d4[2] = T(max(W(a4[2]), W(b4[2])))
+			d4[3] = T(max(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -485,7 +497,10 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b1)), W(c1))), T(min(max(W(a4[1]), W(b1)), W(c1))), T(min(max(W(a4[2]), W(b1)), W(c1))), T(min(max(W(a4[3]), W(b1)), W(c1)))
+			d4[0] = T(min(max(W(a4[0]), W(b1)), W(c1)))
+			d4[1] = T(min(max(W(a4[1]), W(b1)), W(c1)))
+			d4[2] = T(min(max(W(a4[2]), W(b1)), W(c1)))
+			d4[3] = T(min(max(W(a4[3]), W(b1)), W(c1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -496,7 +511,10 @@ func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0]))), T(min(max(W(a4[1]), W(b4[1])), W(c4[1]))), T(min(max(W(a4[2]), W(b4[2])), W(c4[2]))), T(min(max(W(a4[3]), W(b4[3])), W(c4[3])))
+			d4[0] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0])))
+			d4[1] = T(min(max(W(a4[1]), W(b4[1])), W(c4[1])))
+			d4[2] = T(min(max(W(a4[2]), W(b4[2])), W(c4[2])))
+			d4[3] = T(min(max(W(a4[3]), W(b4[3])), W(c4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))), W(*(*T)(unsafe.Add(c, i*size)))))
@@ -527,7 +545,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c4[0], T(a4[1]*b1)+c4[1], T(a4[2]*b1)+c4[2], T(a4[3]*b1)+c4[3]
+			d4[0] = T(a4[0]*b1) + c4[0]
+			d4[1] = T(a4[1]*b1) + c4[1]
+			d4[2] = T(a4[2]*b1) + c4[2]
+			d4[3] = T(a4[3]*b1) + c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -540,7 +561,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c1, T(a4[1]*b1)+c1, T(a4[2]*b1)+c1, T(a4[3]*b1)+c1
+			d4[0] = T(a4[0]*b1) + c1
+			d4[1] = T(a4[1]*b1) + c1
+			d4[2] = T(a4[2]*b1) + c1
+			d4[3] = T(a4[3]*b1) + c1
 		}
 		if n -= i; n == 0 {
 			return
@@ -551,7 +575,10 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])+c4[0], T(a4[1]*b4[1])+c4[1], T(a4[2]*b4[2])+c4[2], T(a4[3]*b4[3])+c4[3]
+			d4[0] = T(a4[0]*b4[0]) + c4[0]
+			d4[1] = T(a4[1]*b4[1]) + c4[1]
+			d4[2] = T(a4[2]*b4[2]) + c4[2]
+			d4[3] = T(a4[3]*b4[3]) + c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) + *(*T)(unsafe.Add(c, i*size))
@@ -582,7 +609,10 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)-c4[0], T(a4[1]*b1)-c4[1], T(a4[2]*b1)-c4[2], T(a4[3]*b1)-c4[3]
+			d4[0] = T(a4[0]*b1) - c4[0]
+			d4[1] = T(a4[1]*b1) - c4[1]
+			d4[2] = T(a4[2]*b1) - c4[2]
+			d4[3] = T(a4[3]*b1) - c4[3]
 		}
 		if n -= i; n == 0 {
 			return
@@ -593,7 +623,10 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])-c4[0], T(a4[1]*b4[1])-c4[1], T(a4[2]*b4[2])-c4[2], T(a4[3]*b4[3])-c4[3]
+			d4[0] = T(a4[0]*b4[0]) - c4[0]
+			d4[1] = T(a4[1]*b4[1]) - c4[1]
+			d4[2] = T(a4[2]*b4[2]) - c4[2]
+			d4[3] = T(a4[3]*b4[3]) - c4[3]
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) - *(*T)(unsafe.Add(c, i*size))
@@ -907,60 +940,6 @@ func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
-		i := 0
-		for ; i < n; i++ {
-			*(*U)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
-		}
-		return
-	}
-	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		*(*U)(d) = lerpOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func shrinkV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 && se == 0 {
-		b1 := *(*T)(b)
-		c1 := *(*T)(c)
-		e1 := *(*T)(e)
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b1, c1, e1), shrinkOf[U](a4[1], b1, c1, e1), shrinkOf[U](a4[2], b1, c1, e1), shrinkOf[U](a4[3], b1, c1, e1)
-		}
-		if n -= i; n == 0 {
-			return
-		}
-		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
-	}
-	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
-		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4, e4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
-			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b4[0], c4[0], e4[0]), shrinkOf[U](a4[1], b4[1], c4[1], e4[1]), shrinkOf[U](a4[2], b4[2], c4[2], e4[2]), shrinkOf[U](a4[3], b4[3], c4[3], e4[3])
-		}
-		for ; i < n; i++ {
-			*(*U)(unsafe.Add(d, i*size)) = shrinkOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)), *(*T)(unsafe.Add(e, i*size)))
-		}
-		return
-	}
-	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		*(*U)(d) = shrinkOf[U](*(*T)(a), *(*T)(b), *(*T)(c), *(*T)(e))
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
@@ -1141,6 +1120,60 @@ func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func modFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = remainderOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = remainderOf[U](*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func floorDiv[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = floorRatio[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = floorRatio[U](*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = xlogyOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = xlogyOf(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func remInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1226,7 +1259,10 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
+			d4[3] = T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1237,7 +1273,10 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0]))), T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1]))), T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2]))), T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[3])))
+			d4[0] = T(min(W(a4[0])&^(W(a4[0])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[0])))
+			d4[1] = T(min(W(a4[1])&^(W(a4[1])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[1])))
+			d4[2] = T(min(W(a4[2])&^(W(a4[2])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[2])))
+			d4[3] = T(min(W(a4[3])&^(W(a4[3])>>(8*unsafe.Sizeof(W(0))-1)), W(b4[3])))
 		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size)))&^(W(*(*T)(unsafe.Add(a, i*size)))>>(8*unsafe.Sizeof(W(0))-1)), W(*(*T)(unsafe.Add(b, i*size)))))
@@ -1862,6 +1901,40 @@ func divRintMulBF16(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func floorDivHalf(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*tensor.Half)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b1), floorRatioHalf(a4[1], b1), floorRatioHalf(a4[2], b1), floorRatioHalf(a4[3], b1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*tensor.Half)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]tensor.Half)(unsafe.Add(d, i*size)), (*[4]tensor.Half)(unsafe.Add(a, i*size)), (*[4]tensor.Half)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = floorRatioHalf(a4[0], b4[0]), floorRatioHalf(a4[1], b4[1]), floorRatioHalf(a4[2], b4[2]), floorRatioHalf(a4[3], b4[3])
+		}
+		for ; i < n; i++ {
+			*(*tensor.Half)(unsafe.Add(d, i*size)) = floorRatioHalf(*(*tensor.Half)(unsafe.Add(a, i*size)), *(*tensor.Half)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*tensor.Half)(d) = floorRatioHalf(*(*tensor.Half)(a), *(*tensor.Half)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1870,7 +1943,7 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b1), floorRatio(a4[1], b1), floorRatio(a4[2], b1), floorRatio(a4[3], b1)
+			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b1), floorRatioBF16(a4[1], b1), floorRatioBF16(a4[2], b1), floorRatioBF16(a4[3], b1)
 		}
 		if n -= i; n == 0 {
 			return
@@ -1881,15 +1954,15 @@ func floorDivBF16(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]tensor.BF16)(unsafe.Add(d, i*size)), (*[4]tensor.BF16)(unsafe.Add(a, i*size)), (*[4]tensor.BF16)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = floorRatio(a4[0], b4[0]), floorRatio(a4[1], b4[1]), floorRatio(a4[2], b4[2]), floorRatio(a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = floorRatioBF16(a4[0], b4[0]), floorRatioBF16(a4[1], b4[1]), floorRatioBF16(a4[2], b4[2]), floorRatioBF16(a4[3], b4[3])
 		}
 		for ; i < n; i++ {
-			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatio(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
+			*(*tensor.BF16)(unsafe.Add(d, i*size)) = floorRatioBF16(*(*tensor.BF16)(unsafe.Add(a, i*size)), *(*tensor.BF16)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*tensor.BF16)(d) = floorRatio(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
+		*(*tensor.BF16)(d) = floorRatioBF16(*(*tensor.BF16)(a), *(*tensor.BF16)(b))
 		if n--; n == 0 {
 			return
 		}

@@ -66,8 +66,14 @@ func log(x float64) float64 {
 		return logEnd(x)
 	}
 	n, m := mantissaOf(x)
-	f, half, rest := logTerms(m)
-	return n*ln2First - ((half - (rest + n*ln2Rest)) - f)
+	f := m - 1 // what follows is logTerms, which takes a call
+	s := f / (2 + f)
+	z := s * s
+	u := z * z
+	c := (*[8]float64)(atanhPoly)
+	p := z * ((2.0/3 + u*(c[1]+u*(c[3]+u*(c[5]+u*c[7])))) + z*(c[0]+u*(c[2]+u*(c[4]+u*c[6]))))
+	half := float64(0.5 * f * f)
+	return n*ln2First - ((half - (s*(half+p) + n*ln2Rest)) - f)
 }
 
 func log2(x float64) float64 {

@@ -20,6 +20,16 @@ func trunc32(x float32) float32 {
 	return math.Float32frombits(r)
 }
 
+// floor32 is math.Floor.
+func floor32(x float32) float32 {
+	t := trunc32(x)
+	r, less := math.Float32bits(t), math.Float32bits(t-1)
+	if t > x {
+		r = less
+	}
+	return math.Float32frombits(r)
+}
+
 // rint32 is math.RoundToEven: of numbers from 2^23 on there are whole ones alone.
 func rint32(x float32) float32 {
 	u := math.Float32bits(x)

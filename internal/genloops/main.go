@@ -26,6 +26,7 @@ type loop struct {
 	Numbers   string // sets of operands that are often the same for all
 	Commutes  bool   // a and b may change places
 	Single    bool   // one element is in a turn, also where all lie one behind another: there is much in it
+	InTurn    bool   // elements are stored in turn: four at once would not fit what registers integers have
 	Twice     bool   // two elements are in a turn, where they do not lie one behind another
 }
 
@@ -68,13 +69,16 @@ var loops = slices.Concat([]loop{
 	{Name: "shrV", Types: words, Operands: "ab", Value: "$a >> (uint64($b) & mask)", Before: shiftMask, Twice: true},
 
 	{Doc: "minInt compares in a type W that holds T and is moved under a condition, as bytes are not.", Name: "minInt",
-		Types: widths, Operands: "ab", Value: "T(min(W($a), W($b)))", Numbers: "b", Twice: true},
-	{Name: "maxInt", Types: widths, Operands: "ab", Value: "T(max(W($a), W($b)))", Numbers: "b", Twice: true},
+		Types: widths, Operands: "ab", Value: "T(min(W($a), W($b)))", Numbers: "b", InTurn: true, Twice: true},
+	{Name: "maxInt", Types: widths, Operands: "ab", Value: "T(max(W($a), W($b)))", Numbers: "b", InTurn: true,
+		Twice: true},
 	{Doc: "clampInt bounds a by b and c, as a minimum of a maximum.", Name: "clampInt", Types: widths, Operands: "abc",
-		Value: "T(min(max(W($a), W($b)), W($c)))", Numbers: "bc", Twice: true},
+		Value: "T(min(max(W($a), W($b)), W($c)))", Numbers: "bc", InTurn: true, Twice: true},
 
-	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b bc", Commutes: true, Twice: true},
-	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b bc", Commutes: true,
+		InTurn: true, Twice: true},
+	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c", Numbers: "b", Commutes: true, InTurn: true,
+		Twice: true},
 	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)", Numbers: "b", Commutes: true},
 	{Name: "addMul", Types: number, Operands: "abc", Value: "($a + $b) * $c"},
 	{Name: "subThenMul", Types: number, Operands: "abc", Value: "($a - $b) * $c"},
@@ -89,8 +93,6 @@ var loops = slices.Concat([]loop{
 	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
 	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
 		Value: "$a + T($c*($b-$a))", Numbers: "c"},
-	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)", Single: true},
-	{Name: "shrinkV", Types: bitwise, Result: "U", Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
 	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
 	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
 	{Name: "stepInt", Types: widths, Operands: "ab", Value: "T(stepOfInt(W($a), W($b)))"},
@@ -98,12 +100,15 @@ var loops = slices.Concat([]loop{
 	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
 	{Name: "mulRintDiv", Types: floats, Operands: "abc", Value: "rintOf($a*$b) / $c", Numbers: "bc"},
 	{Name: "divRintMul", Types: floats, Operands: "abc", Value: "rintOf($a / $b) * $c", Numbers: "bc"},
+	{Name: "modFloat", Types: bitwise, Operands: "ab", Value: "remainderOf[U]($a, $b)", Single: true},
+	{Name: "floorDiv", Types: bitwise, Operands: "ab", Value: "floorRatio[U]($a, $b)", Single: true},
+	{Name: "xlogy", Types: floats, Operands: "ab", Value: "xlogyOf($a, $b)", Single: true},
 	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))", Single: true},
 	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
 	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))", Single: true},
 	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
 	{Doc: "upTo bounds what is above 0 by b, and else is 0.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
-		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", Twice: true},
+		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", InTurn: true, Twice: true},
 	{Name: "within", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
 	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
@@ -163,8 +168,12 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 		{{end}}i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, {{.ListDense "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.ListDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
-			d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
-		}
+			{{if .InTurn}}d4[0] = {{.OfNumbers "0"}}
+			d4[1] = {{.OfNumbers "1"}}
+			d4[2] = {{.OfNumbers "2"}}
+			d4[3] = {{.OfNumbers "3"}}
+			{{else}}d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
+			{{end}}		}
 		if n -= i; n == 0 {
 			return
 		}
@@ -174,8 +183,12 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 		i := 0
 		{{if not .Single}}for last := n - 4; i <= last; i += 4 {
 			d4, {{.List "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.List (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
-			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
-		}
+			{{if .InTurn}}d4[0] = {{.Of "0"}}
+			d4[1] = {{.Of "1"}}
+			d4[2] = {{.Of "2"}}
+			d4[3] = {{.Of "3"}}
+			{{else}}d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
+			{{end}}		}
 		{{end}}for ; i < n; i++ {
 			*(*{{.Result}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
 		}

@@ -119,13 +119,13 @@ type Walker struct {
 	Out  [MaxOutputs]int
 }
 
-// Seek goes to position i. At must have a number for each axis, or it panics.
+// Seek goes to position i, which must be one of the axes'. At must have a number for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Off, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {
 		a := &w.Axes[d]
 		k := i
-		if a.N > 0 {
+		if d < len(w.Axes)-1 && a.N > 0 { // of the last axis the rest is the place, without a division
 			k = i % a.N
 			i /= a.N
 		}

@@ -17,24 +17,25 @@ type cumAttrs struct {
 // Cumsum and Cumprod carry floats in float64.
 var (
 	Cumsum = scanOp("cumsum", "Gives the running sum along a dimension. Bools and integers give int64.", [5]scanLoops{
-		scanOf(0, sumScan[int64, int64], folds.AddTo[int64], copyAs[int64, int64]),
-		scanOf(0, sumScan[float32, float64], sumOnto[float32, float64], copyAs[float32, float64]),
-		scanOf(0, sumScan[float64, float64], sumOnto[float64, float64], copyAs[float64, float64]),
-		scanOf(0, sumScanZ[complex64], sumOntoZ[complex64], copyAsZ[complex64]),
-		scanOf(0, sumScanZ[complex128], sumOntoZ[complex128], copyAsZ[complex128]),
+		scanOf(0, sumScan[int64, int64], sumLines[int64, int64]),
+		scanOf(0, sumScan[float32, float64], sumLines[float32, float64]),
+		scanOf(0, sumScan[float64, float64], sumLines[float64, float64]),
+		scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
+		scanOf(0, sumScanZ[complex128], sumLinesZ[complex128]),
 	}, func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
 	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.",
 		[5]scanLoops{
-			scanOf(1, prodScan[int64, int64], folds.MulTo[int64], copyAs[int64, int64]),
-			scanOf(1, prodScan[float32, float64], prodOnto[float32, float64], copyAs[float32, float64]),
-			scanOf(1, prodScan[float64, float64], prodOnto[float64, float64], copyAs[float64, float64]),
-			scanOf(1, prodScanZ[complex64], prodOntoZ[complex64], copyAsZ[complex64]),
-			scanOf(1, prodScanZ[complex128], prodOntoZ[complex128], copyAsZ[complex128]),
+			scanOf(1, prodScan[int64, int64], prodLines[int64, int64]),
+			scanOf(1, prodScan[float32, float64], prodLines[float32, float64]),
+			scanOf(1, prodScan[float64, float64], prodLines[float64, float64]),
+			scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
+			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128]),
 		}, func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
 // scanLoops are the loops of a running fold on blocks of one dtype. row runs along n
-// elements from the carry acc; columns takes one step of n carries.
+// elements from the carry acc; columns takes one step of n carries. dst may be
+// x.
 type scanLoops struct {
 	in      tensor.DType
 	size    int
@@ -43,8 +44,7 @@ type scanLoops struct {
 	columns func(acc, dst, x unsafe.Pointer, n int)
 }
 
-func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step func(a []A, x []T),
-	put func(dst []T, a []A)) scanLoops {
+func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), columns func(a []A, dst, x []T)) scanLoops {
 	return scanLoops{
 		in:   tensor.DTypeOf[T](),
 		size: int(unsafe.Sizeof(zero)),
@@ -58,9 +58,7 @@ func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step fu
 			row((*A)(acc), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
 		},
 		columns: func(acc, dst, x unsafe.Pointer, n int) {
-			a := unsafe.Slice((*A)(acc), n)
-			step(a, unsafe.Slice((*T)(x), n))
-			put(unsafe.Slice((*T)(dst), n), a)
+			columns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
 		},
 	}
 }
@@ -207,37 +205,48 @@ func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	*a = s
 }
 
-func sumOnto[T, A int64 | float32 | float64](a []A, x []T) {
-	for len(a) >= 4 && len(x) >= 4 {
-		a[0] += A(x[0])
-		a[1] += A(x[1])
-		a[2] += A(x[2])
-		a[3] += A(x[3])
-		a, x = a[4:], x[4:]
+// sumLines and its kin take one step of carries, four in a turn: what little else there is takes as long as wherever
+// the loop lies.
+func sumLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
+	i := 0
+	dst, x = dst[:len(a)], x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		s, y, v := four(a, i), four(dst, i), four(x, i)
+		s0, s1, s2, s3 := s[0]+A(v[0]), s[1]+A(v[1]), s[2]+A(v[2]), s[3]+A(v[3])
+		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
+		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
 	}
-	folds.SumColumns(a, x, 0)
-}
-
-func prodOnto[T, A int64 | float32 | float64](a []A, x []T) { folds.ProdColumns(a, x, 0) }
-
-func sumOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.SumColumnsZ(a, x, 0) }
-
-func prodOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.ProdColumnsZ(a, x, 0) }
-
-// copyAs has four elements in a turn: what little else there is takes as long as wherever the loop lies.
-func copyAs[T, A int64 | float32 | float64](dst []T, a []A) {
-	for len(a) >= 4 && len(dst) >= 4 {
-		dst[0], dst[1], dst[2], dst[3] = T(a[0]), T(a[1]), T(a[2]), T(a[3])
-		dst, a = dst[4:], a[4:]
-	}
-	for i, v := range a {
-		dst[i] = T(v)
+	for ; i < len(a); i++ {
+		a[i] += A(x[i])
+		dst[i] = T(a[i])
 	}
 }
 
-func copyAsZ[T complex64 | complex128](dst []T, a []complex128) {
-	dst = dst[:len(a)]
-	for i, v := range a {
-		dst[i] = T(v)
+func prodLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
+	i := 0
+	dst, x = dst[:len(a)], x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		s, y, v := four(a, i), four(dst, i), four(x, i)
+		s0, s1, s2, s3 := s[0]*A(v[0]), s[1]*A(v[1]), s[2]*A(v[2]), s[3]*A(v[3])
+		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
+		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
+	}
+	for ; i < len(a); i++ {
+		a[i] *= A(x[i])
+		dst[i] = T(a[i])
+	}
+}
+
+func sumLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
+	for i := range a {
+		a[i] += complex128(x[i])
+		dst[i] = T(a[i])
+	}
+}
+
+func prodLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
+	for i := range a {
+		a[i] *= complex128(x[i])
+		dst[i] = T(a[i])
 	}
 }

@@ -3,6 +3,7 @@ package reduce
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
@@ -76,9 +77,9 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	switch kit.Wide(d) {
 	case tensor.Int64:
 		if greatest {
-			return kit.Same[int64](iter.Folding(math.MinInt64, maxRow[int64], maxColumns[int64], maxTo[int64]))
+			return kit.Same[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
 		}
-		return kit.Same[int64](iter.Folding(math.MaxInt64, minRow[int64], minColumns[int64], minTo[int64]))
+		return kit.Same[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
 	case tensor.Float32:
 		if greatest {
 			return kit.Same[float32](iter.Folding(float32(inf), maxRow[float32], maxColumns[float32], maxTo[float32]))
@@ -91,7 +92,7 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	return kit.Same[float64](iter.Folding(-inf, minRow[float64], minColumns[float64], minTo[float64]))
 }
 
-func maxRow[T kit.Sortable](a *T, x []T, _ int) {
+func maxRow[T float32 | float64](a *T, x []T, _ int) {
 	m := *a
 	for _, v := range x {
 		if v > m {
@@ -106,7 +107,7 @@ func maxRow[T kit.Sortable](a *T, x []T, _ int) {
 	}
 }
 
-func minRow[T kit.Sortable](a *T, x []T, _ int) {
+func minRow[T float32 | float64](a *T, x []T, _ int) {
 	m := *a
 	for _, v := range x {
 		if v < m {
@@ -122,7 +123,7 @@ func minRow[T kit.Sortable](a *T, x []T, _ int) {
 }
 
 // maxTo keeps a NaN in a: nothing compares greater.
-func maxTo[T kit.Sortable](a, x []T) {
+func maxTo[T float32 | float64](a, x []T) {
 	x = x[:len(a)]
 	for i := range a {
 		if v := x[i]; v > a[i] || v != v {
@@ -131,7 +132,7 @@ func maxTo[T kit.Sortable](a, x []T) {
 	}
 }
 
-func minTo[T kit.Sortable](a, x []T) {
+func minTo[T float32 | float64](a, x []T) {
 	x = x[:len(a)]
 	for i := range a {
 		if v := x[i]; v < a[i] || v != v {
@@ -140,6 +141,68 @@ func minTo[T kit.Sortable](a, x []T) {
 	}
 }
 
-func maxColumns[T kit.Sortable](a, x []T, _ int) { maxTo(a, x) }
+func maxColumns[T float32 | float64](a, x []T, _ int) { maxTo(a, x) }
 
-func minColumns[T kit.Sortable](a, x []T, _ int) { minTo(a, x) }
+func minColumns[T float32 | float64](a, x []T, _ int) { minTo(a, x) }
+
+// Integers are moved under a condition, four in a turn: branches take as long where the processor guesses them, and
+// then as long as it takes to get at them, which depends on where the loop lies.
+
+func maxIntRow(a *int64, x []int64, _ int) {
+	m0, m1, m2, m3 := *a, *a, *a, *a
+	for ; len(x) >= 4; x = x[4:] {
+		m0, m1, m2, m3 = max(m0, x[0]), max(m1, x[1]), max(m2, x[2]), max(m3, x[3])
+	}
+	for _, v := range x {
+		m0 = max(m0, v)
+	}
+	*a = max(m0, m1, m2, m3)
+}
+
+func minIntRow(a *int64, x []int64, _ int) {
+	m0, m1, m2, m3 := *a, *a, *a, *a
+	for ; len(x) >= 4; x = x[4:] {
+		m0, m1, m2, m3 = min(m0, x[0]), min(m1, x[1]), min(m2, x[2]), min(m3, x[3])
+	}
+	for _, v := range x {
+		m0 = min(m0, v)
+	}
+	*a = min(m0, m1, m2, m3)
+}
+
+// four returns four elements from i on: a slice of them takes longer than what is done to them.
+func four[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
+
+func maxIntTo(a, x []int64) {
+	i := 0
+	x = x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		m, v := four(a, i), four(x, i)
+		m[0] = max(m[0], v[0])
+		m[1] = max(m[1], v[1])
+		m[2] = max(m[2], v[2])
+		m[3] = max(m[3], v[3])
+	}
+	for ; i < len(a); i++ {
+		a[i] = max(a[i], x[i])
+	}
+}
+
+func minIntTo(a, x []int64) {
+	i := 0
+	x = x[:len(a)]
+	for last := len(a) - 4; i <= last; i += 4 {
+		m, v := four(a, i), four(x, i)
+		m[0] = min(m[0], v[0])
+		m[1] = min(m[1], v[1])
+		m[2] = min(m[2], v[2])
+		m[3] = min(m[3], v[3])
+	}
+	for ; i < len(a); i++ {
+		a[i] = min(a[i], x[i])
+	}
+}
+
+func maxIntColumns(a, x []int64, _ int) { maxIntTo(a, x) }
+
+func minIntColumns(a, x []int64, _ int) { minIntTo(a, x) }

@@ -67,7 +67,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 
 // hardmaxKernel finds the places of a unit's lines before it writes, which may be to where the operand lies.
 func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
-	zero, one := T(0), T(1)
+	one := T(1)
 	return p.kernel(p.unit*int(unsafe.Sizeof(best[T]{})), func(r lineRoom, in, out unsafe.Pointer, n int) error {
 		k, a := p.kept[0], unsafe.Slice((*best[T])(r.own), n)
 		for j := range a {
@@ -80,7 +80,7 @@ func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
 					x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, j*k.In+i*p.line.In), p.line.In, c)
 					greatestRow(&a[j], unsafe.Slice((*T)(x), c), i)
 				}
-				p.store(unsafe.Add(out, j*k.Out[0]), unsafe.Pointer(&zero), p.line.Out[0], 0, p.line.N)
+				p.clear(unsafe.Add(out, j*k.Out[0]), p.line.Out[0], p.line.N)
 			}
 		} else {
 			for i := range p.line.N {
@@ -88,7 +88,7 @@ func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
 				greatestColumns(a, unsafe.Slice((*T)(x), n), i)
 			}
 			for i := range p.line.N {
-				p.store(unsafe.Add(out, i*p.line.Out[0]), unsafe.Pointer(&zero), k.Out[0], 0, n)
+				p.clear(unsafe.Add(out, i*p.line.Out[0]), k.Out[0], n)
 			}
 		}
 		for j := range a {

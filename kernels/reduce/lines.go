@@ -112,3 +112,13 @@ func (p *linePlan) written(at, out unsafe.Pointer, step, n int) {
 		p.store(out, at, step, p.ld.Size, n)
 	}
 }
+
+// clear writes a run of n zeros to the output.
+func (p *linePlan) clear(out unsafe.Pointer, step, n int) {
+	if step == p.size {
+		clear(unsafe.Slice((*byte)(out), n*p.size))
+		return
+	}
+	zero := uint64(0) // of any dtype
+	p.store(out, unsafe.Pointer(&zero), step, 0, n)
+}

@@ -220,13 +220,13 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 	var f *iter.Fold
 	switch kit.Wide(d) {
 	case tensor.Float32:
-		f = normFolding(m, realNormRow[float32](p), func(v float32) float64 { return math.Abs(float64(v)) })
+		f = normFolding(m, realNormRow[float32](p), realNormColumns[float32](p), func(v float32) float64 { return math.Abs(float64(v)) })
 	case tensor.Float64:
-		f = normFolding(m, realNormRow[float64](p), math.Abs)
+		f = normFolding(m, realNormRow[float64](p), realNormColumns[float64](p), math.Abs)
 	case tensor.Complex64:
-		f = normFolding(m, nil, func(v complex64) float64 { return cmplx.Abs(complex128(v)) })
+		f = normFolding(m, nil, nil, func(v complex64) float64 { return cmplx.Abs(complex128(v)) })
 	default:
-		f = normFolding(m, nil, cmplx.Abs)
+		f = normFolding(m, nil, nil, cmplx.Abs)
 	}
 	if p != 0 && p != 1 && p != 2 && !math.IsInf(p, 0) {
 		f = f.Weight(16)
@@ -234,7 +234,8 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 	return f
 }
 
-func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), abs func(T) float64) *iter.Fold {
+func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), columns func([]float64, []T, int),
+	abs func(T) float64) *iter.Fold {
 	if row == nil {
 		row = func(a *float64, x []T, _ int) {
 			s := m.zero
@@ -244,13 +245,15 @@ func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), a
 			*a = m.join(*a, s)
 		}
 	}
-	f := iter.Folding(m.zero, row,
-		func(a []float64, x []T, _ int) {
+	if columns == nil {
+		columns = func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {
 				a[i] = m.step(a[i], abs(x[i]))
 			}
-		},
+		}
+	}
+	f := iter.Folding(m.zero, row, columns,
 		func(a, from []float64) {
 			for i := range a {
 				a[i] = m.join(a[i], from[i])
@@ -283,6 +286,42 @@ func realNormRow[T float32 | float64](p float64) func(a *float64, x []T, _ int) 
 		}
 	case 2:
 		return func(a *float64, x []T, _ int) { *a += folds.Squares(x, 0) }
+	}
+	return nil
+}
+
+// realNormColumns returns the loop over columns of the orders 1, 2, inf and -inf, else nil.
+func realNormColumns[T float32 | float64](p float64) func(a []float64, x []T, _ int) {
+	switch {
+	case p == 1:
+		return func(a []float64, x []T, _ int) {
+			x = x[:len(a)]
+			for i := range a {
+				a[i] += math.Abs(float64(x[i]))
+			}
+		}
+	case p == 2:
+		return func(a []float64, x []T, _ int) {
+			x = x[:len(a)]
+			for i := range a {
+				v := float64(x[i])
+				a[i] += v * v
+			}
+		}
+	case math.IsInf(p, 1):
+		return func(a []float64, x []T, _ int) {
+			x = x[:len(a)]
+			for i := range a {
+				a[i] = max(a[i], math.Abs(float64(x[i])))
+			}
+		}
+	case math.IsInf(p, -1):
+		return func(a []float64, x []T, _ int) {
+			x = x[:len(a)]
+			for i := range a {
+				a[i] = min(a[i], math.Abs(float64(x[i])))
+			}
+		}
 	}
 	return nil
 }
