@@ -169,16 +169,16 @@ func (s *Session) serve(w *workerState) {
 	}
 }
 
-// take returns a step to begin, or the open phase of one to join, or a negative step. Steps that are worth a worker
-// come before chunks of others: workers that have their own get less in each other's way.
+// take returns the open phase of a step to join, or a step to begin, or a negative step. Chunks come before steps:
+// workers that do the same part of each step find in their caches what they wrote, where one that has a step of its own
+// fetches half of its operands from the other's, and leaves half of its results to be fetched.
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.ready) - 1
-	switch {
+	switch n := len(r.ready) - 1; {
 	case r.over():
 		return -1, 0, false
-	case len(r.open) > 0 && (n < 0 || !r.worthy(int(r.ready[n]))):
+	case len(r.open) > 0:
 		o := r.open[len(r.open)-1]
 		return o.step, o.phase, true
 	case n >= 0:

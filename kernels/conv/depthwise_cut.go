@@ -100,14 +100,13 @@ type side struct{ at, n, first, end int }
 
 // sides cuts a dimension evenly into tiles of at most so many results.
 func sides(results, most, step, padding, apart, window, size int) []side {
-	list := make([]side, kit.DivUp(results, most))
-	at := 0
+	even := machine.Cut{Units: results, Chunks: kit.DivUp(results, most)}
+	list := make([]side, even.Chunks)
 	for i := range list {
-		n := (results - at) / (len(list) - i)
+		at, next := even.Range(i)
 		begin := at*step - padding
-		first, end := validRange(begin, 1, size, (n-1)*step+(window-1)*apart+1)
-		list[i] = side{at, n, first, max(first, end)}
-		at += n
+		first, end := validRange(begin, 1, size, (next-at-1)*step+(window-1)*apart+1)
+		list[i] = side{at, next - at, first, max(first, end)}
 	}
 	return list
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // cut lists the calls of an image.
@@ -66,22 +67,21 @@ func (t *direct) cutFlat() {
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
 	}
-	most := max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
-	at, left := 0, 0
+	at := 0
 	pieces := split(pixels, t.tileRows())
-	for i, n := range pieces {
-		if i > 0 && n == pieces[i-1] && left > 0 {
-			t.calls[len(t.calls)-1].tiles++
-		} else {
-			if left <= 0 {
-				t.begin()
-				left = most
+	strips := machine.CutUnits(len(pieces), t.shape.rows*t.shape.block()*s.depth(), directFlatMACs)
+	for strip := range strips.Chunks {
+		t.begin()
+		first, end := strips.Range(strip)
+		for i, n := range pieces[first:end] {
+			if i > 0 && n == pieces[first+i-1] {
+				t.calls[len(t.calls)-1].tiles++
+			} else {
+				t.calls = append(t.calls, directCall{code: t.code(t.flatSpec(n)), tiles: 1,
+					in: at * t.pixel(), out: at * t.outPixel()})
 			}
-			t.calls = append(t.calls, directCall{code: t.code(t.flatSpec(n)), tiles: 1,
-				in: at * t.pixel(), out: at * t.outPixel()})
+			at += n
 		}
-		left--
-		at += n
 	}
 }
 
