@@ -3,10 +3,10 @@ package machine
 // Cut is units of work, such as rows of an image, in chunks that are as even as can be.
 type Cut struct{ Units, Chunks int }
 
-// A chunk of a step that has less than fewChunks grains of work may be a grain's leastPart: handing it out costs more
-// of it, but less than workers lose who wait for one that is at a whole grain.
+// A step that has less than fewChunks grains of work is cut into as many chunks all the same, of a grain's leastPart at
+// least: handing out costs more of them, but less than a worker loses who waits for one that is at a whole grain.
 const (
-	fewChunks = 4
+	fewChunks = 2
 	leastPart = 4
 )
 
