@@ -23,6 +23,7 @@ type round struct {
 	ctx  context.Context
 	sec  *section
 	left atomic.Int32 // steps to finish
+	near atomic.Int32 // hands that found nothing to do, and wait for more
 	stop atomic.Bool
 
 	deps  []int32    // by step of the section: steps still to wait for
@@ -70,7 +71,7 @@ func (s *Session) lead() {
 		}
 	}
 	if worthy > 1 {
-		r.job.Call(min(worthy, len(s.workers))-1, r.worth(r.sec.first))
+		r.call(min(worthy, len(s.workers))-1, r.worth(r.sec.first))
 	}
 	for {
 		seen := r.job.Seen()
@@ -144,8 +145,23 @@ func (s *Session) help() {
 		r.free = append(r.free, w)
 		r.mu.Unlock()
 	}()
-	s.serve(w)
+	for {
+		seen := r.job.Seen()
+		s.serve(w)
+		if r.over() {
+			return
+		}
+		r.near.Add(1)
+		again := r.job.Linger(seen)
+		r.near.Add(-1)
+		if !again {
+			return
+		}
+	}
 }
+
+// call tells others that there is work for so many of them: those that are near, and others for the rest.
+func (r *round) call(n int, worth team.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
 
 // serve goes on until a worker finds nothing to do.
 func (s *Session) serve(w *workerState) {
@@ -169,16 +185,16 @@ func (s *Session) serve(w *workerState) {
 	}
 }
 
-// take returns a step to begin, or the open phase of one to join, or a negative step. Steps that are worth a worker
-// come before chunks of others: workers that have their own get less in each other's way.
+// take returns the open phase of a step to join, or a step to begin, or a negative step. Chunks come before steps:
+// workers that do the same part of each step find in their caches what they wrote, where one that has a step of its own
+// fetches half of its operands from the other's, and leaves half of its results to be fetched.
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.ready) - 1
-	switch {
+	switch n := len(r.ready) - 1; {
 	case r.over():
 		return -1, 0, false
-	case len(r.open) > 0 && (n < 0 || !r.worthy(int(r.ready[n]))):
+	case len(r.open) > 0:
 		o := r.open[len(r.open)-1]
 		return o.step, o.phase, true
 	case n >= 0:
@@ -296,7 +312,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.open = append(r.open, o)
 	r.mu.Unlock()
 	// Those that are leaving are called back.
-	r.job.Call(min(chunks, len(s.workers))-1, r.worth(o.step))
+	r.call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
 // steal takes a chunk of another worker's part, and more of them as the worker's own. Where none is left nobody joins
@@ -349,7 +365,7 @@ func (s *Session) finish(w *workerState, step int) int {
 		return -1
 	}
 	if others > 0 {
-		r.job.Call(others, worth)
+		r.call(others, worth)
 	}
 	return own
 }

@@ -170,6 +170,13 @@ func compiledGrain(each float64) int {
 	return grain
 }
 
+// evenGrain is the elements of even chunks of about a grain: whole cache lines of them, whatever their size.
+func evenGrain(elements, grain int) int {
+	chunks := machine.CutUnits(elements, 1, grain).Chunks
+	line := chunks * machine.LineBytes
+	return max(1, (elements+line-1)/line) * machine.LineBytes
+}
+
 func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {
@@ -184,6 +191,7 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	if each > 0 {
 		grain = compiledGrain(each)
 	}
+	grain = evenGrain(it.Numel(), grain)
 	phase := Phase{Chunks: loop.Chunks(grain)}
 	if phase.Chunks == 1 {
 		phase.Run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }

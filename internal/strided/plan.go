@@ -13,6 +13,7 @@ type Copy struct {
 	elem   Elem
 	a, b   axis
 	outer  []axis
+	all    int // elements
 	tiles  int
 	turned bool // dst is dense along a, src along b, and elements are moved
 	staged bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
@@ -30,10 +31,19 @@ func (x *axis) cut(tile int) {
 	x.tiles = (x.N + x.tile - 1) / x.tile
 }
 
+// cutEvenly cuts the dimension into tiles that are about even, of whole units as far as they go.
+func (x *axis) cutEvenly(tile, unit int) {
+	x.cut(tile)
+	x.cut(((x.N+x.tiles-1)/x.tiles + unit - 1) / unit * unit)
+}
+
 const (
 	// tileElems is the elements of a tile: half of what is worth a chunk, so that chunks of whole
 	// tiles are about even.
 	tileElems = machine.MoveGrain / 2
+	// fewTiles is about how many tiles a small copy is cut into, for several workers, as long as a tile has leastTile
+	// elements.
+	fewTiles, leastTile = 8, machine.MoveGrain / 16
 	// panelBytes is how far a tile that is turned goes along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the rows of dst that are staged at once, which must stay in L1 or near.
@@ -112,7 +122,10 @@ func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 // arrange picks a and b from coalesced axes and cuts them into tiles.
 func (p *Copy) arrange(rest []Axis) {
 	one := axis{Axis{N: 1}, 1, 1}
-	p.a, p.b, p.tiles = one, one, 1
+	p.a, p.b, p.all = one, one, 1
+	for _, x := range rest {
+		p.all *= x.N
+	}
 	take := func(i int) axis {
 		x := axis{Axis: rest[i]}
 		rest = append(rest[:i:i], rest[i+1:]...)
@@ -149,9 +162,9 @@ func (p *Copy) arrange(rest []Axis) {
 // the rows of src as makes a tile; more of dst where those are short.
 func (p *Copy) cutTurned() {
 	e := &p.elem
-	panel := panelBytes / e.Dst
-	p.a.cut(max(1, tileElems/max(1, p.b.N)/panel) * panel)
-	p.b.cut(tileElems / p.a.tile)
+	panel, elems := panelBytes/e.Dst, p.tileElems()
+	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.Dst)
+	p.b.cut(elems / p.a.tile)
 	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
 	p.turned = dense && e.moves
 	p.stream = p.turned
@@ -160,23 +173,21 @@ func (p *Copy) cutTurned() {
 }
 
 // bytes returns the bytes of dst that are written.
-func (p *Copy) bytes() int {
-	n := p.elem.Dst * p.a.N * p.b.N
-	for i := range p.outer {
-		n *= p.outer[i].N
-	}
-	return n
-}
+func (p *Copy) bytes() int { return p.elem.Dst * p.all }
+
+// tileElems returns the elements of a tile, at most.
+func (p *Copy) tileElems() int { return min(tileElems, max(leastTile, p.all/fewTiles)) }
 
 // cutRows cuts tiles of long rows; where rows are short and many, more of them.
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
-		p.b.cut(1024)
+		p.b.cutEvenly(min(1024, max(1, p.tileElems()/p.a.N)), 1)
 		return
 	}
-	p.a.cut(tileElems)
-	p.b.cut(tileElems / p.a.tile)
+	elems := p.tileElems()
+	p.a.cutEvenly(elems, machine.LineBytes)
+	p.b.cutEvenly(elems/p.a.tile, 1)
 	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 

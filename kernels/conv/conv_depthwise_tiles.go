@@ -180,14 +180,15 @@ func (t *depthwiseTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
 	units := s.n * t.batches * tiles
-	group := max(1, machine.DirectMACGrain/max(1, t.planes*t.rows*t.cols*s.og()*s.kh*s.kw))
-	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: kit.DivUp(units, group),
+	cut := machine.CutUnits(units, t.planes*t.rows*t.cols*s.og()*s.kh*s.kw, machine.DirectMACGrain)
+	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
 			r.room(len(t.taps))
-			for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
+			first, end := cut.Range(chunk)
+			for u := first; u < end; u++ {
 				// Zeros around planes are where those around the ones before were.
-				if tiles > 1 || u == chunk*group {
+				if tiles > 1 || u == first {
 					clear(m.Worker[:t.out])
 				}
 				t.tile(m, r, u/tiles, u%tiles)

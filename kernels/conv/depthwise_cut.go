@@ -100,20 +100,19 @@ type side struct{ at, n, first, end, kind int }
 
 // sides cuts a dimension evenly into tiles of at most so many results. It returns the first side of each kind as well.
 func sides(results, most, step, padding, apart, window, size int) (list, kinds []side) {
-	list = make([]side, kit.DivUp(results, most))
-	at := 0
+	even := machine.Cut{Units: results, Chunks: kit.DivUp(results, most)}
+	list = make([]side, even.Chunks)
 	for i := range list {
-		n := (results - at) / (len(list) - i)
+		at, next := even.Range(i)
 		begin := at*step - padding
-		first, end := validRange(begin, 1, size, (n-1)*step+(window-1)*apart+1)
-		x := side{at: at, n: n, first: first, end: max(first, end)}
+		first, end := validRange(begin, 1, size, (next-at-1)*step+(window-1)*apart+1)
+		x := side{at: at, n: next - at, first: first, end: max(first, end)}
 		x.kind = slices.IndexFunc(kinds, func(k side) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
 		if x.kind < 0 {
 			x.kind = len(kinds)
 			kinds = append(kinds, x)
 		}
 		list[i] = x
-		at += n
 	}
 	return list, kinds
 }

@@ -85,25 +85,26 @@ func (t *depthwiseSlide) repeats() bool {
 	return t.again > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
-// phase goes by images, blocks of channels and rows of tiles. Weight gives the weight by vectors of channels.
+// phase goes by images, halves of their rows of tiles, blocks of channels and rows. Weight gives the weight by vectors
+// of channels.
 func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := len(t.down)
-	units := s.n * t.blocks * strips
-	group := max(1, slideGrain/max(1, t.work(strips)))
-	return graph.Phase{Chunks: kit.DivUp(units, group), Run: func(m *graph.Mem, chunk int) error {
+	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
+	order.Cut(t.work(strips), slideGrain)
+	return graph.Phase{Chunks: order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[slide.Bias] = s.biasTogether(m, t.size)
 		t.tail.enter(a, &r.tail, m)
-		var err error
-		for u := chunk * group; u < min(units, (chunk+1)*group) && err == nil; u++ {
-			image, block, strip := u/strips/t.blocks, u/strips%t.blocks, u%strips
-			if err = t.strip(r, image, block, strip); err == nil {
-				t.finish(r, image, block, strip)
+		err := order.Each(chunk, func(image, block, strip int) error {
+			if err := t.strip(r, image, block, strip); err != nil {
+				return err
 			}
-		}
+			t.finish(r, image, block, strip)
+			return nil
+		})
 		clear(a.Ptr[:])
 		r.tail.Release()
 		return err

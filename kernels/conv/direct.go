@@ -30,7 +30,7 @@ type direct struct {
 	tiles      pieces       // of an image's pixels, or of those of a row
 	row        []directCall // of each row of the result, where tiles go along rows
 	strips     int          // of an image
-	each       int          // tiles of a strip, where it is not a row
+	parts      machine.Cut  // of tiles, a strip each, where strips are not rows
 	images     int          // of a batch, or 1 where all of them are one
 	near       int          // elements from a pixel of the input to the next
 	pitch      int          // the same of the result

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,9 +40,6 @@ func TestDirectCallsAreShort(t *testing.T) {
 			}
 			if n := d.order.Chunks(); n < c.chunks {
 				t.Errorf("%+v, planes %v: %d chunks", c, planes, n)
-			}
-			if units := kit.DivUp(d.order.Units(), d.order.Group); units != d.order.Chunks() {
-				t.Errorf("%d chunks of %d units", d.order.Chunks(), d.order.Units())
 			}
 		}
 	}

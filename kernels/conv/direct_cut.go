@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // cut makes the specs of an image's tiles. Its calls are found strip by strip when these are computed (see callsOf), so
@@ -34,7 +34,8 @@ func (t *direct) firstPixel(strip int) int {
 	if t.shape.cut == alongRows {
 		return strip * t.s.ow
 	}
-	return t.tiles.at(min(strip*t.each, t.tiles.count))
+	first, _ := t.parts.Range(strip)
+	return t.tiles.at(first)
 }
 
 // pixel is the distance between neighbouring pixels of the input, and channel that between channels.
@@ -72,8 +73,8 @@ func (t *direct) cutFlat() {
 		pixels, t.images = pixels*s.n, 1
 	}
 	t.tiles = split(pixels, t.tileRows())
-	t.each = max(1, directFlatMACs/(t.shape.rows*t.shape.block()*s.depth()))
-	t.strips = kit.DivUp(t.tiles.count, t.each)
+	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*s.depth(), directFlatMACs)
+	t.strips = t.parts.Chunks
 	for _, p := range t.tiles.kinds() {
 		t.specs = append(t.specs, t.flatSpec(p.n/p.count))
 	}
@@ -81,7 +82,7 @@ func (t *direct) cutFlat() {
 
 // flatCalls are those of the longer tiles of a strip, and of the others.
 func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
-	first, end := strip*t.each, min((strip+1)*t.each, t.tiles.count)
+	first, end := t.parts.Range(strip)
 	longer := t.tiles.n % t.tiles.count
 	if longer == 0 {
 		longer = t.tiles.count
@@ -211,8 +212,9 @@ func goesOn(a, b *tile.Run) bool {
 
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
 func (t *direct) cutSmall() {
-	t.tiles, t.each = split(t.s.oh*t.s.ow, t.tileRows()), 1
+	t.tiles = split(t.s.oh*t.s.ow, t.tileRows())
 	t.strips = t.tiles.count
+	t.parts = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
 		t.specs = append(t.specs, t.smallSpec(t.tiles.at(i), t.tiles.size(i)))
 	}

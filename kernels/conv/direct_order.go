@@ -14,6 +14,8 @@ const (
 	nearImage  = 1 << 20
 	// aheadBytes is how far ahead of what is read the weight is asked for.
 	aheadBytes = 8 << 10
+	// leastPixels are those of a strip for which to read the weight takes as long as to multiply with it.
+	leastPixels = 16
 	// mostAhead are the lines of the next block that are asked for in a turn.
 	mostAhead = 4
 )
@@ -28,15 +30,21 @@ func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
 func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
 
 // arrange chooses the order. All blocks of a strip follow one another where the weight stays near; else all strips of a
-// block do, as many as have a part of the image that stays near. The weight of the next block is asked for meanwhile,
-// in even parts: what a block reads of memory it reads in its first tile, which computes less than that takes.
+// block do, as many as have a part of the image that stays near; of half of the image at most where the image has more
+// bytes than the weight, so that of two workers each has half of the rows rather than of the channels. The weight of
+// the next block is asked for meanwhile, in even parts: what a block reads of memory it reads in its first tile, which
+// computes less than that takes.
 func (t *direct) arrange() {
 	s := t.s
 	strips := t.strips
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.wide() {
-		bytes := s.n / t.images * s.c * s.h * s.w * t.size
-		bands := kit.DivUp(bytes, nearImage)
+		pixels := s.n / t.images * t.size
+		read, written := pixels*s.c*s.h*s.w, pixels*s.o*s.oh*s.ow
+		bands := kit.DivUp(read, nearImage)
+		if t.blocks()*t.panelBytes() <= read+written {
+			bands = max(2, bands)
+		}
 		t.order.Band = kit.DivUp(strips, bands)
 		tiles := t.tiles.count
 		if t.shape.cut == alongRows {
@@ -46,6 +54,6 @@ func (t *direct) arrange() {
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.aheadStrip = kit.DivUp(t.panelBytes(), t.order.Band)
 	}
-	macs := s.n * s.oh * s.ow * t.shape.block() * s.depth() / max(1, t.images*strips)
-	t.order.Group = max(1, machine.MACGrain/max(1, macs))
+	pixels := s.n * s.oh * s.ow / max(1, t.images*strips)
+	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), machine.MACGrain)
 }

@@ -129,7 +129,7 @@ func (t *byteTiles) arrange() {
 	strips := kit.DivUp(t.m, t.stripH)
 	t.order = multiply.Strips{Images: len(t.cOff), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
-	t.order.Group = max(1, byteGrain/(t.stripH*t.width()*t.k))
+	t.order.Cut(t.stripH*t.width()*t.k, byteGrain)
 	at := 0
 	take := func(need bool, bytes int) int {
 		from := at

@@ -153,16 +153,16 @@ func (p *foldPixels) kernel() *graph.Kernel {
 	nd, nh := len(p.axes[0]), len(p.axes[1])
 	rows := p.n * nd * nh
 	area := p.most[0] * p.most[1] * p.most[2]
-	group := max(1, machine.ReduceGrain/(len(p.axes[2])*p.c*area))
+	cut := machine.CutUnits(rows, len(p.axes[2])*p.c*area, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.c * p.size)
 	k := &graph.Kernel{Worker: neutral, Code: p.listings}
 	if !p.single && p.kind == poolAvg {
 		k.Worker += max(carriedBytes, p.c*p.sum.Size())
 	}
-	k.Phases = []graph.Phase{{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
+	k.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := p.state.Of(m)
 		p.fill(p.d, m.Worker[:p.c*p.size])
-		for row := chunk * group; row < min(rows, (chunk+1)*group); row++ {
+		for row, end := cut.Range(chunk); row < end; row++ {
 			p.row(m, r, row/nh/nd, row/nh%nd, row%nh)
 		}
 		clear(r.taps[:cap(r.taps)])

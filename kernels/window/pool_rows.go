@@ -160,14 +160,14 @@ func (p *foldRows) kernel() *graph.Kernel {
 	blocks, batches := kit.DivUp(len(p.axes[1]), p.rows), kit.DivUp(p.planes, p.batch)
 	units := batches * depths * blocks
 	work := p.batch * p.rows * (p.width*p.most[0]*p.most[1] + p.cols.results*p.cols.taps)
-	group := max(1, machine.ReduceGrain/work)
+	cut := machine.CutUnits(units, work, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.width * p.size)
 	return &graph.Kernel{Worker: neutral + p.batch*p.rows*p.pitch*p.sum.Size(), Code: p.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(units, group), Run: func(m *graph.Mem, chunk int) error {
+		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			r := p.state.Of(m)
 			p.fill(p.d, m.Worker[:p.width*p.size])
 			p.fill(p.sum, m.Worker[neutral:][:p.batch*p.rows*p.pitch*p.sum.Size()])
-			for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
+			for u, end := cut.Range(chunk); u < end; u++ {
 				p.block(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.rows)
 			}
 			clear(r.taps[:cap(r.taps)])

@@ -184,8 +184,9 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 
 // CutUnits parts units of work, each worth some elements, into chunks.
 func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
-	per := max(1, machine.MoveGrain/max(1, elements))
-	return graph.Phase{Chunks: kit.DivUp(units, per), Run: func(m *graph.Mem, chunk int) error {
-		return f(m, chunk*per, min((chunk+1)*per, units))
+	cut := machine.CutUnits(units, elements, machine.MoveGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		begin, end := cut.Range(chunk)
+		return f(m, begin, end)
 	}}
 }

@@ -72,8 +72,12 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		total += p.Tiles() * p.Len()
 		plans = append(plans, p)
 	}
-	cuts := cutCopies(plans, max(machine.MoveGrain, total/maxCopyCuts))
-	phase = graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
+	cut := machine.CutUnits(total, 1, max(machine.MoveGrain, total/maxCopyCuts))
+	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
+		return partsOfEach(plans, cut.Chunks), worker
+	}
+	cuts := cutCopies(plans, cut)
+	return graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
 		from, to := cuts[chunk], cuts[chunk+1]
 		for i := from.plan; i <= to.plan; i++ {
 			first, last := 0, plans[i].Tiles()
@@ -86,8 +90,19 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 			plans[i].run(m, first, last)
 		}
 		return nil
+	}}, worker
+}
+
+// partsOfEach gives each chunk as much of every plan: of two workers each has the half of an operand that it wrote,
+// where the step that made it was cut by its places, too.
+func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
+	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		for _, p := range plans {
+			first, end := machine.Cut{Units: p.Tiles(), Chunks: chunks}.Range(chunk)
+			p.run(m, first, end)
+		}
+		return nil
 	}}
-	return phase, worker
 }
 
 // place is a tile of a plan.
@@ -97,24 +112,23 @@ type place struct{ plan, tile int }
 // larger ones.
 const maxCopyCuts = 1 << 14
 
-// cutCopies returns where chunks of about grain elements begin, and where the last ends.
-func cutCopies(plans []*copyPlan, grain int) []place {
+// cutCopies returns where chunks begin, and where the last ends: at tiles, so that there are no more chunks than that.
+func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
 	cuts := []place{{}}
-	cost := 0
+	before := 0
+	_, end := elements.Range(0)
 	for i, p := range plans {
 		each := p.Len()
-		for left := 0; left < p.Tiles(); {
-			n := min(p.Tiles()-left, max(1, (grain-cost+each-1)/each))
-			left += n
-			if cost += n * each; cost >= grain {
-				cuts, cost = append(cuts, place{i, left}), 0
+		for tile := 0; tile < p.Tiles(); {
+			tile += min(p.Tiles()-tile, max(1, (end-before-tile*each)/each))
+			for before+tile*each+each/2 >= end && end < elements.Units {
+				_, end = elements.Range(len(cuts))
+				cuts = append(cuts, place{i, tile})
 			}
 		}
+		before += p.Tiles() * each
 	}
-	if cost > 0 {
-		cuts = append(cuts, place{len(plans) - 1, plans[len(plans)-1].Tiles()})
-	}
-	return cuts
+	return append(cuts, place{len(plans) - 1, plans[len(plans)-1].Tiles()})
 }
 
 // Kernel returns a kernel of jobs whose destinations do not overlap.
