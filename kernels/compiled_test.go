@@ -4,6 +4,7 @@ package kernels_test
 
 import (
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -159,6 +160,7 @@ var onlyInGo = []string{"erfinv", "lgamma"}
 // dtypes, bit for bit. An op that is added is among them by itself.
 func TestCompiledLoops(t *testing.T) {
 	sets := instructionSets(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a loop takes is garbage after it
 	var compiled sync.Map
 	all := 0
 	t.Run("ops", func(t *testing.T) {

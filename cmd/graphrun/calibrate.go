@@ -18,6 +18,7 @@ type calibrateFlags struct {
 	out    string
 	json   bool
 	rounds int
+	each   time.Duration
 }
 
 // calibrateReport is what calibrate prints.
@@ -58,12 +59,16 @@ for the instruction set. plan says which. --out writes it elsewhere, for --costs
 			if f.rounds < 1 {
 				return wrongf("--rounds %d: want at least 1", f.rounds)
 			}
+			if f.each <= 0 {
+				return wrongf("--each %v: want more than no time", f.each)
+			}
 			return runCalibrate(cmd, f)
 		}),
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
+	cmd.Flags().DurationVar(&f.each, "each", 12*time.Millisecond, "measure a call for `TIME` in each round")
 	_ = cmd.MarkFlagFilename("out", "json")
 	return cmd
 }
@@ -77,9 +82,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	start := time.Now()
 	var r *calibrate.Result
 	err := j.do(running, func() (err error) {
-		r, err = calibrate.Run(j.ctx, calibrate.Options{Rounds: f.rounds, Progress: func(done, total int, what string) {
-			j.report(done, total)
-		}})
+		r, err = calibrate.Run(j.ctx, calibrate.Options{Rounds: f.rounds, Each: f.each,
+			Progress: func(done, total int, _ string) { j.report(done, total) }})
 		return err
 	})
 	j.end()

@@ -90,7 +90,7 @@ func TestCalibrate(t *testing.T) {
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	out := filepath.Join(t.TempDir(), "p.json")
-	text := succeed(t, "calibrate", "--rounds", "1", "--json", "--out", out)
+	text := succeed(t, "calibrate", "--rounds", "1", "--each", "100us", "--json", "--out", out)
 	valid(t, "calibrate", text)
 	doc := decode[struct {
 		Version int `json:"version"`

@@ -36,6 +36,9 @@ type Both struct {
 	scratch *expr.Scratch
 	code    *vector.Loop
 	ptrs    []pointer
+
+	strides []int // of the run at hand
+	here    []unsafe.Pointer
 }
 
 // pointer is what a pointer of a loop points to.
@@ -44,6 +47,8 @@ type pointer struct {
 	count  int    // elements of a row where that is not the row's length, else 0
 	out    bool   // is written only
 	pool   []byte // what is read from it
+	twice  []byte // the pool and the pool again: it may begin anywhere
+	from   int    // where the pool begins in it
 	stored bool   // and not left out
 }
 
@@ -120,7 +125,8 @@ func (b *Both) describe() {
 		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, out: true, stored: o.DType != tensor.Invalid})
 	}
 	for k, d := range b.loop.Code.In {
-		p := pointer{dtype: d, stored: true, pool: Some(b.rng, d, 1024)}
+		p := pointer{dtype: d, stored: true}
+		p.draw(b.rng)
 		if b.loop.Scalar[k] {
 			p.count = 1
 		}
@@ -131,10 +137,16 @@ func (b *Both) describe() {
 		if b.loop.Totals {
 			p.count, p.out = 1, true
 		} else {
-			p.pool = Some(b.rng, p.dtype, 1024)
+			p.draw(b.rng)
 		}
 		b.ptrs = append(b.ptrs, p)
 	}
+}
+
+// draw makes the pool.
+func (p *pointer) draw(rng *rand.Rand) {
+	p.pool = Some(rng, p.dtype, 1024)
+	p.twice = slices.Concat(p.pool, p.pool)
 }
 
 // at is where the pointers of a run point, as offsets into their memory.
@@ -156,24 +168,25 @@ func (b *Both) run(place at, n, rows, same, over int) error {
 	if over >= 0 {
 		place[same] = place[over]
 	}
-	strides := make([]int, 0, jit.MaxOperands)
-	var ptrs [2][]unsafe.Pointer
+	b.strides = b.strides[:0]
+	var both [2][jit.MaxOperands]unsafe.Pointer
+	ptrs := [2][]unsafe.Pointer{both[0][:len(b.ptrs)], both[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
 		row, _ := p.size(n, rows)
-		strides = append(strides, row)
+		b.strides = append(b.strides, row)
 		for way := range b.mem {
 			var to unsafe.Pointer
 			if m := b.of(way, k, same, over); p.stored {
 				to = unsafe.Pointer(&m[place[k]])
 			}
-			ptrs[way] = append(ptrs[way], to)
+			ptrs[way][k] = to
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[0], strides, n, rows); err != nil {
+	if err := b.code.Run(b.args, ptrs[0], b.strides, n, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[1], strides, n, rows)
+	b.interpret(ptrs[1], b.strides, n, rows)
 	for k := range b.ptrs {
 		if k == same && over >= 0 || !b.ptrs[k].stored {
 			continue
@@ -201,14 +214,15 @@ func (b *Both) of(way, k, same, over int) []byte {
 // interpret runs the rows in Go, where accumulators stay where they are from row to row.
 func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 	ops := len(b.ptrs) - len(b.loop.Folds)
-	here := make([]unsafe.Pointer, len(ptrs))
 	for row := range rows {
+		b.here = b.here[:0]
 		for k, p := range ptrs {
-			if here[k] = p; p != nil {
-				here[k] = unsafe.Add(p, row*strides[k])
+			if p != nil {
+				p = unsafe.Add(p, row*strides[k])
 			}
+			b.here = append(b.here, p)
 		}
-		b.interp.Run(b.scratch, here[:ops], strides[:ops], here[ops:], n, 1)
+		b.interp.Run(b.scratch, b.here[:ops], strides[:ops], b.here[ops:], n, 1)
 	}
 }
 
@@ -301,7 +315,8 @@ func (b *Both) turn(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {
 			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
-			p.pool = append(p.pool[cut:len(p.pool):len(p.pool)], p.pool[:cut]...)
+			p.from = (p.from + cut) % len(p.pool)
+			p.pool = p.twice[p.from:][:len(p.pool)]
 		}
 	}
 }

@@ -10,13 +10,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -393,106 +388,5 @@ func expectMissing(t *testing.T, missing map[string]int, of int) {
 		if !ok {
 			t.Error(why)
 		}
-	}
-}
-
-// TestRandomLoops compares loops of random expressions with what the interpreter makes of them. GRAPHRUN_LOOPS says how
-// many, or, as "from:to", which: a million take some minutes of two cores for both instruction sets.
-func TestRandomLoops(t *testing.T) {
-	from, to := 0, 3000
-	if testing.Short() {
-		to = 300
-	}
-	if s := os.Getenv("GRAPHRUN_LOOPS"); s != "" {
-		var err error
-		if begin, end, ok := strings.Cut(s, ":"); ok {
-			from, err = strconv.Atoi(begin)
-			s = end
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if to, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a loop takes is garbage after it
-	for _, isa := range levels(t) {
-		t.Run(isa.String(), func(t *testing.T) {
-			var workers sync.WaitGroup
-			var seeds atomic.Int64
-			var without counted
-			seeds.Store(int64(from))
-			for range runtime.GOMAXPROCS(0) {
-				b := newBench(t)
-				workers.Go(func() {
-					for seed := int(seeds.Add(batch)) - batch; seed < to && !t.Failed(); seed = int(seeds.Add(batch)) - batch {
-						b.randoms(t, seed, min(seed+batch, to), isa, &without)
-					}
-				})
-			}
-			workers.Wait()
-			expectMissing(t, without.why, to-from)
-			t.Logf("%d of %d loops have no code", without.n, to-from)
-		})
-	}
-}
-
-// counted counts why loops have no code.
-type counted struct {
-	sync.Mutex
-	why map[string]int
-	n   int
-}
-
-func (c *counted) add(why string) {
-	if why == "" {
-		return
-	}
-	c.Lock()
-	defer c.Unlock()
-	if c.why == nil {
-		c.why = map[string]int{}
-	}
-	c.why[why]++
-	c.n++
-}
-
-// batch is how many random loops are compiled before the first is run, since code that waits is mapped together.
-const batch = 64
-
-// randoms runs random loops both ways, and counts why there is no code.
-func (b *bench) randoms(t *testing.T, from, to int, isa machine.ISA, without *counted) {
-	var list []*trial
-	for seed := from; seed < to; seed++ {
-		rng := rand.New(rand.NewPCG(uint64(seed), 7))
-		steps := 12
-		if seed%20 == 0 {
-			steps = 100
-		}
-		l, err := randomLoop(rng, steps)
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-			continue
-		}
-		n, rows := 1+rng.IntN(70), 1
-		switch rng.IntN(4) {
-		case 0:
-			n = 1 + rng.IntN(500)
-		case 1:
-			rows = 1 + rng.IntN(4)
-		}
-		x, err := newTrial(rng, l, isa, n, rows)
-		switch {
-		case errors.Is(err, ErrUnsupported):
-			without.add(err.Error())
-		case err != nil:
-			t.Errorf("seed %d: %v\n%v", seed, err, l.Code)
-		default:
-			list = append(list, x)
-		}
-	}
-	for _, x := range list {
-		b.compare(t, x)
 	}
 }

@@ -1,11 +1,23 @@
 package vector
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -191,4 +203,161 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 		l.Folds[k].V = l.Code.Out[l.Folds[k].V].Re
 	}
 	return l, nil
+}
+
+// share is which of n instruction sets a seed is for, and the random loop that it draws: they take turns, batch by
+// batch, so that a million seeds are as many loops; the second million are the same ones for the other set, the third
+// are new, and so on.
+func share(seed, n int) (set int, drawn uint64) {
+	const million = 1_000_000
+	again := seed / million
+	return (seed%million/batch + again) % n, uint64(again/n*million + seed%million)
+}
+
+// seedsOf reads which seeds are to be drawn, and whether they are shared out among the instruction sets.
+func seedsOf(t *testing.T) (from, to int, shared bool) {
+	s := os.Getenv("GRAPHRUN_LOOPS")
+	switch {
+	case s == "" && testing.Short():
+		return 0, 300, false
+	case s == "":
+		return 0, 3000, false
+	}
+	begin, end, ok := strings.Cut(s, ":")
+	if !ok {
+		begin, end = "0", s
+	}
+	from, err := strconv.Atoi(begin)
+	require.NoError(t, err)
+	to, err = strconv.Atoi(end)
+	require.NoError(t, err)
+	return from, to, true
+}
+
+// TestRandomLoops compares loops of random expressions with what the interpreter makes of them. GRAPHRUN_LOOPS says how
+// many, or, as "from:to", which, and shares them out among the instruction sets: a million different ones take some
+// minutes of two cores.
+func TestRandomLoops(t *testing.T) {
+	from, to, shared := seedsOf(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // what a loop takes is garbage after it
+	sets := levels(t)
+	all, none := 0, 0
+	for set, isa := range sets {
+		t.Run(isa.String(), func(t *testing.T) {
+			var workers sync.WaitGroup
+			var seeds atomic.Int64
+			without := &counted{mine: func(seed int) (uint64, bool) {
+				if !shared {
+					return uint64(seed), true
+				}
+				k, drawn := share(seed, len(sets))
+				return drawn, k == set
+			}}
+			seeds.Store(int64(from))
+			for range runtime.GOMAXPROCS(0) {
+				b := newBench(t)
+				workers.Go(func() {
+					for seed := int(seeds.Add(batch)) - batch; seed < to && !t.Failed(); seed = int(seeds.Add(batch)) - batch {
+						b.randoms(t, seed, min(seed+batch, to), isa, without)
+					}
+				})
+			}
+			workers.Wait()
+			expectMissing(t, without.why, without.of)
+			t.Logf("%d of %d loops have no code", without.n, without.of)
+			all, none = all+without.of, none+without.n
+		})
+	}
+	t.Logf("%d of %d loops have no code", none, all)
+}
+
+// TestShares: a million seeds are a million loops, two million each of them for both sets.
+func TestShares(t *testing.T) {
+	const million = 1_000_000
+	seen := make([]uint8, 2*million) // by loop, how often for each set
+	for seed := range 3 * million {
+		set, drawn := share(seed, 2)
+		seen[drawn] += 1 << (4 * set)
+		if seed/million != 1 && seen[drawn] != 1<<(4*set) {
+			t.Fatalf("seed %d draws what one before did", seed)
+		}
+	}
+	both := 0
+	for drawn, sets := range seen {
+		switch sets {
+		case 0x11: // once for each
+			both++
+		case 1, 0x10:
+		default:
+			t.Fatalf("loop %d is drawn %#x times", drawn, sets)
+		}
+	}
+	require.Equal(t, million, both)
+}
+
+// counted counts loops, and why some have no code.
+type counted struct {
+	mine func(seed int) (drawn uint64, ok bool) // whether a seed is to be drawn here, and what it draws
+
+	sync.Mutex
+	why map[string]int
+	n   int // without code
+	of  int
+}
+
+func (c *counted) add(err error) {
+	c.Lock()
+	defer c.Unlock()
+	if c.of++; err == nil {
+		return
+	}
+	if c.why == nil {
+		c.why = map[string]int{}
+	}
+	c.why[err.Error()]++
+	c.n++
+}
+
+// batch is how many random loops are compiled before the first is run, since code that waits is mapped together.
+const batch = 64
+
+// randoms runs random loops both ways, and counts why there is no code.
+func (b *bench) randoms(t *testing.T, from, to int, isa machine.ISA, without *counted) {
+	var list []*trial
+	for seed := from; seed < to; seed++ {
+		drawn, ok := without.mine(seed)
+		if !ok {
+			continue
+		}
+		rng := rand.New(rand.NewPCG(drawn, 7))
+		steps := 12
+		if drawn%20 == 0 {
+			steps = 100
+		}
+		l, err := randomLoop(rng, steps)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		n, rows := 1+rng.IntN(70), 1
+		switch rng.IntN(4) {
+		case 0:
+			n = 1 + rng.IntN(500)
+		case 1:
+			rows = 1 + rng.IntN(4)
+		}
+		x, err := newTrial(rng, l, isa, n, rows)
+		switch {
+		case errors.Is(err, ErrUnsupported):
+			without.add(err)
+		case err != nil:
+			t.Errorf("seed %d: %v\n%v", seed, err, l.Code)
+		default:
+			without.add(nil)
+			list = append(list, x)
+		}
+	}
+	for _, x := range list {
+		b.compare(t, x)
+	}
 }

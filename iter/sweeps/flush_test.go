@@ -1,4 +1,4 @@
-package expr_test
+package sweeps_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package expr_test
+package whole_test
 
 import (
 	"context"
@@ -187,7 +187,7 @@ func asKernelOf(t *testing.T, o stated, f *expr.Formula, d []tensor.DType, typin
 		if o.op == "exp" && want.DType.IsComplex() && math.IsInf(real(a.Complex()), 1) {
 			continue // of infinity and an imaginary part of 0, C makes 0 and Go NaN
 		}
-		if !near(a, b, want.DType, o.loose) {
+		if !matches(a, b, want.DType, o.loose) {
 			t.Errorf("%s of %v: %v gives %v, the op %v", o.text, d, at(in, f.Params(), i), a, b)
 			return 1
 		}
@@ -242,8 +242,8 @@ func samples(rng *rand.Rand, d tensor.DType, divisor bool) *tensor.Tensor {
 	return x
 }
 
-// near compares elements: any NaN is as good as another, and part by part.
-func near(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
+// matches compares elements: any NaN is as good as another, and part by part.
+func matches(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
 	if !d.IsComplex() && !d.IsFloat() {
 		return a.Int() == b.Int()
 	}
