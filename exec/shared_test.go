@@ -26,7 +26,7 @@ func anyWork() *machine.Profile {
 
 // What is shared goes by what it costs, and by what may run side by side.
 func TestSections(t *testing.T) {
-	const large = 16 << 10 // one chunk, and worth a worker under these prices
+	const large = 8000 // one chunk, and worth a worker under these prices
 	costs := machine.DefaultProfile()
 	costs.ShareNS = 1e3
 	for _, c := range []struct {

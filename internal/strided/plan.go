@@ -33,8 +33,9 @@ func (x *axis) cut(tile int) {
 
 // cutEvenly cuts the dimension into tiles that are about even, of whole units as far as they go.
 func (x *axis) cutEvenly(tile, unit int) {
-	x.cut(tile)
-	x.cut(((x.N+x.tiles-1)/x.tiles + unit - 1) / unit * unit)
+	if x.cut(tile); x.tiles > 1 {
+		x.cut(((x.N+x.tiles-1)/x.tiles + unit - 1) / unit * unit)
+	}
 }
 
 const (
@@ -182,7 +183,7 @@ func (p *Copy) tileElems() int { return min(tileElems, max(leastTile, p.all/fewT
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
-		p.b.cutEvenly(min(1024, max(1, p.tileElems()/p.a.N)), 1)
+		p.b.cutEvenly(min(1024, max(1, p.tileElems()/max(1, p.a.N))), 1)
 		return
 	}
 	elems := p.tileElems()
