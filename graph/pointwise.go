@@ -173,7 +173,7 @@ func compiledGrain(each float64) int {
 // evenGrain is the elements of even chunks of about a grain: whole cache lines of them, whatever their size.
 func evenGrain(elements, grain int) int {
 	chunks := machine.CutUnits(elements, 1, grain).Chunks
-	line := chunks * machine.LineBytes
+	line := max(1, chunks) * machine.LineBytes // there are none of no elements
 	return max(1, (elements+line-1)/line) * machine.LineBytes
 }
 
