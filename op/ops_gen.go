@@ -1767,7 +1767,7 @@ type FullAttrs struct {
 // Attributes:
 //
 //   - size: sizes of the result
-//   - fillValue: the number
+//   - fillValue: the number, or an expression of sizes
 func Full[A Ints, B Operand](g *graph.Graph, size A, fillValue B, attrs ...FullAttrs) *graph.Value {
 	return nodeIn(g, "full", 1, with(given(attrs), "size", size, "fill_value", fillValue))[0]
 }
@@ -1786,7 +1786,7 @@ type FullLikeAttrs struct {
 //
 // Attributes:
 //
-//   - fillValue: the number
+//   - fillValue: the number, or an expression of sizes
 func FullLike[A Operand](self *graph.Value, fillValue A, attrs ...FullLikeAttrs) *graph.Value {
 	return node("full_like", 1, with(given(attrs), "fill_value", fillValue), self)[0]
 }

@@ -1,14 +1,17 @@
 package whole_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // binding lists the ops whose inference binds a size to a number although it takes others, and why.
@@ -63,4 +66,34 @@ func TestOpsStaySymbolic(t *testing.T) {
 		}
 	}
 	require.Greater(t, asked, 500)
+}
+
+// TestFillsOfSizes fills with numbers that are computed from sizes. One class serves all of them, but for those that
+// the dtype cannot hold, and what is computed ahead for one size is not taken for another.
+func TestFillsOfSizes(t *testing.T) {
+	g := graphrun.New("fills")
+	x := g.InputDims("x", f32, tensor.NoFormat, graph.Dim{Symbol: "N"})
+	whole := g.Apply("full", graph.Attrs{"size": []int{1}, "fill_value": "N*N"})[0]
+	small := g.Apply("full_like", graph.Attrs{"fill_value": "20*N", "dtype": tensor.Int8}, x)[0]
+	g.Output("y", g.Apply("add", nil, g.Apply("add", nil, x, whole)[0], small)[0])
+	require.NoError(t, g.Err())
+	require.Equal(t, tensor.Int64, whole.Meta.DType)
+	p, err := graphrun.Compile(g, graphrun.Options{})
+	require.NoError(t, err)
+	for _, n := range []int{1, 2, 3, 6, 0, 3} {
+		out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(f32, n)})
+		require.NoError(t, err)
+		for _, y := range floats(out["y"]) {
+			require.Equal(t, float32(n*n+20*n), y)
+		}
+	}
+	_, err = p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 7)})
+	require.ErrorContains(t, err, "value cannot be converted to type int8_t without overflow")
+	classes, err := p.Classes()
+	require.NoError(t, err)
+	require.Len(t, classes, 1)
+	require.Contains(t, classes[0].Holds, "Le(20*N, 127)")
+	for _, guard := range classes[0].Guards {
+		require.Empty(t, guard.Binds)
+	}
 }

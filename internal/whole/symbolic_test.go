@@ -268,6 +268,10 @@ var symbolicSteps = []func(r *grower, v *graph.Value, d int){
 	func(r *grower, _ *graph.Value, _ int) {
 		r.apply("full", graph.Attrs{"size": []any{"N", 2}, "fill_value": "H//2"})
 	},
+	func(r *grower, v *graph.Value, _ int) {
+		d := []tensor.DType{tensor.Int8, tensor.Float16, f32}[r.rng.IntN(3)]
+		r.apply("full_like", graph.Attrs{"fill_value": "N - 31*W", "dtype": d}, v)
+	},
 }
 
 // anyOp adds a call of any op of the catalogue with the attributes of one of its examples.

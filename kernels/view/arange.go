@@ -123,9 +123,9 @@ func (a *arangeAttrs) dtype() tensor.DType {
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[arangeAttrs](c)
 	if a.dtype().IsIntegral(false) {
-		start, step := a.Start.Number.Int(), a.Step.Int()
+		start, step := kit.NumberAtHint(a.Start).Int(), a.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
-	start, step := a.Start.Number.Float(), a.Step.Float()
+	start, step := kit.NumberAtHint(a.Start).Float(), a.Step.Float()
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
 }

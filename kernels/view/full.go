@@ -10,17 +10,18 @@ import (
 
 // fillOp defines an op that fills fresh memory with a number. kind says where, value what.
 func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
-	value func(c *graph.Call) tensor.Scalar) *graph.Op {
+	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
 		if err == nil {
-			err = kit.NumberFits(value(c), t.DType)
+			err = kit.NumberOrSizeFits(value(c), t.DType)
 		}
 		return c.One(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: value(c).Tensor(c.Out[0].DType)}), nil
+		number := kit.NumberAtHint(value(c))
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: number.Tensor(c.Out[0].DType)}), nil
 	}
 	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := kind(c)
@@ -28,16 +29,16 @@ func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 			return nil, err
 		}
 		out := tensor.Zeros(t.DType, kit.NumbersOf(t.Shape)...)
-		kit.EachIndex(out.Shape, func(index []int) { out.Set(value(c), index...) })
+		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
 	return kit.Define[A](o)
 }
 
 type fullAttrs struct {
-	Size      []sym.Int     `attr:"size" doc:"sizes of the result"`
-	FillValue tensor.Scalar `attr:"fill_value" doc:"the number"`
-	DType     tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: bool, int64, float32 or complex64 after the number"`
+	Size      []sym.Int          `attr:"size" doc:"sizes of the result"`
+	FillValue graph.NumberOrSize `attr:"fill_value" doc:"the number, or an expression of sizes"`
+	DType     tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; none: bool, int64, float32 or complex64 after the number"`
 }
 
 // Full is torch.full.
@@ -49,10 +50,13 @@ var Full = fillOp[fullAttrs](graph.Op{
 	a := kit.Attrs[fullAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
-		d = numberDType(a.FillValue)
+		d = tensor.Int64 // of a size
+		if a.FillValue.Number.IsSet() {
+			d = numberDType(a.FillValue.Number)
+		}
 	}
 	return kit.FreshType(d, a.Size)
-}, func(c *graph.Call) tensor.Scalar { return kit.Attrs[fullAttrs](c).FillValue })
+}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
 
 // numberDType is the dtype of a tensor made of a plain number: the default dtype of its
 // kind.
@@ -83,11 +87,11 @@ func constantOp(name, doc string, v int64) *graph.Op {
 				return kit.FreshType(tensor.Float32, a.Size)
 			}
 			return kit.FreshType(a.DType, a.Size)
-		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
+		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
 type fullLikeAttrs struct {
-	FillValue    tensor.Scalar       `attr:"fill_value" doc:"the number"`
+	FillValue    graph.NumberOrSize  `attr:"fill_value" doc:"the number, or an expression of sizes"`
 	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
@@ -107,7 +111,7 @@ var (
 	}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[fullLikeAttrs](c)
 		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
-	}, func(c *graph.Call) tensor.Scalar { return kit.Attrs[fullLikeAttrs](c).FillValue })
+	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })
 	ZerosLike = constantLike("zeros_like", "Makes a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Makes a value of ones, with the shape, dtype and layout of self.", 1)
 )
@@ -118,7 +122,7 @@ func constantLike(name, doc string, v int64) *graph.Op {
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)
 			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
-		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
+		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
 // likeOf is empty_like.

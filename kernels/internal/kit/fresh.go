@@ -68,6 +68,21 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
+// NumberOrSizeFits is [NumberFits] for what may be a size that is not known, which is asked about by guards.
+func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
+	if n.Number.IsSet() {
+		return NumberFits(n.Number, d)
+	}
+	lim, bounded := limits[d.ToReal()]
+	if !bounded || lim[1] >= math.MaxInt64 || d == tensor.Bool {
+		return nil
+	}
+	if n.Size.Ge(sym.Of(int(lim[0]))).Holds() && n.Size.Le(sym.Of(int(lim[1]))).Holds() {
+		return nil
+	}
+	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+}
+
 // FreshType returns the row-major type of fresh memory, whose sizes a user gave. It keeps size.
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshIn(d, size, tensor.Contiguous)

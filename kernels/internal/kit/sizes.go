@@ -50,6 +50,16 @@ func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
+// NumberAtHint returns a number, or what a size that is not known is at its hint. Nothing is bound: it is for kernels
+// and references, which are asked for values of unknown sizes only where constants fold, and then for those at the
+// hints.
+func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
+	if n.Number.IsSet() {
+		return n.Number
+	}
+	return tensor.IntScalar(int64(n.Size.Hint()))
+}
+
 // SizeAtDim is [index.sizeAt] for sizes that may be unknown.
 func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	if t.Rank() == 0 {
