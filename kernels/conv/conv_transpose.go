@@ -256,14 +256,6 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	return compileTransposed[float64](v, c)
 }
 
-// windowSpread is a transposed convolution over three dimensions; missing ones have size 1.
-type windowSpread struct {
-	n, c, o, groups    int
-	in, out, k         [3]int
-	step, pad, dilated [3]int
-	bias               bool
-}
-
 func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	p, err := v.params(c, v.dims)
 	if err != nil {
@@ -284,9 +276,6 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	}
 	return s, nil
 }
-
-// rows are the elements of the windows of a group's channels.
-func (s *windowSpread) rows() int { return s.o / s.groups * product3(s.k) }
 
 // spreadPanels are the panels of the transposed weight, which lies row by row.
 func spreadPanels[T gemm.Number](s *windowSpread, d tensor.DType) *multiply.Panels {
@@ -326,10 +315,7 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	spec := gemm.Spec{M: rows, N: points, K: cg, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
 	panels := spreadPanels[T](s, d)
-	packed, err := multiply.InPanels(c, 1, panels)
-	if err != nil {
-		return nil, err
-	}
+	packed := c.Packed(1) != nil && c.Packed(1).Form == panels.Form
 	if packed {
 		spec.A.Source = gemm.Prepacked
 	}
@@ -367,54 +353,28 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 		}
 		x.Run(0, room, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out),
 			func(m *graph.Mem, begin, end int) error {
-				for u := begin; u < end; u++ {
-					var bias T
-					if s.bias {
-						bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
-					}
-					if adder != nil {
-						adder.channel(m, kit.Elem[T](m.Ptrs[0], (n0*s.o+u)*product3(s.out)),
-							kit.Elem[T](m.Ptrs[1], u*points*product3(s.k)), unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
-						continue
-					}
-					addWindows(s, kit.PlaneOf[T](m.Ptrs[0], n0*s.o+u, product3(s.out)),
-						kit.PlaneOf[T](m.Ptrs[1], u, points*product3(s.k)), bias)
-				}
+				addChannels[T](s, adder, m, n0*s.o, begin, end)
 				return nil
 			}))
 	}
 	return x.Kernel()
 }
 
-// addWindows adds the windows of one channel, element by element of the window.
-func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, y, cols []T, bias T) {
-	for i := range y {
-		y[i] = bias
-	}
-	for tap := range product3(s.k) {
-		kd, kh, kw := tap/s.k[2]/s.k[1], tap/s.k[2]%s.k[1], tap%s.k[2]
-		at := kw*s.dilated[2] - s.pad[2]
-		first, end := validRange(at, s.step[2], s.out[2], s.in[2])
-		for row := range s.in[0] * s.in[1] {
-			x := cols[:s.in[2]]
-			cols = cols[s.in[2]:]
-			d := row/s.in[1]*s.step[0] - s.pad[0] + kd*s.dilated[0]
-			h := row%s.in[1]*s.step[1] - s.pad[1] + kh*s.dilated[1]
-			if uint(d) >= uint(s.out[0]) || uint(h) >= uint(s.out[1]) || first >= end {
-				continue
-			}
-			line := y[(d*s.out[1]+h)*s.out[2]:][:s.out[2]]
-			if s.step[2] == 1 {
-				line = line[at+first : at+end]
-				for i, e := range x[first:end] {
-					line[i] += e
-				}
-				continue
-			}
-			for i := first; i < end; i++ {
-				line[at+i*s.step[2]] += x[i]
-			}
+// addChannels adds up the windows of channels, of which the first of the result is a number of them on.
+func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, adder *spreadAdder,
+	m *graph.Mem, first, begin, end int) {
+	each, windows := product3(s.out), product3(s.in)*product3(s.k)
+	for u := begin; u < end; u++ {
+		var bias T
+		if s.bias {
+			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
 		}
+		if adder != nil {
+			adder.channel(m, kit.Elem[T](m.Ptrs[0], (first+u)*each), kit.Elem[T](m.Ptrs[1], u*windows),
+				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
+			continue
+		}
+		addWindows(s, kit.PlaneOf[T](m.Ptrs[0], first+u, each), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
 	}
 }
 

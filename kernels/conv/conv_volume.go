@@ -61,10 +61,10 @@ func pointStride(m tensor.Meta) (step int, even bool) {
 	return step, true
 }
 
-// volumeImpls is the only implementation of convolutions of volumes. It writes results of which the
+// volumeImpls are the implementations of convolutions of volumes. That by products writes results of which the
 // elements of a channel lie evenly.
 func (v convolution) volumeImpls() []graph.Impl {
-	return []graph.Impl{{Name: "planes", Tails: true,
+	return []graph.Impl{v.tapsImpl(), {Name: "planes", Tails: true,
 		Doc: "Multiplies the packed weight by windows of volumes, one after another.",
 		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			list := []graph.Walk{{}}

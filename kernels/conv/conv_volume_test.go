@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -26,6 +27,42 @@ func TestConvVolumes(t *testing.T) {
 			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
 		}
 		p.Check(t, k)
+	}
+}
+
+// TestDepthwiseVolumes convolves each channel by itself.
+func TestDepthwiseVolumes(t *testing.T) {
+	found := 0
+	r := rand.New(rand.NewPCG(41, 2))
+	for i := range 120 {
+		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
+		g := 1 + r.IntN(4)
+		x, w := []int{1 + r.IntN(2), g}, []int{g * (1 + r.IntN(2)), 1}
+		var stride, padding, dilation []int
+		terms := 1
+		for range 3 {
+			k, dl := 1+r.IntN(4), 1+r.IntN(2)
+			pad := r.IntN(4)
+			x, w = append(x, max(1, (k-1)*dl+1-2*pad)+r.IntN(12)), append(w, k)
+			stride, padding, dilation = append(stride, 1+r.IntN(3)), append(padding, pad), append(dilation, dl)
+			terms *= k
+		}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, w...), nil}
+		if r.IntN(2) == 0 {
+			in[2] = kerneltest.RandomOperand(r, d, w[0])
+		}
+		at := graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g}
+		p, err := kerneltest.NewProductCall("conv3d", at, in, kerneltest.SomeConstants(r, in)...)
+		if err != nil {
+			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
+		}
+		if impl := p.Op.Fitting(p.Call); impl != nil && impl.Name == "taps" {
+			found++
+		}
+		p.Check(t, terms)
+	}
+	if loops.Compiles() && found < 60 {
+		t.Errorf("%d of them were computed by loops", found)
 	}
 }
 

@@ -11,6 +11,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// windowSpread is a transposed convolution over three dimensions; missing ones have size 1.
+type windowSpread struct {
+	n, c, o, groups    int
+	in, out, k         [3]int
+	step, pad, dilated [3]int
+	bias               bool
+}
+
+// rows are the elements of the windows of a group's channels.
+func (s *windowSpread) rows() int { return s.o / s.groups * product3(s.k) }
+
 // spreadAdder adds windows up by machine code. Elements of the result that are a stride apart meet the same elements of
 // windows: they are a phase, in which what an element of all windows adds lies as the input does, row by row. So
 // windows are added up by phases, which are put together at the end.
@@ -142,6 +153,38 @@ func (a *spreadAdder) join(r *spreadRun, y, from unsafe.Pointer) {
 		}
 	}
 	clear(r.runs)
+}
+
+// addWindows adds the windows of one channel, element by element of the window.
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, y, cols []T, bias T) {
+	for i := range y {
+		y[i] = bias
+	}
+	for tap := range product3(s.k) {
+		kd, kh, kw := tap/s.k[2]/s.k[1], tap/s.k[2]%s.k[1], tap%s.k[2]
+		at := kw*s.dilated[2] - s.pad[2]
+		first, end := validRange(at, s.step[2], s.out[2], s.in[2])
+		for row := range s.in[0] * s.in[1] {
+			x := cols[:s.in[2]]
+			cols = cols[s.in[2]:]
+			d := row/s.in[1]*s.step[0] - s.pad[0] + kd*s.dilated[0]
+			h := row%s.in[1]*s.step[1] - s.pad[1] + kh*s.dilated[1]
+			if uint(d) >= uint(s.out[0]) || uint(h) >= uint(s.out[1]) || first >= end {
+				continue
+			}
+			line := y[(d*s.out[1]+h)*s.out[2]:][:s.out[2]]
+			if s.step[2] == 1 {
+				line = line[at+first : at+end]
+				for i, e := range x[first:end] {
+					line[i] += e
+				}
+				continue
+			}
+			for i := first; i < end; i++ {
+				line[at+i*s.step[2]] += x[i]
+			}
+		}
+	}
 }
 
 // joinPairs puts elements of 4 bytes of two rows next to each other.
