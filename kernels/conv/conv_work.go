@@ -17,6 +17,7 @@ const (
 	tapsRagged = "depthwise.ragged" // one where pixels do not begin with lines of the cache
 	tapsFar    = "depthwise.far"    // a byte beside those of pixels that the second cache holds
 	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
+	tapsBytes  = "depthwise.bytes"  // an instruction of a tile of bytes
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
 
