@@ -18,6 +18,7 @@ const (
 	tapsFar    = "depthwise.far"    // a byte beside those of pixels that the second cache holds
 	tapsGo     = "depthwise.go"     // a multiplication and an addition in Go, by planes or of several results a channel
 	tapsLanes  = "depthwise.lanes"  // one in Go that goes along channels
+	tapsBytes  = "depthwise.bytes"  // an instruction of a tile of bytes
 	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
 )
 

@@ -27,10 +27,6 @@ type slideBytes struct {
 	run    graph.PerWorker[jit.Args]
 }
 
-// slideUop is how many multiplications of four bytes, two vectors of which take a cycle, take as long as an instruction
-// of a tile.
-const slideUop = 10
-
 // slideCallUops bounds the instructions of a call, which takes less than 50 us.
 const slideCallUops = 1 << 15
 
@@ -57,7 +53,7 @@ func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	s := byteConv.bytesShape(c)
 	t := newSlideBytes(c)
 	tiles := s.n * s.oh * kit.DivUp(s.ow, t.spec.Tile) * s.byteBlocks()
-	w.Do(directFours, float64(tiles*t.spec.Uops()*slideUop))
+	w.Do(tapsBytes, float64(tiles*t.spec.Uops()))
 	if t.copied {
 		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h * s.w)
 	}

@@ -34,8 +34,8 @@ func Rates() []graph.Rate {
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
 		{Name: directFours, Unit: "four multiplications of bytes in a direct convolution, and the addition of their sum",
-			Calls: []graph.RateCall{bytesRate(1, 3, 64, 28, 64), bytesRate(1, 1, 256, 14, 64),
-				bytesRate(2, 3, 128, 28, 64)}},
+			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
+				bytesRate(2, 1, 3, 128, 28, 64)}},
 		{Name: directBegin, Unit: "a direct convolution that is begun",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
@@ -57,14 +57,18 @@ func convRate(impl string, stride, groups, size int, image tensor.Meta, out int)
 		In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
 }
 
-// bytesRate is a call of the direct convolution of bytes, of which the image alone is no constant.
-func bytesRate(stride, size, channels, side, out int) graph.RateCall {
+// bytesRate is a call of a convolution of bytes, direct or depthwise, of which the image alone is no constant.
+func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
+	impl := "direct_nhwc"
+	if groups > 1 {
+		impl = "depthwise_nhwc"
+	}
 	image := kit.NHWC(1, channels, side, side)
 	image.DType = tensor.Uint8
-	return graph.RateCall{Op: "conv2d_bytes", Attrs: graph.Attrs{"stride": stride, "padding": size / 2},
-		In: []tensor.Meta{image, tensor.New(tensor.Int8, out, channels, size, size), tensor.New(tensor.Int32, out),
+	return graph.RateCall{Op: "conv2d_bytes", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
+		In: []tensor.Meta{image, tensor.New(tensor.Int8, out, channels/groups, size, size), tensor.New(tensor.Int32, out),
 			kit.F32(out), tensor.New(tensor.Uint8), tensor.New(tensor.Uint8)}, Constant: []int{1, 2, 3, 4, 5},
-		Impl: "direct_nhwc"}
+		Impl: impl}
 }
 
 // depthwiseRates lists the inner kernels of depthwise convolutions.
@@ -79,6 +83,7 @@ func depthwiseRates() []graph.Rate {
 	five := func(stride, c int) graph.RateCall {
 		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
 	}
+	bytes := func(stride, size, c, side int) graph.RateCall { return bytesRate(stride, c, size, c, side, c) }
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
 	// Of whole numbers there is no machine code.
@@ -104,6 +109,8 @@ func depthwiseRates() []graph.Rate {
 			Calls: []graph.RateCall{pixels(1, 58, 28), pixels(1, 88, 28), pixels(1, 120, 14)}},
 		{Name: tapsFar, Unit: "a byte of pixels beside those that the second cache holds",
 			Calls: []graph.RateCall{pixels(1, 144, 56), pixels(1, 32, 112), pixels(2, 96, 112)}},
+		{Name: tapsBytes, Unit: "an instruction of a tile of a depthwise convolution of bytes",
+			Calls: []graph.RateCall{bytes(1, 3, 192, 28), bytes(1, 3, 384, 14), bytes(2, 3, 192, 28), bytes(1, 5, 672, 14)}},
 		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several, whole("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
 		{Name: tapsLanes, Unit: "one in Go that goes along channels",
