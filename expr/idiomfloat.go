@@ -59,6 +59,8 @@ func rintOf[T float](x T) T {
 
 // xlogyOf is 0 where x is 0 and y is a number, whatever the logarithm of that. Like other functions of a pair that are
 // called for each element it converts by itself: see map1.
+//
+//go:noinline
 func xlogyOf[T float](x, y T) T {
 	switch {
 	case y != y:
