@@ -45,8 +45,8 @@ func (p *Plan) overlappable() bool {
 // crowded reports whether sweeps that compute little and write past the caches would together push out of the
 // nearest one what rows share: layer_norm of 4096x4096 takes 4.4 ms with its sweeps at once and 3.4 with one after
 // the other, while rows of 2048 take 2.6 and 3.5, and without weight and bias rows of 8192 2.9 and 3.2 (Zen 5). Two
-// rows at a time read what is shared once: 4.6 ms with sweeps at once so, 5 a row at a time, and 6 one sweep after the other
-// (Emerald Rapids).
+// rows at a time read what is shared once: 4.6 ms with sweeps at once so, 5 a row at a time, and 6 with one sweep
+// after the other (Emerald Rapids).
 func (p *Plan) crowded() bool {
 	if p.weight > 1 {
 		return false
