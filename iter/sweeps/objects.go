@@ -78,16 +78,24 @@ type builder struct {
 	rows, numbers []int
 }
 
-// build makes everything for sweeps that run at once, if that is possible, else for one after the other.
+// build makes everything for sweeps that run at once, by rows or else by tiles, if that is possible, else for one after
+// the other. Of crowded ones two rows go together, which read what they share once.
 func (p *Plan) build() error {
-	if p.overlappable() {
+	ways := []int{1, 0}
+	if p.crowded() {
+		ways = []int{2}
+	}
+	for _, p.group = range ways {
+		if !p.overlappable() || p.group > 0 && !p.pipelineable(p.group) {
+			continue
+		}
 		p.depth = len(p.s.Steps)
 		if err := p.make(); err != nil || p.all != nil {
 			return err
 		}
-		p.objects, p.moves, p.steps, p.worker = nil, nil, nil, 0
+		p.objects, p.moves, p.steps, p.worker, p.fence = nil, nil, nil, 0, false
 	}
-	p.depth = 1
+	p.depth, p.group = 1, 0
 	return p.make()
 }
 
@@ -138,14 +146,19 @@ func (b *builder) room(size, copies int) int {
 	}
 	if !b.columns {
 		n = (n + 63) &^ 63
-		o.kept = n
-		n *= b.span(kept0)
+		if b.group == 0 { // else there is one row
+			o.kept = n
+			n *= b.span(kept0)
+		}
 	}
 	return b.memory(n, o)
 }
 
-// number is memory for one element a row.
+// number is memory for one element a row: of a tile, or of a chunk where sweeps are at its rows.
 func (b *builder) number(size int) int {
+	if b.group > 0 {
+		return b.memory(size*b.tile*b.perChunk, object{size: size, kept: size, red: make([]int, len(b.red))})
+	}
 	return b.memory(size*b.tile, object{size: size, kept: size, copies: b.depth, red: make([]int, len(b.red))})
 }
 

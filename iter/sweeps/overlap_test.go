@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -117,6 +118,75 @@ func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, row
 		}
 	}
 }
+
+// TestPipeline holds rows that one loop goes over without a stop, in groups or not and with rows left over, against
+// rows by themselves.
+func TestPipeline(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 5))
+	for _, tc := range []struct {
+		rows, n int
+		stores  int // of a turn, each by an operand of its own
+	}{{1100, 512, 1}, {1100, 4096, 1}, {601, 8192, 2}, {602, 7000, 2}} {
+		code := testCode{name: "normed", in: []tensor.DType{f32, f32}, one: []bool{false},
+			make: func(b *expr.Builder) []expr.Output { return normed(b, tc.n) }}
+		all := planOf(t, code, tc.rows, tc.n)
+		if machine.Instructions() == machine.AVX512 {
+			l := all.plan.Listings()[0]
+			stored := 0
+			for _, o := range l.Loop.Code.Out {
+				if o.DType != tensor.Invalid {
+					stored++
+				}
+			}
+			if !overlaps(all.plan) || !slices.ContainsFunc(l.Loop.Code.Insts, isSqrt) || stored != tc.stores {
+				t.Errorf("%dx%d: the first loop is %s, of %d rows", tc.rows, tc.n, l.Name, stored)
+			}
+		}
+		checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+	}
+}
+
+// TestPipelineLines holds rows of which some do not follow the one before against the same rows in a piece.
+func TestPipelineLines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 5))
+	const matrices, rows, n = 30, 45, 640
+	b := expr.NewBuilder(f32, f32)
+	c, err := b.Build(normed(b, n)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, x := tensor.Empty(tensor.New(f32, matrices, rows+1, n)), tensor.Empty(tensor.New(f32, matrices, rows, n))
+	w := tensor.Empty(tensor.New(f32, n))
+	fill(rng, wide)
+	fill(rng, w)
+	const size = 4 * rows * n
+	var got [2][]byte
+	for k, in := range []*tensor.Tensor{wide, x} {
+		for m := range matrices {
+			copy(x.Storage().Bytes()[m*size:], wide.Storage().Bytes()[m*(size+4*n):][:size])
+		}
+		m := x.Meta
+		m.Strides = in.Strides
+		scale := tensor.Meta{DType: f32, Shape: []int{matrices, rows, n}, Strides: []int{0, 0, 1}}
+		out := tensor.Empty(x.Meta)
+		mask := []bool{false, false, true}
+		plan, err := sweeps.New(c, []tensor.Meta{out.Meta}, []tensor.Meta{m, scale}, mask, sweeps.Choose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &call{plan: plan, ptrs: []unsafe.Pointer{out.Pointer(), in.Pointer(), w.Pointer()}}
+		a.run(t, rng)
+		got[k] = out.Storage().Bytes()
+	}
+	if !bytes.Equal(got[0], got[1]) {
+		t.Error("rows in matrices apart have other bits than in a piece")
+	}
+}
+
+func isSqrt(i expr.Inst) bool { return i.Op == expr.Sqrt }
 
 // TestCrowded holds sweeps that would push shared operands out of the nearest cache, and so go one after the other past
 // the caches, against rows by themselves; neither shorter rows nor sweeps that compute much are kept apart.

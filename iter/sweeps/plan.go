@@ -43,6 +43,8 @@ type Plan struct {
 	partial []partial
 	all     *overlap // nil where sweeps run one after the other
 	depth   int      // tiles that sweeps are at at a time
+	// group is how many rows each sweep goes over together in a loop that stops between none of a chunk's: 0 for tiles.
+	group   int
 	worker  int
 	scratch int
 }

@@ -45,6 +45,8 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		defer loops.Fence()
 	}
 	switch {
+	case p.group > 0:
+		p.pipeline(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)
 	case p.all != nil:
 		p.overlapped(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)
 	case p.cuts == 1:

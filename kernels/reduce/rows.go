@@ -40,9 +40,14 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	x := folds.Operand(b, 0, d).Re
 	most := b.Reduce(expr.Max, x)
 	e := b.Do(expr.Exp, b.Do(expr.Sub, x, most))
-	var sum expr.Value
 	mask := lineMask(c.Meta(0).Rank(), dim)
-	if folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum {
+	few := folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum
+	if few && !logs { // a quotient of float32 that is rounded from float64's has the same bits
+		f := b.Do(expr.Div, b.Const(b.DType(e), 1), b.Reduce(expr.Add, e))
+		return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
+	}
+	var sum expr.Value
+	if few {
 		sum = folds.InFloat64(b, b.Reduce(expr.Add, e))
 	} else {
 		sum = b.Reduce(expr.Add, folds.InFloat64(b, e))
