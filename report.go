@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -47,6 +48,7 @@ type Report struct {
 	Classes      []ClassReport       `json:"classes,omitzero" doc:"The plans that serve other sizes: see [Program.Classes]."`
 	RefusedHints []RefusedHint       `json:"refused_hints,omitzero" doc:"Sizes of --dim, beside the first, for which there is no plan."`
 	ForAll       []ForAllReport      `json:"for_all,omitzero" doc:"Whether what --for-all asked holds for all sizes: see [Program.ForAll]."`
+	NoCode       string              `json:"no_machine_code,omitzero" doc:"Why no loop is machine code, where none can be had: all run in Go."`
 	Code         *CodeReport         `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
@@ -250,6 +252,9 @@ func (p *Program) Report() *Report {
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
 		Profile: profileOf(p.options.Costs), RefusedHints: p.RefusedHints(), Notes: NotesOf(p.first.graph)}
+	if err := jit.Available(); err != nil {
+		r.NoCode = err.Error()
+	}
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}

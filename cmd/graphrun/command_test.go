@@ -297,7 +297,8 @@ func TestCompletion(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out := succeed(t, "version")
-	if !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 1 ||
+	if !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 2 ||
+		!strings.Contains(out, "\n"+machineCode()+"\n") ||
 		!strings.Contains(out, runtime.Version()) ||
 		!strings.Contains(out, "revision") {
 		t.Errorf("got %q", out)

@@ -27,6 +27,9 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeBound(w, r)
 	writeStudy(w, show, r)
 	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
+	if r.NoCode != "" {
+		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", r.NoCode)
+	}
 	writeMeasured(w, r.Measured)
 	writeClasses(w, show, r.Classes)
 	writeForAll(w, show, r.ForAll)

@@ -6,6 +6,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 func versionCommand() *cobra.Command {
@@ -13,7 +16,8 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Long: `Prints the version of the module, the commit that it was built from ("modified" where files
-differed from it), and the version of Go. graphrun --version prints the same.`,
+differed from it), and the version of Go; and which instructions the machine code has that is made
+while graphs run, or why there is none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    noArguments,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
@@ -41,5 +45,14 @@ func versionText() string {
 			commit += " (modified)"
 		}
 	}
-	return fmt.Sprintf("graphrun %s, %s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("graphrun %s, %s, %s %s/%s\n%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		machineCode())
+}
+
+// machineCode tells what loops run as.
+func machineCode() string {
+	if err := jit.Available(); err != nil {
+		return fmt.Sprintf("no machine code: %v", err)
+	}
+	return fmt.Sprintf("machine code for %v", machine.Instructions())
 }
