@@ -73,6 +73,17 @@ func (p *Program) Explain(value string) (*Explanation, error) {
 	return e, nil
 }
 
+// ExplainLayout tells of a value of an inferred graph, by its name, why it lies as it does: what [Program.Explain]
+// tells of it before anything is planned. The error is that there is no such value.
+func ExplainLayout(g *graph.Graph, value string) (*LayoutReport, error) {
+	v, err := ValueNamed(g, value)
+	if err != nil {
+		return nil, err
+	}
+	r := layoutOf(v)
+	return &r, nil
+}
+
 var errNoGraph = errors.New("the graph is nil")
 
 // ValueNamed finds a value of a graph by its name, or that which an output of the name hands over. The error is that

@@ -37,6 +37,9 @@ type Program struct {
 	planned  []*class
 	regions  []*region
 
+	whyOnce sync.Once
+	why     *without // see there
+
 	genericOnce  sync.Once
 	genericSizes []int // see generic
 }

@@ -1,6 +1,8 @@
 package graphrun
 
 import (
+	"sync"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -21,7 +23,6 @@ type CopyWhy struct {
 // explainCopies tells of the copies of a value, and of those that the step that computes it reads, why they are there.
 func (p *Program) explainCopies(v *graph.Value, r *FateReport, plan *passes.Plan) []CopyWhy {
 	list := []CopyWhy{}
-	var w *without
 	for i := range plan.Copies {
 		c := &plan.Copies[i]
 		if !concerns(c, v, r) {
@@ -29,20 +30,27 @@ func (p *Program) explainCopies(v *graph.Value, r *FateReport, plan *passes.Plan
 		}
 		sides := plan.Sides(c)
 		why := CopyWhy{CopyReport: copyOf(*c), Written: filled(sides.Written), Wanted: filled(sides.Wanted)}
-		if w == nil {
-			w = p.without()
-		}
-		why.WithoutNS, why.Instead = w.copy(c)
+		why.WithoutNS, why.Instead = p.without().copy(c)
 		list = append(list, why)
 	}
 	return list
 }
 
 // without is the exact problem of a program, its solution, and what that means; a nil model of one that cannot be told.
+// A program keeps it for who asks of many values, with what is known of copies.
 type without struct {
 	model *layout.Model
 	best  *wcsp.Solution
 	means *layout.Outcome
+
+	asking sync.Mutex
+	known  map[*passes.Copy]withoutCopy
+}
+
+// withoutCopy is what is told of a copy.
+type withoutCopy struct {
+	ns     *float64
+	change *layout.Change
 }
 
 // solved is a solution that is proved, and what it means; nil where there is none.
@@ -58,22 +66,35 @@ func solved(m *layout.Model) (*wcsp.Solution, *layout.Outcome) {
 	return s, means
 }
 
-// without states and solves the problem.
+// without states and solves the problem, once.
 func (p *Program) without() *without {
-	m, err := p.stated()
-	if err != nil {
-		return &without{}
-	}
-	best, means := solved(m)
-	if best == nil {
-		m = nil
-	}
-	return &without{m, best, means}
+	p.whyOnce.Do(func() {
+		p.why = &without{known: map[*passes.Copy]withoutCopy{}}
+		m, err := p.stated()
+		if err != nil {
+			return
+		}
+		if best, means := solved(m); best != nil {
+			p.why.model, p.why.best, p.why.means = m, best, means
+		}
+	})
+	return p.why
 }
 
 // copy tells what the cheapest plan without a copy costs more, in nanoseconds, and what it does otherwise; nil where
 // none is known.
 func (w *without) copy(c *passes.Copy) (*float64, *layout.Change) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	k, known := w.known[c]
+	if !known {
+		k.ns, k.change = w.price(c)
+		w.known[c] = k
+	}
+	return k.ns, k.change
+}
+
+func (w *without) price(c *passes.Copy) (*float64, *layout.Change) {
 	if w.model == nil || c.Node == nil {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@
 
 measure runs `graphrun plan --measure` for each network and strategy and keeps what it prints in FOLDER; what is there already is
 measured again only with --again, so that a long list can be measured in parts. Nothing else should run meanwhile. compare does the same with `graphrun compare`, all strategies, R runs each,
-and order prints its medians, the pairs of strategies with different plans that differ by more than 5% and are priced equal or the other way round, and where
+and order prints its medians (a network that is in several folders has all its samples together), the pairs of strategies with different plans that differ by more than 5% and are priced equal or the other way round, and where
 the optimal plan is not among the fastest: where another one takes less, surely and by more than 2%. check prices the
 works of all steps by a profile (default: that by which they were planned) and prints the median error by network, by the inner kernels
 that a step spends most time in, and with --by step the worst steps. fit changes the rates of kernels (those whose names begin with one
@@ -135,7 +135,11 @@ def order(args):
     for folder in args.folders:
         for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
             net, threads = os.path.basename(path)[:-len(".json")].rsplit(".", 1)
-            by[threads][net] = json.load(open(path))["strategies"]
+            rows = json.load(open(path))["strategies"]
+            for row, again in zip(by[threads].setdefault(net, rows), rows):
+                if row is not again:
+                    row["samples_ns"] += again["samples_ns"]
+                    row["median_ns"] = statistics.median(row["samples_ns"])
     for threads, nets in sorted(by.items()):
         pairs = wrong = 0
         slower = []

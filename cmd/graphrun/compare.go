@@ -282,8 +282,8 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	if err != nil {
 		return named(path, err)
 	}
-	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, Turn: s.flags.turn, BoundNS: bound,
-		Seed: s.flags.src.seed, Progress: j.report})
+	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, Turn: s.flags.turn,
+		BoundNS: bound, Seed: s.flags.src.seed, Progress: j.report})
 	if err != nil {
 		return t.in.blame(err)
 	}

@@ -111,7 +111,8 @@ func TestCompareTable(t *testing.T) {
 	head, rest, _ := strings.Cut(out, "\n")
 	if !regexp.MustCompile(`^N  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
 		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != len(graphrun.Strategies()) ||
-		!strings.Contains(rest, "2 runs each, 1 thread, 2 in a row behind one that is not measured, in rounds of random") || !strings.Contains(rest, "∞") {
+		!strings.Contains(rest, "2 runs each, 1 thread, 2 in a row behind one that is not measured, in rounds of random") ||
+		!strings.Contains(rest, "∞") {
 		t.Errorf("got\n%s", out)
 	}
 	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")

@@ -76,20 +76,15 @@ func (p *picture) page(ctx context.Context, svg []byte, g *graph.Graph, program 
 
 // explainer tells of values what graphrun explain does.
 type explainer struct {
-	program *graphrun.Program
-	whole   bool // what becomes of them, too
+	graph   *graph.Graph
+	program *graphrun.Program // nil: what becomes of them is not told
 	known   *graphrun.Known
 	named   map[string][]*graph.Value // of inputs by name, and of nodes
 }
 
 // newExplainer returns one for a graph; the program is nil for a graph as it is written.
 func newExplainer(g *graph.Graph, program *graphrun.Program) *explainer {
-	e := &explainer{program: program, whole: program != nil, known: graphrun.KnownOf(g),
-		named: map[string][]*graph.Value{}}
-	if program == nil {
-		// A graph that no strategy plans is drawn without explanations.
-		e.program, _ = graphrun.Compile(g, graphrun.Options{MemoryLimit: -1})
-	}
+	e := &explainer{graph: g, program: program, known: graphrun.KnownOf(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		e.named[v.Name] = []*graph.Value{v}
 	}
@@ -102,17 +97,20 @@ func newExplainer(g *graph.Graph, program *graphrun.Program) *explainer {
 // texts explains what a node makes, or an input: nothing of what passes inserted.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
-		x, err := e.program.Explain(v.Name)
-		if err != nil {
-			continue
-		}
 		d := valueOf(v, e.known)
 		var b strings.Builder
-		r := &explainReport{Value: &d, Explanation: x}
-		if e.whole {
-			writeExplanation(&b, display{}, r)
+		if e.program == nil {
+			l, err := graphrun.ExplainLayout(e.graph, v.Name)
+			if err != nil {
+				continue
+			}
+			writeLayout(&b, display{}, &explainReport{Value: &d, Explanation: &graphrun.Explanation{Layout: *l}})
 		} else {
-			writeLayout(&b, display{}, r)
+			x, err := e.program.Explain(v.Name)
+			if err != nil {
+				continue
+			}
+			writeExplanation(&b, display{}, &explainReport{Value: &d, Explanation: x})
 		}
 		list = append(list, strings.TrimSpace(b.String()))
 	}

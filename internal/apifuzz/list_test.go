@@ -183,6 +183,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"layout.Price":          layout.Price,
 	"layout.Solve":          layout.Solve,
 
+	"wcsp.Classes":      wcsp.Classes,
 	"wcsp.KBest":        wcsp.KBest,
 	"wcsp.Read":         wcsp.Read,
 	"wcsp.ReadSolution": wcsp.ReadSolution,
@@ -227,6 +228,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"graphrun.LayoutName":      graphrun.LayoutName,
 	"graphrun.New":             graphrun.New,
 	"graphrun.NotesOf":         graphrun.NotesOf,
+	"graphrun.ExplainLayout":   graphrun.ExplainLayout,
 	"graphrun.ValueNamed":      graphrun.ValueNamed,
 	"graphrun.FirstBreak":      graphrun.FirstBreak,
 	"graphrun.LayoutRules":     graphrun.LayoutRules,

@@ -14,8 +14,8 @@ import (
 // and where no time is left. Sets with forms that nobody reads mean the same as without, to copy before a view is the
 // same as behind it, and ways through a node that differ in the order of its loops alone are one: the cheapest.
 //
-// Where so many assignments mean the same that [wcsp.KBest] does not come to the k-th plan, the others are the cheapest
-// of those that differ in how nodes are computed: of these, what differs from a cheaper one in copies alone is left out.
+// Where so many assignments mean the same that [wcsp.KBest] does not come to the k-th plan, the others are the
+// cheapest of those that differ in how nodes are computed: what differs from a cheaper one in copies alone is left out.
 func (m *Model) Best(k int) ([]*Outcome, error) {
 	if err := m.stated(); err != nil {
 		return nil, err

@@ -9,13 +9,13 @@ import (
 )
 
 // Classes returns the cheapest assignments of the k cheapest combinations of classes, the cheapest first: classes has
-// the class of each label by variable, nil for a variable whose labels are all one class. Unlike [KBest], which may look
-// at very many assignments that mean the same, it solves the problem anew, without the labels of one class or but for
-// those of another, for each part of what is left that could hold the next combination: Lawler's partition.
+// the class of each label by variable, nil for a variable whose labels are all one class. Unlike [KBest], which may
+// look at very many assignments that mean the same, it solves the problem anew for each part of what is left that could
+// hold the next combination, without the labels that are not of the part: Lawler's partition.
 //
 // There are fewer where there are no more that are allowed, and where TimeLimit passed, which is for all together; a
-// negative one is none. MaxNodes and MaxTable are those of each solution; Proof does not count. The error is that of the
-// first solution, or that classes are not those of the problem's labels.
+// negative one is none. MaxNodes and MaxTable are those of each solution; Proof does not count. The error is that of
+// the first solution, or that classes are not those of the problem's labels.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, fmt.Errorf("wcsp: %d combinations of classes are asked for, of %d variables; it must be 1 or more, "+
