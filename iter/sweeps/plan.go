@@ -280,21 +280,27 @@ func (p *Plan) cutTiles() {
 	if p.single && !p.stages() && len(p.s.Steps) > 1 { // of which there are many in a chunk where sweeps run at once
 		p.perChunk = max(p.perChunk, min(max(24, p.units/64), p.units/4, 1<<19/work))
 	}
-	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= 2*grain &&
+	pieces, least := (work+grain-1)/grain, 2*grain
+	if p.columns {
+		// Evenly, and sooner: of the image that a convolution made each worker has half of the rows near, and the other
+		// half would be fetched from another's cache, and again by who writes there what is scaled by the mean.
+		pieces, least = machine.CutUnits(p.reduced, p.tile, grain).Chunks, grain/2
+	}
+	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= least &&
 		len(p.s.Steps) == 1 && len(p.s.Steps[0].Folds) > 0 {
-		p.cutRows(grain, work)
+		p.cutRows(pieces)
 	}
 }
 
-// cutRows cuts the longest reduced axis.
-func (p *Plan) cutRows(grain, work int) {
+// cutRows cuts the longest reduced axis into so many pieces, or fewer.
+func (p *Plan) cutRows(pieces int) {
 	for d, a := range p.red {
 		if p.cutAxis < 0 || a.n > p.red[p.cutAxis].n {
 			p.cutAxis = d
 		}
 	}
 	n := p.red[p.cutAxis].n
-	p.cuts = min((work+grain-1)/grain, (maxCuts+p.units-1)/p.units, n)
+	p.cuts = min(pieces, (maxCuts+p.units-1)/p.units, n)
 	p.cut = (n + p.cuts - 1) / p.cuts
 	if !p.columns && p.cutAxis == 0 && p.cut > expr.Lanes {
 		p.cut = (p.cut + expr.Lanes - 1) / expr.Lanes * expr.Lanes
