@@ -17,8 +17,8 @@ import (
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
-// Levels before they saturate: farLevels bounds those that int32 has room for, and fewLevels saturates whatever the zero
-// point is.
+// Levels before they saturate: farLevels bounds those that int32 has room for, and fewLevels saturates whatever the
+// zero point is.
 const (
 	farLevels = 1 << 29
 	fewLevels = 1 << 20

@@ -62,8 +62,8 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
 }
 
-// Level makes the sums in a register levels, without the zero point if that has no sign. Of numbers below those of int32
-// the conversion makes its least one, and so of NaN.
+// Level makes the sums in a register levels, without the zero point if that has no sign. Of numbers below those of
+// int32 the conversion makes its least one, and so of NaN.
 func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	a.Emit("VMINPS", v, l.Most, v) // NaN stays
@@ -77,8 +77,8 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VPADDD", l.Add, v, l.Ordered.Zero(), v)
 }
 
-// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register. The first and
-// the third are overwritten. Zero points without a sign are added to words, which saturate.
+// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register. The first
+// and the third are overwritten. Zero points without a sign are added to words, which saturate.
 func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])
