@@ -69,8 +69,9 @@ buffers up; the segments of a graph whose shapes depend on data are planned in t
 --for measures for some time instead of a number of runs, one at least.
 
 --profile tells where the time goes, by op, step and worker, beside what a core of the machine can
-do. It looks at one more run after every four that are measured, whose time it leaves alone. Bytes
-and operations are those that the implementation of an op has, each operand read once.
+do. It looks at one more run after every four that are measured, whose time it leaves alone, and
+of many at one after every 64. Bytes and operations are those that the implementation of an op has,
+each operand read once.
 
 --trace makes one more run after the measured ones, and writes what every worker did in it, steps
 and chunks, and the memory in use, in Chrome's trace event format: ui.perfetto.dev shows it.

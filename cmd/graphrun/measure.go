@@ -90,10 +90,21 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 	return nil
 }
 
-// profileEvery is how many runs are measured for each that is profiled.
-const profileEvery = 4
+// profileEvery is how many runs are measured for each of the first that are profiled, and profileFirst how many those
+// are; profileRarely, for each of those that follow: a run that comes after a profiled one finds less in caches.
+const (
+	profileEvery  = 4
+	profileFirst  = 16
+	profileRarely = 64
+)
 
 // profiles reports whether a run is profiled after run i.
 func (r *runner) profiles(i int) bool {
-	return r.profile != nil && i >= warmUps && (i-warmUps)%profileEvery == 0 && !r.profile.full()
+	if r.profile == nil || i < warmUps || r.profile.full() {
+		return false
+	}
+	if i -= warmUps; i < profileEvery*profileFirst {
+		return i%profileEvery == 0
+	}
+	return i%profileRarely == 0
 }

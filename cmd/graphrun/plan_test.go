@@ -28,6 +28,7 @@ type planJSON struct {
 	InRuns    []graphrun.RunPacking      `json:"packed_in_runs"`
 	Parts     []graphrun.PartsReport     `json:"decomposed"`
 	Apart     []graphrun.ApartReport     `json:"apart"`
+	NoCode    string                     `json:"no_machine_code"`
 	Code      *graphrun.CodeReport       `json:"code"`
 	Steps     []graphrun.StepReport      `json:"steps"`
 	Constants float64                    `json:"constants_bytes"`
