@@ -28,7 +28,7 @@ func anyWork() *machine.Profile {
 func TestSections(t *testing.T) {
 	const large = 8000 // one chunk, and worth a worker under these prices
 	costs := machine.DefaultProfile()
-	costs.ShareNS = 1e3
+	costs.ShareNS = 400
 	for _, c := range []struct {
 		name   string
 		g      *graph.Graph

@@ -10,9 +10,9 @@ const (
 	leastPart = 4
 )
 
-// CutUnits cuts units, each of so much work, into chunks of about a grain. Their number is even where there are several:
-// so the first half of the chunks is the first half of the units, within one, whatever the grain, and of steps that go
-// through the same rows each of two workers has the rows that it wrote in the step before.
+// CutUnits cuts units, each of so much work, into chunks of about a grain. Their number is even where there are
+// several: so the first half of the chunks is the first half of the units, within one, whatever the grain, and of steps
+// that go through the same rows each of two workers has the rows that it wrote in the step before.
 func CutUnits(units, work, grain int) Cut {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))

@@ -163,9 +163,9 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets a hand that found nothing to do wait until Call is called, since Seen, or the job ends. It reports whether
-// to look again: it is false after a while, or where other jobs call for hands. One that lingers is told of work sooner
-// than one that left, by half a microsecond, and is none that Call has to ask for.
+// Linger lets a hand that found nothing to do wait until Call is called, since Seen, or the job ends. It reports
+// whether to look again: it is false after a while, or where other jobs call for hands. One that lingers need not join
+// again, and is none that Call has to ask for.
 func (j *Job) Linger(seen uint32) bool {
 	for l := (looking{}); j.events.Load() == seen; {
 		if called.Load() > 0 || !l.turn() {
