@@ -220,7 +220,8 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 	var f *iter.Fold
 	switch kit.Wide(d) {
 	case tensor.Float32:
-		f = normFolding(m, realNormRow[float32](p), realNormColumns[float32](p), func(v float32) float64 { return math.Abs(float64(v)) })
+		f = normFolding(m, realNormRow[float32](p), realNormColumns[float32](p),
+			func(v float32) float64 { return math.Abs(float64(v)) })
 	case tensor.Float64:
 		f = normFolding(m, realNormRow[float64](p), realNormColumns[float64](p), math.Abs)
 	case tensor.Complex64:
