@@ -315,7 +315,10 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	spec := gemm.Spec{M: rows, N: points, K: cg, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
 	panels := spreadPanels[T](s, d)
-	packed := c.Packed(1) != nil && c.Packed(1).Form == panels.Form
+	packed, err := multiply.InPanels(c, 1, panels)
+	if err != nil {
+		return nil, err
+	}
 	if packed {
 		spec.A.Source = gemm.Prepacked
 	}
