@@ -45,10 +45,10 @@ const (
 	winogradBegin = 4
 )
 
-// stripsOfSection is how many strips of tiles a section is multiplied in: what weights take is waited for by the first
-// alone, since the others have those that follow come near.
-func (w *winogradConv) stripsOfSection() float64 {
-	return float64(kit.DivUp(w.sections().at(0).n, w.rows))
+// turnsOfWeights are those in which weights come near: the strips of tiles that a section is multiplied in, each of which
+// has weights that follow come, and one for what the first does itself, which asks for lines ahead as it goes.
+func (w *winogradConv) turnsOfWeights() float64 {
+	return float64(1 + kit.DivUp(w.sections().at(0).n, w.rows))
 }
 
 // work is that of a convolution at points: to bring pixels there, products, and the way back.
@@ -59,7 +59,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] -= kept
-		k.Bytes[graph.Panels] += weights / w.stripsOfSection()
+		k.Bytes[graph.Panels] += weights / w.turnsOfWeights()
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
