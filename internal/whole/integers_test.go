@@ -209,8 +209,8 @@ func TestQuantisedNumbersStayIntegers(t *testing.T) {
 	}
 }
 
-// TestHalfwayLevelsAreEven adds and multiplies dequantised numbers whose scales put every second result half-way between
-// two levels: it is rounded to the even one before the zero point is added, even or odd.
+// TestHalfwayLevelsAreEven adds and multiplies dequantised numbers whose scales put every second result half-way
+// between two levels: it is rounded to the even one before the zero point is added, even or odd.
 func TestHalfwayLevelsAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 24))
 	for zero := range 6 {
