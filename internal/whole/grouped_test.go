@@ -39,6 +39,12 @@ var groupings = []struct {
 		return op.Reshape(op.Expand(op.Unsqueeze(x, 1), []int{-1, n, -1, -1, -1}), []int{s[0], n * s[1], s[2], s[3]})
 	}},
 	{"parts the other way round", false, func(x *graph.Value, n int) *graph.Value { return joined(x, 1, n, true) }},
+	{"as_strided, which turns each group as well", false, func(x *graph.Value, n int) *graph.Value {
+		s := x.Meta.Shape
+		x = op.AsStrided(op.Unsqueeze(x, 2), []int{s[0], s[1], n, s[2], s[3]},
+			[]int{s[1] * s[2] * s[3], s[2] * s[3], 0, 1, s[2]})
+		return op.Reshape(x, []int{s[0], s[1] * n, s[2], s[3]})
+	}},
 	{"rows", false, func(x *graph.Value, n int) *graph.Value {
 		s := x.Meta.Shape
 		x = op.Reshape(op.Permute(x, []int{0, 2, 1, 3}), []int{s[0], s[2], s[1], s[3]})
@@ -67,7 +73,7 @@ func joined(x *graph.Value, dim, n int, turned bool) *graph.Value {
 // Heads that share keys and values give what they give with copies for each head, which there are no more of.
 func TestGroupedHeads(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	for i := range 48 {
+	for i := range 56 {
 		way := groupings[i%len(groupings)]
 		b, groups, n, l, s, e := 1+r.IntN(2), 2+r.IntN(3), 2+r.IntN(3), 1+r.IntN(2)*r.IntN(20), 1+r.IntN(30), 1+r.IntN(20)
 		t.Run(fmt.Sprintf("%d %s %dx%dx%d, %d by %d of %d", i, way.name, b, groups, n, l, s, e), func(t *testing.T) {

@@ -209,6 +209,43 @@ func TestQuantisedNumbersStayIntegers(t *testing.T) {
 	}
 }
 
+// TestHalfwayLevelsAreEven adds and multiplies dequantised numbers whose scales put every second result half-way
+// between two levels: it is rounded to the even one before the zero point is added, even or odd.
+func TestHalfwayLevelsAreEven(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 24))
+	for zero := range 6 {
+		for _, of := range []func(a, b *graph.Value) *graph.Value{
+			func(a, b *graph.Value) *graph.Value { return op.Add(a, b) },
+			func(a, b *graph.Value) *graph.Value { return op.Mul(a, b) },
+		} {
+			q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
+			d, from := tensor.Uint8, 60
+			if zero%2 == 1 {
+				d, from = tensor.Int8, -2
+			}
+			number := func(d tensor.DType, v float64) *graph.Value { return q.constant(d, func() float64 { return v }) }
+			wide := func(name string, scale, zero float64) *graph.Value {
+				return op.DequantizeLinear(q.g.Input(name, tensor.Uint8, 30, 30), number(tensor.Float32, scale),
+					number(tensor.Uint8, zero))
+			}
+			point := number(d, float64(from+zero/2))
+			q.g.Output("y", op.QuantizeLinear(of(wide("a", 0.5, 3), wide("b", 1, 10)), number(tensor.Float32, 1), point))
+			require.NoError(t, q.g.Infer())
+			in := map[string]*tensor.Tensor{}
+			for _, v := range q.g.Inputs {
+				in[v.Name] = tensor.Zeros(tensor.Uint8, 30, 30)
+				eachIndex([]int{30, 30}, func(at []int) { in[v.Name].Set(tensor.IntScalar(int64(r.IntN(20))), at...) })
+			}
+			want, err := graph.Evaluate(q.g, in)
+			require.NoError(t, err)
+			got, why := q.run(t, in, passes.Options{}, 1)
+			require.True(t, slices.ContainsFunc(why, fromLevels), "%v", why)
+			_, differ := farthest(got["y"], want["y"])
+			assert.Zero(t, differ, "%v, zero point %d", d, from+zero/2)
+		}
+	}
+}
+
 // TestGreatestOfQuantisedNumbers pools dequantised numbers, with padding said once or for each dimension: the greatest
 // is found among bytes, in exact plans too.
 func TestGreatestOfQuantisedNumbers(t *testing.T) {

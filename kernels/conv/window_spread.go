@@ -115,7 +115,7 @@ func (a *spreadAdder) window(r *spreadRun, to, cols unsafe.Pointer, tap int) {
 	pd, sd, d0, d1 := a.along(0, tap/a.k[2]/a.k[1])
 	ph, sh, h0, h1 := a.along(1, tap/a.k[2]%a.k[1])
 	pw, sw, w0, w1 := a.along(2, tap%a.k[2])
-	if h0 == h1 || w0 == w1 {
+	if d0 == d1 || h0 == h1 || w0 == w1 {
 		return
 	}
 	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*product3(a.length)*a.size)

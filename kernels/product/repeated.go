@@ -101,7 +101,7 @@ func (r repeated) source() int {
 // of a value, and what shows one with its dimensions in another order.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
-	if n == nil || n.Op == nil || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+	if n == nil || n.Op == nil || n.Op.Storage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
 	switch from := n.In[0].Value; {
@@ -146,9 +146,10 @@ func (r *repeated) permute(dims []int) {
 }
 
 // copiedBroadcast recognises a value in which a dimension of another that is broadcast is joined with the one before.
+// Sizes tell nothing of what as_strided shows.
 func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	t, n := from.Type, from.Node
-	if n == nil || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
+	if n == nil || n.Op.Storage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
 		return r, false
 	}
 	for d := 1; d < t.Rank(); d++ {
@@ -202,8 +203,11 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 		}
 		of := part.of
 		if !part.single { // shown with one more dimension
-			if of.Alias == nil || !sameSizes(slices.Delete(slices.Clone(of.Type.Shape), part.dim+1, part.dim+2),
-				of.Alias.Type.Shape) {
+			if of.Alias == nil || of.Node.Op.Storage {
+				return r, false
+			}
+			shape := slices.Delete(slices.Clone(of.Type.Shape), part.dim+1, part.dim+2)
+			if !sameSizes(shape, of.Alias.Type.Shape) {
 				return r, false
 			}
 			of = of.Alias

@@ -66,18 +66,22 @@ func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 		}
 	}
 	a, b, to := of[0], of[1], first(q.to.scale)
-	f := formula{least: least, most: most}
+	// What is half-way between two numbers is rounded to the even one, which an even number that is added beforehand
+	// leaves what it is.
+	odd := math.Abs(math.Mod(first(q.to.zero), 2))
+	zero := first(q.to.zero) - odd
+	f := formula{zero: odd, least: least, most: most}
 	if n.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
 		return q.rounded(f, a.bytes, b.bytes, q.number(first(a.zero)), q.number(first(b.zero)),
-			q.number(first(a.scale)*first(b.scale)/to), q.number(first(q.to.zero)))
+			q.number(first(a.scale)*first(b.scale)/to), q.number(zero))
 	}
 	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	by := [2]float64{first(a.scale) / to, first(b.scale) / to}
 	return q.rounded(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
-		q.number(first(q.to.zero)-by[0]*first(a.zero)-by[1]*first(b.zero)))
+		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
 }
 
 // number is a constant of float32.
