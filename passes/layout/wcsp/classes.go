@@ -13,9 +13,9 @@ import (
 // look at very many assignments that mean the same, it solves the problem anew for each part of what is left that could
 // hold the next combination, without the labels that are not of the part: Lawler's partition.
 //
-// There are fewer where there are no more that are allowed; where TimeLimit passed, which is for all together; and where
-// nothing was found of a part within the options. A negative TimeLimit is none. MaxNodes and MaxTable are those of each
-// solution; Proof does not count. The error is that of the first solution, or that classes are not those of the
+// There are fewer where there are no more that are allowed; where TimeLimit passed, which is for all together; and
+// where nothing was found of a part within the options. A negative TimeLimit is none. MaxNodes and MaxTable are those
+// of each solution; Proof does not count. The error is that of the first solution, or that classes are not those of the
 // problem's labels.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
