@@ -115,6 +115,13 @@ func TestCompareTable(t *testing.T) {
 		!strings.Contains(rest, "∞") {
 		t.Errorf("got\n%s", out)
 	}
+	for turn, want := range map[string]string{"9": "2 in a row behind one that is not measured, in", "2": "1 in a row",
+		"1": "1 thread, in rounds"} {
+		out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "2", "--turn", turn, "--threads", "1")
+		if !strings.Contains(out, "2 runs each, ") || !strings.Contains(out, want) {
+			t.Errorf("--turn %s: no %q in\n%s", turn, want, out)
+		}
+	}
 	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")
 	if !strings.HasPrefix(out, "| threads | strategy | cost/") || !strings.Contains(out, "\n| ---: | --- | ---: |") ||
 		strings.Count(out, "\n| 2 | ") != len(graphrun.Strategies()) ||

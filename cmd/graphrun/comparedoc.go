@@ -123,7 +123,7 @@ func (s *comparison) caption() string {
 		text += ", " + count(s.rows[0].Threads, "thread")
 	}
 	if s.flags.turn > 1 {
-		text += fmt.Sprintf(", %d in a row behind one that is not measured", s.flags.turn-1)
+		text += fmt.Sprintf(", %d in a row behind one that is not measured", min(s.flags.turn-1, s.flags.runs))
 	}
 	return text + ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test, p < 0.05)"

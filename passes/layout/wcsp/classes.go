@@ -13,9 +13,10 @@ import (
 // look at very many assignments that mean the same, it solves the problem anew for each part of what is left that could
 // hold the next combination, without the labels that are not of the part: Lawler's partition.
 //
-// There are fewer where there are no more that are allowed, and where TimeLimit passed, which is for all together; a
-// negative one is none. MaxNodes and MaxTable are those of each solution; Proof does not count. The error is that of
-// the first solution, or that classes are not those of the problem's labels.
+// There are fewer where there are no more that are allowed; where TimeLimit passed, which is for all together; and
+// where nothing was found of a part within the options. A negative TimeLimit is none. MaxNodes and MaxTable are those
+// of each solution; Proof does not count. The error is that of the first solution, or that classes are not those of the
+// problem's labels.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, fmt.Errorf("wcsp: %d combinations of classes are asked for, of %d variables; it must be 1 or more, "+
@@ -103,6 +104,7 @@ func (c *classLister) price() error {
 			barred[v] = without(list, func(other int) bool { return other != class })
 			s, err := c.solve(barred)
 			switch {
+			case errors.Is(err, ErrNotFound): // the bound is 0
 			case err != nil:
 				return err
 			case s == nil:
@@ -124,12 +126,13 @@ func without(classes []int, barred func(class int) bool) []bool {
 	return list
 }
 
-// solve returns the cheapest assignment without barred labels; nil: none is allowed, or the time is up.
+// solve returns the cheapest assignment without barred labels; nil: none is allowed. The error is [ErrNotFound] where
+// the time is up, too.
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	o := c.options
 	if o.TimeLimit > 0 {
 		if o.TimeLimit = time.Until(c.until); o.TimeLimit <= 0 {
-			return nil, nil
+			return nil, ErrNotFound
 		}
 	}
 	p := &Problem{Version: c.problem.Version, Variables: c.problem.Variables, Factors: slices.Clone(c.problem.Factors)}
@@ -162,10 +165,11 @@ func (c *classLister) next() (*Solution, error) {
 			return x.solved, nil
 		}
 		s, err := c.solve(x.barred)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
 			return nil, err
-		}
-		if s != nil {
+		case s != nil:
 			x.bound, x.solved = s.Cost, s
 			heap.Push(&c.parts, x)
 		}

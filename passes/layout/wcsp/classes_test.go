@@ -71,6 +71,69 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// colours returns a problem of variables with three labels, of which neighbours must not have the same.
+func colours(rng *rand.Rand, n, edges int) *wcsp.Problem {
+	p := new(wcsp.Problem)
+	for v := range n {
+		p.Variables = append(p.Variables, wcsp.Variable{Name: fmt.Sprint("v", v), Labels: make([]string, 3)})
+	}
+	for range edges {
+		a := rng.IntN(n)
+		f := wcsp.Factor{Scope: []int{a, (a + 1 + rng.IntN(n-1)) % n}}
+		for k := range 9 {
+			c := rng.Int64N(9)
+			if k%4 == 0 {
+				c = wcsp.Forbidden
+			}
+			f.Costs = append(f.Costs, c)
+		}
+		p.Factors = append(p.Factors, f)
+	}
+	return p
+}
+
+// TestClassesCut holds lists of problems that are not searched: of some parts nothing is found, and what was found of
+// others stays.
+func TestClassesCut(t *testing.T) {
+	listed := 0
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		p := colours(rng, 20+rng.IntN(15), 60)
+		classes := make([][]int, len(p.Variables))
+		for v := range classes {
+			classes[v] = []int{0, rng.IntN(2), 2}
+		}
+		o := wcsp.Options{MaxTable: 1 + rng.IntN(8)}
+		first, failed := wcsp.Exact.Solve(p, o)
+		list, err := wcsp.Classes(p, 6, o, classes)
+		if failed != nil {
+			if err == nil || err.Error() != failed.Error() {
+				t.Fatalf("problem %d: %v, alone %v", seed, err, failed)
+			}
+			continue
+		}
+		if err != nil || len(list) == 0 || !slices.Equal(list[0].Labels, first.Labels) {
+			t.Fatalf("problem %d: %d combinations, %v; one is known", seed, len(list), err)
+		}
+		seen := map[string]bool{}
+		for _, s := range list {
+			var of []int
+			for v, l := range s.Labels {
+				of = append(of, classes[v][l])
+			}
+			c, err := p.Cost(s.Labels)
+			if err != nil || c != s.Cost || c == wcsp.Forbidden || s.Bound > c || seen[fmt.Sprint(of)] {
+				t.Errorf("problem %d: %v costs %d, said to be %d with bound %d: %v", seed, of, c, s.Cost, s.Bound, err)
+			}
+			seen[fmt.Sprint(of)] = true
+			listed++
+		}
+	}
+	if listed < 100 {
+		t.Errorf("only %d assignments were listed", listed)
+	}
+}
+
 func TestClassesRefuses(t *testing.T) {
 	p := pictures()
 	if _, err := wcsp.Classes(nil, 1, wcsp.Options{}, nil); err == nil {
