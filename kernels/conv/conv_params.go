@@ -24,8 +24,11 @@ func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWo
 	if p.word != "" {
 		pad = wordPadding(p.word, c.Type(1), p.dilation, dims)
 	}
-	if p.padding, p.end = perDim(pad, dims), perDim(pad, dims); len(pad) == 2*dims {
+	if len(pad) == 2*dims {
 		p.padding, p.end = pad[:dims], pad[dims:]
+	} else {
+		p.padding = perDim(pad, dims)
+		p.end = p.padding // neither is written
 	}
 	return p
 }
