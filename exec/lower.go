@@ -49,7 +49,7 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 	return list
 }
 
-// inBatches calls do for all of n places, from begin to end in a row, several batches at a time where there are workers.
+// inBatches calls do for all of n places, so many in a row, and for several batches at a time where there are workers.
 func inBatches(n, threads int, do func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {
