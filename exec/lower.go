@@ -43,22 +43,28 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 			}
 		}
 	}
-	if workers := min(o.Threads, runtime.GOMAXPROCS(0)); workers < 2 || len(list) <= lowerBatch {
-		batch(0, len(list))
-	} else {
-		var group errgroup.Group
-		group.SetLimit(workers)
-		for begin := 0; begin < len(list); begin += lowerBatch {
-			group.Go(func() error {
-				batch(begin, min(begin+lowerBatch, len(list)))
-				return nil
-			})
-		}
-		_ = group.Wait() // errors have places of their own
-	}
+	inBatches(len(list), o.Threads, batch)
 	// Where memory may not be executed after all, loops find that out when they run, and run in Go.
 	_ = jit.Link()
 	return list
+}
+
+// inBatches calls do for all of n places, so many in a row, and for several batches at a time where there are workers.
+func inBatches(n, threads int, do func(begin, end int)) {
+	workers := min(threads, runtime.GOMAXPROCS(0))
+	if workers < 2 || n <= lowerBatch {
+		do(0, n)
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for begin := 0; begin < n; begin += lowerBatch {
+		group.Go(func() error {
+			do(begin, min(begin+lowerBatch, n))
+			return nil
+		})
+	}
+	_ = group.Wait() // what is done has places of its own, and so have errors
 }
 
 // lower makes the kernel of a node that is no view.

@@ -116,23 +116,29 @@ const mostElementNS = 20
 // say what they cost, too. A pointwise step of a few elements is not asked for: it is not worth share.
 func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
-	chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
-	for i := range p.steps {
-		s := &p.steps[i]
-		if ns := s.kernel.Arithmetic; ns > 0 {
-			if list[i] = ns; s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
-				list[i] = max(ns, priceOf(s.node, costs, true))
-			}
-			continue
+	inBatches(len(list), p.threads, func(begin, end int) {
+		for i := begin; i < end; i++ {
+			list[i] = p.steps[i].price(costs, share)
 		}
+	})
+	return list
+}
+
+// price is that of one step.
+func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
+	asks := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
+	compiled := s.kernel.Arithmetic > 0
+	if ns = s.kernel.Arithmetic; !compiled {
+		ns = 0
+		chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
 		for _, ph := range s.kernel.Phases {
-			list[i] += float64(max(ph.Chunks-1, 0)) * chunk
-		}
-		if s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
-			list[i] = max(list[i], priceOf(s.node, costs, false))
+			ns += float64(max(ph.Chunks-1, 0)) * chunk
 		}
 	}
-	return list
+	if asks {
+		ns = max(ns, priceOf(s.node, costs, compiled))
+	}
+	return ns
 }
 
 // priceOf prices a node by what its implementation says of it, or of that what it has to do with memory; 0 where it

@@ -201,7 +201,14 @@ func (n *Node) IsView() bool {
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
-	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: make([]tensor.Meta, len(n.Out))}
+	both := &struct { // most nodes have one output: a single allocation
+		Call
+		out [1]tensor.Meta
+	}{Call: Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}}
+	c := &both.Call
+	if c.Out = both.out[:]; len(n.Out) != 1 {
+		c.Out = make([]tensor.Meta, len(n.Out))
+	}
 	for i, v := range n.Out {
 		c.Out[i] = v.Meta
 		if v.Within != nil {

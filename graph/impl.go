@@ -370,7 +370,7 @@ func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Cal
 	tensor.Meta) (Work, bool) {
 	return func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 		r, ok := read(c, w, i, m)
-		if r != (Work{}) && r.Footprint == 0 {
+		if r.Footprint == 0 && r != (Work{}) {
 			r.Footprint = c.Footprint()
 		}
 		return r, ok

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -15,18 +16,38 @@ type uses struct {
 }
 
 func usesOf(g *graph.Graph) *uses {
-	u := &uses{graph.NewByValue[[]*graph.Node](g), map[*graph.Value]bool{}}
-	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				u.add(a.Value, n)
-			}
+	u := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
+	count, all := graph.NewByValue[int](g), 0
+	for a := range tensorArgs(g) {
+		count.Set(a.Value, count.At(a.Value)+1)
+		all++
+	}
+	room := make([]*graph.Node, all) // in which each value's readers have their place
+	for a, n := range tensorArgs(g) {
+		if most := count.At(a.Value); most > 0 {
+			count.Set(a.Value, 0)
+			u.nodes.Set(a.Value, room[:0:most])
+			room = room[most:]
 		}
+		u.add(a.Value, n)
 	}
 	for _, o := range g.Outputs {
 		u.output[o.Value] = true
 	}
 	return u
+}
+
+// tensorArgs are the operands of all nodes that are values, each with its node.
+func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
+	return func(yield func(*graph.Arg, *graph.Node) bool) {
+		for _, n := range g.Nodes {
+			for i := range n.In {
+				if a := &n.In[i]; a.Kind == graph.TensorArg && !yield(a, n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (u *uses) add(v *graph.Value, n *graph.Node) { u.nodes.Set(v, append(u.nodes.At(v), n)) }

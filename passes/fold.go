@@ -101,15 +101,26 @@ type foldedNode struct {
 	err  error
 }
 
+// errPacks is why what a node packs is not found: it is to be computed.
+var errPacks = errors.New("nothing like it was packed yet")
+
 // packAhead computes the nodes that pack constants, several at a time: they do not depend on one another. What they
-// give does not depend on the number of workers.
+// give does not depend on the number of workers. Those that the graph's class has packed are found here: a goroutine
+// for each would take longer.
 func (p *Plan) packAhead(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
 	}
 	var list []*graph.Node
+	p.packed = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
-		if n.Packing() != nil && p.folds(n) {
+		if n.Packing() == nil || !p.folds(n) {
+			continue
+		}
+		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errPacks })
+		if err == nil {
+			p.packed[n] = foldedNode{data: data}
+		} else {
 			list = append(list, n)
 		}
 	}
@@ -126,7 +137,6 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 		})
 	}
 	_ = group.Wait() // errors are those of nodes
-	p.packed = make(map[*graph.Node]foldedNode, len(list))
 	for i, n := range list {
 		p.packed[n] = done[i]
 	}

@@ -251,7 +251,7 @@ func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
 	}
 	what := fmt.Sprintf("the cheapest plan costs %s more", nanoseconds(*c.WithoutNS))
 	if *c.WithoutNS == 0 {
-		what = "nothing is lost: the cheapest plan of all has no such copy"
+		what = "nothing is lost: one of the cheapest plans has no such copy"
 	}
 	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
 	if c.Instead == nil {

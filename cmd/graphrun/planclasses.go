@@ -84,17 +84,36 @@ func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 		default:
 			fmt.Fprintf(w, "not proved; holds at %s: %s\n", heldAt(a.Tried), a.Why)
 		}
+		seen := map[string]bool{} // several plans may have the same conditions
 		for _, c := range a.Cases {
-			cond := "all sizes"
-			if len(c.Holds) > 0 {
-				cond = strings.Join(c.Holds, " & ")
+			if cond := caseText(c); !seen[cond] {
+				seen[cond] = true
+				fmt.Fprintf(w, "  %s\n", cond)
 			}
-			if c.Refused {
-				cond += " (the graph refuses these sizes)"
-			}
-			fmt.Fprintf(w, "  %s\n", cond)
 		}
 	}
+}
+
+// caseText states the conditions of a case in one line, those that are alternatives in brackets.
+func caseText(c graphrun.CaseReport) string {
+	cond := "all sizes"
+	switch len(c.Holds) {
+	case 0:
+	case 1:
+		cond = c.Holds[0]
+	default:
+		all := make([]string, len(c.Holds))
+		for i, h := range c.Holds {
+			if all[i] = h; strings.Contains(h, " | ") {
+				all[i] = "(" + h + ")"
+			}
+		}
+		cond = strings.Join(all, " & ")
+	}
+	if c.Refused {
+		cond += " (the graph refuses these sizes)"
+	}
+	return cond
 }
 
 // shownTried bounds the sizes that are listed in one line.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
 )
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
@@ -75,5 +77,17 @@ func TestForAll(t *testing.T) {
 		r := call(t, "plan", path, "--for-all", bad)
 		assert.Equal(t, exitWrong, r.code, bad)
 		assert.Contains(t, r.errors, "property", bad)
+	}
+}
+
+// Conditions of a case that are alternatives are told apart from those that all hold.
+func TestCaseText(t *testing.T) {
+	for want, c := range map[string]graphrun.CaseReport{
+		"all sizes":                                {},
+		"Lt(N, 3) | Eq(L, 1)":                      {Holds: []string{"Lt(N, 3) | Eq(L, 1)"}},
+		"Le(1, N) & (Lt(N, 3) | Eq(L, 1))":         {Holds: []string{"Le(1, N)", "Lt(N, 3) | Eq(L, 1)"}},
+		"Lt(N, 1) (the graph refuses these sizes)": {Holds: []string{"Lt(N, 1)"}, Refused: true},
+	} {
+		assert.Equal(t, want, caseText(c))
 	}
 }

@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -19,13 +21,19 @@ type convParams struct {
 // numbers lists all begins and then all ends, which PyTorch has not and ONNX needs.
 func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
-	p := convParams{stride: perDim(stride, dims), dilation: perDim(dilation, dims), groups: groups, word: padding.Word}
+	p := convParams{stride: perDim(stride, dims), groups: groups, word: padding.Word}
+	if p.dilation = p.stride; !slices.Equal(dilation, stride) { // neither is written
+		p.dilation = perDim(dilation, dims)
+	}
 	pad := padding.Ints
 	if p.word != "" {
 		pad = wordPadding(p.word, c.Type(1), p.dilation, dims)
 	}
-	if p.padding, p.end = perDim(pad, dims), perDim(pad, dims); len(pad) == 2*dims {
+	if len(pad) == 2*dims {
 		p.padding, p.end = pad[:dims], pad[dims:]
+	} else {
+		p.padding = perDim(pad, dims)
+		p.end = p.padding // neither is written
 	}
 	return p
 }

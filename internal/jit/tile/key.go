@@ -10,7 +10,7 @@ import (
 // key tells specs apart that have other code: all that a spec says, in text. Plans ask for tens of tiles each time they
 // are bound to sizes, most of which there are: to find them must cost little, and package fmt takes microseconds.
 func (s *Spec) key(isa machine.ISA) string {
-	k := key{b: append(make([]byte, 0, 160), "tile "...)}
+	k := key{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, isa.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll,
 		int(s.Levels))
@@ -40,11 +40,14 @@ type key struct{ b []byte }
 func (k *key) numbers(list ...int) {
 	for _, n := range list {
 		k.b = append(k.b, ' ')
-		if n == Dynamic {
+		switch {
+		case n == Dynamic:
 			k.b = append(k.b, '*')
-			continue
+		case 0 <= n && n < 10: // most are
+			k.b = append(k.b, byte('0'+n))
+		default:
+			k.b = strconv.AppendInt(k.b, int64(n), 10)
 		}
-		k.b = strconv.AppendInt(k.b, int64(n), 10)
 	}
 }
 

@@ -2,6 +2,7 @@ package winograd
 
 import (
 	"fmt"
+	"strconv"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
@@ -20,7 +21,8 @@ type Transform struct {
 // Operands is the transform of tiles of pixels, of which those in the part are there and the others are 0, to points,
 // for any number of channels that leaves so many, below [Lanes], over from whole vectors.
 func (f Form) Operands(isa machine.ISA, p Part, over int) (*Transform, error) {
-	key := fmt.Sprintf("winograd %v F%d operands %v over %d", isa, f.M, p, over)
+	key := "winograd " + isa.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
+		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(over)
 	return newTransform(key, isa, over, false, func() *block { return f.operandBlock(p) })
 }
 

@@ -13,8 +13,11 @@ import (
 //
 // It is for kernels that use every element many times, for which the copies are cheap.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
-	x := NewCompound(c)
 	in := InDType(c, d)
+	if in == c {
+		return compile(c)
+	}
+	x := NewCompound(c)
 	var buffers []kit.Buffer
 	var jobs []Job
 	for i, m := range c.Out {
