@@ -45,8 +45,8 @@ const (
 	winogradBegin = 4
 )
 
-// turnsOfWeights are those in which weights come near: the strips of tiles that a section is multiplied in, each of which
-// has weights that follow come, and one for what the first does itself, which asks for lines ahead as it goes.
+// turnsOfWeights are those in which weights come near: the strips of tiles that a section is multiplied in, each of
+// which has weights that follow come, and one for what the first does itself, which asks for lines ahead as it goes.
 func (w *winogradConv) turnsOfWeights() float64 {
 	return float64(1 + kit.DivUp(w.sections().at(0).n, w.rows))
 }
