@@ -312,17 +312,12 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	ins := x.Operands(d)
 	out := x.Result(0, d)
 	points, cg, rows := product3(s.in), s.c/s.groups, s.rows()
-	spec := gemm.Spec{M: rows, N: points, K: cg, A: gemm.Operand{RowStride: 1, ColStride: rows},
-		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
 	panels := spreadPanels[T](s, d)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	if packed {
-		spec.A.Source = gemm.Prepacked
-	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := spreadPlan[T](rows, points, cg, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -361,6 +356,16 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 			}))
 	}
 	return x.Kernel()
+}
+
+// spreadPlan is the product of the transposed weight, of rows by depth, and the points of an image.
+func spreadPlan[T gemm.Number](rows, points, depth int, packed bool) (*gemm.Plan[T], error) {
+	spec := gemm.Spec{M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
+	if packed {
+		spec.A.Source = gemm.Prepacked
+	}
+	return gemm.NewPlan[T](spec)
 }
 
 // addChannels adds up the windows of channels, of which the first of the result is a number of them on.
