@@ -174,13 +174,76 @@ func (f *forAll) shown(k *class, sizes []int) {
 		}
 	}
 	f.used[k] = len(form.Env.Guards()) == guards
-	f.add(form.Symbolic, sizes, false)
+	if more, ok := f.asked(k, sizes); ok {
+		f.add(form.Symbolic, more, sizes, false)
+	}
 }
 
-// unshown returns a class that may serve sizes, and of which the property was not shown for all of these; nil for
-// none. What serves a size of a case was planned when the case was made: it is the nearest of the hints, the class at
-// which no size is 0 or 1 by chance, or one of those that were looked at for the same region.
+// asked returns conditions under which other sizes of the class's region ask for the same classes before this one as
+// the given sizes do, so that no class serves any of these that is not planned; false where this one is not asked for.
+// Classes of hints, and the one at which no size is 0 or 1 by chance, are asked first, whatever the sizes.
+func (f *forAll) asked(k *class, sizes []int) (conds []sym.Bool, ok bool) {
+	p := f.p
+	if slices.Equal(k.hint, p.generic()) ||
+		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.hint) }) {
+		return nil, true
+	}
+	r := p.regionOf(sizes)
+	if r == nil {
+		return nil, false
+	}
+	within := []func([]int) bool{r.guards.Hold}
+	for range mostCuts {
+		before := p.classAt(firstPoint(r.points, within))
+		if before == k {
+			return conds, true
+		}
+		if before == nil {
+			break
+		}
+		before.guarded(p)
+		here := before.truth.Truths(nil, sizes)
+		if len(here) != len(before.guards) {
+			break
+		}
+		for i, g := range before.guards {
+			if here[i] {
+				conds = append(conds, g.Cond)
+			} else {
+				conds = append(conds, g.Cond.Not())
+			}
+		}
+		within = append(within, func(at []int) bool { return slices.Equal(before.truth.Truths(nil, at), here) })
+	}
+	return nil, false
+}
+
+// unshown looks at the sizes at which classes were made that did not come up yet, and returns a class that may serve
+// sizes, and of which the property was not shown for all of these; nil for none. What serves a size of a case was
+// planned when the case was made: it is the nearest of the hints, the class at which no size is 0 or 1 by chance, or
+// one of those that were looked at for the same region.
 func (f *forAll) unshown() *class {
+	for {
+		k := f.unseen()
+		if k == nil {
+			return nil
+		}
+		plan, served, err := f.p.planAt(k.hint)
+		if err != nil || served != k {
+			return k
+		}
+		if why := f.q.broken(plan); why != "" {
+			f.r.Broken, f.r.Why = f.p.named(k.hint), why
+			return k
+		}
+		if f.shown(k, k.hint); !f.used[k] {
+			return k
+		}
+	}
+}
+
+// unseen returns a class that may serve sizes, and of which the property is not known to hold for all of these.
+func (f *forAll) unseen() *class {
 	p := f.p
 	p.planning.Lock()
 	list := slices.Clone(p.planned)
@@ -188,10 +251,7 @@ func (f *forAll) unshown() *class {
 	for _, k := range list {
 		alone := len(p.hints) == 0 && slices.Equal(k.hint, p.assumed) && !slices.Equal(k.hint, p.generic())
 		has, looked := f.used[k]
-		if k.err != nil || has || alone && !looked {
-			continue
-		}
-		if f.shown(k, k.hint); !f.used[k] {
+		if k.err == nil && !has && (looked || !alone) {
 			return k
 		}
 	}
@@ -201,12 +261,13 @@ func (f *forAll) unshown() *class {
 // refused makes a case of all sizes that the graph refuses for the reason that it has at these.
 func (f *forAll) refused(sizes []int) {
 	if s, err := f.p.symbolicAt(sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
-		f.add(s, sizes, true)
+		f.add(s, nil, sizes, true)
 	}
 }
 
-func (f *forAll) add(s *graph.Symbolic, sizes []int, refused bool) {
-	guards, r := s.Env.Guards(), covering{}
+// add makes a case of the sizes for which inference and planning go as they did, and other conditions hold.
+func (f *forAll) add(s *graph.Symbolic, more []sym.Bool, sizes []int, refused bool) {
+	guards, r := slices.Concat(s.Env.Guards(), more), covering{}
 	for _, cond := range guards {
 		r.conds = append(r.conds, cond.String())
 	}
@@ -223,6 +284,7 @@ func (f *forAll) add(s *graph.Symbolic, sizes []int, refused bool) {
 
 // conclude decides whether the cases cover all sizes within bounds.
 func (f *forAll) conclude() error {
+	k := f.unshown() // it adds cases
 	env, names := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range f.p.open {
@@ -252,7 +314,8 @@ func (f *forAll) conclude() error {
 	}
 	rest := some.Decide()
 	truth, known := rest.Known()
-	switch k := f.unshown(); {
+	switch {
+	case f.r.Broken != nil:
 	case k != nil:
 		f.r.Why = fmt.Sprintf("of the plan for %s it is not shown by form at all sizes that this serves",
 			sizesText(f.p.named(k.hint)))
