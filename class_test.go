@@ -341,6 +341,15 @@ func TestForAll(t *testing.T) {
 	r, err = p.ForAll("no-copies")
 	require.NoError(t, err)
 	assert.NotNil(t, r.Broken, "the input is copied to channels_last")
+	g = residualNet(4, 1) // at N = 0 another class serves
+	g.Symbols = map[string]graph.Bounds{"N": {Min: 0, Max: 64}, "H": {Min: 32, Max: 32}, "W": {Min: 32, Max: 32}}
+	require.NoError(t, g.BindOnly(nil))
+	whole, err := Compile(g, Options{})
+	require.NoError(t, err)
+	r, err = whole.ForAll("no-copies")
+	require.NoError(t, err)
+	assert.True(t, r.Proved, "%s %v", r.Why, r.Cases)
+	assert.Greater(t, len(r.Cases), 1)
 	_, err = p.ForAll("fast")
 	assert.ErrorContains(t, err, "there is no property")
 }

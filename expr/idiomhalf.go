@@ -53,13 +53,7 @@ func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	if y == 0 {
 		return tensor.HalfOf(ratio)
 	}
-	m := mod32(x, y)
-	q := asHalf(asHalf(x-m) / y)
-	if m != 0 && (y < 0) != (m < 0) {
-		q = asHalf(q - 1)
-	}
-	f := floor32(q)
-	return exactHalf(nearerRatio(ratio, q, f, asHalf(q-f)))
+	return exactHalf(steppedRatio(x, y, ratio, asHalf))
 }
 
 func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
@@ -71,13 +65,18 @@ func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	if y == 0 {
 		return tensor.BF16Of(ratio)
 	}
+	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
+}
+
+// steppedRatio is the quotient of which each step is rounded.
+func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	m := mod32(x, y)
-	q := asBF16(asBF16(x-m) / y)
+	q := round(round(x-m) / y)
 	if m != 0 && (y < 0) != (m < 0) {
-		q = asBF16(q - 1)
+		q = round(q - 1)
 	}
 	f := floor32(q)
-	return tensor.BF16Of(nearerRatio(ratio, q, f, asBF16(q-f)))
+	return nearerRatio(ratio, q, f, round(q-f))
 }
 
 // plainRatio reports whether a ratio is below most, and not one that is 0 because it is too small for a float32.
