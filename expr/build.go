@@ -198,6 +198,9 @@ func (b *Builder) Reduce(o Op, v Value) Value {
 	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
+// Position returns the place of the element in its row: see the operation of that name.
+func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
+
 // Call applies a function that only Go can compute, in float32 or float64.
 func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	if f == nil {

@@ -76,6 +76,9 @@ const (
 	Atan2
 	Call   // function Imm of Code.Funcs
 	Reduce // A folded by the operation Imm (Add, Mul, Min, Max, And, Or) over a row: one number for all of it
+	// Position is the place of the element in its row, an int32 from 0 on, in row-major order where a row has several
+	// dimensions. It is for codes that are run in sweeps: loops load it ([Code.Positioned]).
+	Position
 	numOps
 )
 
@@ -83,7 +86,7 @@ var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
 	"lt", "le", "select", "mod", "scale", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
 	"asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
-	"reduce"}
+	"reduce", "position"}
 
 // String returns the name in listings.
 func (o Op) String() string {
@@ -102,7 +105,7 @@ func (o Op) Elementary() bool { return Exp <= o && o < Call }
 // Args returns the number of operands.
 func (o Op) Args() int {
 	switch o {
-	case Invalid, Const, Load:
+	case Invalid, Const, Load, Position:
 		return 0
 	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Scale, Pow, Atan2:
 		return 2
@@ -328,6 +331,8 @@ func (c *Code) check(at Value, i Inst) error {
 		return c.checkLoad(i)
 	case Convert:
 		return nil
+	case Position:
+		return same(tensor.Int32, i.DType)
 	case Bits:
 		if of(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
 			return fmt.Errorf("bits of %v as %v", of(i.A), i.DType)

@@ -34,3 +34,28 @@ func (c *Code) Exchanged(i, j int) *Code {
 	}
 	return &out
 }
+
+// Positioned returns the code with each [Position] loaded from an operand of int32 behind the others, and whether there
+// is one: c itself where not. It panics on a code that [Code.Check] refuses.
+func (c *Code) Positioned() (*Code, bool) {
+	if !positions(c) {
+		return c, false
+	}
+	b := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
+	out := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
+		func(_ Value, i Inst) Value {
+			if i.Op == Position {
+				return b.Load(len(c.In))
+			}
+			return b.Make(i)
+		})
+	p, err := b.Build(out...)
+	if err != nil {
+		panic(err)
+	}
+	return p, true
+}
+
+func positions(c *Code) bool {
+	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Position })
+}

@@ -86,7 +86,7 @@ func (s *splitter) cost(v Value) int {
 // price is what an operation takes, in simple ones.
 func price(o Op) int {
 	switch {
-	case o == Const || o == Load:
+	case o == Const || o == Load || o == Position:
 		return 0
 	case o == Div || o == Sqrt:
 		return 4

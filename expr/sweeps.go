@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -71,6 +72,9 @@ func (c *Code) Sweeps(uniform, whole []bool) (*Sweeps, error) {
 	if len(uniform) != len(c.In) || len(whole) != len(c.Out) {
 		return nil, fmt.Errorf("expr: %d operands and %d outputs of a row for a code with %d and %d", len(uniform),
 			len(whole), len(c.In), len(c.Out))
+	}
+	if positions(c) {
+		return nil, errors.New("expr: positions are loaded in sweeps, from an operand")
 	}
 	s := &splitter{Sweeps: &Sweeps{Code: c, Uniform: uniform, Whole: whole}, code: c}
 	s.levels()

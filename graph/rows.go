@@ -219,7 +219,8 @@ func (r *Rows) Cut(shape []int) bool {
 
 // once reports whether one sweep over the rows makes all of the results.
 func (r *Rows) once() bool {
-	s, err := r.Code.Sweeps(make([]bool, len(r.Code.In)), make([]bool, len(r.Code.Out)))
+	c, _ := r.Code.Positioned()
+	s, err := c.Sweeps(make([]bool, len(c.In)), make([]bool, len(c.Out)))
 	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0
 }
 

@@ -70,7 +70,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		case expr.Const:
 			row[i] = true
 			continue
-		case expr.Load:
+		case expr.Load, expr.Position:
 			continue
 		case expr.Reduce:
 			row[i] = true

@@ -23,7 +23,8 @@ import (
 type Plan struct {
 	s         *expr.Sweeps
 	nouts     int
-	metas     []tensor.Meta // outputs, then operands
+	metas     []tensor.Meta // outputs, then operands, then the places in a row if the expression asks for them
+	places    []int32       // from 0 on
 	kept, red []axis
 	reduced   int  // elements of a row
 	columns   bool // loops run along kept[0]
@@ -101,11 +102,15 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 			return nil, fmt.Errorf("sweeps: %v does not have the dtype of the expression", m)
 		}
 	}
+	c, err := p.position(c, mask)
+	if err != nil {
+		return nil, err
+	}
 	full, err := p.axes(mask)
 	if err != nil {
 		return nil, err
 	}
-	uniform, whole := make([]bool, len(ins)), make([]bool, len(outs))
+	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
 	for i := range p.metas {
 		moves := slices.ContainsFunc(p.red, func(a axis) bool { return a.step[i] != 0 })
 		if i < p.nouts {
@@ -450,7 +455,7 @@ func (p *Plan) InPlace() [][2]int {
 			continue
 		}
 		written := p.firstWrite(o)
-		for i, m := range p.metas[p.nouts:] {
+		for i, m := range p.given()[p.nouts:] {
 			if m.DType.Size() == p.metas[o].DType.Size() && m.SameAddresses(p.metas[o]) && p.lastRead(o) <= written {
 				pairs = append(pairs, [2]int{o, i})
 			}

@@ -35,8 +35,8 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("sweeps: chunk %d of phase %d, which there is not", chunk, phase)
-	case len(ptrs) < len(p.metas):
-		return fmt.Errorf("sweeps: %d addresses for %d outputs and operands", len(ptrs), len(p.metas))
+	case len(ptrs) < len(p.given()):
+		return fmt.Errorf("sweeps: %d addresses for %d outputs and operands", len(ptrs), len(p.given()))
 	case len(scratch) < p.scratch || len(worker) < p.worker:
 		return errors.New("sweeps: too little memory")
 	}
@@ -138,7 +138,7 @@ func (p *Plan) seek(s *State, unit int, ptrs []unsafe.Pointer, worker []byte) ti
 			at += k % a.n * a.step[i]
 			k /= a.n
 		}
-		q := ptrs[o.ptr]
+		q := p.address(ptrs, o.ptr)
 		if q != nil {
 			q = unsafe.Add(q, at)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -54,7 +55,8 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
 			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) }, Suited: true,
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, false) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
 					}}
@@ -110,7 +112,8 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		d := t.DType
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
 			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) }, Suited: true,
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, true) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						i := refBest(x, greatest)
 						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}

@@ -1,7 +1,11 @@
 package reduce
 
 import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -133,4 +137,41 @@ func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
 			*b = best[T]{v, int64(at)}
 		}
 	}
+}
+
+// bestRow is the best element of a row and its index as an expression, or the index alone: an extreme is folded first,
+// and then the least of the places where it is. The first NaN is the best.
+func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
+	best := extremumRow(b, folds.Real(x), greatest)[0].Re
+	if !values || !b.DType(x).IsFloat() {
+		index := folds.Real(b.Convert(tensor.Int64, firstWhere(b, isBest(b, x, best), b.Position())))
+		if !values {
+			return []folds.Part{index}
+		}
+		return []folds.Part{folds.Real(best), index}
+	}
+	// A fold takes the zeros of both signs for equal and gives any of them. So the place has the sign as its last bit.
+	const i32 = tensor.Int32
+	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
+	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))
+	place, one := b.Position(), b.Int(i32, 1)
+	first := firstWhere(b, isBest(b, x, best), b.Do(expr.Or, b.Do(expr.Add, place, place), negative))
+	zero := b.Const(b.DType(x), 0)
+	signed := b.Do(expr.Select, b.Do(expr.Eq, b.Do(expr.And, first, one), one), b.Do(expr.Neg, zero), zero)
+	best = b.Do(expr.Select, b.Do(expr.Eq, best, zero), signed, best)
+	return []folds.Part{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
+}
+
+// isBest tells where in a row an element is best, the extreme of the row, or NaN.
+func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
+	is := b.Do(expr.Eq, x, best)
+	if b.DType(x).IsFloat() {
+		is = b.Do(expr.Or, is, b.Do(expr.Ne, x, x))
+	}
+	return is
+}
+
+// firstWhere folds the least of places where something holds, which it does somewhere.
+func firstWhere(b *expr.Builder, holds, place expr.Value) expr.Value {
+	return b.Reduce(expr.Min, b.Do(expr.Select, holds, place, b.Int(tensor.Int32, math.MaxInt32)))
 }

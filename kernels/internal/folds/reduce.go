@@ -26,6 +26,8 @@ type How struct {
 	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
 	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
 	Row func(b *expr.Builder, x Part) []Part
+	// Suited says that Row is for rows that suit ([graph.Rows.Unsuited]): the fold goes over others once, and cuts them.
+	Suited bool
 	// Ref computes the results of one run of values, of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
@@ -70,13 +72,8 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
 	}
-	if rows, err := s.rows(c); c.Meta(0).Numel() > 0 && (rows != nil || err != nil) {
-		if err != nil {
-			return nil, err
-		}
-		if k, err := rows.Compile(c); k != nil || err != nil {
-			return k, err
-		}
+	if k, err := s.compileRows(c); k != nil || err != nil {
+		return k, err
 	}
 	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
 	if err != nil {
@@ -89,6 +86,18 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 		}})
 	}
 	return k, nil
+}
+
+// compileRows is the kernel of the expression over rows; nil where Fold is to be taken.
+func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
+	rows, err := s.rows(c)
+	if rows == nil || err != nil || c.Meta(0).Numel() == 0 {
+		return nil, err
+	}
+	if s.How().Suited && rows.Unsuited(c.Meta(0).Shape) != "" {
+		return nil, nil
+	}
+	return rows.Compile(c)
 }
 
 // NewReducer prepares the reduction of an operand, converted to cast first, into outputs
