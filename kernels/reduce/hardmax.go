@@ -3,6 +3,7 @@ package reduce
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -18,6 +19,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Name: "hardmax",
 	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
 		"result is row-major.",
+	Rows:       hardmaxRows,
 	AsInferred: "a row is written where it is looked through",
 	Alone:      "looks a row through before it writes one, by a kernel of its own",
 	Params:     []graph.Param{kit.Self},
@@ -33,8 +35,11 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	},
 	Impls: lineOp{
 		dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
-		each: graph.Each{Simple: 2},
+		each: graph.Each{Simple: 2}, rows: hardmaxRows, attrs: &hardmaxAttrs{Dim: 1},
 		lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+			if k, err := compileSampleRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
+				return k, err
+			}
 			d := c.Out[0].DType
 			p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 2)
 			if p.ld.Size == 4 {
@@ -50,20 +55,39 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			return []*tensor.Tensor{out}, nil
 		}
 		d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, x.Rank())
+		line := make([]tensor.Scalar, x.Shape[d])
 		kit.EachIndex(x.Shape, func(index []int) {
-			best, at := x.At(index...).Float(), append([]int{}, index...)
-			for i := range x.Shape[d] {
-				if at[d] = i; i < index[d] && x.At(at...).Float() >= best || x.At(at...).Float() > best {
-					return
-				}
+			if index[d] > 0 {
+				return
 			}
+			for i := range line {
+				index[d] = i
+				line[i] = tensor.FloatScalar(x.At(index...).Float())
+			}
+			index[d] = refBest(line, true)
 			out.Set(tensor.IntScalar(1), index...)
+			index[d] = 0
 		})
 		return []*tensor.Tensor{out}, err
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
+
+// hardmaxRows finds the place of the first greatest element as [bestRow] does, and then compares places with it.
+func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
+	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, c.Meta(0).Rank())
+	if err != nil {
+		return nil, err
+	}
+	d := c.Meta(0).DType
+	b := expr.NewBuilder(d)
+	x := folds.Operand(b, 0, d).Re
+	place := b.Position()
+	is := b.Do(expr.Eq, place, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), place))
+	y := b.Do(expr.Select, is, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
+	return wholeRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
+}
 
 // hardmaxKernel finds the places of a unit's lines before it writes, which may be to where the operand lies.
 func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
