@@ -70,6 +70,8 @@ func (m *maker) choose(i Inst) body {
 		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) { conv(d, a, by.d, by.a, n) }
 	case Select:
 		return selects[sizeIndex(d.Size())]
+	case Lookup:
+		return tableBody(&tables[i.Imm])
 	case Call:
 		if d == tensor.Float32 {
 			return callBody[float32](m.code.Funcs[i.Imm])

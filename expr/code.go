@@ -50,7 +50,9 @@ const (
 	Le
 	Select // B where the bool A is true, else C
 	Mod    // C's fmod: exact, with the sign of A
-	Scale  // A*2^B of floats, rounded once, B rounded down; of an infinite B any number
+	Scale  // A*2^B of floats, rounded once, B rounded down; of an infinite B, if A is 0 or none, any number
+	Limit  // A of floats if |A| <= |B|, else |B| with the sign of A; of a NaN A |B| with any sign
+	Lookup // of float32: the number in table Imm at the lowest 5 bits of A's bits
 	Exp
 	Exp2
 	Expm1
@@ -84,7 +86,7 @@ const (
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "mod", "scale", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+	"lt", "le", "select", "mod", "scale", "limit", "lookup", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
 	"asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
 	"reduce", "position"}
 
@@ -107,7 +109,7 @@ func (o Op) Args() int {
 	switch o {
 	case Invalid, Const, Load, Position:
 		return 0
-	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Scale, Pow, Atan2:
+	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Scale, Limit, Pow, Atan2:
 		return 2
 	case FMA, Select, Call:
 		return 3
@@ -174,6 +176,9 @@ func (c *Code) Formula() *Formula {
 func (i Inst) Uses() []Value {
 	return []Value{i.A, i.B, i.C}[:i.uses()] // short enough to be inlined, so that the list needs no memory
 }
+
+// Table returns what a [Lookup] of a code that [Code.Check] takes looks up.
+func (i Inst) Table() [32]float32 { return tables[i.Imm] }
 
 func (i *Inst) uses() int {
 	if i.Op == Load {
@@ -243,6 +248,8 @@ func (c *Code) String() string {
 			}
 		case Call:
 			b.WriteString(" " + c.Funcs[i.Imm].Name)
+		case Lookup:
+			fmt.Fprintf(&b, " table %d", i.Imm)
 		}
 		for _, u := range i.Uses() {
 			fmt.Fprintf(&b, " v%d", u)
@@ -347,6 +354,11 @@ func (c *Code) check(at Value, i Inst) error {
 			return err
 		}
 		return same(i.DType, of(i.A))
+	case Lookup:
+		if i.Imm >= uint64(len(tables)) {
+			return fmt.Errorf("there is no table %d", i.Imm)
+		}
+		return errors.Join(same(i.DType, tensor.Float32), same(i.DType, of(i.A)))
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)

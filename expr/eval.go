@@ -36,6 +36,8 @@ func (c *Code) Eval(in ...Number) []Number {
 			tensor.Converter(i.DType, c.Insts[i.A].DType)(unsafe.Pointer(&v[k]), unsafe.Pointer(&x[0]), 0, 0, 1)
 		case Bits:
 			v[k] = x[0]
+		case Lookup:
+			v[k] = uint64(math.Float32bits(tables[i.Imm][x[0]&31]))
 		case Select:
 			if v[k] = x[2]; x[0] != 0 {
 				v[k] = x[1]

@@ -10,9 +10,9 @@ import (
 // Target says what processors have an instruction for, and expansions take a longer way without.
 type Target struct {
 	Scale bool // for that operation
-	// Multiplies says that a quotient takes as long as eight products or so, as in the vectors of 512 bits, so that some
-	// approximate ones are made of these.
-	Multiplies bool
+	// Lookup says that there are instructions for Limit, and for Lookup, which then takes no longer than a product: some
+	// functions of float32 are looked up and go by polynomials of a few terms.
+	Lookup bool
 }
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits

@@ -63,6 +63,15 @@ var erfcPower = []float64{
 // with the c of gelu within 6e-8. The product with c is not computed, for it would be rounded, nor is that of the
 // logarithm: it is made twice, by fused operations. From erfcTop on the scale is 0, and so is erfc.
 func (e *expander) onePlusErf(x Value, c float64) Value {
+	tail := e.erfcOf(x, c)
+	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
+}
+
+// erfcOf is erfc(|c*x|).
+func (e *expander) erfcOf(x Value, c float64) Value {
+	if e.looksUp() {
+		return e.piece(&erfcPieces, e.high(e.Do(Abs, x), 4.3/c), c)
+	}
 	log, k := make([]float64, len(erfcLog)), 1.0
 	for j, v := range erfcLog {
 		k *= c
@@ -72,8 +81,7 @@ func (e *expander) onePlusErf(x Value, c float64) Value {
 	q := e.horner(log, a)
 	n, s := e.nearestProduct(q, a, 0)
 	r := e.fma(q, a, e.Do(Neg, n))
-	tail := e.mul(e.fma(e.horner(erfcPower, r), r, e.num(1)), s)
-	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
+	return e.mul(e.fma(e.horner(erfcPower, r), r, e.num(1)), s)
 }
 
 // factor returns an x and a number so that the value is their product, which is not rounded.

@@ -88,7 +88,13 @@ func (e *expander) expSum(x Value) (p, low, s Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
+// looksUp reports whether tables of float32 are of use.
+func (e *expander) looksUp() bool { return e.target.Lookup && !e.wide() }
+
 func (e *expander) exp(x Value) Value {
+	if e.looksUp() && e.target.Scale {
+		return e.expLookedUp(x)
+	}
 	if e.target.Scale {
 		return e.expScaled(x)
 	}
@@ -106,6 +112,22 @@ func (e *expander) expScaled(x Value) Value {
 	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
 	one := e.num(1)
 	return e.Do(Scale, e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), n)
+}
+
+// exp2Quadratic is (exp(r)-1)/r for |r| <= ln 2 / 64: a relative error of 1 + r*exp2Quadratic below 2^-24.1.
+var exp2Quadratic = []float64{1.00001466, 0.500004649}
+
+// expLookedUp is exp by steps of ln 2 / 32, whose powers of 2 are in a table: the lowest bits of the sum that rounds to
+// a step say where. What is left of numbers for which there is none is limited, so that the scale makes them 0 or
+// infinite, or NaN. Operations: 10.
+func (e *expander) expLookedUp(x Value) Value {
+	hi, lo := e.ln2()
+	magic := e.num(math.Ldexp(1.5, e.mantissa()-5))
+	t := e.fma(x, e.num(math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.Do(Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0x1p-6))
+	power := e.lookup(exp2Table, t)
+	return e.Do(Scale, e.fma(e.horner(exp2Quadratic, r), e.mul(r, power), power), n)
 }
 
 // exp2 needs no constant in two parts: x = 2n + r exactly.
@@ -154,18 +176,13 @@ var tanhPoly = poly{
 		-0.00014145012521824384, 2.5659209834456356e-05},
 }
 
-// inverse is 1/x less up to 1.1e-4 of that, for 1/2 <= x <= 1: a polynomial that is up to 1/99 off (T3(4x-3)/99, by
-// Chebyshev), and a step of Newton's.
-func (e *expander) inverse(x Value) Value {
-	y := e.horner([]float64{420. / 99, -576. / 99, 256. / 99}, x)
-	return e.fma(y, e.fma(e.Do(Neg, x), y, e.num(1)), y)
-}
-
 // tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
 // 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
-// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), so is m rounded, and quotient and
-// inverse may be 2^-13 off, of which 2^-26 is left.
+// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), and so is m rounded.
 func (e *expander) tanh(x Value) Value {
+	if e.looksUp() {
+		return e.withSign(e.piece(&tanhPieces, e.high(e.Do(Abs, x), 9.2), 1), e.signBit(x))
+	}
 	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
 	n, s := e.nearest(a, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
@@ -177,14 +194,8 @@ func (e *expander) tanh(x Value) Value {
 	half := e.fma(s, e.num(-0.5), e.num(0.5))
 	m := e.fma(s, p, half)
 	one := e.num(1)
-	var q, slope Value
-	if e.target.Multiplies && !e.wide() {
-		slope = e.inverse(e.sub(one, m))
-		q = e.mul(m, slope)
-	} else {
-		q = e.div(m, e.sub(one, m))
-		slope = e.add(one, q)
-	}
+	q := e.div(m, e.sub(one, m))
+	slope := e.add(one, q)
 	rest := e.fma(q, m, e.sub(m, q))
 	if e.wide() {
 		rest = e.fma(e.fma(s, p, e.sub(half, m)), slope, rest)

@@ -114,6 +114,11 @@ func randomInst(b *Builder, rng *rand.Rand, one func() Value) Value {
 			return b.Bits(to[rng.IntN(len(to))], v)
 		case Select:
 			return b.Do(Select, b.Convert(tensor.Bool, one()), v, arg())
+		case Lookup:
+			if d != tensor.Float32 {
+				continue
+			}
+			return b.Make(Inst{Op: Lookup, DType: d, A: v, B: None, C: None, Imm: uint64(rng.IntN(len(tables)))})
 		case Call:
 			if !d.IsFloat() {
 				continue

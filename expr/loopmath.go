@@ -14,7 +14,7 @@ var (
 		Atan: math.Atan, Sinh: sinh, Cosh: cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
 		Atanh: math.Atanh, Erf: math.Erf, Erfc: erfc,
 	}
-	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: atan2, Mod: math.Mod, Scale: scaled}
+	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: atan2, Mod: math.Mod, Scale: scaled, Limit: limited}
 )
 
 // atan2 is math.Atan2 with the sign of y also where y / x is too small for a number.
@@ -26,6 +26,23 @@ func scaled(x, power float64) float64 {
 		return power
 	}
 	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+}
+
+// limited is [Limit].
+func limited(x, to float64) float64 {
+	if to = math.Abs(to); math.Abs(x) < to {
+		return x
+	}
+	return math.Copysign(to, x)
+}
+
+// tableBody returns the loop of [Lookup].
+func tableBody(table *[32]float32) body {
+	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*(*float32)(unsafe.Add(d, i*by.d)) = table[*(*uint32)(unsafe.Add(a, i*by.a))&31]
+		}
+	}
 }
 
 // large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers

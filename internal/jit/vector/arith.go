@@ -30,6 +30,8 @@ func (g *gen) inst(v expr.Value) *lowered {
 		return &lowered{v: g.compare(i.Op, g.get(i.A), g.get(i.B)), dtype: tensor.Bool}
 	case expr.FMA:
 		return &lowered{v: g.fma(i), dtype: d}
+	case expr.Lookup:
+		return &lowered{v: g.lookup(i.Table(), g.get(i.A).v), dtype: d}
 	}
 	var args [3]*lowered
 	for k, u := range i.Uses() {
@@ -97,6 +99,11 @@ func (g *gen) float(op expr.Op, l int, a, b val) val {
 			g.fail("%v without AVX-512", op)
 		}
 		return g.op2("VSCALEF"+ps, l, b, a)
+	case expr.Limit:
+		if !g.z {
+			g.fail("%v without AVX-512", op)
+		}
+		return g.shuffle("VRANGE"+ps, 2, b, a)
 	case expr.Mod:
 		return g.mod(l, a, b)
 	case expr.Min, expr.Max:

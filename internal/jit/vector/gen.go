@@ -91,7 +91,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 // TargetOf says what an instruction set has that expansions make use of.
 func TargetOf(isa machine.ISA) expr.Target {
 	z := isa == machine.AVX512
-	return expr.Target{Scale: z, Multiplies: z}
+	return expr.Target{Scale: z, Lookup: z}
 }
 
 // expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored

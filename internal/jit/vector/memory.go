@@ -2,7 +2,9 @@ package vector
 
 import (
 	"encoding/binary"
+	"math"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -184,8 +186,33 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 		data = data[:len(data)-8+lane]
 	}
-	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, g.vector(data)), tied: a,
-		dst: g.newVal(value{w: g.vals[a].w}), rm: 0})
+	return g.pick2(a, b, g.vector(data), lane)
+}
+
+// pick2 picks of two vectors the elements that the lowest bits of the lanes of a third say.
+func (g *gen) pick2(a, b, at val, lane int) val {
+	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a, dst: g.newVal(value{w: g.vals[a].w}),
+		rm: 0})
+}
+
+// lookup picks elements of a table by the lowest 5 bits of lanes. Vectors of 8 lanes have two halves of it, and the
+// highest of the bits says which.
+func (g *gen) lookup(table [32]float32, at val) val {
+	if !g.z {
+		g.fail("%v without AVX-512", expr.Lookup)
+	}
+	var data []byte
+	for _, x := range table {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	w := int(g.width(4))
+	low := g.pick2(g.vector(data[:w]), g.vector(data[w:2*w]), at, 4)
+	if 2*w == len(data) {
+		return low
+	}
+	high := g.pick2(g.vector(data[2*w:3*w]), g.vector(data[3*w:]), at, 4)
+	upper := g.add(inst{name: "VPTESTMD", src: of(g.bits(4, 16), at), dst: g.newVal(g.boolVal()), rm: -1})
+	return g.blend(4, upper, high, low)
 }
 
 // shuffle is an operation on a constant and two vectors.
