@@ -291,3 +291,51 @@ func expOfRare[T float](x, y T) (T, T) {
 	}
 	return T(e) * T(cos), T(e) * T(sin)
 }
+
+// magnitude is the absolute value of a complex number, as hypot has it of its parts.
+func magnitude[T float](x, y T) T {
+	if unsafe.Sizeof(x) == 4 {
+		return T(magnitudeSingle(float32(x), float32(y)))
+	}
+	var r T
+	hypotV[T](unsafe.Pointer(&r), unsafe.Pointer(&x), unsafe.Pointer(&y), nil, nil, nil, 1, &strides{})
+	return r
+}
+
+// magnitudeSingle has no overflow to fear where squares of float32 are added up in float64.
+func magnitudeSingle(x, y float32) float32 {
+	a, b := float64(x), float64(y)
+	r := float32(math.Sqrt(float64(a*a) + float64(b*b)))
+	if r != r && (math.IsInf(a, 0) || math.IsInf(b, 0)) {
+		r = float32(math.Inf(1))
+	}
+	return r
+}
+
+func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, y := math.Abs(float64(*(*T)(a))), math.Abs(float64(*(*T)(b)))
+		p, q := max(x, y), min(x, y)
+		switch r := q / p; {
+		case x > math.MaxFloat64 || y > math.MaxFloat64:
+			p = math.Inf(1)
+		case p != 0:
+			p *= math.Sqrt(1 + float64(r*r))
+		}
+		*(*T)(d) = T(p)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func hypotSingle(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*float32)(d) = magnitudeSingle(*(*float32)(a), *(*float32)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
