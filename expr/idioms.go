@@ -21,7 +21,7 @@ type idiom struct {
 var idioms = []idiom{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
-	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32], complexDiv[float64])},
+	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32, uint32], complexDiv[float64, uint64])},
 	{"x + y", []string{"x", "y"}, complexes, inParts(complexAdd[float32], complexAdd[float64])},
 	{"x - y", []string{"x", "y"}, complexes, inParts(complexSub[float32], complexSub[float64])},
 	{"-x", []string{"x"}, complexes, inParts(complexNeg[float32], complexNeg[float64])},
@@ -53,8 +53,8 @@ var idioms = []idiom{
 		remInt[int64, int64], remInt[uint8, int32], remInt[uint16, int32], remInt[uint32, uint32], remInt[uint64, uint64])},
 	{"x % y", []string{"x", "y"}, wholes, inInts(modInt[int8, int32], modInt[int16, int32], modInt[int32, int32],
 		modInt[int64, int64], modInt[uint8, int32], modInt[uint16, int32], modInt[uint32, uint32], modInt[uint64, uint64])},
-	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed[:3],
-		inInts(upTo[int8, int32], upTo[int16, int32], upTo[int32, int32], nil, nil, nil, nil, nil)},
+	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed, inInts(upTo[int8, int32],
+		upTo[int16, int32], upTo[int32, int32], upTo[int64, int64], nil, nil, nil, nil)},
 	{"maximum(x, 0)", []string{"x"}, signed,
 		inInts(reluInt[int8], reluInt[int16], reluInt[int32], reluInt[int64], nil, nil, nil, nil)},
 	{"heaviside(x, y)", []string{"x", "y"}, wholes, inInts(stepInt[int8, int32], stepInt[int16, int32],
@@ -85,6 +85,9 @@ var idioms = []idiom{
 	{"rint(type_as(x * y, x)) / z", []string{"x", "y", "z"}, halves, inHalves(mulRintDivHalf, mulRintDivBF16)},
 	{"rint(type_as(x / y, x)) * z", []string{"x", "y", "z"}, halves, inHalves(divRintMulHalf, divRintMulBF16)},
 	{"where(x > 0, x, x * y)", []string{"x", "y"}, halves, inHalves(leakyReluHalf, leakyReluBF16)},
+	{"where(x > type_as(0, x), x, type_as(x * y, x))", []string{"x", "y"}, halves, inHalves(leakyReluHalf, leakyReluBF16)},
+	{"where(abs(x) <= y, z, x)", []string{"x", "y", "z"}, reals,
+		inParts(replaceNear[float32, uint32], replaceNear[float64, uint64])},
 	{"x - trunc(x)", []string{"x"}, reals, inParts(fracV[float32], fracV[float64])},
 	{"trunc(x / y)", []string{"x", "y"}, reals, inParts(divTrunc[float32], divTrunc[float64])},
 	{"rint(x * y) / z", []string{"x", "y", "z"}, reals, inParts(mulRintDiv[float32], mulRintDiv[float64])},
@@ -101,14 +104,15 @@ var idioms = []idiom{
 		addScaledMul[int32], addScaledMul[int64], addScaledMul[uint8], addScaledMul[uint16], addScaledMul[uint32],
 		addScaledMul[uint64])},
 	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
-	{"lerp(x, y, z)", []string{"x", "y", "z"}, reals, inParts(lerpV[float32], lerpV[float64])},
+	{"lerp(x, y, z)", []string{"x", "y", "z"}, reals, inParts(lerpV[float32, uint32], lerpV[float64, uint64])},
 	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
 // pairIdioms are of complex numbers as they lie in memory: one address is that of both parts of an operand, for a step
 // has no room for the parts of three.
 var pairIdioms = []idiom{
-	{"lerp(x, y, z)", []string{"x", "y", "z"}, complexes, inParts(complexLerp[float32], complexLerp[float64])},
+	{"lerp(x, y, z)", []string{"x", "y", "z"}, complexes,
+		inParts(complexLerp[float32, uint32], complexLerp[float64, uint64])},
 }
 
 var (
