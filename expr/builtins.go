@@ -236,8 +236,11 @@ func fma(t *typer, x []value) value {
 func abs(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	t.refuse(d, d == tensor.Bool, "abs")
-	if d.IsComplex() {
-		return t.call("complex abs", x)
+	switch d {
+	case tensor.Complex64:
+		return t.call("complex64 abs", x)
+	case tensor.Complex128:
+		return t.call("complex128 abs", x)
 	}
 	return t.both(Abs, d, x...)
 }

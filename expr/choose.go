@@ -24,7 +24,7 @@ var arithmetic = func() (t table) {
 	}
 	t[Not][tensor.Bool] = notBool
 	t[FMA][tensor.Float32], t[FMA][tensor.Float64] = fmaV32, fmaV64
-	t[Mod][tensor.Float32] = modV32
+	t[Mod][tensor.Float32], t[Exp][tensor.Float32] = modV32, mapEach(exp32)
 	return t
 }()
 
@@ -124,8 +124,7 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 }
 
 // clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
-// the result does not depend on the order of comparisons. By what differs from element to element one loop takes longer
-// than two, since it compares the bounds with each other, too.
+// the result does not depend on the order of comparisons, or by what differs from element to element.
 func (m *maker) clamp(d tensor.DType, low, high Value) body {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i Inst) float64 {
@@ -134,8 +133,14 @@ func (m *maker) clamp(d tensor.DType, low, high Value) body {
 		}
 		return math.Float64frombits(i.Imm)
 	}
-	if d.IsFloat() && (a.Op != Const || b.Op != Const || !(of(a) < of(b))) {
+	switch number := a.Op == Const && b.Op == Const; {
+	case !d.IsFloat() || number && of(a) < of(b):
+	case m.uniform[low] || m.uniform[high]:
 		return nil
+	case d == tensor.Float32:
+		return clampTo[float32, uint32]
+	default:
+		return clampTo[float64, uint64]
 	}
 	switch d {
 	case tensor.Uint8:

@@ -199,9 +199,19 @@ func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides)
 
 // complexDiv is Go's division, whose quotient is formed by the larger part of the divisor; what comes out as NaN is
 // left to Go, which tells infinities apart.
-func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
-	if by.c == 0 && by.e == 0 {
+func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
+	size := int(unsafe.Sizeof(T(0)))
+	switch {
+	case by.c == 0 && by.e == 0:
 		complexDivBy[T](d, a, b, c, e, g, n, by)
+		return
+	case !interleaved(c, e, by.c, by.e, size):
+	case interleaved(a, b, by.a, by.b, size):
+		pairDiv[T, U](d, a, c, g, n, by)
+		return
+	case by.a == 0 && by.b == 0:
+		number := [2]T{*(*T)(a), *(*T)(b)}
+		pairDiv[T, U](d, unsafe.Pointer(&number), c, g, n, by)
 		return
 	}
 	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
@@ -226,6 +236,36 @@ func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 			return
 		}
 		a, b, c, e = unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se)
+	}
+}
+
+// pairDiv is that of numbers whose parts lie one behind the other. Where the imaginary part of the divisor is the larger
+// one, parts change places, and in a difference signs do. Which one it is comes at random: there is no branch.
+func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
+	size := unsafe.Sizeof(T(0))
+	signs, magnitude := [2]float64{1, -1}, ^U(0)>>1
+	sd, sa, sc, sg := by.d, by.a, by.c, by.g
+	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
+		k := uintptr(0)
+		if *(*U)(c)&magnitude < *(*U)(unsafe.Add(c, size))&magnitude {
+			k = 1
+		}
+		at, other := k*size, size-k*size
+		x, y := float64(*(*T)(unsafe.Add(a, at))), float64(*(*T)(unsafe.Add(a, other)))
+		u, v := float64(*(*T)(unsafe.Add(c, at))), float64(*(*T)(unsafe.Add(c, other)))
+		ratio, sign := v/u, signs[k&1]
+		low := u + float64(ratio*v)
+		p, q := (x+float64(y*ratio))/low, (float64(sign*y)-float64(sign*float64(x*ratio)))/low
+		if p != p && q != q {
+			x, y := (*[2]T)(a), (*[2]T)(c)
+			z := complex(float64(x[0]), float64(x[1])) / complex(float64(y[0]), float64(y[1]))
+			p, q = real(z), imag(z)
+		}
+		*(*T)(d), *(*T)(g) = T(p), T(q)
+		if n--; n == 0 {
+			return
+		}
+		a, c = unsafe.Add(a, sa), unsafe.Add(c, sc)
 	}
 }
 
@@ -290,4 +330,44 @@ func expOfRare[T float](x, y T) (T, T) {
 		return T(e) * T(cos), y
 	}
 	return T(e) * T(cos), T(e) * T(sin)
+}
+
+// magnitudeDouble is the absolute value of a complex number of two parts.
+func magnitudeDouble(x, y float64) (r float64) {
+	hypotV[float64](unsafe.Pointer(&r), unsafe.Pointer(&x), unsafe.Pointer(&y), nil, nil, nil, 1, &strides{})
+	return r
+}
+
+func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, y := math.Abs(float64(*(*T)(a))), math.Abs(float64(*(*T)(b)))
+		p, q := max(x, y), min(x, y)
+		switch r := q / p; {
+		case x > math.MaxFloat64 || y > math.MaxFloat64:
+			p = math.Inf(1)
+		case p != 0:
+			p *= math.Sqrt(1 + float64(r*r))
+		}
+		*(*T)(d) = T(p)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// hypotSingle has no overflow to fear where squares of float32 are added up in float64.
+func hypotSingle(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, y := float64(*(*float32)(a)), float64(*(*float32)(b))
+		r := float32(math.Sqrt(float64(x*x) + float64(y*y)))
+		if r != r && (math.IsInf(x, 0) || math.IsInf(y, 0)) {
+			r = float32(math.Inf(1))
+		}
+		*(*float32)(d) = r
+		if n--; n == 0 {
+			return
+		}
+	}
 }

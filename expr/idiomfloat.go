@@ -20,6 +20,15 @@ func withinOf[U word, T float](x, low, high T) U {
 	return r
 }
 
+// replaceNearOf is y where x is up to limit in magnitude.
+func replaceNearOf[U word, T float](x, limit, y T) U {
+	r, there := bitsOf[U](x), bitsOf[U](y)
+	if ofBits[T](r<<1>>1) <= limit {
+		r = there
+	}
+	return r
+}
+
 func signOf[U word, T float](x T) U {
 	r, one := bitsOf[U](T(0)), bitsOf[U](T(1))
 	if x > 0 {

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"unsafe"
@@ -22,7 +21,7 @@ type idiom struct {
 var idioms = []idiom{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
-	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32], complexDiv[float64])},
+	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32, uint32], complexDiv[float64, uint64])},
 	{"x + y", []string{"x", "y"}, complexes, inParts(complexAdd[float32], complexAdd[float64])},
 	{"x - y", []string{"x", "y"}, complexes, inParts(complexSub[float32], complexSub[float64])},
 	{"-x", []string{"x"}, complexes, inParts(complexNeg[float32], complexNeg[float64])},
@@ -54,8 +53,8 @@ var idioms = []idiom{
 		remInt[int64, int64], remInt[uint8, int32], remInt[uint16, int32], remInt[uint32, uint32], remInt[uint64, uint64])},
 	{"x % y", []string{"x", "y"}, wholes, inInts(modInt[int8, int32], modInt[int16, int32], modInt[int32, int32],
 		modInt[int64, int64], modInt[uint8, int32], modInt[uint16, int32], modInt[uint32, uint32], modInt[uint64, uint64])},
-	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed[:3],
-		inInts(upTo[int8, int32], upTo[int16, int32], upTo[int32, int32], nil, nil, nil, nil, nil)},
+	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed, inInts(upTo[int8, int32],
+		upTo[int16, int32], upTo[int32, int32], upTo[int64, int64], nil, nil, nil, nil)},
 	{"maximum(x, 0)", []string{"x"}, signed,
 		inInts(reluInt[int8], reluInt[int16], reluInt[int32], reluInt[int64], nil, nil, nil, nil)},
 	{"heaviside(x, y)", []string{"x", "y"}, wholes, inInts(stepInt[int8, int32], stepInt[int16, int32],
@@ -86,6 +85,9 @@ var idioms = []idiom{
 	{"rint(type_as(x * y, x)) / z", []string{"x", "y", "z"}, halves, inHalves(mulRintDivHalf, mulRintDivBF16)},
 	{"rint(type_as(x / y, x)) * z", []string{"x", "y", "z"}, halves, inHalves(divRintMulHalf, divRintMulBF16)},
 	{"where(x > 0, x, x * y)", []string{"x", "y"}, halves, inHalves(leakyReluHalf, leakyReluBF16)},
+	{"where(x > type_as(0, x), x, type_as(x * y, x))", []string{"x", "y"}, halves, inHalves(leakyReluHalf, leakyReluBF16)},
+	{"where(abs(x) <= y, z, x)", []string{"x", "y", "z"}, reals,
+		inParts(replaceNear[float32, uint32], replaceNear[float64, uint64])},
 	{"x - trunc(x)", []string{"x"}, reals, inParts(fracV[float32], fracV[float64])},
 	{"trunc(x / y)", []string{"x", "y"}, reals, inParts(divTrunc[float32], divTrunc[float64])},
 	{"rint(x * y) / z", []string{"x", "y", "z"}, reals, inParts(mulRintDiv[float32], mulRintDiv[float64])},
@@ -104,6 +106,13 @@ var idioms = []idiom{
 	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
 	{"lerp(x, y, z)", []string{"x", "y", "z"}, reals, inParts(lerpV[float32, uint32], lerpV[float64, uint64])},
 	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
+}
+
+// pairIdioms are of complex numbers as they lie in memory: one address is that of both parts of an operand, for a step
+// has no room for the parts of three.
+var pairIdioms = []idiom{
+	{"lerp(x, y, z)", []string{"x", "y", "z"}, complexes,
+		inParts(complexLerp[float32, uint32], complexLerp[float64, uint64])},
 }
 
 var (
@@ -145,10 +154,15 @@ func inParts(single, double body) func(tensor.DType) body {
 // template is an idiom of a dtype as a code.
 type template struct {
 	*Code
-	body body
+	body  body
+	pairs bool
 }
 
-var templates = sync.OnceValue(func() (list []template) {
+var templates = sync.OnceValue(func() []template {
+	return append(templatesOf(idioms, false), templatesOf(pairIdioms, true)...)
+})
+
+func templatesOf(idioms []idiom, pairs bool) (list []template) {
 	for _, x := range idioms {
 		f, err := Parse(x.text, x.params...)
 		if err != nil {
@@ -163,11 +177,11 @@ var templates = sync.OnceValue(func() (list []template) {
 			if err != nil {
 				panic("expr: the idiom " + x.text + ": " + err.Error())
 			}
-			list = append(list, template{c, x.body(d)})
+			list = append(list, template{c, x.body(d), pairs})
 		}
 	}
 	return list
-})
+}
 
 // found is an idiom in a code: the values that it is computed from, and of complex numbers the other part, which comes
 // later, or None.
@@ -178,8 +192,8 @@ type found struct {
 	swapped bool // the other part is the real one
 }
 
-// findIdioms returns the idioms in a code, by the value of their result or of the part that comes first.
-func findIdioms(c *Code) map[Value]found {
+// findIdioms returns the idioms in a code, by the value of their result or of the part that comes first. lying reports whether an operand lies in memory as it is, for each element another.
+func findIdioms(c *Code, lying func(operand int) bool) map[Value]found {
 	list := map[Value]found{}
 	seen := map[Inst]Value{}
 	for v, i := range c.Insts {
@@ -208,10 +222,8 @@ func findIdioms(c *Code) map[Value]found {
 					first, f.other = f.other, first
 				}
 			}
-			for k, i := range t.Insts {
-				if i.Op == Load {
-					f.uses = append(f.uses, bound[k])
-				}
+			if f.uses = t.operands(c, bound, lying); f.uses == nil {
+				continue
 			}
 			late := func(u Value) bool { return u >= first && c.Insts[u].Op.Args() > 0 } // withArms has the others come first
 			if !slices.ContainsFunc(f.uses, late) && !t.shares(bound, counts) {
@@ -220,6 +232,30 @@ func findIdioms(c *Code) map[Value]found {
 		}
 	}
 	return list
+}
+
+// operands returns the values that the template's operands are bound to, of pairs the first of each; nil where those are
+// no pairs.
+func (t template) operands(c *Code, bound []Value, lying func(operand int) bool) (uses []Value) {
+	for k, i := range t.Insts {
+		if i.Op != Load {
+			continue
+		}
+		if !t.pairs {
+			uses = append(uses, bound[k])
+			continue
+		}
+		part := c.Insts[bound[k]]
+		if part.Op != Load || part.Imm != i.Imm || !lying(int(part.A)) {
+			return nil
+		}
+		if i.Imm == 0 {
+			uses = append(uses, bound[k])
+		} else if first := c.Insts[uses[i.A]]; first.A != part.A {
+			return nil
+		}
+	}
+	return uses
 }
 
 // counts returns how often each value is an operand or an output.
@@ -310,40 +346,6 @@ func (t template) otherPart(c *Code, bound []Value, seen map[Inst]Value, i Inst)
 		}
 	}
 	return None
-}
-
-func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		x, y := math.Abs(float64(*(*T)(a))), math.Abs(float64(*(*T)(b)))
-		p, q := max(x, y), min(x, y)
-		switch r := q / p; {
-		case x > math.MaxFloat64 || y > math.MaxFloat64:
-			p = math.Inf(1)
-		case p != 0:
-			p *= math.Sqrt(1 + float64(r*r))
-		}
-		*(*T)(d) = T(p)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-// hypotSingle has no overflow to fear where squares of float32 are added up in float64.
-func hypotSingle(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		x, y := float64(*(*float32)(a)), float64(*(*float32)(b))
-		r := float32(math.Sqrt(float64(x*x) + float64(y*y)))
-		if r != r && (math.IsInf(x, 0) || math.IsInf(y, 0)) {
-			r = float32(math.Inf(1))
-		}
-		*(*float32)(d) = r
-		if n--; n == 0 {
-			return
-		}
-	}
 }
 
 // finiteV puts other numbers in the places of NaN (b) and the infinities (c and e).

@@ -44,7 +44,7 @@ func newMaker(p *Interp, l *Loop) *maker {
 			c = whole
 		}
 	}
-	idioms := findIdioms(c)
+	idioms := findIdioms(c, m.lying)
 	if len(idioms) == 0 && len(l.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
@@ -89,6 +89,10 @@ func newMaker(p *Interp, l *Loop) *maker {
 	}
 	return m
 }
+
+// lying reports whether an operand is read where it lies, and is another for each element. Where there are several
+// outputs one may be its memory.
+func (m *maker) lying(operand int) bool { return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1 }
 
 // written is an output, or one part of a complex one; an out of -1 is none.
 type written struct{ out, part int }

@@ -121,7 +121,9 @@ var library = map[string][]definition{
 			takesBools | ownDType}},
 
 	// Complex numbers: as Go computes them (runtime.complex128div, math/cmplx).
-	"complex abs": {{"z", "", refused, "hypot(real(z), imag(z))", 0}},
+	"complex64 abs": {{"z", "", refused, "a = float64(real(z)); b = float64(imag(z)); " +
+		"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", 0}}, // squares do not overflow
+	"complex128 abs": {{"z", "", refused, "hypot(real(z), imag(z))", 0}},
 	"complex exp": {{"z", "", refused, "a = real(z); b = imag(z); r = exp(a); " +
 		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +
 		"odd = isinf(b) or isnan(b); " +

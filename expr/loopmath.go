@@ -57,6 +57,9 @@ func exp(x float64) float64 {
 	return math.Exp(x)
 }
 
+// exp32 needs no product: what is too large for package math's is so for float32.
+func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
+
 // halfSquare is half of e^2.
 const halfSquare = math.E * math.E / 2
 
@@ -94,6 +97,10 @@ func map1[T float](f func(float64) float64) body {
 	if !plain {
 		g = func(x T) T { return T(f(float64(x))) }
 	}
+	return mapEach(g)
+}
+
+func mapEach[T float](g func(T) T) body {
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
 			dst := flat[T](d, n)

@@ -1331,6 +1331,47 @@ func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
+func replaceNear[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0] = replaceNearOf[U](a4[0], b1, c1)
+			d4[1] = replaceNearOf[U](a4[1], b1, c1)
+			d4[2] = replaceNearOf[U](a4[2], b1, c1)
+			d4[3] = replaceNearOf[U](a4[3], b1, c1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0] = replaceNearOf[U](a4[0], b4[0], c4[0])
+			d4[1] = replaceNearOf[U](a4[1], b4[1], c4[1])
+			d4[2] = replaceNearOf[U](a4[2], b4[2], c4[2])
+			d4[3] = replaceNearOf[U](a4[3], b4[3], c4[3])
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = replaceNearOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*U)(d) = replaceNearOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 

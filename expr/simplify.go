@@ -129,7 +129,7 @@ func (b *Builder) same(i Inst) Value {
 			return a.A
 		}
 	case Abs:
-		if b.Inst(i.A).Op == Abs {
+		if b.Inst(i.A).Op == Abs || !i.DType.IsSigned() {
 			return i.A
 		}
 	case Convert:

@@ -203,7 +203,7 @@ func lowerFused(c *Call) (*Kernel, error) {
 	if f.Mask != nil {
 		return f.lowerRows(c, code)
 	}
-	p := Pointwise{Outputs: len(c.Out), Grain: grainOf(code),
+	p := Pointwise{Outputs: len(c.Out),
 		Config: func(c *Call, outs []iter.Operand) (iter.Config, error) {
 			cfg := iter.New().CheckAllSameDType(false)
 			for _, o := range outs {
@@ -259,8 +259,8 @@ func (f *Fusion) spaceOf(c *Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is
-// nil where it is unknown what is computed.
+// grainOf is the number of elements of a loop in Go that are worth a chunk: fewer of one that computes functions, and
+// more of one that copies elements of few bytes. c is nil where it is unknown what is computed.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
@@ -270,8 +270,14 @@ func grainOf(c *expr.Code) int {
 			return machine.FunctionGrain
 		}
 	}
+	if simple, err := c.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
+		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // it is loaded, and no more
+	}
 	return iter.GrainSize
 }
+
+// copiedBytes are worth a chunk that copies them: as many as elements of four bytes.
+const copiedBytes = 4 * iter.GrainSize
 
 // fusedWork is what the expression of the whole does, and every byte of operands and results once.
 func fusedWork(c *Call, walk Walk) (w Work) {

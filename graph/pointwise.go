@@ -182,14 +182,13 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	if err != nil {
 		return nil, err
 	}
-	grain := p.Grain
-	if grain == 0 {
+	each, grain := loop.PerElement(), p.Grain
+	switch {
+	case each > 0:
+		grain = compiledGrain(each)
+	case grain == 0:
 		code, _ := it.InMemory(body) // Prepare has told of errors
 		grain = grainOf(code)
-	}
-	each := loop.PerElement()
-	if each > 0 {
-		grain = compiledGrain(each)
 	}
 	grain = evenGrain(it.Numel(), grain)
 	phase := Phase{Chunks: loop.Chunks(grain)}

@@ -232,9 +232,11 @@ func (h headed) lower(c *Call) (*Kernel, error) {
 
 // phase applies the tail to the whole of the head's result.
 func (t *Tail) phase() Phase {
-	grain := grainOf(t.code)
+	var grain int
 	if each := t.loop.PerElement(); each > 0 {
 		grain = compiledGrain(each)
+	} else {
+		grain = grainOf(t.code)
 	}
 	runs := new(PerWorker[TailRun])
 	return Phase{Chunks: (t.numel + grain - 1) / grain, Run: func(m *Mem, chunk int) error {

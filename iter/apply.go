@@ -160,18 +160,24 @@ func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
 }
 
 // walk walks a checked range.
-func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	if p.loop != nil {
+func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	switch {
+	case p.line:
+	case p.loop != nil:
 		return p.walkLoop(c, ptrs, r)
-	}
-	if !p.line {
+	default:
 		return p.it.forBlocks(c, ptrs, r, p.rows, p.body)
 	}
-	c.ptrs = sized(c.ptrs, len(ptrs))
-	for i, at := range ptrs {
-		c.ptrs[i] = unsafe.Add(at, r.Begin*p.it.walkStrides[i])
+	at := sized(c.ptrs, len(ptrs))
+	c.ptrs = at
+	for i, x := range ptrs {
+		at[i] = unsafe.Add(x, r.Begin*p.it.walkStrides[i])
 	}
-	return p.body(c.ptrs, r.End-r.Begin)
+	if p.loop != nil {
+		p.loop.Run(&c.loops, at, p.it.walkStrides[:len(at)], r.End-r.Begin, 1)
+		return nil
+	}
+	return p.body(at, r.End-r.Begin)
 }
 
 // Parallel computes the whole iteration at the given addresses with at most workers

@@ -303,7 +303,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 }
 
 // walkLoop walks a checked range with the loop of an expression.
-func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it := p.it
 	ops := len(it.ops)
 	if p.tiles != nil {

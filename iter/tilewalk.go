@@ -21,11 +21,11 @@ type boxes struct {
 // takes such outputs out of theirs.
 type tileWalk struct {
 	*tiles
-	p Prepared
+	p *Prepared
 	c *Cursor
 }
 
-func (p Prepared) newTileWalk(c *Cursor) tileWalk {
+func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 	ops, dims, b := len(p.it.ops), len(p.it.walkShape), &c.boxes
 	b.box, b.at, b.extents = sized(b.box, dims), sized(b.at, dims), sized(b.extents, dims)
 	b.steps, b.memory, b.first = sized(b.steps, maxInner*ops), sized(b.memory, ops), sized(b.first, ops)
@@ -38,7 +38,7 @@ func (p Prepared) newTileWalk(c *Cursor) tileWalk {
 }
 
 // walkTiles walks a checked range.
-func (p Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it, w := p.it, p.newTileWalk(c)
 	if r == it.All() {
 		if it.offsets != nil {
@@ -62,7 +62,7 @@ func (p Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 }
 
 // walkTask walks a task of those that the cursor has the span of: see [tiles.spans].
-func (p Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
+func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, b := p.it, &c.boxes
 	w := p.newTileWalk(c)
 	c.start = sized(c.start, len(ptrs))

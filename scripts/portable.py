@@ -191,8 +191,8 @@ func load(path string) (*graph.Graph, error) { return graph.LoadFile(path, kerne
 '''
 
 
-def build(folder, checkout, name):
-    """Builds scripts/portable of this checkout within another one, and the command of that one; returns both."""
+def build(folder, checkout, name, layouts):
+    """Builds scripts/portable of this checkout within another one, in so many link orders, and that one's command."""
     here, there = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'portable'), os.path.abspath(checkout)
     first = not os.path.exists(os.path.join(there, 'graphfile'))
     files = {f: os.path.join(here, f) for f in ['main.go', 'load.go']}
@@ -203,11 +203,12 @@ def build(folder, checkout, name):
     overlay = os.path.join(folder, f'{name}.json')
     with open(overlay, 'w') as f:
         json.dump({'Replace': {os.path.join(there, 'scripts/portable', k): v for k, v in files.items()}}, f)
-    made = os.path.join(folder, name), os.path.join(folder, name + '_command')
-    subprocess.run(['go', 'build', '-buildvcs=false', '-overlay', overlay, '-o', made[0], './scripts/portable'],
-                   cwd=there, check=True)
-    subprocess.run(['go', 'build', '-buildvcs=false', '-o', made[1], './cmd/graphrun'], cwd=there, check=True)
-    return made
+    wanted = {f'{name}{k}': [f'-ldflags=-randlayout={k}'] * (k > 0) + ['-overlay', overlay, './scripts/portable']
+              for k in range(layouts)}
+    for made, how in {**wanted, f'{name}_command': ['./cmd/graphrun']}.items():
+        made = os.path.join(folder, made)
+        if not os.path.exists(made):
+            subprocess.run(['go', 'build', '-buildvcs=false', '-o', made] + how, cwd=there, check=True)
 
 
 class Version:

@@ -110,6 +110,8 @@ var loops = slices.Concat([]loop{
 	{Doc: "upTo bounds what is above 0 by b, and else is 0.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
 		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", InTurn: true, Twice: true},
 	{Name: "within", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
+	{Name: "replaceNear", Types: bitwise, Result: "U", Operands: "abc", Value: "replaceNearOf[U]($a, $b, $c)",
+		Numbers: "bc", InTurn: true},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
 	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
 		Value: "T(int64($a) << (uint64($b) & 31))", Twice: true},

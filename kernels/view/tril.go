@@ -85,14 +85,15 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
 			for r := chunk * grain; r < min(rows, (chunk+1)*grain); r++ {
-				d, s, rest := 0, 0, r
-				for k := n - 2; k >= 0; k-- {
+				row := r % dst.Shape[n-2]
+				d, s, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
+				for k := n - 3; k >= 0; k-- {
 					i := rest % dst.Shape[k]
 					rest /= dst.Shape[k]
 					d, s = d+i*dst.Strides[k], s+i*src.Strides[k]
 				}
 				to, from := unsafe.Add(m.Ptrs[0], d*size), unsafe.Add(m.Ptrs[1], s*size)
-				a, b := keep(c, r%dst.Shape[n-2], cols)
+				a, b := keep(c, row, cols)
 				if a > 0 {
 					move(to, zero, ds, 0, a)
 				}
