@@ -83,13 +83,46 @@ func (x *folding) seen() []int {
 // reduces reports whether a value of the whole shape has its elements along a dimension that is folded.
 func (x *folding) reduces(m tensor.Meta) bool {
 	d := fastest(m)
-	if d < 0 {
-		return true // one element
-	}
+	return d < 0 || x.folded(d) // one element
+}
+
+// folded reports whether a dimension is folded: of one that is split, its second part.
+func (x *folding) folded(d int) bool {
 	if x.split > 0 && d >= 1 {
 		d++
 	}
 	return d < len(x.mask) && x.mask[d]
+}
+
+// columnTile is how many columns of several sweeps go together, about.
+const columnTile = 256
+
+// runs is how many runs of elements side by side a value of the whole shape has where loops go along columns.
+func (x *folding) runs(m tensor.Meta) float64 {
+	n, side := m.Numel(), 1
+	for {
+		next := -1
+		for d, s := range m.Strides {
+			if s == side && m.Shape[d] > 1 && !x.folded(d) {
+				next = d
+			}
+		}
+		if next < 0 {
+			break
+		}
+		side *= m.Shape[next]
+	}
+	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
+}
+
+// begins adds what begins rows or runs of columns, as a value of the whole shape lies.
+func (x *folding) begins(w *Work, e Effort, m tensor.Meta) {
+	switch {
+	case x.reduces(m):
+		e.along(w, float64(m.Numel()), x.rows())
+	case loops.Compiles():
+		w.Wait(e.either(FoldedRun, SweepRun), x.runs(m)*e.Sweeps)
+	}
 }
 
 // whole is the place of the first result of the whole shape, which leads; -1: results are rows' alone, and operands
@@ -98,16 +131,16 @@ func (x *folding) whole(c *Call) int {
 	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.full) })
 }
 
-// work adds what the elements take: by columns where operands lead, who tell that they lie along rows.
+// work adds what the elements take, and where a result leads what begins its rows or runs.
 func (x *folding) work(w *Work, e Effort, c *Call, walk Walk) {
-	rows, n := 0.0, float64(tensor.Numel(x.full))
-	if i := x.whole(c); i >= 0 && x.reduces(walk.Lay(i, c.Out[i])) {
-		rows = x.rows()
+	e.Do(w, float64(tensor.Numel(x.full)), 0)
+	if i := x.whole(c); i >= 0 && e.Folds > 0 {
+		x.begins(w, e, walk.Lay(i, c.Out[i]))
 	}
-	e.Do(w, n, rows)
 }
 
-// read is what it takes more that operand i has layout m: where a result leads, to turn it, else to go along rows.
+// read is what it takes more that operand i has layout m: where a result leads, to turn it, else what begins rows or
+// runs.
 func (x *folding) read(e Effort, c *Call, walk Walk, i int, m tensor.Meta) (w Work) {
 	if !slices.Equal(m.Shape, x.full) {
 		return w
@@ -122,8 +155,8 @@ func (x *folding) read(e Effort, c *Call, walk Walk, i int, m tensor.Meta) (w Wo
 	first := slices.IndexFunc(c.In, func(a Arg) bool {
 		return a.Kind == TensorArg && slices.Equal(a.Meta().Shape, x.full)
 	})
-	if i == first && x.reduces(m) {
-		e.along(&w, float64(m.Numel()), x.rows())
+	if i == first {
+		x.begins(&w, e, m)
 	}
 	return w
 }

@@ -15,9 +15,10 @@ import (
 // Broadcast: to begin a loop of such runs. Turned: an element of an operand that is brought through blocks of tiles.
 //
 // Folded: an element that is folded; FoldSimple: an instruction of a loop that folds; FoldedRow: a row, of a loop along
-// it; FoldTail: what is left of a row that does not fill registers; FoldBegin: to begin a fold. Swept, SweepSimple and
-// so on: the same where a fold waits for another, so that rows are gone over more than once. FoldTurned: an element of
-// an operand that is turned for a loop that folds.
+// it; FoldedRun: a run of elements of columns side by side, of a loop along those; FoldTail: what is left of a row that
+// does not fill registers; FoldBegin: to begin a fold. Swept, SweepSimple and so on: the same where a fold waits for
+// another, so that rows are gone over more than once. FoldTurned: an element of an operand that is turned for a loop
+// that folds.
 //
 // GoSimple and GoFunction: by Go code of an op, an operation and a function such as exp. GoLoop: an instruction of a
 // loop that is no machine code and is interpreted. Flop: an operation of an op that
@@ -31,11 +32,13 @@ const (
 	Folded      = "fold.element"
 	FoldSimple  = "fold.simple"
 	FoldedRow   = "fold.row"
+	FoldedRun   = "fold.run"
 	FoldTail    = "fold.tail"
 	FoldBegin   = "fold.begin"
 	Swept       = "sweep.element"
 	SweepSimple = "sweep.simple"
 	SweepRow    = "sweep.row"
+	SweepRun    = "sweep.run"
 	SweepTail   = "sweep.tail"
 	SweepBegin  = "sweep.begin"
 	FoldTurned  = "fold.turned"
@@ -94,8 +97,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds what n elements take. Of folds they are in so many rows, along which loops go; 0: loops go along columns,
-// and what a row takes is spread over many.
+// Do adds what n elements take. Of folds they are in so many rows, along which loops go; 0: what begins rows or runs of
+// columns is added by who knows them.
 func (e Effort) Do(w *Work, n, rows float64) {
 	if w == nil {
 		return

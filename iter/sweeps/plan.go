@@ -50,16 +50,6 @@ type Plan struct {
 	scratch int
 }
 
-// Way is how loops go: along reduced dimensions or along a kept one.
-type Way uint8
-
-// Choose goes by the layouts. Nothing to reduce is always gone through by columns.
-const (
-	Choose Way = iota
-	ByRows
-	ByColumns
-)
-
 // kept0 names the first kept axis among the reduced ones.
 const kept0 = -1
 
@@ -226,23 +216,6 @@ func (p *Plan) elements(i int) int {
 		}
 	}
 	return n
-}
-
-// choose decides between rows and columns.
-func (p *Plan) choose(way Way) {
-	k, a, i := p.kept[0], p.red[0], p.lead()
-	switch {
-	case way != Choose:
-		p.columns = way == ByColumns
-	case a.step[i] <= k.step[i] || k.n == 1:
-		p.columns = a.n < 16 && k.n >= a.n && k.n > 1
-	default:
-		p.columns = k.n >= 8 || k.n > a.n
-	}
-	if p.reduced == 0 {
-		p.columns = true
-	}
-	p.single = !p.columns && len(p.red) == 1
 }
 
 // cutTiles cuts the results into tiles and chunks and, where there are few, rows into pieces.

@@ -24,6 +24,8 @@ func foldRates() []graph.Rate {
 			Calls: []graph.RateCall{mean([]int{1}, kit.F32(128, 1024)), mean(plane, kit.NHWC(1, 256, 28, 28))}},
 		{Name: graph.FoldedRow, Unit: "a row of elements that are folded",
 			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 8, 8)), mean([]int{1}, kit.F32(2048, 16))}},
+		{Name: graph.FoldedRun, Unit: "a run of elements of neighbouring rows that are folded",
+			Calls: []graph.RateCall{mean(plane, kit.NHWC(1, 24, 56, 56)), mean(plane, kit.NHWC(1, 16, 28, 28))}},
 		{Name: graph.FoldTail, Unit: "what is left of a row that is folded, where that does not fill registers",
 			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 7, 7)), mean(plane, kit.F32(1, 1280, 7, 7)),
 				activated("relu", 1, 208, 14, 14)}},
@@ -48,6 +50,8 @@ func sweepRates() []graph.Rate {
 			Calls: []graph.RateCall{normParts(1, 768), normParts(49, 512)}},
 		{Name: graph.SweepRow, Unit: "a row of elements that several such loops go over",
 			Calls: []graph.RateCall{softmaxCall(2048, 16), normParts(3136, 96), softmaxCall(1024, 64)}},
+		{Name: graph.SweepRun, Unit: "a run of elements of neighbouring rows that several such loops go over",
+			Calls: []graph.RateCall{columns(normParts(50, 768)), columns(normParts(196, 768))}},
 		{Name: graph.SweepTail, Unit: "what is left of a row that several such loops go over",
 			Calls: []graph.RateCall{softmaxCall(1024, 49), biasedSoftmax(48, 49), biasedSoftmax(12, 50)}},
 	}
@@ -73,6 +77,13 @@ func turnedNorm() graph.RateCall {
 	m.Strides = []int{1, 784}
 	return graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
 		In: []tensor.Meta{m, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
+}
+
+// columns is a call whose rows lie across its first operand.
+func columns(c graph.RateCall) graph.RateCall {
+	m := &c.In[0]
+	m.Strides = []int{1, m.Shape[0]}
+	return c
 }
 
 func softmaxCall(rows, n int) graph.RateCall {

@@ -13,6 +13,13 @@ func Rates() []graph.Rate {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
 			In: []tensor.Meta{lastOf(d, shape...)}}
 	}
+	permuted := func(shape []int, order ...int) graph.RateCall {
+		m, err := kit.F32(shape...).Permute(order)
+		if err != nil {
+			panic("kernels: a calibration point: " + err.Error())
+		}
+		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{m}}
+	}
 	sliced := kit.F32(256, 60)
 	sliced.Strides = []int{64, 1}
 	stepped := kit.F32(64, 256)
@@ -21,7 +28,10 @@ func Rates() []graph.Rate {
 		copies.Row: {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{sliced}},
 			{Op: "cat", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(1024, 24), kit.F32(1024, 24)}}},
 		copies.Step:   {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{stepped}}},
+		copies.Tile:   {permuted([]int{784, 8, 8}, 0, 2, 1), permuted([]int{196, 16, 16}, 0, 2, 1)},
 		copies.Narrow: {turned(tensor.Float32, 1, 3, 64, 64)},
+		copies.Single: {permuted([]int{196, 2, 64}, 0, 2, 1), permuted([]int{64, 7, 256}, 0, 2, 1)},
+		copies.Piece:  {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
 		copies.Convert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
 			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
 		copies.Turn1:  {turned(tensor.Uint8, 1, 64, 56, 56)},

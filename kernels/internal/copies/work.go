@@ -13,7 +13,10 @@ import (
 const (
 	Row     = "copy.row"
 	Step    = "copy.step"
+	Tile    = "copy.tile"
 	Narrow  = "copy.narrow"
+	Single  = "copy.single"
+	Piece   = "copy.piece"
 	Convert = "copy.convert"
 	Turn1   = "copy.turn1"
 	Turn2   = "copy.turn2"
@@ -25,7 +28,10 @@ const (
 var Rates = [][2]string{
 	{Row, "a run of elements that lie one behind another on both sides"},
 	{Step, "an element that is read or written with steps"},
-	{Narrow, "an element of tiles of a few rows"},
+	{Tile, "a tile that is turned"},
+	{Narrow, "an element of three rows that are put together of vectors"},
+	{Single, "an element of tiles of too few rows or columns for registers"},
+	{Piece, "a piece of a row of such tiles whose line of the cache was driven out between two of them"},
 	{Convert, "an element that is converted"},
 	{Turn1, "an element of a byte that is turned, beside one of 4"}, {Turn2, "an element of 2 bytes that is"},
 	{Turn8, "an element of 8 bytes that is"}, {Turn16, "an element of 16 bytes that is"},
@@ -33,9 +39,6 @@ var Rates = [][2]string{
 
 // turns are those of elements that are turned, by their sizes.
 var turns = map[int]string{1: Turn1, 2: Turn2, 8: Turn8, 16: Turn16}
-
-// narrow is the side of a tile below which rows are too short for registers to be full.
-const narrow = 8
 
 // Moving adds what it takes to copy a value that has layout m into layout to: bytes are read and written, by rows,
 // in tiles that are turned, or with steps.
@@ -50,7 +53,8 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		return
 	}
 	bytes := n * float64(e.Dst+e.Src)
-	switch way, length := strided.New(e, axes).Way(); way {
+	plan := strided.New(e, axes)
+	switch way, length := plan.Way(); way {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
 		w.Do(Row, n/float64(length))
@@ -59,9 +63,7 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		if name := turns[e.Dst]; name != "" {
 			w.Do(name, n)
 		}
-		if length < narrow {
-			w.Do(Narrow, n)
-		}
+		turning(w, plan.Turning(), n)
 	default:
 		w.Bytes[graph.Copied] += bytes
 		if m.DType != to.DType && m.SameLayout(to) {
@@ -69,6 +71,18 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		} else {
 			w.Do(Step, n)
 		}
+	}
+}
+
+// turning adds what it takes more that n elements are in so many tiles, and how those are turned.
+func turning(w *graph.Work, t strided.Turning, n float64) {
+	w.Do(Tile, float64(t.Tiles))
+	switch t.How {
+	case strided.Woven:
+		w.Do(Narrow, n)
+	case strided.Single:
+		w.Do(Single, n)
+		w.Do(Piece, float64(t.Pieces))
 	}
 }
 

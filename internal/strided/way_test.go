@@ -1,0 +1,33 @@
+package strided_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/internal/strided"
+)
+
+// What tiles take follows from their sides: many small ones count, few rows go one by one, and so do the lines that are
+// driven out before the next tile writes to them again.
+func TestTurning(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		axes []strided.Axis
+		want strided.Turning
+	}{
+		{"a matrix", []strided.Axis{{256, 4, 1024}, {256, 1024, 4}}, strided.Turning{Tiles: 8}},
+		{"small matrices", []strided.Axis{{8, 4, 32}, {8, 32, 4}, {784, 256, 256}}, strided.Turning{Tiles: 784}},
+		{"two rows each", []strided.Axis{{2, 4, 96}, {24, 8, 4}, {784, 192, 192}},
+			strided.Turning{How: strided.Single, Tiles: 784}},
+		{"two rows far apart", []strided.Axis{{2, 4, 24 * 3136}, {784, 192, 4}, {24, 8, 3136}},
+			strided.Turning{How: strided.Single, Tiles: 24, Pieces: 784 * 24}},
+		{"two rows of few lines", []strided.Axis{{2, 4, 48 * 784}, {196, 384, 4}, {48, 8, 784}},
+			strided.Turning{How: strided.Single, Tiles: 48}},
+	} {
+		p := strided.New(strided.Move(4), x.axes)
+		way, _ := p.Way()
+		require.Equal(t, strided.Turned, way, x.name)
+		require.Equal(t, x.want, p.Turning(), x.name)
+	}
+}
