@@ -15,13 +15,14 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 		return nil
 	}
 	pixels := s.oh * s.ow
+	each := s.n * pixels / order.Images
 	made := func(chunk int) int {
 		images, strips := order.Made(chunk)
-		return (images*pixels + first(strips)) * s.o
+		return (images*each + first(strips)) * s.o
 	}
 	needs := func(chunk int) int {
 		images, strips := order.Begun(chunk)
-		results := images*pixels + first(strips)
+		results := images*each + first(strips)
 		if planes {
 			return math.MaxInt
 		}
