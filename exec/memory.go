@@ -30,7 +30,11 @@ func (p *Program) plan() {
 			}
 		}
 	}
-	for i := range p.steps {
+	p.hold()
+	for i, end := 0, 0; i < len(p.steps); i++ {
+		if i >= end {
+			m.since, end = i, p.steps[i].band
+		}
 		m.step(i)
 	}
 	p.arena = m.top
@@ -50,6 +54,7 @@ type memoryPlanner struct {
 	blocks []block              // free memory below top, by offset
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
+	since  int     // the first step of the band that the step is in, or the step
 }
 
 // block is free memory, and the steps that used it last.
@@ -217,21 +222,23 @@ func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
 	return b.at, b.users
 }
 
-// release frees what step i used last.
+// release frees what step i used last, and at the end of a band what its steps did.
 func (m *memoryPlanner) release(i int) {
 	p := m.p
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
 		m.put(s.scratch, s.kernel.Scratch, []int32{int32(i)})
 	}
-	for _, r := range s.refs {
-		if r.storage < 0 {
-			continue
-		}
-		st := &p.storages[r.storage]
-		if st.kind == inArena && st.last == i && m.users[r.storage] != nil {
-			m.put(st.at, st.bytes, m.users[r.storage])
-			m.users[r.storage] = nil
+	for k := m.since; k <= i; k++ {
+		for _, r := range p.steps[k].refs {
+			if r.storage < 0 {
+				continue
+			}
+			st := &p.storages[r.storage]
+			if st.kind == inArena && st.last == i && m.users[r.storage] != nil {
+				m.put(st.at, st.bytes, m.users[r.storage])
+				m.users[r.storage] = nil
+			}
 		}
 	}
 }

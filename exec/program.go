@@ -109,6 +109,7 @@ type step struct {
 	next   []int32 // steps that wait for this one, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch int
+	band    int // the step behind the band that begins here; 0 where none does
 }
 
 // call is of a step what a run needs if it is one chunk: many of them are in a cache at once.
@@ -136,8 +137,19 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
-// compile makes one step of each node that is no view, in their order, and rewrites nothing.
-func compile(g *graph.Graph, o Options) (_ *Program, err error) {
+// compile makes one step of each node that is no view, in their order, and rewrites nothing. Bands, which hold more
+// memory at once, are where there is enough of it.
+func compile(g *graph.Graph, o Options) (*Program, error) {
+	bands := o.Threads == 1 && !o.KeepGoing
+	p, err := compileBy(g, o, bands)
+	if bands && errors.As(err, new(*MemoryError)) {
+		return compileBy(g, o, false)
+	}
+	return p, err
+}
+
+// compileBy is compile with or without bands.
+func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := o.check(leastNeed(g)); err != nil {
 		return nil, err
@@ -168,6 +180,9 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	}
 	if p.lost != nil {
 		p.findSources()
+	}
+	if bands {
+		p.findBands()
 	}
 	p.plan()
 	p.cut(o.Costs)

@@ -37,6 +37,14 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	w.mem.Scratch = nil
 	for ; i < sec.end; i++ {
 		c := &s.p.calls[i]
+		if b := s.p.steps[i].band; c.run == nil && b > 0 {
+			if err := s.band(ctx, w, i, b); err != nil {
+				return err
+			}
+			w.mem.Scratch = nil
+			i = b - 1
+			continue
+		}
 		if c.run == nil {
 			if err := s.whole(ctx, w, i); err != nil {
 				return err
@@ -59,6 +67,13 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 func (s *Session) watched(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
+		if b := s.p.steps[i].band; b > 0 {
+			if err := s.band(ctx, w, i, b); err != nil {
+				return err
+			}
+			i = b - 1
+			continue
+		}
 		s.beginStep(w, i)
 		if s.losses == nil || !s.losses.reach(i) {
 			err := s.whole(ctx, w, i)

@@ -21,7 +21,10 @@ import (
 //     Others leave it before that or after it.
 //   - A chunk that begins after another has ended by the rules of the graph also begins after
 //     that in time: the chunks of a phase after all of the phase before, the first chunk of a
-//     step after EndStep (done) of each step that it waits for. Nothing else is ordered.
+//     step after EndStep (done) of each step that it waits for. Nothing else is ordered. One worker
+//     may run some steps by turns, chunk by chunk, of which each reads what the one before makes:
+//     a chunk then begins after those have ended that it needs, and each turn is between a BeginStep
+//     and an EndStep.
 //
 // A run without an error has one BeginStep and EndStep (done) at least of each step, and each
 // chunk of each phase once. A run that fails or is cancelled has none of either twice. One that

@@ -416,6 +416,17 @@ type InPlace struct{ Out, In int }
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
+	Flow   *Flow // nil where chunks say nothing of what they read and write
+}
+
+// Flow tells how far chunks have come that go through memory from its beginning to its end, in elements of the first
+// output and of the first operand as they lie in memory. Of all functions chunk counts from 0, and neither becomes less
+// from chunk to chunk. By it chunks of a step may run before the step is finished that makes its first operand.
+type Flow struct {
+	// Made returns how many elements from the first one on hold what they will once chunks 0 to chunk have run.
+	Made func(chunk int) int
+	// Needs returns how many elements from the first one on contain all that chunks 0 to chunk read.
+	Needs func(chunk int) int
 }
 
 // Mem is the memory of one execution of a kernel in one worker. Ptrs holds the addresses of the

@@ -11,22 +11,16 @@ import sys
 import tempfile
 import time
 
+import layers
 import models
 import rows
+from absent import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = ("graphrun", "torch", "numpy", "ort", "limit")
 TITLES = {"graphrun": "graphrun", "torch": "PyTorch", "numpy": "NumPy", "ort": "ONNX Runtime", "limit": "C"}
 UNITS = {"ms": 1, "us": 1e3, "ns": 1e6}
 BUSY = 0.10  # more of the machine than this in other hands while a side is measured makes a figure doubtful
-
-
-class Absent(Exception):
-    """A side that does not measure a row, and why."""
-
-
-class Failed(Absent):
-    """A side that should and could not."""
 
 
 class Bench:
@@ -235,7 +229,7 @@ def measure(bench, row, threads, rounds):
             all1, own1 = machine_time()
             busy.append(max(0.0, (all1 - all0) - (own1 - own0)) / (os.cpu_count() * (time.monotonic() - start)))
     return {"row": row.name, "title": row.title, "unit": row.unit, "bytes": row.bytes, "threads": threads,
-            "times": times, "absent": why, "busy": statistics.median(busy) if busy else 0.0}
+            "times": times, "absent": why, "flops": getattr(row, "flops", 0), "busy": statistics.median(busy) if busy else 0.0}
 
 
 def ratio(result, side):
@@ -294,6 +288,8 @@ def parse():
     names = [r.name for r in rows.all_rows()]
     p = argparse.ArgumentParser(description=__doc__, epilog="rows: " + ", ".join(names))
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
+    p.add_argument("--layers", action="store_true", help="of the models each distinct convolution, with its bias and the "
+                   "activation behind it, as a graph of its own")
     p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
                    "scripts/networks/zoo.py")
     p.add_argument("--strategy", help="graphrun's strategy for whole models; default: its own")
@@ -344,7 +340,10 @@ def main():
             sys.exit(1)
         machine = machine_limits(bench, o.threads)
         work = [(bench, r) for r in wanted]
-        work += [(ModelBench(bench), m) for m in whole_models(o.models, folder)]
+        if o.layers:
+            work += [(layers.LayerBench(bench), x) for x in layers.distinct(o.models, folder)]
+        else:
+            work += [(ModelBench(bench), m) for m in whole_models(o.models, folder)]
         results = []
         for by, row in work:
             for t in o.threads:
@@ -354,7 +353,7 @@ def main():
         with open(o.json, "w") as f:
             json.dump({"machine": machine, "results": results}, f, indent=1)
     if o.markdown:
-        print(markdown(results, machine))
+        print(layers.table(results, machine) if o.layers else markdown(results, machine))
 
 
 def report(result, o):

@@ -13,13 +13,14 @@ import (
 
 // stepWatch is a tracer that keeps the times of each step, by the name of its node. It is for runs of one worker.
 type stepWatch struct {
-	took  map[string][]float64 // in nanoseconds
+	took  map[string][]float64  // in nanoseconds
+	turns map[int]time.Duration // of a step that is not done yet, in all
 	began time.Time
 	clock time.Duration // what it takes to look at the clock
 }
 
 func newStepWatch() *stepWatch {
-	return &stepWatch{took: map[string][]float64{}, clock: newProfile().clock}
+	return &stepWatch{took: map[string][]float64{}, turns: map[int]time.Duration{}, clock: newProfile().clock}
 }
 
 // BeginRun wants to be told of all runs.
@@ -32,9 +33,12 @@ func (s *stepWatch) EndRun(*exec.Run, error) {}
 func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 
 // EndStep keeps the time.
-func (s *stepWatch) EndStep(w exec.Work, _ bool) {
-	took := max(time.Since(s.began)-s.clock, 1)
-	s.took[w.Node.Name] = append(s.took[w.Node.Name], float64(took))
+func (s *stepWatch) EndStep(w exec.Work, done bool) {
+	s.turns[w.Step] += max(time.Since(s.began)-s.clock, 1)
+	if done {
+		s.took[w.Node.Name] = append(s.took[w.Node.Name], float64(s.turns[w.Step]))
+		delete(s.turns, w.Step)
+	}
 }
 
 // BeginChunk does nothing: steps are what is told.

@@ -198,6 +198,8 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 // add adds what the workers noted of a step, and clears it.
 func (p *profile) add(notes *runNotes, step int) {
 	var all stepNotes
+	var busy time.Duration
+	lone := false
 	sum := &notes.graph.sum[step]
 	for w := range notes.workers {
 		s := &notes.workers[w].steps[step]
@@ -207,14 +209,20 @@ func (p *profile) add(notes *runNotes, step int) {
 		if all.last == 0 || s.first < all.first {
 			all.first = s.first
 		}
+		lone = all.last == 0
 		all.last = max(all.last, s.last)
 		all.within += s.within
+		busy += s.busy
 		sum.busy += s.busy
 		sum.calls += s.calls
 		p.busy[w] += s.busy
 		*s = stepNotes{}
 	}
-	sum.span += max(0, all.last-all.first-all.within)
+	if span := max(0, all.last-all.first-all.within); lone {
+		sum.span += min(span, busy) // between its turns the worker was at other steps
+	} else {
+		sum.span += span
+	}
 }
 
 // calm are the samples that took no longer than the median: what disturbs a machine only makes runs longer.

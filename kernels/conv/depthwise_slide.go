@@ -92,7 +92,8 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 	strips := len(t.down)
 	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
 	order.Cut(t.work(strips), slideGrain)
-	return graph.Phase{Chunks: order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
+	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.ow }, false)
+	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]

@@ -115,7 +115,8 @@ func (t *direct) compile() error {
 // phase convolves chunk by chunk. weight gives the weight's panels.
 func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
-	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
+	flow := s.flow(&t.order, t.firstPixel, t.shape.planes)
+	return graph.Phase{Chunks: t.order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]

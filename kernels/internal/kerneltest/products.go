@@ -237,6 +237,7 @@ func (p *ProductCall) Check(t testing.TB, terms int) {
 	first := bytes.Clone(r.Out.Storage().Bytes())
 	r.poison(0x55)
 	r.Run(t, true)
+	r.checkFlow(t, p.in[0])
 	got := r.Out.CopyTo(tensor.New(r.Out.DType, r.Out.Shape...))
 	again := tensor.Must(tensor.Over(r.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {

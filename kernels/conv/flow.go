@@ -1,0 +1,38 @@
+package conv
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+)
+
+// flow is that of a convolution whose results have their channels last and lie one behind another. Strip i of an image
+// begins at the result first(i). Of images in planes all is needed. Strips may be those of all images at once,
+// where they are of pixels at the same places of images and results.
+func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
+	if s.outPixel() != s.o || s.inPixel(planes) == 0 {
+		return nil
+	}
+	pixels := s.oh * s.ow
+	each := s.n * pixels / order.Images
+	made := func(chunk int) int {
+		images, strips := order.Made(chunk)
+		return (images*each + first(strips)) * s.o
+	}
+	needs := func(chunk int) int {
+		images, strips := order.Begun(chunk)
+		results := images*each + first(strips)
+		if planes {
+			return math.MaxInt
+		}
+		images, results = results/pixels, results%pixels
+		rows := 0
+		if results > 0 {
+			last := (results - 1) / s.ow
+			rows = min(s.h, max(0, last*s.sh-s.ph+(s.kh-1)*s.dh+1))
+		}
+		return (images*s.h + rows) * s.w * s.inPixel(false)
+	}
+	return &graph.Flow{Made: made, Needs: needs}
+}

@@ -1,0 +1,54 @@
+package kerneltest
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// checkFlow runs phases that tell how far their chunks come ([graph.Flow]) once more, on an operand of which there is no
+// more than chunks say that they need, and holds what they say that they made against the result.
+func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
+	t.Helper()
+	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
+	all := x.Storage().Bytes()
+	all = all[min(len(all), x.Offset*size):]
+	for _, ph := range r.k.Phases {
+		if ph.Flow == nil {
+			continue
+		}
+		there := tensor.NewStorage(len(all)).Bytes()
+		for i := range there {
+			there[i] = 0xff // no number, of floats
+		}
+		given := r.mem.Ptrs[1]
+		r.mem.Ptrs[1] = unsafe.Pointer(unsafe.SliceData(there))
+		for i := range r.Out.Storage().Bytes() {
+			r.Out.Storage().Bytes()[i] = 0x7f
+		}
+		needed, made := 0, 0
+		for c := range ph.Chunks {
+			needs := ph.Flow.Needs(c)
+			if needs < needed {
+				t.Fatalf("chunk %d needs %d elements, the one before %d", c, needs, needed)
+			}
+			needed = needs
+			n := min(len(all), min(needs, len(all))*size)
+			copy(there[:n], all[:n])
+			if err := ph.Run(&r.mem, c); err != nil {
+				t.Fatal(err)
+			}
+			if m := ph.Flow.Made(c); m < made || m > r.Out.Extent() {
+				t.Fatalf("chunk %d of %d: %d elements of %d are made, before it %d", c, ph.Chunks, m, r.Out.Extent(), made)
+			} else if made = m; !bytes.Equal(want[:m*size], r.Out.Storage().Bytes()[:m*size]) {
+				t.Fatalf("chunk %d of %d: the first %d elements are not made", c, ph.Chunks, m)
+			}
+		}
+		if made != r.Out.Extent() {
+			t.Fatalf("%d elements of %d are made", made, r.Out.Extent())
+		}
+		r.mem.Ptrs[1] = given
+	}
+}
