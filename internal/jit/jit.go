@@ -27,7 +27,7 @@ import (
 const MaxOperands = 24
 
 // spillSlots is how many vectors of 512 bits the spill area holds.
-const spillSlots = 32
+const spillSlots = 36
 
 // Args is what code is told: DI holds its address when it starts, and the offsets of its fields are constants of this
 // package. Code is special to dtypes and to classes of stride, so that programs for other sizes share it, and all that

@@ -31,11 +31,12 @@ type direct struct {
 	row        []directCall // of each row of the result, where tiles go along rows
 	strips     int          // of an image
 	parts      machine.Cut  // of tiles, a strip each, where strips are not rows
-	images     int          // of a batch, or 1 where all of them are one
-	near       int          // elements from a pixel of the input to the next
-	pitch      int          // the same of the result
-	outSize    int          // bytes of an element of the result
-	levels     tile.Levels  // what sums of products of bytes become, where elements are four bytes
+	sums       sumBlocks
+	images     int         // of a batch, or 1 where all of them are one
+	near       int         // elements from a pixel of the input to the next
+	pitch      int         // the same of the result
+	outSize    int         // bytes of an element of the result
+	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes
 	order      multiply.Strips
 	ahead      int // lines of the next weight that are asked for in a turn of code
 	aheadStrip int // and bytes, in a strip
@@ -82,6 +83,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		near: s.inPixel(planes), pitch: s.outPixel(), outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
+	t.sums = newSumBlocks(s, &shape)
 	t.cut()
 	t.arrange()
 	return t, t.compile()

@@ -103,7 +103,8 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 		s.In, s.Out = append(s.In, int32(i*t.pixel())), append(s.Out, int32(i*t.outPixel()))
 	}
 	s.Tiles = tile.Loop{In: int32(rows * t.pixel()), Out: int32(rows * t.outPixel())}
-	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: int32(t.channel()), VecStep: int32(t.panel)}}
+	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: int32(t.channel()), VecStep: int32(t.panel),
+		Block: t.sums.terms}}
 	return s
 }
 
@@ -174,7 +175,8 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: int32(t.channel()), Vec: int32(t.s.kh * t.s.kw * t.panel), Turns: t.s.cg}
+	channels := tile.Loop{In: int32(t.channel()), Vec: int32(t.s.kh * t.s.kw * t.panel), Turns: t.s.cg,
+		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
 
@@ -195,19 +197,24 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 			}
 		}
 		r := tile.Run{In: int32(in + kw*s.dw*t.pixel()), Vec: int32(vec + kw*t.turn()*t.panel),
-			InStep: int32(step), VecStep: int32(t.panel), Terms: t.turn(), Rows: rows}
-		if last := len(f.Runs) - 1; last >= begin && f.Runs[last].Rows == rows && goesOn(&f.Runs[last], &r) {
+			InStep: int32(step), VecStep: int32(t.panel), Terms: t.turn(), Rows: rows, Block: t.sums.terms}
+		if last := len(f.Runs) - 1; last >= begin && goesOn(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
 			f.Runs = append(f.Runs, r)
 		}
+		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.kw) && f.Runs[last].Block == 0 {
+			f.Runs[last].Block = f.Runs[last].Terms
+		}
 	}
 }
 
-// goesOn reports whether a run begins where the one before would have its next term.
+// goesOn reports whether a run begins where the one before would have its next term, in the same block or with blocks
+// that end where the one before ends.
 func goesOn(a, b *tile.Run) bool {
 	n := int32(a.Terms)
-	return a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec
+	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
+		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
 // cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.

@@ -98,8 +98,19 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// check runs an implementation, with operands at the beginning or at the end of memory.
+// check compares an implementation with the definition, with operands at the beginning or at the end of memory.
 func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name string, mem [4][]byte, end bool) bool {
+	out, in := d.run(t, dtype, name, mem, end, func(v *tensor.Tensor) { kerneltest.FillProduct(r, v) })
+	if out == nil {
+		return false
+	}
+	d.compare(t, name, out, in)
+	return true
+}
+
+// run runs an implementation; there is no result where it has none.
+func (d *directCase) run(t *testing.T, dtype tensor.DType, name string, mem [4][]byte, end bool,
+	fill func(*tensor.Tensor)) (result *tensor.Tensor, operands []*tensor.Tensor) {
 	format := map[string]tensor.MemoryFormat{"direct_nhwc": tensor.ChannelsLast, "direct_planes": tensor.Contiguous}[name]
 	m, err := tensor.NewFormat(dtype, []int{d.n, d.c, d.h, d.w}, format)
 	if err != nil {
@@ -112,7 +123,7 @@ func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name 
 	}
 	for _, v := range in {
 		if v != nil {
-			kerneltest.FillProduct(r, v)
+			fill(v)
 		}
 	}
 	p, err := kerneltest.NewProductCall("conv2d", d.attrs(), in, 1)
@@ -122,7 +133,7 @@ func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name 
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	walks := p.Op.Impls[i].Walks(p.Call, nil)
 	if len(walks) == 0 {
-		return false
+		return nil, nil
 	}
 	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = &p.Op.Impls[i], walks[0], walks[0].Lay(0, p.Call.Out[0])
 	k, err := kerneltest.CompileAny(p.Op, p.Call)
@@ -151,19 +162,20 @@ func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name 
 		}
 	}
 	copy(bytes[0], unsafe.Slice((*byte)(run.Ptrs[0]), len(bytes[0])))
-	d.compare(t, name, out, in)
-	return true
+	return out, in
+}
+
+// at returns an operand's elements, zeros where there is none.
+func at(v *tensor.Tensor) func(i ...int) float64 {
+	return func(i ...int) float64 {
+		if v == nil {
+			return 0
+		}
+		return v.At(i...).Float()
+	}
 }
 
 func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in []*tensor.Tensor) {
-	at := func(v *tensor.Tensor) func(i ...int) float64 {
-		return func(i ...int) float64 {
-			if v == nil {
-				return 0
-			}
-			return v.At(i...).Float()
-		}
-	}
 	eps := map[tensor.DType]float64{tensor.Float32: 1e-6, tensor.Float64: 2e-15}[out.DType]
 	eps *= math.Sqrt(float64(1 + d.c/d.groups*d.kh*d.kw))
 	oh, ow := out.Shape[2], out.Shape[3]
@@ -173,4 +185,70 @@ func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in [
 			t.Fatalf("%s %v of %+v: element %d is %v, want %v", name, out.DType, *d, e, got, want)
 		}
 	}
+}
+
+// TestDirectSumsAreNear holds the sums of many terms, all of them positive, to be half as far from the true ones as
+// those of one chain of additions at most.
+func TestDirectSumsAreNear(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	var mem [4][]byte
+	for i := range mem {
+		mem[i] = jittest.Guarded(t, 1<<20)
+	}
+	r := rand.New(rand.NewPCG(23, 24))
+	for _, d := range []directCase{
+		{c: 700, h: 7, w: 7, kh: 3, kw: 3},          // blocks of a place of the window, and of parts of one
+		{c: 300, h: 3, w: 30, kh: 3, kw: 3},         // tiles along rows, of which some see less of the window
+		{c: 96, h: 5, w: 21, kh: 5, kw: 7},          // several places
+		{c: 4099, h: 3, w: 3, kh: 1, kw: 1},         // no window
+		{c: 4000, h: 3, w: 3, kh: 1, kw: 1, sh: 2},  // one that is nowhere beside another
+		{c: 40, h: 14, w: 14, kh: 11, kw: 11},       // rows of a window of few channels
+		{c: 1200, h: 9, w: 9, kh: 3, kw: 2, sw: 2},  // more channels than a block has
+		{c: 4200, h: 2, w: 12, kh: 2, kw: 1, ph: 1}, // and blocks of parts that do not go on
+	} {
+		d.n, d.o, d.groups, d.dh, d.dw = 1, 4, 1, 1, 1
+		d.sh, d.sw = max(1, d.sh), max(1, d.sw)
+		if d.kw > 1 {
+			d.ph, d.pw, d.ph1, d.pw1 = d.kh/2, d.kw/2, d.kh/2, d.kw/2
+		}
+		for _, name := range []string{"direct_nhwc", "direct_planes"} {
+			out, in := d.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) {
+				for i := range v.Numel() {
+					*(*float32)(unsafe.Add(v.Pointer(), 4*i)) = r.Float32()
+				}
+			})
+			if out == nil {
+				t.Fatalf("%s does not compute %+v", name, d)
+			}
+			ours, chain := d.errors(out, in)
+			if ours > chain/2 {
+				t.Errorf("%s of %+v is off by %.3g, a chain of additions by %.3g", name, d, ours, chain)
+			}
+		}
+	}
+}
+
+// errors returns the root of the mean square of the relative errors of a result, and of sums one term after the other.
+func (d *directCase) errors(out *tensor.Tensor, in []*tensor.Tensor) (ours, chain float64) {
+	oh, ow := out.Shape[2], out.Shape[3]
+	add := func(sum *float64, got, want float64) { *sum += (got/want - 1) * (got/want - 1) }
+	x, w := at(in[0]), at(in[1])
+	for e, want := range d.naive(x, w, at(nil)) {
+		o, ox, oy := e%d.o, e/d.o%ow, e/d.o/ow
+		sum := float32(0)
+		for k := range d.kh * d.kw {
+			y, z := oy*d.sh-d.ph+k/d.kw, ox*d.sw-d.pw+k%d.kw
+			for c := range d.c {
+				if y >= 0 && y < d.h && z >= 0 && z < d.w {
+					sum = float32(math.FMA(x(0, c, y, z), w(o, c, k/d.kw, k%d.kw), float64(sum)))
+				}
+			}
+		}
+		add(&ours, out.At(0, o, oy, ox).Float(), want)
+		add(&chain, float64(sum), want)
+	}
+	n := float64(oh * ow * d.o)
+	return math.Sqrt(ours / n), math.Sqrt(chain / n)
 }

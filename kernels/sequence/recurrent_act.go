@@ -10,7 +10,8 @@ import (
 )
 
 // cellActs are the functions that gates may have, by ONNX's names in lower case, as formulas of X with the parameters
-// A and B, and the parameters that they have where none are given. takes tells how many they take.
+// A and B, and the parameters that they have where none are given. takes tells how many they take. From 40 on softplus
+// is its argument in any dtype.
 var cellActs = map[string]struct {
 	takes       int
 	alpha, beta float64
@@ -20,7 +21,7 @@ var cellActs = map[string]struct {
 	"sigmoid":  {text: "sigmoid(X)", f: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
 	"tanh":     {text: "tanh(X)", f: func(x, _, _ float64) float64 { return math.Tanh(x) }},
 	"relu":     {text: "maximum(X, 0)", f: func(x, _, _ float64) float64 { return max(x, 0) }},
-	"softplus": {text: "softplus(X, 1, 20)", f: func(x, _, _ float64) float64 { return kit.Softplus(x, 1, 20) }},
+	"softplus": {text: "softplus(X, 1, 40)", f: func(x, _, _ float64) float64 { return kit.Softplus(x, 1, 40) }},
 	"softsign": {text: "X / (1 + abs(X))", f: func(x, _, _ float64) float64 { return x / (1 + math.Abs(x)) }},
 	"affine":   {2, 1, 0, "A * X + B", func(x, a, b float64) float64 { return a*x + b }},
 	"scaledtanh": {2, 1, 1, "A * tanh(B * X)",

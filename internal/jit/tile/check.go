@@ -2,6 +2,7 @@ package tile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -43,9 +44,11 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
 	case len(s.Loops) > MaxLoops:
 		return fmt.Errorf("tile: %d loops", len(s.Loops))
+	case s.blocks() && (s.In == nil || s.integers()):
+		return fmt.Errorf("tile: blocks of terms of rows at places that a call tells, or of integers")
 	}
 	for i, l := range s.Loops {
-		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Turns < 1 && l.Turns != Dynamic {
+		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Turns < 1 && l.Turns != Dynamic || l.Block < 0 {
 			return fmt.Errorf("tile: loop %d is %+v", i, l)
 		}
 	}
@@ -63,7 +66,8 @@ func (s *Spec) checkRuns() error {
 		switch {
 		case dynamic && len(s.Runs) > 1:
 			return fmt.Errorf("tile: run %d of %d is told by calls", i, len(s.Runs))
-		case r.Terms < 1 && r.Terms != Dynamic || r.In == Dynamic || r.Vec == Dynamic || r.Rows>>s.Rows != 0:
+		case r.Terms < 1 && r.Terms != Dynamic || r.In == Dynamic || r.Vec == Dynamic || r.Rows>>s.Rows != 0,
+			r.Block < 0, r.Block > 0 && r.Terms == Dynamic:
 			return fmt.Errorf("tile: run %d is %+v", i, r)
 		}
 	}
@@ -88,6 +92,12 @@ func (s *Spec) needs(isa machine.ISA) int {
 		n++
 	}
 	return n
+}
+
+// blocks reports whether terms are cut into blocks.
+func (s *Spec) blocks() bool {
+	return slices.ContainsFunc(s.Loops, func(l Loop) bool { return l.Block > 0 }) ||
+		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Block > 0 })
 }
 
 // integers reports whether sums are int32.

@@ -31,6 +31,8 @@ func TestRefused(t *testing.T) {
 		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
 		"bytes of elements of 4":  func(s *tile.Spec) { s.Bytes = true },
 		"levels 1 of sums":        func(s *tile.Spec) { s.Levels = tile.Unsigned },
+		"blocks of terms":         func(s *tile.Spec) { s.Runs[0].Block = 3 },
+		"loop 0 is {In:0":         func(s *tile.Spec) { s.Loops = []tile.Loop{{Turns: 1, Block: -1}} },
 		"words of elements of 8":  func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
 		"no machine code for por": nil,
 	} {

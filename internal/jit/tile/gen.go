@@ -24,13 +24,18 @@ const (
 	ahead   = asm.DX
 	vecStep = asm.R14
 	inStep  = asm.R15
+	apart   = stride // the sums of blocks, where rows are at told places
 )
 
 // Words of the spill area.
 const (
 	tilesLeft = iota
-	loopWords // in, vec and turns left of each loop
-	tailWords = loopWords + 3*MaxLoops
+	termsLeft // blocks of terms of a run
+	loopWords // in, vec, turns left of each loop and of its block
+	tailWords = loopWords + wordsPerLoop*MaxLoops
+	words     = tailWords + jit.MaxOperands - Tails
+
+	wordsPerLoop = 4
 )
 
 // FewTerms are a turn's, where no spec says otherwise.
@@ -101,6 +106,7 @@ func (g *gen) emit() {
 	g.Bind(tile)
 	g.start()
 	g.loops(0)
+	g.join()
 	g.finish()
 	g.nextTile(tile)
 	g.Emit("VZEROUPPER")
@@ -132,6 +138,10 @@ func (g *gen) begin() {
 		if r.InStep == Dynamic {
 			g.Emit("MOVQ", stepOf(InTerm), inStep)
 		}
+	}
+	if g.s.blocks() {
+		g.Emit("LEAQ", word(words+lineBytes/8-1), apart)
+		g.Emit("ANDQ", asm.Imm(-lineBytes), apart)
 	}
 	g.beginMask()
 	g.beginLevels()
@@ -184,7 +194,7 @@ func (g *gen) loops(level int) {
 		return
 	}
 	l := &g.s.Loops[level]
-	at := loopWords + 3*level
+	at := loopWords + wordsPerLoop*level
 	end := g.NewLabel()
 	if l.Turns == Dynamic {
 		g.Emit("MOVQ", stepOf(LoopTurns+level), count)
@@ -196,10 +206,14 @@ func (g *gen) loops(level int) {
 	g.Emit("MOVQ", count, word(at+2))
 	g.Emit("MOVQ", in, word(at))
 	g.Emit("MOVQ", vec, word(at+1))
+	if l.Block > 1 {
+		g.Emit("MOVQ", asm.Imm(l.Block), word(at+3))
+	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(level + 1)
+	g.endTurn(l, word(at+3))
 	g.Emit("MOVQ", word(at), in)
 	g.Emit("MOVQ", word(at+1), vec)
 	g.advance(in, l.In)
@@ -275,7 +289,11 @@ func (g *gen) runs() {
 			g.told(r)
 			return
 		}
-		g.known(r, full)
+		if r.Block > 0 {
+			g.inBlocks(r)
+		} else {
+			g.known(r, r.Terms, full)
+		}
 		atIn, atVec = r.In+int32(r.Terms)*r.InStep, r.Vec+int32(r.Terms)*r.VecStep
 	}
 }
@@ -284,7 +302,7 @@ func (g *gen) runs() {
 func (g *gen) writtenOut() bool {
 	n := 0
 	for _, r := range g.s.Runs {
-		if r.Terms == Dynamic {
+		if r.Terms == Dynamic || r.Block > 0 {
 			return false
 		}
 		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.valid(&r))*(1+g.s.Vectors))

@@ -23,7 +23,7 @@ func (s *Spec) key(isa machine.ISA) string {
 	}
 	for _, r := range s.Runs {
 		k.b = append(k.b, ' ', 'r')
-		k.numbers(int(r.In), int(r.Vec), int(r.InStep), int(r.VecStep), r.Terms, int(r.Rows))
+		k.numbers(int(r.In), int(r.Vec), int(r.InStep), int(r.VecStep), r.Terms, int(r.Rows), r.Block)
 	}
 	for _, t := range s.Tail {
 		k.b = append(k.b, ' ', '+')
@@ -70,5 +70,5 @@ func (k *key) list(letter byte, list []int32) {
 
 func (k *key) loop(letter byte, l *Loop) {
 	k.b = append(k.b, ' ', letter)
-	k.numbers(int(l.In), int(l.Vec), int(l.Out), l.Turns)
+	k.numbers(int(l.In), int(l.Vec), int(l.Out), l.Turns, l.Block)
 }

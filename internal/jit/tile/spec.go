@@ -7,7 +7,9 @@
 // becomes constants of the code; what is [Dynamic] is read from the call's arguments, so that sizes share code.
 //
 // The additions of an element have one order, that of loops, runs and terms, each by one fused multiply-add: however
-// a result is cut into tiles, and on whichever instruction set, it has the same bits.
+// a result is cut into tiles, and on whichever instruction set, it has the same bits. A long chain of additions rounds
+// what is small beside its sum. So terms may be cut into blocks ([Run] and [Loop] say where those end): each has a sum
+// of its own, which is added to those before it, and the start is the first block's.
 package tile
 
 import "math"
@@ -68,12 +70,17 @@ type Run struct {
 	InStep, VecStep int32  // from a term to the next, or Dynamic
 	Terms           int    // or Dynamic, which may be none
 	Rows            uint32 // which rows have these terms, a bit each; 0 for all
+
+	// Block is how many terms make a block: one ends behind each so many, and one behind the last term. 0 for none.
+	// Rows must lie at places that are told.
+	Block int
 }
 
 // Loop repeats what it is around.
 type Loop struct {
 	In, Vec, Out int32 // from a turn to the next; of tiles, it may be Dynamic; Out belongs to tiles alone
 	Turns        int   // or Dynamic, which may be none
+	Block        int   // a block ends behind each so many turns; 0 for none. As Run.Block.
 }
 
 // Start is what a sum begins with.

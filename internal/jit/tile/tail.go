@@ -113,6 +113,7 @@ func (g *gen) eachLanes(operand Slot, x asm.Vec, visit func(row, v int)) {
 // start gives the sums their first values.
 func (g *gen) start() {
 	x := g.outside()
+	g.clearApart(x)
 	if g.s.Touch {
 		g.eachResult(outTile, func(_, v int, at asm.Mem, _ bool) {
 			if v*g.bytes%lineBytes == 0 {

@@ -21,13 +21,13 @@ func (g *gen) unroll() int {
 	return FewTerms
 }
 
-// known writes a run of so many terms, in a loop of a few or all of them.
-func (g *gen) known(r *Run, full bool) {
+// known writes so many terms of a run, in a loop of a few or all of them.
+func (g *gen) known(r *Run, terms int, full bool) {
 	n := g.unroll()
 	if full {
-		n = r.Terms
+		n = terms
 	}
-	turns, rest := r.Terms/n, r.Terms%n
+	turns, rest := terms/n, terms%n
 	switch {
 	case turns == 1:
 		g.turn(r, n)

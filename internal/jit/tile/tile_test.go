@@ -101,19 +101,25 @@ func (c *call[T]) out(row int) int {
 	return int(c.spec.Out[row])
 }
 
-// eachTerm visits the terms of a row: where they are in both operands, from where the tile is.
-func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int)) {
+// eachTerm visits the terms of a row, where they are in both operands from where the tile is, and ends of blocks.
+func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end func()) {
 	s := c.spec
 	if level < len(s.Loops) {
 		l := s.Loops[level]
-		for range c.told(int32(l.Turns), tile.LoopTurns+level) {
-			c.eachTerm(level+1, in, vec, row, visit)
+		for i := range c.told(int32(l.Turns), tile.LoopTurns+level) {
+			c.eachTerm(level+1, in, vec, row, visit, end)
+			if l.Block > 0 && (i+1)%l.Block == 0 {
+				end()
+			}
 			in, vec = in+int(l.In), vec+int(l.Vec)
 		}
 		return
 	}
 	for _, r := range s.Runs {
 		if r.Rows != 0 && r.Rows>>row&1 == 0 {
+			if r.Block > 0 {
+				end()
+			}
 			continue
 		}
 		n := r.Terms
@@ -122,6 +128,9 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int)) {
 		}
 		for k := range n {
 			visit(in+int(r.In)+c.in(row)+k*c.told(r.InStep, tile.InTerm), vec+int(r.Vec)+k*c.told(r.VecStep, tile.VecTerm))
+			if r.Block > 0 && ((k+1)%r.Block == 0 || k == n-1) {
+				end()
+			}
 		}
 	}
 }
@@ -153,7 +162,7 @@ func (c *call[T]) extents() (from, to []int) {
 				} else {
 					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size)
 				}
-			})
+			}, func() {})
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
 		}
 		if c.spec.Levels != tile.Sums {
@@ -229,10 +238,12 @@ func (c *call[T]) Reference(mem [][]byte) {
 				case tile.FromResult:
 					sum = *c.elem(mem, tile.Out, at)
 				}
+				var apart T
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
 					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
 					sum = term(x, y, sum)
-				})
+				}, func() { sum, apart = 0, apart+sum })
+				sum += apart
 				for _, op := range s.Tail {
 					sum = jittest.Tail(op, sum, c.operand(mem, op, at, row, lane))
 				}
@@ -296,6 +307,7 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	c.drawRuns(rng)
 	c.drawLevels(rng)
 	if !s.Bytes && !s.Words {
+		c.drawBlocks(rng)
 		c.drawTail(rng)
 	}
 	if rng.IntN(3) == 0 {
@@ -366,6 +378,21 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
 		if s.Loops[i].Turns == tile.Dynamic && rng.IntN(4) == 0 {
 			c.step[tile.LoopTurns+i] = 0
+		}
+	}
+}
+
+// drawBlocks cuts terms into blocks, by turns and by terms.
+func (c *call[T]) drawBlocks(rng *rand.Rand) {
+	if c.spec.In == nil || rng.IntN(2) == 0 {
+		return
+	}
+	for i := range c.spec.Loops {
+		c.spec.Loops[i].Block = rng.IntN(4)
+	}
+	for i := range c.spec.Runs {
+		if r := &c.spec.Runs[i]; r.Terms != tile.Dynamic {
+			r.Block = max(0, rng.IntN(12)-2)
 		}
 	}
 }
