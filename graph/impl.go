@@ -57,6 +57,9 @@ type Impl struct {
 	Tails bool
 
 	selective bool // Read was given: not every layout will do
+
+	// read is Read as it was given, which may leave the footprint out; nil before the op is defined.
+	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
 // Walk is a way through a call: the order that the loops follow, and how the results are laid out. The zero
@@ -152,12 +155,25 @@ func (n *Node) Works() (list []Work) {
 // works are the work of a call and what its operands take more, as they lie.
 func (m *Impl) works(c *Call, w Walk) []Work {
 	list := append(make([]Work, 0, 1+len(c.In)), m.Work(c, w))
+	read, touched := m.read, 0.0
+	if read == nil {
+		read = m.Read
+	}
 	for i, a := range c.In {
-		if a.Kind == TensorArg {
-			if r, _ := m.Read(c, w, i, a.Meta()); r != (Work{}) {
-				list = append(list, r)
-			}
+		if a.Kind != TensorArg {
+			continue
 		}
+		r, _ := read(c, w, i, a.Meta())
+		if r == (Work{}) {
+			continue
+		}
+		if r.Footprint == 0 {
+			if touched == 0 { // once for all operands, which may be many
+				touched = c.Footprint()
+			}
+			r.Footprint = touched
+		}
+		list = append(list, r)
 	}
 	return list
 }
@@ -350,6 +366,7 @@ func (o *Op) completeImpls() {
 		if m.Work == nil {
 			m.Work = o.work
 		}
+		m.read = m.Read
 		m.Work, m.Read = placedWork(m.Work), placedRead(m.Read)
 	}
 }

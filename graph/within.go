@@ -50,8 +50,13 @@ func (n *Node) joins() (dim int, ok bool) {
 
 // inPlace marks the operands that lie where the node's result has them; nil where none does.
 func (n *Node) inPlace() []bool {
-	if n.Op == nil || n.Op.Joins == nil ||
-		!slices.ContainsFunc(n.In, func(a Arg) bool { return a.Kind == TensorArg && a.Value.Within != nil }) {
+	if n.Op == nil || n.Op.Joins == nil || len(n.Out) == 0 {
+		return nil
+	}
+	home := n.Out[0].Home()
+	if !slices.ContainsFunc(n.In, func(a Arg) bool {
+		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.Home() == home
+	}) {
 		return nil
 	}
 	places := n.Places()
@@ -59,7 +64,6 @@ func (n *Node) inPlace() []bool {
 		return nil
 	}
 	list := make([]bool, len(n.In))
-	home := n.Out[0].Home()
 	for i, a := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
 			m := a.Value.Meta

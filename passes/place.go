@@ -45,12 +45,13 @@ type placer struct {
 	p       *Plan
 	profile *layout.Profile
 	readers graph.ByValue[[]*graph.Node]
-	own     graph.ByValue[bool] // by root
+	own     graph.ByValue[bool]     // by root
+	costs   map[*graph.Node]float64 // as values lie now; not of all nodes
 }
 
 func newPlacer(p *Plan) *placer {
 	w := &placer{p: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		own: graph.NewByValue[bool](p.Graph)}
+		own: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]float64{}}
 	if !p.priced {
 		w.profile = layout.For(p.profile, p.Graph)
 	}
@@ -146,7 +147,8 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 		t.undo()
 		return
 	}
-	saved := cost - t.cost()
+	costs, after := t.costs()
+	saved := cost - after
 	if p.follow == nil && saved <= 0 {
 		t.undo()
 		return
@@ -156,6 +158,9 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 			p.Decisions.placed = map[int]bool{}
 		}
 		p.Decisions.placed[v.Number()] = true
+	}
+	for i, n := range t.nodes {
+		w.costs[n] = costs[i]
 	}
 	p.SavedNS += saved
 	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), saved})
@@ -190,15 +195,35 @@ func (t *trial) touch(v *graph.Value) {
 	}
 }
 
-// cost is that of all nodes that a trial touches.
+// cost is that of all nodes that a trial touches, as values lie before it. That of a node is the same until a trial
+// that touches it is accepted: most are readers of many values, such as the joins of a dense block.
 func (t *trial) cost() (ns float64) {
-	if t.w.profile == nil {
+	w := t.w
+	if w.profile == nil {
 		return 0
 	}
 	for _, n := range t.nodes {
-		ns += cost(n, t.w.profile)
+		c, known := w.costs[n]
+		if !known {
+			c = cost(n, w.profile)
+			w.costs[n] = c
+		}
+		ns += c
 	}
 	return ns
+}
+
+// costs are those of the nodes as values lie now, and their sum.
+func (t *trial) costs() (each []float64, ns float64) {
+	each = make([]float64, len(t.nodes))
+	if t.w.profile == nil {
+		return each, 0
+	}
+	for i, n := range t.nodes {
+		each[i] = cost(n, t.w.profile)
+		ns += each[i]
+	}
+	return each, ns
 }
 
 // holds infers views anew and reports whether they are views still, and all nodes do as they are laid out now.

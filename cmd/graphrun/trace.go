@@ -81,6 +81,16 @@ func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
 		time.Since(c.start))
 }
 
+// The one process of a trace. A worker's thread is one more than its number: Perfetto takes thread 0 for the one with
+// the process's number, so that worker 0 would share a track with another, and that thread for the main one, who is
+// worker 0 here.
+const (
+	tracePID  = 1
+	firstTID  = 1
+	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfettos of before 2023 take times to be in that unit
+	traceTail = "\n]}"                  // no new line: one in a later block than the brace is refused
+)
+
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
 type traceEvent struct {
 	Name  string   `json:"name"`
@@ -175,7 +185,7 @@ func micro(d time.Duration) *float64 {
 }
 
 func (s span) event(worker int, told *stepsTold) traceEvent {
-	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: 1, TID: worker}
+	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: tracePID, TID: firstTID + worker}
 	switch {
 	case s.node == nil:
 		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
@@ -189,7 +199,7 @@ func (s span) event(worker int, told *stepsTold) traceEvent {
 
 // write writes the run as a trace, an event a line. ops are the ops of nodes by name.
 func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
-	sep := "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
+	sep := traceHead
 	put := func(e traceEvent) error {
 		if _, err := io.WriteString(w, sep); err != nil {
 			return err
@@ -198,7 +208,7 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
 	told := &stepsTold{ops, map[*graph.Graph][]*stepArgs{}}
-	err := put(traceEvent{Name: "process_name", Phase: "M", PID: 1, Args: nameArgs{title}})
+	err := put(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
 		err = c.writeTrack(worker, told, put)
 	}
@@ -206,17 +216,19 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		if err != nil {
 			break
 		}
-		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: 1, Args: m.held})
+		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: tracePID, TID: firstTID, Args: m.held})
 	}
 	if err == nil {
-		_, err = io.WriteString(w, "\n]}\n")
+		_, err = io.WriteString(w, traceTail)
 	}
 	return err
 }
 
 func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEvent) error) error {
-	name := traceEvent{Name: "thread_name", Phase: "M", PID: 1, TID: worker, Args: nameArgs{fmt.Sprint("worker ", worker)}}
-	order := traceEvent{Name: "thread_sort_index", Phase: "M", PID: 1, TID: worker, Args: orderArgs{worker}}
+	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
+		Args: nameArgs{fmt.Sprint("worker ", worker)}}
+	order := name
+	order.Name, order.Args = "thread_sort_index", orderArgs{worker}
 	for _, e := range []traceEvent{name, order} {
 		if err := put(e); err != nil {
 			return err

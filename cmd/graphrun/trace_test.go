@@ -10,8 +10,7 @@ import (
 )
 
 type chromeDoc struct {
-	DisplayTimeUnit string `json:"displayTimeUnit"`
-	TraceEvents     []struct {
+	TraceEvents []struct {
 		Name, Cat, Ph string
 		TS, Dur       float64
 		Pid, Tid      int
@@ -96,51 +95,26 @@ func TestTrace(t *testing.T) {
 		for _, threads := range []int{1, 3} {
 			out := filepath.Join(t.TempDir(), "trace.json")
 			succeed(t, "bench", file, "--runs", "1", "--threads", fmt.Sprint(threads), "--trace", out)
-			tracks, seen := map[int]string{}, map[string]int{}
 			doc := readTrace(t, out)
-			for _, e := range doc.TraceEvents {
-				if e.Name == "thread_name" {
-					tracks[e.Tid] = e.Args["name"].(string)
-				}
-				if e.Ph == "X" {
-					seen[e.Cat]++
-					if tracks[e.Tid] != fmt.Sprint("worker ", e.Tid) || e.Dur < 0 || e.Name == "" {
-						t.Fatalf("%s: %+v", file, e)
-					}
-				}
-			}
 			checkTold(t, file, doc)
-			if len(tracks) != threads || seen["run"] < 1 || seen["step"] < 1 || seen["chunk"] < seen["step"]/threads {
-				t.Errorf("%s: tracks %v, seen %v", file, tracks, seen)
+			p := openInPerfetto(t, out)
+			seen := map[string]int{}
+			for _, s := range p.slices {
+				seen[s.cat]++
+				if p.threads[s.track] == "" || s.name == "" {
+					t.Fatalf("%s: %+v", file, s)
+				}
 			}
-			checkNesting(t, file, doc)
+			if seen["run"] < 1 || seen["step"] < 1 || seen["chunk"] < seen["step"]/threads {
+				t.Errorf("%s: seen %v", file, seen)
+			}
+			if len(p.threads) != threads || p.threads[p.process] != "worker 0" || p.order[p.process] != 0 {
+				t.Errorf("%s: threads %v in the order %v, the main one is %d", file, p.threads, p.order, p.process)
+			}
+			if len(p.counters["memory arena"]) == 0 || len(p.counters["memory outputs"]) == 0 {
+				t.Errorf("%s: counters %v", file, p.counters)
+			}
 		}
-	}
-}
-
-// checkNesting holds spans to what Perfetto's importer asks of them: it turns times into whole nanoseconds by dropping
-// what is behind, takes events of a track in the order of their beginnings, then of the file, and drops each that ends
-// after the one around it.
-func checkNesting(t *testing.T, file string, doc chromeDoc) {
-	t.Helper()
-	open, last := map[int][]int64{}, map[int]int64{} // by track: ends of spans around the next one
-	for _, e := range doc.TraceEvents {
-		if e.Ph != "X" {
-			continue
-		}
-		from := int64(e.TS * 1000)
-		to := from + int64(e.Dur*1000)
-		if from < last[e.Tid] {
-			t.Fatalf("%s: on track %d, %s begins at %v, what is before it at %d ns", file, e.Tid, e.Name, e.TS, last[e.Tid])
-		}
-		ends := open[e.Tid]
-		for len(ends) > 0 && ends[len(ends)-1] <= from {
-			ends = ends[:len(ends)-1]
-		}
-		if len(ends) > 0 && ends[len(ends)-1] < to {
-			t.Fatalf("%s: on track %d, %s ends at %d ns, what is around it at %d", file, e.Tid, e.Name, to, ends[len(ends)-1])
-		}
-		open[e.Tid], last[e.Tid] = append(ends, to), from
 	}
 }
 
