@@ -163,10 +163,8 @@ func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height i
 		s.Lanes = tile.Dynamic
 	}
 	s.Fetch = p.fetches(how, vectors, height)
-	switch how {
-	case plainly:
-		s.Ahead = p.ahead
-	case keeping:
+	s.Ahead = p.ahead[how]
+	if how == keeping {
 		s.Keep = int32(p.b.w * p.set.size)
 	}
 	if p.across {
@@ -180,7 +178,7 @@ func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height i
 	}
 	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.Touch = !p.far
+		s.Touch = !p.far || how != plainly
 		tail(tile.AddResult)
 	}
 	switch {
@@ -197,13 +195,13 @@ func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height i
 // the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
 // nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
-func (p *Plan[T]) fetchAhead() int {
-	if p.spec.Near || p.b.place || p.b.local() || p.spec.N <= p.b.w {
+func (p *Plan[T]) fetchAhead(how reading) int {
+	if p.spec.Near || p.b.place || p.b.local() && how == plainly || p.spec.N <= p.b.w {
 		return 0
 	}
 	tiles := p.blockTiles()
 	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
-	if tiles == 1 {
+	if tiles == 1 && how == plainly {
 		return lines
 	}
 	return min(ceilDiv(lines, tiles), mostAhead)
@@ -220,7 +218,10 @@ func (p *Plan[T]) blockTiles() (n int) {
 
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
 func (p *Plan[T]) compile() error {
-	p.codes, p.ahead = new(codes), p.fetchAhead()
+	p.codes = new(codes)
+	for how := range readings {
+		p.ahead[how] = p.fetchAhead(how)
+	}
 	p.across = p.goesAcross()
 	p.far = p.farResult() && !p.across
 	p.every = powerWithin(p.blockTiles())
@@ -306,7 +307,7 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
 func (p *Plan[T]) goesAcross() bool {
 	s := &p.spec
-	return p.ahead == 0 && p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
+	return p.ahead[plainly] == 0 && p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
@@ -373,9 +374,9 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further in
 func (t *tileState[T]) askAhead(x *jit.Args, b feed, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
-	case p.ahead > mostAhead:
+	case p.ahead[plainly] > mostAhead:
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
-	case p.ahead > 0:
+	case p.ahead[plainly] > 0 || p.ahead[behind] > 0:
 		if j+p.b.w < t.spec.N { // else nothing follows
 			next += p.b.w
 		}
@@ -399,17 +400,16 @@ func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, how reading
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.Tails] = (i - t.i0) * size
 	}
-	if p.far {
-		at := nextRows(how)
-		x.Ptr[tile.Fetches+at], x.Row[tile.Fetches+at], x.Step[tile.FetchStep+at] = t.pc, x.Row[tile.Out], s.CRowStride*size
+	if p.far && how == plainly {
+		x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pc, x.Row[tile.Out], s.CRowStride*size
 	}
 	code := (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 	if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked it
 	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
+	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
 	if how != plainly {
-		x.Row[nextPanel] += n * fetches(t.kc, p.every) * x.Step[nextPanelStep]
+		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
 	}
 	if st == apart {
 		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)

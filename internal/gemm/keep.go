@@ -9,20 +9,8 @@ import (
 )
 
 // What is asked for while terms are added up comes one row after the other: many lines at once would have the terms
-// wait for theirs. It is the panel of B that follows, where it is, for tiles of a panel that is kept, and then rows of
-// the result, which are about to be written.
-const (
-	nextPanel     = tile.Fetches
-	nextPanelStep = tile.FetchStep
-)
-
-// nextRows is the place of the result among what is asked for.
-func nextRows(how reading) int {
-	if how == plainly {
-		return 0
-	}
-	return 1
-}
+// wait for theirs. It is the panel of B that follows, where it is, for tiles of a panel that is kept (and besides, line
+// by line, the panel in which that will be kept), and for others rows of the result, which are about to be written.
 
 // fetches is how often something is asked for among so many terms.
 func fetches(terms, every int) int { return ceilDiv(terms/tile.FewTerms, every/tile.FewTerms) }
@@ -37,15 +25,15 @@ func (p *Plan[T]) farResult() bool {
 }
 
 // fetches are what tiles ask for besides.
-func (p *Plan[T]) fetches(how reading, vectors, height int) (list []tile.Fetch) {
+func (p *Plan[T]) fetches(how reading, vectors, height int) []tile.Fetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
-	if how != plainly {
-		list = append(list, tile.Fetch{Lines: lines, Every: p.every})
+	switch {
+	case how != plainly:
+		return []tile.Fetch{{Lines: lines, Every: p.every}}
+	case p.far:
+		return []tile.Fetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
 	}
-	if p.far {
-		list = append(list, tile.Fetch{Lines: lines, Every: powerWithin(p.kc / height)})
-	}
-	return list
+	return nil
 }
 
 // keepPanel computes the first tile of a panel of B, which it reads where it is, and keeps it for the tiles below.
@@ -54,7 +42,7 @@ func (t *tileState[T]) keepPanel(x *jit.Args, a feed, k stack, st stage, i, j, c
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Kept], x.Row[tile.Kept] = panel, at
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
-	x.Ptr[nextPanel], x.Row[nextPanel], x.Step[nextPanelStep] = t.pb, t.following(j)*size, b.ks*size
+	x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pb, t.following(j)*size, b.ks*size
 	t.tiles(x, a, k, st, keeping, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }

@@ -134,12 +134,12 @@ type Plan[T Number] struct {
 	nTiles  int
 	worker  workerLayout
 	shared  int
-	codes   *codes // of a set of machine code
-	first   int    // columns of a tile of the first rows, where those keep B for the others
-	every   int    // terms after which a row of the next panel of B is asked for, where it is
-	far     bool   // rows of the result are asked for before they are written
-	ahead   int    // lines of the next panel of B, for every few terms
-	across  bool   // all rows are one tile: a call goes from panel to panel of B
+	codes   *codes        // of a set of machine code
+	first   int           // columns of a tile of the first rows, where those keep B for the others
+	every   int           // terms after which a row of the next panel of B is asked for, where it is
+	far     bool          // rows of the result are asked for before they are written
+	ahead   [readings]int // lines of the next panel of B, for every few terms
+	across  bool          // all rows are one tile: a call goes from panel to panel of B
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.
