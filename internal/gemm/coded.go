@@ -119,24 +119,35 @@ const (
 	stages
 )
 
-// codes are the pieces of code of a plan, by stage, and whether the last vector is a part; nil where there are none.
-type codes [stages][2]*pieces
+// reading is how tiles read B.
+type reading uint8
+
+const (
+	plainly reading = iota // in panels, or where it is
+	keeping                // where it is, and keep it
+	behind                 // what a tile has kept, with the next panel asked for where that is
+	readings
+)
+
+// codes are the pieces of code of a plan, by stage, how B is read, and whether the last vector is a part; nil where
+// there are none.
+type codes [stages][readings][2]*pieces
 
 // pieces are those by vectors and height.
 type pieces [maxVectors + 1][maxHeight + 1]*jit.Func
 
 // of is where pieces are.
-func (c *codes) of(st stage, ragged bool) **pieces {
+func (c *codes) of(st stage, how reading, ragged bool) **pieces {
 	part := 0
 	if ragged {
 		part = 1
 	}
-	return &c[st][part]
+	return &c[st][how][part]
 }
 
 // at is where a piece is, which there may not be yet.
-func (c *codes) at(st stage, ragged bool, vectors, height int) **jit.Func {
-	of := c.of(st, ragged)
+func (c *codes) at(st stage, how reading, ragged bool, vectors, height int) **jit.Func {
+	of := c.of(st, how, ragged)
 	if *of == nil {
 		*of = new(pieces)
 	}
@@ -144,14 +155,18 @@ func (c *codes) at(st stage, ragged bool, vectors, height int) **jit.Func {
 }
 
 // tileSpec describes the code of one kind of tile.
-func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place,
+func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height int) *tile.Spec {
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == keeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: int32(p.set.size), VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
-	s.Ahead = p.ahead
+	s.Fetch = p.fetches(how, vectors, height)
+	s.Ahead = p.ahead[how]
+	if how == keeping {
+		s.Keep = int32(p.b.w * p.set.size)
+	}
 	if p.across {
 		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
 	}
@@ -163,7 +178,7 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 	}
 	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.Touch = true
+		s.Touch = !p.far || how != plainly
 		tail(tile.AddResult)
 	}
 	switch {
@@ -180,26 +195,36 @@ func (p *Plan[T]) tileSpec(st stage, ragged bool, vectors, height int) *tile.Spe
 // the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
 // nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
-func (p *Plan[T]) fetchAhead() int {
-	if p.spec.Near || p.b.place || p.b.local() || p.spec.N <= p.b.w {
+func (p *Plan[T]) fetchAhead(how reading) int {
+	if p.spec.Near || p.b.place || p.b.local() && how == plainly || p.spec.N <= p.b.w {
 		return 0
 	}
-	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
-	tiles := 0
-	for _, k := range stacks[:count] {
-		tiles += k.n
-	}
+	tiles := p.blockTiles()
 	lines := tile.FewTerms * p.b.w * p.set.size / machine.LineBytes
-	if tiles == 1 {
+	if tiles == 1 && how == plainly {
 		return lines
 	}
 	return min(ceilDiv(lines, tiles), mostAhead)
 }
 
+// blockTiles is the number of tiles of a block of rows.
+func (p *Plan[T]) blockTiles() (n int) {
+	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
+	for _, k := range stacks[:count] {
+		n += k.n
+	}
+	return n
+}
+
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
 func (p *Plan[T]) compile() error {
-	p.codes, p.ahead = new(codes), p.fetchAhead()
+	p.codes = new(codes)
+	for how := range readings {
+		p.ahead[how] = p.fetchAhead(how)
+	}
 	p.across = p.goesAcross()
+	p.far = p.farResult() && !p.across
+	p.every = powerWithin(p.blockTiles())
 	block := p.blockRows()
 	var rows, cols []int
 	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
@@ -215,19 +240,19 @@ func (p *Plan[T]) compile() error {
 			list = append(list, laterBlock)
 		}
 	}
+	how := []reading{plainly}
+	if p.b.kept {
+		how = []reading{plainly, keeping, behind}
+	}
 	for _, m := range rows {
 		for _, n := range cols {
-			v := p.set.vectors(n)
-			stacks, count := p.stacks(m, v)
+			stacks, count := p.stacks(m, p.set.vectors(n))
 			for _, k := range stacks[:count] {
 				for _, st := range list {
-					at := p.codes.at(st, n%p.set.lanes > 0, v, k.height)
-					if *at != nil {
-						continue
-					}
-					var err error
-					if *at, err = tile.Compile(p.tileSpec(st, n%p.set.lanes > 0, v, k.height), p.set.isa); err != nil {
-						return err
+					for _, h := range how {
+						if err := p.compileTile(st, h, n, k.height); err != nil {
+							return err
+						}
 					}
 				}
 			}
@@ -236,26 +261,40 @@ func (p *Plan[T]) compile() error {
 	return jit.Link()
 }
 
+// compileTile makes the code of one kind of tile, unless there is some.
+func (p *Plan[T]) compileTile(st stage, how reading, cols, height int) (err error) {
+	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
+	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
+		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.isa)
+	}
+	return err
+}
+
 // Listings visits the machine code of a plan, if it has any: what a piece of it is for, and its text in the syntax of
 // Go's assembler.
 func (p *Plan[T]) Listings(visit func(name, assembly string)) {
 	if p.codes == nil {
 		return
 	}
-	for st := range p.codes {
-		for part := range p.codes[st] {
-			of := p.codes[st][part]
-			if of == nil {
-				continue
+	for st, byReading := range p.codes {
+		for how, byPart := range byReading {
+			for part, of := range byPart {
+				what := [stages]string{"", ", later terms", ", apart"}[st] +
+					[readings]string{"", ", kept", ", behind one that is kept"}[how] + [2]string{"", ", last columns"}[part]
+				of.listings(what, visit)
 			}
-			for v := range of {
-				for h, code := range of[v] {
-					if code == nil {
-						continue
-					}
-					what := [stages]string{"", ", later terms", ", apart"}[st] + [2]string{"", ", last columns"}[part]
-					visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing())
-				}
+		}
+	}
+}
+
+func (of *pieces) listings(what string, visit func(name, assembly string)) {
+	if of == nil {
+		return
+	}
+	for v := range of {
+		for h, code := range of[v] {
+			if code != nil {
+				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing())
 			}
 		}
 	}
@@ -268,7 +307,7 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
 func (p *Plan[T]) goesAcross() bool {
 	s := &p.spec
-	return p.ahead == 0 && p.a.place && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
+	return p.ahead[plainly] == 0 && p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
@@ -304,36 +343,49 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further in
 			x.Ptr[tile.Tails], x.Row[tile.Tails] = t.biasCols(), (j-t.j0)*size
 		}
 	}
-	switch next := j - t.j0; {
-	case p.ahead > mostAhead:
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
-	case p.ahead > 0:
-		if j+p.b.w < s.N { // else nothing follows
-			next += p.b.w
-		}
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
-	}
+	t.askAhead(x, b, j)
 	if p.across {
 		x.Step[tile.VecTile] = b.at(p.b.w) * size
-		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, ib, 1+further, j, cols)
+		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, plainly, ib, 1+further, j, cols)
 		return
 	}
 	// Stacks go on by turns, so that a panel of A is not gone through twice.
 	stacks, count := p.stacks(ie-ib, vectors)
+	how := plainly
+	if t.keep && ib == t.i0 {
+		how = behind
+		t.keepPanel(x, a, stacks[0], st, ib, j, cols)
+		stacks[0].row += stacks[0].by
+		stacks[0].n--
+	}
 	each = max(1, each/stacks[0].height)
 	for from, more := 0, true; more; from += each {
 		more = false
 		for _, k := range stacks[:count] {
 			if from < k.n {
-				t.tiles(x, a, k, st, ib+k.row+from*k.by, min(each, k.n-from), j, cols)
+				t.tiles(x, a, k, st, how, ib+k.row+from*k.by, min(each, k.n-from), j, cols)
 				more = more || from+each < k.n
 			}
 		}
 	}
 }
 
+// askAhead sets where what comes after panel j of B lies, which is asked for ahead.
+func (t *tileState[T]) askAhead(x *jit.Args, b feed, j int) {
+	p, size := t.Plan, t.set.size
+	switch next := j - t.j0; {
+	case p.ahead[plainly] > mostAhead:
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
+	case p.ahead[plainly] > 0 || p.ahead[behind] > 0:
+		if j+p.b.w < t.spec.N { // else nothing follows
+			next += p.b.w
+		}
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
+	}
+}
+
 // tiles computes n tiles of a stack, the first at row i.
-func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, i, n, j, cols int) {
+func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, how reading, i, n, j, cols int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n
@@ -348,11 +400,17 @@ func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, i, n, j, co
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.Tails] = (i - t.i0) * size
 	}
-	code := (*p.codes.of(st, cols%set.lanes > 0))[set.vectors(cols)][k.height]
+	if p.far && how == plainly {
+		x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pc, x.Row[tile.Out], s.CRowStride*size
+	}
+	code := (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 	if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked it
 	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead * machine.LineBytes
+	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
+	if how != plainly {
+		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
+	}
 	if st == apart {
 		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
 	}

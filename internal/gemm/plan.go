@@ -112,6 +112,7 @@ type side struct {
 	source Source
 	shared bool // packed once by a packing phase, else per tile
 	place  bool // read where it is
+	kept   bool // brought into panels by the first tiles that read it where it is
 	w      int  // panel width
 	size   int  // of an element in bytes
 	lanes  int  // m or n
@@ -133,9 +134,12 @@ type Plan[T Number] struct {
 	nTiles  int
 	worker  workerLayout
 	shared  int
-	codes   *codes // of a set of machine code
-	ahead   int    // lines of the next panel of B, for every few terms
-	across  bool   // all rows are one tile: a call goes from panel to panel of B
+	codes   *codes        // of a set of machine code
+	first   int           // columns of a tile of the first rows, where those keep B for the others
+	every   int           // terms after which a row of the next panel of B is asked for, where it is
+	far     bool          // rows of the result are asked for before they are written
+	ahead   [readings]int // lines of the next panel of B, for every few terms
+	across  bool          // all rows are one tile: a call goes from panel to panel of B
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.
@@ -254,6 +258,7 @@ func (p *Plan[T]) planTiled(maxShared int) {
 			lanes += roundUp(d.lanes, d.w)
 		}
 	}
+	p.first = p.b.w * max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc)))
 	p.kd = s.K
 	if lanes*s.K > maxShared {
 		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
@@ -290,6 +295,7 @@ func (p *Plan[T]) placeOperands() {
 	if s.B.Source == Strided && p.b.ls == 1 {
 		small := s.M <= someRows || s.K*s.N*p.b.size <= placeBytes
 		p.b.place = s.M <= fewRows || small && !p.b.crowds(p.kc)
+		p.b.kept = !p.b.place && !p.a.packs()
 	}
 }
 
@@ -303,11 +309,14 @@ func (d side) crowds(depth int) bool {
 // along reports whether elements of one lane are side by side in memory, rather than those of one depth.
 func (d side) along() bool { return d.place && d.ks == 1 }
 
-// packs reports whether the operand is brought into panels.
-func (d side) packs() bool { return d.source != Prepacked && !d.place }
+// packs reports whether the operand is brought into panels before tiles are computed.
+func (d side) packs() bool { return d.inPanels() && !d.kept }
 
-// local reports whether each tile packs the operand for itself.
-func (d side) local() bool { return d.packs() && !d.shared }
+// inPanels reports whether there are panels of the operand while the plan runs.
+func (d side) inPanels() bool { return d.source != Prepacked && !d.place }
+
+// local reports whether each tile has panels of the operand for itself.
+func (d side) local() bool { return d.inPanels() && !d.shared }
 
 // PackRows is the panel width W that PackA callbacks fill.
 func (p *Plan[T]) PackRows() int { return p.set.mr }
@@ -322,25 +331,80 @@ func (p *Plan[T]) ScratchLen() int { return p.shared }
 // calls need distinct ones.
 func (p *Plan[T]) WorkerScratchLen() int { return p.worker.total }
 
-// packs reports whether packing phases precede the compute phases.
-func (p *Plan[T]) packs() bool { return p.a.shared || p.b.shared }
+// shares reports whether tiles share panels.
+func (p *Plan[T]) shares() bool { return p.a.shared || p.b.shared }
+
+// part is what a phase computes.
+type part uint8
+
+const (
+	allRows   part = iota // the whole product
+	packing               // nothing: it packs
+	firstRows             // the first row of tiles, which keep B for the others
+	otherRows             // the others
+)
+
+// perBlock is the number of phases of a super-block of K.
+func (p *Plan[T]) perBlock() int {
+	if p.b.kept && p.mTiles == 1 {
+		return 1
+	}
+	return 2
+}
+
+// at returns the super-block of K of a phase, and its part.
+func (p *Plan[T]) at(phase int) (block int, what part) {
+	if !p.shares() {
+		return 0, allRows
+	}
+	per := p.perBlock()
+	block, phase = phase/per, phase%per
+	switch {
+	case phase == 0 && p.b.kept:
+		return block, firstRows
+	case phase == 0:
+		return block, packing
+	case p.b.kept:
+		return block, otherRows
+	}
+	return block, allRows
+}
 
 // Phases is the number of phases. All tiles of a phase must have finished
 // before a tile of the next one starts; tiles within a phase are independent.
 func (p *Plan[T]) Phases() int {
-	if !p.packs() {
+	if !p.shares() {
 		return 1
 	}
-	return 2 * ceilDiv(p.spec.K, p.kd)
+	return p.perBlock() * ceilDiv(p.spec.K, p.kd)
 }
 
 // Tiles is the number of tiles of a phase.
 func (p *Plan[T]) Tiles(phase int) int {
-	if p.packs() && phase%2 == 0 {
-		depth := p.superDepth(phase / 2)
+	block, what := p.at(phase)
+	switch what {
+	case packing:
+		depth := p.superDepth(block)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
+	case firstRows:
+		return ceilDiv(p.spec.N, p.first)
+	case otherRows:
+		return (p.mTiles - 1) * p.nTiles
 	}
 	return p.mTiles * p.nTiles
+}
+
+// tile returns the rows and columns of a tile of a part that computes.
+func (p *Plan[T]) tile(what part, tile int) (i0, i1, j0, j1 int) {
+	rows, above, cols := p.mTiles, 0, p.nt
+	switch what {
+	case firstRows:
+		rows, cols = 1, p.first
+	case otherRows:
+		rows, above = p.mTiles-1, 1
+	}
+	i0, j0 = (tile%rows+above)*p.mt, tile/rows*cols
+	return i0, min(i0+p.mt, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 
 // superDepth is the depth of K super-block i; only the last is short.

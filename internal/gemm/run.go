@@ -16,6 +16,7 @@ type exec[T Number] struct {
 	shA, shB      unsafe.Pointer // aligned shared panels
 	worker        unsafe.Pointer // aligned worker scratch
 	superK, depth int            // current K super-block
+	keep          bool           // the first tile of each panel keeps it
 	epilogue      func(i0, i1, j0, j1 int)
 }
 
@@ -34,23 +35,24 @@ func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
 	if n := p.worker.total; n > 0 {
 		x.worker = aligned(worker[:n])
 	}
-	if p.packs() {
-		x.superK = phase / 2 * p.kd
-		x.depth = p.superDepth(phase / 2)
+	block, what := p.at(phase)
+	x.keep = p.b.kept && what != otherRows
+	if p.shares() {
+		x.superK = block * p.kd
+		x.depth = p.superDepth(block)
 		x.shA = aligned(args.Shared[:p.shared])
 		x.shB = x.shA
 		if p.a.shared {
 			x.shB = unsafe.Pointer(at[T](x.shA, roundUp(p.a.lanes, p.a.w)*p.kd))
 		}
-		if phase%2 == 0 {
+		if what == packing {
 			x.runPack(tile)
 			return
 		}
 	} else {
 		x.depth = p.spec.K
 	}
-	i0, j0 := tile%p.mTiles*p.mt, tile/p.mTiles*p.nt
-	i1, j1 := min(i0+p.mt, p.spec.M), min(j0+p.nt, p.spec.N)
+	i0, i1, j0, j1 := p.tile(what, tile)
 	if x.superK+x.depth == p.spec.K {
 		x.epilogue = args.Epilogue
 	}
@@ -159,8 +161,9 @@ func (x *exec[T]) feed(d side, src, shared, local unsafe.Pointer, fn PackFunc[T]
 	case d.shared:
 		f.base, f.panel = unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w*x.depth
 	default:
-		dst := unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0))
-		pack(dst, d, src, fn, k0, k1, l0, l1)
+		if !d.kept {
+			pack(unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0)), d, src, fn, k0, k1, l0, l1)
+		}
 		f.base, f.panel = local, d.w*(k1-k0)
 	}
 	return f
@@ -187,7 +190,7 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		k1 := min(k0+p.kc, end)
 		a := x.feed(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
 		b := x.feed(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
-		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
+		t := tileState[T]{exec: x, i0: i0, j0: j0, j1: j1, k0: k0, kc: k1 - k0, first: k0 == 0}
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
 			for j, n := j0, 1; j < j1; j += n * p.b.w {
@@ -234,8 +237,8 @@ func (x *exec[T]) gatherBias(i0, i1, j0, j1 int) {
 // tileState is the part of a tile's state that is fixed within a K block.
 type tileState[T Number] struct {
 	*exec[T]
-	i0, j0, kc int
-	first      bool
+	i0, j0, j1, k0, kc int
+	first              bool
 }
 
 // temporary is room for a tile whose columns are not side by side in C; biasRows and biasCols are the tile's part of

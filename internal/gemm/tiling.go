@@ -96,8 +96,8 @@ func chooseGrid(a, b side, k, kc, most int) grid {
 			}
 			lastN = np
 			g := grid{mt: mp * a.w, nt: np * b.w, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
-			g.shareA = a.packs() && (g.nTiles > 1 || mp > a.localPanels(kc))
-			g.shareB = b.packs() && (g.mTiles > 1 || np > b.localPanels(kc))
+			g.shareA = a.inPanels() && (g.nTiles > 1 || mp > a.localPanels(kc))
+			g.shareB = b.inPanels() && (g.mTiles > 1 || np > b.localPanels(kc))
 			if g.mTiles*g.nTiles > most {
 				continue
 			}
@@ -122,13 +122,16 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 		shared bool
 	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
 		each := prices.pack
-		if s.source == Custom {
+		switch {
+		case s.kept:
+			each = 0
+		case s.source == Custom:
 			each = prices.custom
 		}
 		switch {
 		case s.shared:
 			shared += float64(roundUp(s.lanes, s.w)) * depth * (each + prices.share)
-		case s.packs():
+		case s.inPanels():
 			tile += s.extent * depth * each
 		}
 	}

@@ -47,6 +47,9 @@ func (s *Spec) check(isa machine.ISA) error {
 	case s.blocks() && (s.In == nil || s.integers()):
 		return fmt.Errorf("tile: blocks of terms of rows at places that a call tells, or of integers")
 	}
+	if err := s.checkFetch(); err != nil {
+		return err
+	}
 	for i, l := range s.Loops {
 		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Turns < 1 && l.Turns != Dynamic || l.Block < 0 {
 			return fmt.Errorf("tile: loop %d is %+v", i, l)
@@ -58,6 +61,26 @@ func (s *Spec) check(isa machine.ISA) error {
 		}
 	}
 	return s.checkRuns()
+}
+
+func (s *Spec) checkFetch() error {
+	if s.Keep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
+		return fmt.Errorf("tile: what is read in %d runs and %d loops is kept", len(s.Runs), len(s.Loops))
+	}
+	told := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
+	most := maxFetches
+	if s.Ahead > 0 {
+		most-- // for want of registers
+	}
+	if len(s.Fetch) > most || len(s.Fetch) > 0 && !told {
+		return fmt.Errorf("tile: %d rows are asked for besides, of %d runs", len(s.Fetch), len(s.Runs))
+	}
+	for i, f := range s.Fetch {
+		if f.Lines < 1 || f.Every < FewTerms || f.Every&(f.Every-1) != 0 {
+			return fmt.Errorf("tile: row %d that is asked for besides is %+v", i, f)
+		}
+	}
+	return nil
 }
 
 func (s *Spec) checkRuns() error {

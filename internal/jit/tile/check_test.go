@@ -17,23 +17,28 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *tile.Spec){
-		"elements of 2 bytes":     func(s *tile.Spec) { s.Size = 2 },
-		"in 16 registers":         func(s *tile.Spec) { s.Rows = 7 },
-		"9 lanes of 8":            func(s *tile.Spec) { s.Lanes = 9 },
-		"5 and 0 places of 6":     func(s *tile.Spec) { s.In = make([]int32, 5) },
-		"that a call tells":       func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
-		"no start 4":              func(s *tile.Spec) { s.Start = 4 },
-		"-1 terms a turn":         func(s *tile.Spec) { s.Unroll = -1 },
-		"4 loops":                 func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
-		"loop 0 is":               func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
-		"operation 0 at the end":  func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
-		"run 0 of 2 is told":      func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
-		"run 0 is {In:0 Vec:0":    func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"bytes of elements of 4":  func(s *tile.Spec) { s.Bytes = true },
-		"levels 1 of sums":        func(s *tile.Spec) { s.Levels = tile.Unsigned },
+		"elements of 2 bytes":          func(s *tile.Spec) { s.Size = 2 },
+		"in 16 registers":              func(s *tile.Spec) { s.Rows = 7 },
+		"9 lanes of 8":                 func(s *tile.Spec) { s.Lanes = 9 },
+		"5 and 0 places of 6":          func(s *tile.Spec) { s.In = make([]int32, 5) },
+		"that a call tells":            func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
+		"no start 4":                   func(s *tile.Spec) { s.Start = 4 },
+		"-1 terms a turn":              func(s *tile.Spec) { s.Unroll = -1 },
+		"4 loops":                      func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
+		"loop 0 is":                    func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"operation 0 at the end":       func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
+		"run 0 of 2 is told":           func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
+		"run 0 is {In:0 Vec:0":         func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"bytes of elements of 4":       func(s *tile.Spec) { s.Bytes = true },
+		"levels 1 of sums":             func(s *tile.Spec) { s.Levels = tile.Unsigned },
+		"words of elements of 8":       func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
+		"1 rows are asked for besides": func(s *tile.Spec) { s.Fetch = []tile.Fetch{{Lines: 1, Every: 8}} },
+		"row 0 that is asked for": func(s *tile.Spec) {
+			s.Runs[0].Terms, s.Fetch = tile.Dynamic, []tile.Fetch{{Lines: 1, Every: 12}}
+		},
+		"in 1 runs and 1 loops":   func(s *tile.Spec) { s.Keep, s.Loops = 64, []tile.Loop{{Turns: 2}} },
 		"blocks of terms":         func(s *tile.Spec) { s.Runs[0].Block = 3 },
 		"loop 0 is {In:0":         func(s *tile.Spec) { s.Loops = []tile.Loop{{Turns: 1, Block: -1}} },
-		"words of elements of 8":  func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
 		"no machine code for por": nil,
 	} {
 		s, isa := good(), machine.AVX2

@@ -11,9 +11,10 @@ import (
 
 // General registers. Where a tile is stays in three of them, where its terms are in others.
 const (
-	inTile  = asm.SI
+	inTile  = asm.SI // a word of the spill area where something is fetched, which takes it
 	vecTile = asm.R8
 	outTile = asm.R9
+	kept    = vecTile // of a tile that is the only one, once its terms begin
 	in      = asm.AX  // of rows at told places 0 to 4
 	in5     = asm.R12 // 5 to 9
 	in10    = asm.R13 // 10 to 14
@@ -32,11 +33,18 @@ const (
 	tilesLeft = iota
 	termsLeft // blocks of terms of a run
 	loopWords // in, vec, turns left of each loop and of its block
-	tailWords = loopWords + wordsPerLoop*MaxLoops
+	inWord    = loopWords + wordsPerLoop*MaxLoops
+	tailWords = inWord + 1
 	words     = tailWords + jit.MaxOperands - Tails
 
 	wordsPerLoop = 4
 )
+
+// maxFetches is how many registers there are for what is fetched.
+const maxFetches = 2
+
+// fetched are these registers.
+var fetched = [maxFetches]asm.Reg{inTile, ahead}
 
 // FewTerms are a turn's, where no spec says otherwise.
 const FewTerms = 4
@@ -115,11 +123,15 @@ func (g *gen) emit() {
 
 // begin loads what stays in registers.
 func (g *gen) begin() {
-	g.operand(In, inTile)
+	g.operand(In, in)
+	g.Emit("MOVQ", in, g.inTile())
 	g.operand(Vec, vecTile)
 	g.operand(Out, outTile)
 	if g.s.Ahead > 0 {
 		g.operand(Ahead, ahead)
+	}
+	for i := range g.s.Fetch {
+		g.operand(Fetches+i, fetched[i])
 	}
 	for _, k := range g.tileOperands() {
 		g.operand(Tails+k, in)
@@ -147,6 +159,14 @@ func (g *gen) begin() {
 	g.beginLevels()
 }
 
+// inTile is where the tile is in the broadcast operand.
+func (g *gen) inTile() asm.Arg {
+	if len(g.s.Fetch) > 0 {
+		return word(inWord)
+	}
+	return inTile
+}
+
 func (g *gen) operand(k Slot, to asm.Reg) {
 	g.Emit("MOVQ", ptrOf(k), to)
 	g.Emit("ADDQ", beginOf(k), to)
@@ -165,6 +185,9 @@ func (g *gen) tileOperands() []int {
 
 // nextTile moves on to the next tile, if there is one.
 func (g *gen) nextTile(tile asm.Label) {
+	if g.s.Keep != 0 {
+		return
+	}
 	move := func(d int32, slot Slot, to asm.Arg) {
 		switch {
 		case d == Dynamic:
@@ -174,7 +197,7 @@ func (g *gen) nextTile(tile asm.Label) {
 			g.Emit("ADDQ", asm.Imm(d), to)
 		}
 	}
-	move(g.s.Tiles.In, InTile, inTile)
+	move(g.s.Tiles.In, InTile, g.inTile())
 	move(g.s.Tiles.Vec, VecTile, vecTile)
 	move(g.s.Tiles.Out, OutTile, outTile)
 	for _, k := range g.tileOperands() {
@@ -187,7 +210,7 @@ func (g *gen) nextTile(tile asm.Label) {
 // loops writes the loops from a level on, around the runs. Each level keeps where its turn began.
 func (g *gen) loops(level int) {
 	if level == 0 {
-		g.place(inTile, vecTile)
+		g.place(g.inTile(), vecTile)
 	}
 	if level == len(g.s.Loops) {
 		g.runs()
@@ -227,9 +250,12 @@ func (g *gen) loops(level int) {
 }
 
 // place begins the terms at addresses.
-func (g *gen) place(fromIn, fromVec asm.Reg) {
+func (g *gen) place(fromIn, fromVec asm.Arg) {
 	g.Emit("MOVQ", fromIn, in)
 	g.Emit("MOVQ", fromVec, vec)
+	if g.s.Keep != 0 {
+		g.operand(Kept, kept)
+	}
 	g.spread()
 }
 

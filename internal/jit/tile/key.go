@@ -13,7 +13,7 @@ func (s *Spec) key(isa machine.ISA) string {
 	k := key{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, isa.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll,
-		int(s.Levels))
+		int(s.Levels), int(s.Keep))
 	k.truths(s.Bytes, s.Words, s.Masked, s.Touch)
 	k.list('i', s.In)
 	k.list('o', s.Out)
@@ -24,6 +24,10 @@ func (s *Spec) key(isa machine.ISA) string {
 	for _, r := range s.Runs {
 		k.b = append(k.b, ' ', 'r')
 		k.numbers(int(r.In), int(r.Vec), int(r.InStep), int(r.VecStep), r.Terms, int(r.Rows), r.Block)
+	}
+	for _, f := range s.Fetch {
+		k.b = append(k.b, ' ', 'f')
+		k.numbers(f.Lines, f.Every)
 	}
 	for _, t := range s.Tail {
 		k.b = append(k.b, ' ', '+')

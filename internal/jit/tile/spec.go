@@ -60,9 +60,19 @@ type Spec struct {
 	// Ahead asks for so many lines of the operand [Ahead] per turn of unrolled terms, each behind the one before, for
 	// the second cache. They go on from tile to tile.
 	Ahead int
+	// Fetch asks for rows of other operands, which go on from tile to tile, too. Terms are those of one Dynamic run then.
+	Fetch []Fetch
+	// Keep writes what is read of the vector operand to the operand [Kept], too, by so many bytes from term to term:
+	// whole vectors, with zeros for lanes that are not there. A call computes one tile then. 0 keeps nothing.
+	Keep int32
 	// Unroll is how many terms a turn of the code has; 0 leaves it to Compile.
 	Unroll int
 }
+
+// Fetch asks for lines that lie side by side, for the second cache, and for those so far behind them as a call tells
+// after so many terms: a power of two, FewTerms at least. So they come one by one, where many at once would have the
+// terms wait for theirs.
+type Fetch struct{ Lines, Every int }
 
 // Run is terms that lie evenly.
 type Run struct {
@@ -123,26 +133,30 @@ const (
 // place is a number, and no pointer needs to be written. Numbers of Dynamic are in Step.
 type Slot = int
 
-// Operands: entries of Ptr and Row. Tail operand i is at Tails+i. Ahead need not be memory that can be read.
+// Operands: entries of Ptr and Row. Tail operand i is at Tails+i, and that of Fetch i at Fetches+i. What is asked for
+// ahead need not be memory that can be read.
 const (
 	In Slot = iota
 	Vec
 	Out
 	Bias
 	Ahead
-	Tails
+	Kept
+	Fetches
+	Tails = Fetches + maxFetches
 )
 
 // Numbers: entries of Step. Args.Rows is how many tiles there are, 1 or more, and Args.N how many terms a Dynamic run
-// has. Those of loop i are at LoopTurns+i.
+// has. Those of loop i are at LoopTurns+i, and those of Fetch i at FetchStep+i.
 const (
-	InRow     Slot = iota // bytes from a row to the next of the broadcast operand, where Spec.In is nil
-	OutRow                // the same of the result and of the tile operands of tails, where Spec.Out is nil
-	InTerm                // Run.InStep
-	VecTerm               // Run.VecStep
-	InTile                // Spec.Tiles.In
-	VecTile               // Spec.Tiles.Vec
-	OutTile               // Spec.Tiles.Out
-	LastLanes             // Spec.Lanes
-	LoopTurns             // Loop.Turns
+	InRow     Slot                     = iota // bytes from a row to the next of the broadcast operand, where Spec.In is nil
+	OutRow                                    // the same of the result and of the tile operands of tails, where Spec.Out is nil
+	InTerm                                    // Run.InStep
+	VecTerm                                   // Run.VecStep
+	InTile                                    // Spec.Tiles.In
+	VecTile                                   // Spec.Tiles.Vec
+	OutTile                                   // Spec.Tiles.Out
+	LastLanes                                 // Spec.Lanes
+	FetchStep                                 // bytes from what a Fetch asks for to what it asks for next
+	LoopTurns = FetchStep + maxFetches        // Loop.Turns
 )

@@ -74,14 +74,31 @@ func (g *gen) turn(r *Run, n int) {
 		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
 	g.advance(ahead, int32(g.s.Ahead*lineBytes))
+	for i, f := range g.s.Fetch {
+		g.fetch(i, f)
+	}
 	g.terms(r, n)
+}
+
+// fetch asks for the next lines, in one turn of some: by how many terms are left, of which a turn has FewTerms.
+func (g *gen) fetch(i int, f Fetch) {
+	later := g.NewLabel()
+	if f.Every > FewTerms {
+		g.Emit("TESTL", asm.Imm(f.Every-FewTerms), count)
+		g.Emit("JNE", later)
+	}
+	for line := range f.Lines {
+		g.Emit("PREFETCHT1", asm.Mem{Base: fetched[i], Disp: int32(line * lineBytes)})
+	}
+	g.Emit("ADDQ", stepOf(FetchStep+i), fetched[i])
+	g.Bind(later)
 }
 
 // terms writes n terms and moves behind them.
 func (g *gen) terms(r *Run, n int) {
 	atIn, atVec := int32(0), int32(0)
-	for range n {
-		g.term(r, atIn, atVec)
+	for i := range n {
+		g.term(r, atIn, atVec, int32(i)*g.s.Keep)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
 				g.Emit("ADDQ", inStep, b)
@@ -99,14 +116,18 @@ func (g *gen) terms(r *Run, n int) {
 		g.advance(b, atIn)
 	}
 	g.advance(vec, atVec)
+	g.advance(kept, int32(n)*g.s.Keep)
 }
 
 // term adds one term to all sums that have it.
-func (g *gen) term(r *Run, atIn, atVec int32) {
+func (g *gen) term(r *Run, atIn, atVec, atKept int32) {
 	last := g.s.Vectors - 1
 	for v := range g.s.Vectors {
 		at := asm.Mem{Base: vec, Disp: atVec + int32(v*g.bytes)}
 		g.load(at, g.vector(v), g.s.Masked && v == last)
+		if g.s.Keep != 0 {
+			g.store(g.vector(v), asm.Mem{Base: kept, Disp: atKept + int32(v*g.bytes)}, false)
+		}
 	}
 	if g.s.Near != 0 {
 		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {

@@ -165,6 +165,7 @@ func (c *call[T]) extents() (from, to []int) {
 			}, func() {})
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
 		}
+		c.eachKept(func(_, kept int) { touch(tile.Kept, kept, c.spec.Vectors*c.lanes*size) })
 		if c.spec.Levels != tile.Sums {
 			continue
 		}
@@ -224,6 +225,15 @@ func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(
 func (c *call[T]) Reference(mem [][]byte) {
 	s, size := c.spec, int(unsafe.Sizeof(T(0)))
 	wide := (s.Vectors-1)*c.lanes + c.last()
+	c.eachKept(func(vec, kept int) {
+		for lane := range s.Vectors * c.lanes {
+			var x T
+			if lane < wide || !s.Masked {
+				x = *c.elem(mem, tile.Vec, vec+lane*size)
+			}
+			*c.elem(mem, tile.Kept, kept+lane*size) = x
+		}
+	})
 	for t := range c.tiles {
 		in, vec, out := c.moves(t)
 		for row := range s.Rows {
@@ -277,6 +287,9 @@ func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, row, lane int) T {
 func (c *call[T]) Fill(a *jit.Args) {
 	a.N, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
+	for i := range c.spec.Fetch {
+		a.Ptr[tile.Fetches+i], a.Step[tile.FetchStep+i] = a.Ptr[tile.Ahead], 999*i
+	}
 	for k, v := range c.step {
 		a.Step[k] = v
 	}
@@ -314,7 +327,39 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 		s.Near = int32(rng.IntN(10000))
 	}
 	s.Ahead = max(0, rng.IntN(8)-5)
+	c.drawBesides(rng)
 	return c
+}
+
+// drawBesides has what is read kept, or something else asked for, where a spec can have that.
+func (c *call[T]) drawBesides(rng *rand.Rand) {
+	s := c.spec
+	if len(s.Runs) > 1 || len(s.Loops) > 0 {
+		return
+	}
+	if rng.IntN(2) == 0 {
+		c.tiles, s.Keep = 1, int32(int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9)))
+	}
+	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
+		for range rng.IntN(3 - min(1, s.Ahead)) {
+			s.Fetch = append(s.Fetch, tile.Fetch{Lines: 1 + rng.IntN(4), Every: tile.FewTerms << rng.IntN(4)})
+		}
+	}
+}
+
+// eachKept visits the terms of which the vector operand is kept: where they are in it, and where in what is kept.
+func (c *call[T]) eachKept(visit func(vec, kept int)) {
+	if c.spec.Keep == 0 {
+		return
+	}
+	r := &c.spec.Runs[0]
+	n := r.Terms
+	if n == tile.Dynamic {
+		n = c.terms
+	}
+	for k := range n {
+		visit(int(r.Vec)+k*c.told(r.VecStep, tile.VecTerm), k*int(c.spec.Keep))
+	}
 }
 
 // or makes one in three numbers one that the call tells.
