@@ -198,6 +198,11 @@ func (b *Builder) Reduce(o Op, v Value) Value {
 	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
+// Scan folds a value over the elements of a row up to this one: see the operation of that name.
+func (b *Builder) Scan(o Op, v Value) Value {
+	return b.Make(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
+}
+
 // Position returns the place of the element in its row: see the operation of that name.
 func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
 

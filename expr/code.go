@@ -81,14 +81,17 @@ const (
 	// Position is the place of the element in its row, an int32 from 0 on, in row-major order where a row has several
 	// dimensions. It is for codes that are run in sweeps: loops load it ([Code.Positioned]).
 	Position
+	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to this one, in their order. Floats
+	// are carried in float64 and rounded for each element. It is for codes that are run in sweeps.
+	Scan
 	numOps
 )
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "mod", "scale", "limit", "lookup", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-	"asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
-	"reduce", "position"}
+	"lt", "le", "select", "mod", "scale", "limit", "lookup", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin",
+	"cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
+	"reduce", "position", "scan"}
 
 // String returns the name in listings.
 func (o Op) String() string {
@@ -359,6 +362,11 @@ func (c *Code) check(at Value, i Inst) error {
 			return fmt.Errorf("there is no table %d", i.Imm)
 		}
 		return errors.Join(same(i.DType, tensor.Float32), same(i.DType, of(i.A)))
+	case Scan:
+		if Scanning(Op(i.Imm), i.DType) == nil {
+			return fmt.Errorf("a scan by %v of %v", Op(i.Imm), i.DType)
+		}
+		return same(i.DType, of(i.A))
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)

@@ -106,7 +106,7 @@ func randomInst(b *Builder, rng *rand.Rand, one func() Value) Value {
 		}
 		o := Op(1 + rng.IntN(int(numOps)-1))
 		switch o {
-		case Const, Load, Convert, Reduce, Position:
+		case Const, Load, Convert, Reduce, Position, Scan:
 			return b.Make(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: randomBits(rng, d)})
 		case Bits:
 			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},

@@ -28,6 +28,9 @@ func (s *splitter) keep(k int, roots ...Value) {
 			s.putAside(Value(v), k)
 			continue
 		}
+		if s.code.Insts[v].Op == Scan {
+			continue // its row is there
+		}
 		for _, u := range s.code.Insts[v].Uses() {
 			seen[u] = true
 		}

@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -10,6 +11,9 @@ import (
 // Sweeps is a [Code] that folds rows, as loops over a row, one after the other: a sweep computes what needs no fold of
 // its own or of a later one. There are as few as the nesting of folds allows; folds that do not wait for one another
 // share a sweep. It is immutable.
+//
+// A running fold ([Scan]) is a row that is put aside: a sweep writes what is folded there, the row is scanned in place,
+// and later sweeps read it.
 //
 // What is the same for all of a row is a number: folds, operands with one element a row, and what is computed of those
 // alone. What differs is computed again where a later sweep needs it or, where that is dearer than memory of the
@@ -37,10 +41,17 @@ type Sweep struct {
 
 // Row is what is put aside of a row: in the memory of an output, or where that is -1 in memory of its own. The
 // output is the row itself, or has elements of the same size and is not written before the row is read for the last
-// time.
+// time. A row with a Scan, Add or Mul, is scanned by it, along its elements, when the sweep that writes it has ended:
+// see [Scanning].
 type Row struct {
 	DType tensor.DType
 	Out   int
+	Scan  Op
+}
+
+// Scans reports whether some row is scanned.
+func (s *Sweeps) Scans() bool {
+	return s != nil && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Scan != Invalid })
 }
 
 // Place tells where an operand of a [Sweep] comes from or an output goes.
@@ -78,6 +89,7 @@ func (c *Code) Sweeps(uniform, whole []bool) (*Sweeps, error) {
 	}
 	s := &splitter{Sweeps: &Sweeps{Code: c, Uniform: uniform, Whole: whole}, code: c}
 	s.levels()
+	s.scanRows()
 	for o := range c.Out {
 		if !whole[o] && s.outStream(o) {
 			return nil, fmt.Errorf("expr: y%d is not the same for all of a row", o)
@@ -104,10 +116,11 @@ type splitter struct {
 	code   *Code
 	stream []bool
 	level  []int
-	number []int // by value: its place among Numbers, or -1
-	row    []int // by value: its place among Rows, or -1
-	made   []int // by row: the sweep that puts it aside
-	last   []int // by row: the last sweep that reads it
+	number []int  // by value: its place among Numbers, or -1
+	row    []int  // by value: its place among Rows, or -1
+	made   []int  // by row: the sweep that puts it aside
+	last   []int  // by row: the last sweep that reads it
+	own    []bool // by output: it is a scanned row, which is in its memory
 	after  [][]Value
 }
 
@@ -128,9 +141,31 @@ func (s *splitter) levels() {
 		for _, u := range i.Uses() {
 			s.level[v] = max(s.level[v], s.at(u, s.stream[v] || i.Op == Reduce))
 		}
-		if i.Op == Reduce {
+		switch i.Op {
+		case Reduce:
 			s.stream[v], s.level[v] = false, max(s.level[v], 0)
+		case Scan:
+			s.stream[v], s.level[v] = true, max(s.at(i.A, true), 0)+1
 		}
+	}
+}
+
+// scanRows puts the rows that are scanned aside, where one is an output in the memory of that.
+func (s *splitter) scanRows() {
+	s.own = make([]bool, len(s.code.Out))
+	for v, i := range s.code.Insts {
+		if i.Op != Scan {
+			continue
+		}
+		s.row[v] = len(s.Rows)
+		r := Row{DType: i.DType, Out: -1, Scan: Op(i.Imm)}
+		for o, out := range s.code.Out {
+			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
+				r.Out, s.own[o] = o, true
+			}
+		}
+		s.Rows = append(s.Rows, r)
+		s.made, s.last = append(s.made, s.level[v]-1), append(s.last, s.level[v]-1)
 	}
 }
 
@@ -151,6 +186,9 @@ func (s *splitter) outStream(o int) bool {
 // outLevel returns the sweep in which an output is written or, of one with one element, after which.
 func (s *splitter) outLevel(o int) int {
 	out := s.code.Out[o]
+	if s.own[o] {
+		return s.level[out.Re] - 1
+	}
 	l := s.at(out.Re, s.Whole[o])
 	if out.Im != None {
 		l = max(l, s.at(out.Im, s.Whole[o]))
@@ -164,8 +202,11 @@ func (s *splitter) count() int {
 		n = max(n, s.outLevel(o)+1)
 	}
 	for v, i := range s.code.Insts {
-		if i.Op == Reduce {
+		switch i.Op {
+		case Reduce:
 			n = max(n, s.level[v]+1)
+		case Scan:
+			n = max(n, s.level[v])
 		}
 	}
 	return n
@@ -305,15 +346,18 @@ func (s *splitter) sweep(k int) error {
 	var outs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if s.Whole[o] && s.outLevel(o) == k {
+		if s.Whole[o] && s.outLevel(o) == k && !s.own[o] {
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for r, sweep := range s.made {
-		if sweep != k || s.Rows[r].Out >= 0 {
+		if sweep != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
 			continue
 		}
 		v := s.value(r)
+		if s.Rows[r].Scan != Invalid {
+			v = s.code.Insts[v].A
+		}
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtRow, N: r})
 	}

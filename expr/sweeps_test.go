@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -22,19 +23,34 @@ func joined(t *testing.T, op Op, d tensor.DType, x []Number) Number {
 	return acc
 }
 
+// ran folds the values of a row up to each of them.
+func ran(op Op, d tensor.DType, x []Number) []Number {
+	y := make([]Number, len(x))
+	carry := make([]uint64, 1)
+	s := Scanning(op, d)
+	s.Begin(unsafe.Pointer(&carry[0]), 1)
+	for i, v := range x {
+		s.Row(unsafe.Pointer(&carry[0]), unsafe.Pointer(&y[i].Re), unsafe.Pointer(&v.Re), 1)
+	}
+	return y
+}
+
 // rowsOf computes a code over a row as it is written: fold after fold, all else again for each of them.
 func rowsOf(t *testing.T, c *Code, in [][]Number, n int) [][]Number {
 	plain := *c
 	plain.In, plain.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
 	var folds []Inst
 	for v, i := range c.Insts {
-		if i.Op == Reduce {
+		if i.Op == Reduce || i.Op == Scan {
 			plain.Insts[v] = Inst{Op: Load, DType: i.DType, A: Value(len(plain.In)), B: None, C: None}
 			plain.In = append(plain.In, i.DType)
 			folds = append(folds, i)
 		}
 	}
-	known := make([]Number, len(folds))
+	known := make([][]Number, len(folds))
+	for f := range known {
+		known[f] = make([]Number, 1)
+	}
 	run := func(out []Output) [][]Number {
 		one := plain
 		one.Out = out
@@ -44,14 +60,22 @@ func rowsOf(t *testing.T, c *Code, in [][]Number, n int) [][]Number {
 			for _, row := range in {
 				x = append(x, row[at%len(row)])
 			}
-			for o, v := range one.Eval(append(x, known...)...) {
+			for _, row := range known {
+				x = append(x, row[at%len(row)])
+			}
+			for o, v := range one.Eval(x...) {
 				y[o] = append(y[o], v)
 			}
 		}
 		return y
 	}
 	for f, i := range folds {
-		known[f] = joined(t, Op(i.Imm), i.DType, run([]Output{{DType: i.DType, Re: i.A, Im: None}})[0])
+		x := run([]Output{{DType: i.DType, Re: i.A, Im: None}})[0]
+		if i.Op == Scan {
+			known[f] = ran(Op(i.Imm), i.DType, x)
+		} else {
+			known[f] = []Number{joined(t, Op(i.Imm), i.DType, x)}
+		}
 	}
 	return run(c.Out)
 }
@@ -102,6 +126,11 @@ func swept(t *testing.T, s *Sweeps, in [][]Number, n int) [][]Number {
 				d := w.Code.Insts[fold.V].DType
 				write(Place{Kind: AtNumber, N: w.Into[f]}, 0, joined(t, fold.Op, d, y[first+f]), 1)
 			}
+			for o, p := range w.Out {
+				if p.Kind == AtRow && s.Rows[p.N].Scan != Invalid {
+					memory[find(p)] = ran(s.Rows[p.N].Scan, s.Rows[p.N].DType, y[o])
+				}
+			}
 		}
 		if w.After != nil {
 			run(w.After, w.AfterIn, w.AfterOut, 1)
@@ -125,6 +154,7 @@ func randomFolds(t *testing.T, rng *rand.Rand) *Code {
 	for k := range in {
 		values = append(values, b.Load(k))
 	}
+	values = append(values, b.Position())
 	one := func() Value { return values[rng.IntN(len(values))] }
 	for range 3 + rng.IntN(14) {
 		if rng.IntN(3) > 0 {
@@ -136,6 +166,10 @@ func randomFolds(t *testing.T, rng *rand.Rand) *Code {
 		if d.IsReducedFloat() {
 			v = b.Convert(tensor.Float32, v)
 			d = tensor.Float32
+		}
+		if op := []Op{Add, Mul}[rng.IntN(2)]; rng.IntN(3) == 0 && Scanning(op, d) != nil {
+			values = append(values, b.Scan(op, v))
+			continue
 		}
 		if op := []Op{Add, Mul, Min, Max, And, Or}[rng.IntN(6)]; takes(op, d) == nil {
 			values = append(values, b.Reduce(op, v))
@@ -156,7 +190,7 @@ func randomFolds(t *testing.T, rng *rand.Rand) *Code {
 func TestSweeps(t *testing.T) {
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		c := randomFolds(t, rng)
+		c, placed := randomFolds(t, rng).Positioned()
 		n := 1 + rng.IntN(5)
 		var in [][]Number
 		uniform, whole := make([]bool, len(c.In)), make([]bool, len(c.Out))
@@ -170,6 +204,12 @@ func TestSweeps(t *testing.T) {
 				row[i].Re = randomBits(rng, d)
 			}
 			in = append(in, row)
+		}
+		if placed {
+			uniform[len(in)-1], in[len(in)-1] = false, make([]Number, n)
+			for i := range in[len(in)-1] {
+				in[len(in)-1][i].Re = uint64(i)
+			}
 		}
 		for o := range whole {
 			whole[o] = true

@@ -221,7 +221,7 @@ func (r *Rows) Cut(shape []int) bool {
 func (r *Rows) once() bool {
 	c, _ := r.Code.Positioned()
 	s, err := c.Sweeps(make([]bool, len(c.In)), make([]bool, len(c.Out)))
-	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0
+	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0 && !s.Scans()
 }
 
 // Suits is [Rows.Fits] and [Rows.Cut] for sizes that may be unknown.

@@ -48,9 +48,12 @@ const (
 	GoLoop      = "go.loop"
 )
 
+// ScanSimple is about the operations of Go code that a scan takes for an element.
+const ScanSimple = 3.8
+
 // Effort is what an expression does: instructions for an element, those that divide, folds, and instructions for a
-// row. Folds of 64 bits count twice; Sweeps is how many there are.
-type Effort struct{ Simple, Divide, Folds, Row, Sweeps float64 }
+// row. Folds of 64 bits count twice; Sweeps is how many there are. Scans are running folds, which run in Go.
+type Effort struct{ Simple, Divide, Folds, Row, Sweeps, Scans float64 }
 
 // EffortOf counts what an expression does to an element. What depends on constants and folds alone is done once a
 // row. Values of 64 bits count twice, since a register holds half as many.
@@ -80,6 +83,9 @@ func EffortOf(c *expr.Code) (e Effort) {
 			e.Folds += each
 			e.Sweeps++
 			continue
+		case expr.Scan:
+			e.Scans++
+			continue
 		}
 		row[i] = true
 		for k, v := range [...]expr.Value{in.A, in.B, in.C} {
@@ -103,7 +109,10 @@ func (e Effort) Do(w *Work, n, rows float64) {
 	if w == nil {
 		return
 	}
-	w.Flops += n * (e.Simple + e.Divide + e.Folds)
+	w.Flops += n * (e.Simple + e.Divide + e.Folds + e.Scans)
+	if e.Scans > 0 {
+		w.Do(GoSimple, n*ScanSimple*e.Scans)
+	}
 	switch {
 	case !loops.Compiles():
 		w.Do(GoLoop, n*(e.Simple+e.Divide+e.Folds))

@@ -15,6 +15,7 @@ var exprFunctions = map[string]any{
 	"expr.Neutral":    expr.Neutral,
 	"expr.NewBuilder": expr.NewBuilder,
 	"expr.Parse":      expr.Parse,
+	"expr.Scanning":   expr.Scanning,
 }
 
 var exprReceivers = []reflect.Type{

@@ -51,6 +51,8 @@ type step struct {
 	elements int
 	from     []part
 
+	scans []scan
+
 	after      *loops.Loop
 	afterSlots []int
 }
@@ -103,7 +105,7 @@ func (p *Plan) make() error {
 	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
 	b.streams()
 	for k, r := range p.s.Rows {
-		if r.Out >= 0 && !p.far(r.Out) {
+		if r.Out >= 0 && (!p.far(r.Out) || r.Scan != expr.Invalid) {
 			b.rows = append(b.rows, b.outs[r.Out])
 			continue
 		}
@@ -247,6 +249,7 @@ func (b *builder) step(k int) error {
 			return err
 		}
 	}
+	b.scans(w, &st)
 	if w.After != nil {
 		l := &expr.Loop{Code: w.After, Scalar: make([]bool, len(w.After.In))}
 		for _, q := range w.AfterOut {

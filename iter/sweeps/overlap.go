@@ -30,7 +30,7 @@ const pipelinedRow = 512
 // overlappable reports whether sweeps can run at once: what lies between them is folds of single rows, and all of
 // it in memory of which each tile can have its own.
 func (p *Plan) overlappable() bool {
-	if !p.single || p.stages() || p.cuts > 1 || len(p.s.Steps) < 2 ||
+	if !p.single || p.stages() || p.s.Scans() || p.cuts > 1 || len(p.s.Steps) < 2 ||
 		min(p.perChunk, p.units) < minTiles*len(p.s.Steps) {
 		return false
 	}

@@ -10,6 +10,7 @@
 package sweeps
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -100,6 +101,9 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
+	if p.reduced == 1 {
+		c = c.Unscanned()
+	}
 	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
 	for i := range p.metas {
 		moves := slices.ContainsFunc(p.red, func(a axis) bool { return a.step[i] != 0 })
@@ -116,6 +120,9 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	}
 	if p.s, err = c.Sweeps(uniform, whole); err != nil {
 		return nil, err
+	}
+	if p.s.Scans() && len(p.red) > 1 {
+		return nil, errors.New("sweeps: a scan along several dimensions")
 	}
 	p.choose(way)
 	p.cutTiles()
@@ -239,11 +246,11 @@ func (p *Plan) cutTiles() {
 	row = max(1, row*p.reduced)
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
-	case p.columns && len(p.s.Steps) == 1:
+	case p.columns && p.once():
 		p.tile = min(maxColumns, max(fewColumns, grain/max(1, p.reduced)))
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
-	case p.single && !p.stages() && len(p.s.Steps) == 1:
+	case p.single && !p.stages() && p.once():
 		p.tile = min(maxColumns, grain/max(1, p.reduced)) // nothing has to stay in the cache
 	case p.single && !p.stages():
 		p.tile = min(maxRows, fits)
@@ -265,7 +272,7 @@ func (p *Plan) cutTiles() {
 		pieces, least = machine.CutUnits(p.reduced, p.tile, grain).Chunks, grain/2
 	}
 	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= least &&
-		len(p.s.Steps) == 1 && len(p.s.Steps[0].Folds) > 0 {
+		p.once() && len(p.s.Steps[0].Folds) > 0 {
 		p.cutRows(pieces)
 	}
 }

@@ -55,6 +55,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 			p.gather(s, t)
 			for k := range p.steps {
 				p.sweep(s, t, &p.steps[k])
+				p.scanned(s, t, &p.steps[k])
 				p.afterwards(s, t, &p.steps[k])
 			}
 			p.scatter(s, t)

@@ -3,6 +3,7 @@ package reduce
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -16,60 +17,61 @@ type cumAttrs struct {
 
 // Cumsum and Cumprod carry floats in float64.
 var (
-	Cumsum = scanOp("cumsum", "Gives the running sum along a dimension. Bools and integers give int64.", [5]scanLoops{
-		scanOf(0, sumScan[int64, int64], sumLines[int64, int64]),
-		scanOf(0, sumScan[float32, float64], sumLines[float32, float64]),
-		scanOf(0, sumScan[float64, float64], sumLines[float64, float64]),
-		scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
-		scanOf(0, sumScanZ[complex128], sumLinesZ[complex128]),
-	}, func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.",
-		[5]scanLoops{
-			scanOf(1, prodScan[int64, int64], prodLines[int64, int64]),
-			scanOf(1, prodScan[float32, float64], prodLines[float32, float64]),
-			scanOf(1, prodScan[float64, float64], prodLines[float64, float64]),
-			scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
-			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128]),
-		}, func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
+	Cumsum = scanOp("cumsum", "Gives the running sum along a dimension. Bools and integers give int64.", expr.Add,
+		[2]scanLoops{scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
+			scanOf(0, sumScanZ[complex128], sumLinesZ[complex128])},
+		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
+	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.", expr.Mul,
+		[2]scanLoops{scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
+			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128])},
+		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
-// scanLoops are the loops of a running fold on blocks of one dtype. row runs along n
-// elements from the carry acc; columns takes one step of n carries. dst may be
-// x.
+// scanLoops are the loops of a running fold on blocks of one dtype.
 type scanLoops struct {
-	in      tensor.DType
-	size    int
-	init    func(acc unsafe.Pointer, n int)
-	row     func(acc, dst, x unsafe.Pointer, n int)
-	columns func(acc, dst, x unsafe.Pointer, n int)
+	in tensor.DType
+	expr.Scanner
 }
 
-func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), columns func(a []A, dst, x []T)) scanLoops {
-	return scanLoops{
-		in:   tensor.DTypeOf[T](),
-		size: int(unsafe.Sizeof(zero)),
-		init: func(acc unsafe.Pointer, n int) {
-			a := unsafe.Slice((*A)(acc), n)
+// scanOf makes those of complex numbers, which expressions have none of.
+func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
+	columns func(a []complex128, dst, x []T)) scanLoops {
+	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
+		Carry: int(unsafe.Sizeof(first)),
+		Begin: func(acc unsafe.Pointer, n int) {
+			a := unsafe.Slice((*complex128)(acc), n)
 			for i := range a {
-				a[i] = zero
+				a[i] = first
 			}
 		},
-		row: func(acc, dst, x unsafe.Pointer, n int) {
-			row((*A)(acc), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		Row: func(acc, dst, x unsafe.Pointer, n int) {
+			row((*complex128)(acc), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
 		},
-		columns: func(acc, dst, x unsafe.Pointer, n int) {
-			columns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		Columns: func(acc, dst, x unsafe.Pointer, n int) {
+			columns(unsafe.Slice((*complex128)(acc), n), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
 		},
-	}
+	}}
 }
 
-func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) complex128,
+// scanLoopsOf are those of a dtype.
+func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
+	if s := expr.Scanning(op, kit.Wide(d)); s != nil {
+		return scanLoops{kit.Wide(d), *s}
+	}
+	if d == z[0].in {
+		return z[0]
+	}
+	return z[1]
+}
+
+func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b complex128) complex128,
 	i func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
 		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
 	return kit.Define[cumAttrs](graph.Op{
 		AnyOrder: true,
+		Rows:     func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
 		Alone:    "carries what it has so far from element to element, by a kernel of its own",
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -84,17 +86,12 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 		},
 		Impls: lineOp{
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
-			each: graph.Each{Simple: 1.3},
+			each: graph.Each{Simple: graph.ScanSimple},
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
 				d := dtype(c)
-				var l scanLoops
-				for _, l = range loops {
-					if l.in == kit.Wide(d) {
-						break
-					}
-				}
+				l := scanLoopsOf(op, d, loops)
 				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, l.in, 2)
-				return p.kernel(p.unit*l.size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+				return p.kernel(p.unit*l.Carry, func(r lineRoom, in, out unsafe.Pointer, n int) error {
 					scanLine(p, &l, r, in, out, n)
 					return nil
 				}), nil
@@ -110,28 +107,40 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 	})
 }
 
+// scanRows states a scan as an expression; nil where that is of complex numbers, or of a single number.
+func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
+	m := c.Meta(0)
+	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())
+	if err != nil || d.IsComplex() || m.Rank() == 0 {
+		return nil, err
+	}
+	b := expr.NewBuilder(m.DType)
+	x := b.Convert(kit.Wide(d), folds.Operand(b, 0, d).Re)
+	return wholeRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
+}
+
 func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n int) {
 	k := p.kept[0]
-	l.init(r.own, n)
+	l.Begin(r.own, n)
 	if !p.rows {
 		for i := range p.line.N {
 			o := unsafe.Add(out, i*p.line.Out[0])
 			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
 			y := p.target(r.tmp, o, k.Out[0], n)
-			l.columns(r.own, y, x, n)
+			l.Columns(r.own, y, x, n)
 			p.written(y, o, k.Out[0], n)
 		}
 		return
 	}
 	for j := range n {
-		acc := unsafe.Add(r.own, j*l.size)
+		acc := unsafe.Add(r.own, j*l.Carry)
 		src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
 		for i := 0; i < p.line.N; i += folds.BlockLen {
 			c := min(folds.BlockLen, p.line.N-i)
 			o := unsafe.Add(dst, i*p.line.Out[0])
 			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(src, i*p.line.In), p.line.In, c)
 			y := p.target(r.tmp, o, p.line.Out[0], c)
-			l.row(acc, y, x, c)
+			l.Row(acc, y, x, c)
 			p.written(y, o, p.line.Out[0], c)
 		}
 	}
@@ -167,26 +176,6 @@ func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b comple
 	return out
 }
 
-func sumScan[T, A int64 | float32 | float64](a *A, dst, x []T) {
-	s := *a
-	dst = dst[:len(x)]
-	for i, v := range x {
-		s += A(v)
-		dst[i] = T(s)
-	}
-	*a = s
-}
-
-func prodScan[T, A int64 | float32 | float64](a *A, dst, x []T) {
-	s := *a
-	dst = dst[:len(x)]
-	for i, v := range x {
-		s *= A(v)
-		dst[i] = T(s)
-	}
-	*a = s
-}
-
 func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	s := *a
 	for i, v := range x {
@@ -203,38 +192,6 @@ func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 		dst[i] = T(s)
 	}
 	*a = s
-}
-
-// sumLines and its kin take one step of carries, four in a turn: what little else there is takes as long as wherever
-// the loop lies.
-func sumLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
-	i := 0
-	dst, x = dst[:len(a)], x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		s, y, v := four(a, i), four(dst, i), four(x, i)
-		s0, s1, s2, s3 := s[0]+A(v[0]), s[1]+A(v[1]), s[2]+A(v[2]), s[3]+A(v[3])
-		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
-	}
-	for ; i < len(a); i++ {
-		a[i] += A(x[i])
-		dst[i] = T(a[i])
-	}
-}
-
-func prodLines[T, A int64 | float32 | float64](a []A, dst, x []T) {
-	i := 0
-	dst, x = dst[:len(a)], x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		s, y, v := four(a, i), four(dst, i), four(x, i)
-		s0, s1, s2, s3 := s[0]*A(v[0]), s[1]*A(v[1]), s[2]*A(v[2]), s[3]*A(v[3])
-		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
-	}
-	for ; i < len(a); i++ {
-		a[i] *= A(x[i])
-		dst[i] = T(a[i])
-	}
 }
 
 func sumLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {

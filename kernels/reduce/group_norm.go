@@ -29,7 +29,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Rows:   groupNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[groupNormAttrs](c)
-		if k, err := compileSampleRows(c, groupNormRows); k != nil || err != nil {
+		if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
 			return k, err
 		}
 		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
@@ -82,18 +82,6 @@ func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, err
 		r.Channels[k] = i > 0
 	}
 	return r, nil
-}
-
-// compileSampleRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
-// without one, and the kernel in phases cuts them.
-func compileSampleRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
-	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
-		r, err := rows(c)
-		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
-			return nil, err
-		}
-		return r, nil
-	})
 }
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
@@ -164,7 +152,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Rows:  instanceNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[instanceNormAttrs](c)
-		if k, err := compileSampleRows(c, instanceNormRows); k != nil || err != nil {
+		if k, err := compileSuitedRows(c, instanceNormRows); k != nil || err != nil {
 			return k, err
 		}
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)

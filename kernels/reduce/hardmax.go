@@ -37,7 +37,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
 		each: graph.Each{Simple: 2}, rows: hardmaxRows, attrs: &hardmaxAttrs{Dim: 1},
 		lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-			if k, err := compileSampleRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
+			if k, err := compileSuitedRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
 				return k, err
 			}
 			d := c.Out[0].DType

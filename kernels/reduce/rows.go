@@ -20,6 +20,18 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	return r.Compile(c)
 }
 
+// compileSuitedRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
+// without one, and the kernel in phases cuts them.
+func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
+		r, err := rows(c)
+		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
+			return nil, err
+		}
+		return r, nil
+	})
+}
+
 // wholeRows is an expression with one result, of the operand's shape and dtype d.
 func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
 	code, err := b.Build(folds.Result(b, folds.Real(y), d))
