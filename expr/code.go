@@ -89,9 +89,9 @@ const (
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "mod", "scale", "limit", "lookup", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin",
-	"cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
-	"reduce", "position", "scan"}
+	"lt", "le", "select", "mod", "scale", "limit", "lookup", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+	"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow",
+	"atan2", "call", "reduce", "position", "scan"}
 
 // String returns the name in listings.
 func (o Op) String() string {
@@ -180,8 +180,13 @@ func (i Inst) Uses() []Value {
 	return []Value{i.A, i.B, i.C}[:i.uses()] // short enough to be inlined, so that the list needs no memory
 }
 
-// Table returns what a [Lookup] of a code that [Code.Check] takes looks up.
-func (i Inst) Table() [32]float32 { return tables[i.Imm] }
+// Table returns what a [Lookup] looks up: zeros where there is no such table, which [Code.Check] refuses.
+func (i Inst) Table() (t [32]float32) {
+	if i.Imm < uint64(len(tables)) {
+		t = tables[i.Imm]
+	}
+	return t
+}
 
 func (i *Inst) uses() int {
 	if i.Op == Load {

@@ -273,7 +273,9 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 
 // aheadRows is how many rows of a tile further what the loop reads in place is asked for: rows are too short and
 // too far apart for prefetchers of hardware. [4096,4096] and its transposed are added in 7.6 ms with it, without in
-// 8.
+// 8. Where rows follow one another it is brought as near as L1, which others would leave before they are read: pixels
+// of 64 channels and a contiguous image are added in 1.86 ms so, not 1.99, and transposed ones in 12.0, not 11.6
+// (Emerald Rapids).
 const aheadRows = 8
 
 // loopOptions says how the loop stores, and what it asks for ahead.
@@ -295,7 +297,8 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	for i := it.noutputs; i < len(it.ops); i++ {
 		ahead := aheadRows * it.walkStrides[t.inner[1]*len(it.ops)+i]
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
-			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead)}
+			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
+				Near: ahead == aheadRows*it.walkShape[0]*it.walkStrides[i]}
 			break
 		}
 	}
