@@ -174,6 +174,9 @@ func templatesOf(idioms []idiom, pairs bool) (list []template) {
 				in[k] = d
 			}
 			c, err := f.Code(in, Typing{})
+			if err == nil {
+				c, err = c.heldConstants()
+			}
 			if err != nil {
 				panic("expr: the idiom " + x.text + ": " + err.Error())
 			}
