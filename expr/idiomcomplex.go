@@ -239,8 +239,8 @@ func complexDiv[T float, U word](d, a, b, c, e, g unsafe.Pointer, n int, by *str
 	}
 }
 
-// pairDiv is that of numbers whose parts lie one behind the other. Where the imaginary part of the divisor is the larger
-// one, parts change places, and in a difference signs do. Which one it is comes at random: there is no branch.
+// pairDiv is that of numbers whose parts lie one behind the other. Where the imaginary part of the divisor is the
+// larger one, parts change places, and in a difference signs do. Which one it is comes at random: there is no branch.
 func pairDiv[T float, U word](d, a, c, g unsafe.Pointer, n int, by *strides) {
 	size := unsafe.Sizeof(T(0))
 	signs, magnitude := [2]float64{1, -1}, ^U(0)>>1

@@ -174,6 +174,9 @@ func templatesOf(idioms []idiom, pairs bool) (list []template) {
 				in[k] = d
 			}
 			c, err := f.Code(in, Typing{})
+			if err == nil {
+				c, err = c.heldConstants()
+			}
 			if err != nil {
 				panic("expr: the idiom " + x.text + ": " + err.Error())
 			}
@@ -192,7 +195,8 @@ type found struct {
 	swapped bool // the other part is the real one
 }
 
-// findIdioms returns the idioms in a code, by the value of their result or of the part that comes first. lying reports whether an operand lies in memory as it is, for each element another.
+// findIdioms returns the idioms in a code, by the value of their result or of the part that comes first. lying reports
+// whether an operand lies in memory as it is, for each element another.
 func findIdioms(c *Code, lying func(operand int) bool) map[Value]found {
 	list := map[Value]found{}
 	seen := map[Inst]Value{}
@@ -234,8 +238,8 @@ func findIdioms(c *Code, lying func(operand int) bool) map[Value]found {
 	return list
 }
 
-// operands returns the values that the template's operands are bound to, of pairs the first of each; nil where those are
-// no pairs.
+// operands returns the values that the template's operands are bound to, of pairs the first of each; nil where those
+// are no pairs.
 func (t template) operands(c *Code, bound []Value, lying func(operand int) bool) (uses []Value) {
 	for k, i := range t.Insts {
 		if i.Op != Load {

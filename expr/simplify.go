@@ -21,6 +21,19 @@ func (c *Code) Simplify() (*Code, error) {
 	})
 }
 
+// heldConstants returns the code with constants as 16-bit floats where they are converted to those: as they are where
+// they were given in that dtype.
+func (c *Code) heldConstants() (*Code, error) {
+	return c.rebuild(func(b *Builder, i Inst) Value {
+		if i.Op == Convert && i.DType.IsReducedFloat() {
+			if v := b.constant(i); v != None {
+				return v
+			}
+		}
+		return b.Make(i)
+	})
+}
+
 // constOf returns the bits of a value that is a constant.
 func (b *Builder) constOf(v Value) (uint64, bool) {
 	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {

@@ -5,14 +5,16 @@
     python3 scripts/portable.py ../first . --out first.json
     python3 scripts/portable.py ../first . --again first.json --above 1.04 --rounds 8 --out second.json
     python3 scripts/portable.py --show first.json second.json
+    python3 scripts/portable.py ../first . --again second.json --above 1.05 --layouts 3
+    python3 scripts/portable.py ../first . --table
 
 The two are checkouts; the first is the reference, such as the first version (commit 951397a). Cases are each op that
 it has and that goes element by element, reductions, norms, scans and copies, in ten dtypes as far as both take them,
 on 4,096 and on 262,144 elements. A graph of one op runs with one worker, GRAPHRUN_JIT=off, with outputs that are there,
 both versions in turns. What counts is the lower quartile of a run's processor time, the least of all turns
-(scripts/portable). Measure on a machine that is idle, and those again that seem slower, by --apart in processes of
-their own: where memory
-happens to lie makes a difference of some percent.
+(scripts/portable). Measure on a machine that is idle, and those again that seem slower: by --apart in processes of
+their own, since where memory happens to lie makes a difference of some percent, and by --layouts in several link orders
+of both, since where loops happen to lie makes another. Then the least of all counts.
 """
 import argparse
 import collections
@@ -168,6 +170,42 @@ def copies(cases, size, shape):
             cases[f'to+{e}/{d}/{size}'] = [operand('x', d, shape)], [node('to', ['x'], {'dtype': e})]
 
 
+def table_cases():
+    """The operations of the table in docs/performance.md, of 65,536 elements."""
+    rows, image, last = [256, 256], [4, 16, 32, 32], [16384, 1, 512, 16]
+    cases = {}
+
+    def one(name, op, *operands, **attrs):
+        ins = [operand(n, *(x if isinstance(x, tuple) else (x, rows))) for n, x in zip('xyz', operands)]
+        for x in ins[:op == 'sqrt']:
+            x['within'] = (0, 1)
+        for x in ins:
+            x['within'] = (1, 9) if x['dtype'] == 'int32' else x['within']
+        cases[name] = ins, [node(op, [x['name'] for x in ins], attrs)]
+    f = 'float32'
+    for op in ['add', 'div', 'lt']:
+        one(f'{op}, float32', op, f, f)
+    one('where, float32', 'where', 'bool', f, f)
+    for op, d in [('sqrt', f), ('hardswish', f), ('exp', f), ('exp', 'float64'), ('tanh', f), ('sigmoid', f),
+                  ('gelu', f), ('gelu', 'bfloat16')]:
+        one(f'{op}, {d}', op, d)
+    for op, d in [('add', 'bfloat16'), ('add', 'float16'), ('add', 'int32'), ('floor_divide', 'int32'),
+                  ('mul', 'complex64'), ('div', 'complex64')]:
+        one(f'{op}, {d}', op, d, d)
+    one('add, (16,64,64) + (64,1), float32', 'add', (f, [16, 64, 64]), (f, [64, 1]))
+    one('add, (4,16,32,32) channels-last + (16,1,1), float32', 'add', (f, image), (f, [16, 1, 1]))
+    one('add, (4,16,32,32) channels-last + contiguous, float32', 'add', (f, image), (f, image))
+    for ins, _ in list(cases.values())[-2:]:
+        ins[0]['strides'] = last
+    one('sum of rows, (256,256)', 'sum', f, dim=[1])
+    one('amax of columns, (256,256)', 'amax', f, dim=[0])
+    for op in ['argmax', 'cumsum', 'softmax']:
+        one(f'{op} of rows, (256,256)', op, f, dim=1)
+    one('layer_norm of rows, (256,256)', 'layer_norm', f, normalized_shape=[256])
+    one('group_norm, 4 groups, (4,16,32,32)', 'group_norm', (f, image), num_groups=4)
+    return cases
+
+
 def all_cases(old, new):
     ops = {o['name']: o for o in json.loads(subprocess.check_output([new, 'ops', '--json']))['ops']}
     known = {o['name'] for o in json.loads(subprocess.check_output([old, 'ops', '--json']))['ops']}
@@ -214,14 +252,15 @@ def build(folder, checkout, name, layouts):
 class Version:
     """A process that runs cases."""
 
-    def __init__(self, binary):
+    def __init__(self, binary, compiled=False):
         self.binary, self.process = binary, None
+        self.env = {**os.environ, 'GRAPHRUN_JIT': 'on' if compiled else 'off'}
 
     def ask(self, **question):
         """Returns the processor time of a run, in ns; None where the version refuses the case."""
         if not self.process:
             self.process = subprocess.Popen([self.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                            stderr=subprocess.DEVNULL, env={**os.environ, 'GRAPHRUN_JIT': 'off'})
+                                            stderr=subprocess.DEVNULL, env=self.env)
         self.process.stdin.write(json.dumps(question) + '\n')
         self.process.stdin.flush()
         told = json.loads(self.process.stdout.readline() or '{"error": "ended"}')
@@ -237,16 +276,16 @@ class Version:
 
 
 def measure(versions, folder, case, rounds, span, apart):
-    """Returns the least times of the old version and of the new one; None where one of them refuses the case."""
+    """Returns the least time of each version; None where one of them refuses the case."""
     ins, nodes = case
     path = os.path.join(folder, f'{abs(hash(json.dumps(case)))}.json')
     with open(path, 'w') as f:
         ins_only = [{k: v for k, v in x.items() if k != 'within'} for x in ins]
         json.dump(dict(version=1, name='case', inputs=ins_only, nodes=nodes, outputs=['out']), f)
     within = [x['within'] or ((0, 9) if x['dtype'] in INTS else (-1, 1)) for x in ins]
-    best = [math.inf, math.inf]
+    best, order = [math.inf] * len(versions), range(len(versions))
     for k in range(rounds):
-        for v in [0, 1] if k % 2 == 0 else [1, 0]:
+        for v in order if k % 2 == 0 else reversed(order):
             t = versions[v].ask(File=path, Ns=int(span * 1e6), Within=within)
             if t is None:
                 return None
@@ -254,6 +293,16 @@ def measure(versions, folder, case, rounds, span, apart):
             if apart:
                 versions[v].end()
     return best
+
+
+def table(versions, folder, rounds, span):
+    """Prints a row of Markdown for each case: the new version in Go and compiled, and the old one."""
+    print('| operation, 65,536 elements | portable, us | compiled, us | portable / compiled | first version, us | '
+          'portable / first |\n|---|---|---|---|---|---|')
+    for name, case in table_cases().items():
+        old, new, compiled = measure(versions, folder, case, rounds, span, False)
+        print(f'| {name} | {new / 1000:.3g} | {compiled / 1000:.3g} | {new / compiled:.1f} | {old / 1000:.3g} | '
+              f'{new / old:.2f} |', flush=True)
 
 
 def show(times, above):
@@ -290,6 +339,8 @@ def main():
     p.add_argument('--rounds', type=int, default=3, help='how often both are measured')
     p.add_argument('--ms', type=float, default=3, help='how long each time')
     p.add_argument('--apart', action='store_true', help='each time in a process of its own')
+    p.add_argument('--layouts', type=int, default=1, help='how many link orders of each version are measured')
+    p.add_argument('--table', action='store_true', help='print the table of docs/performance.md')
     p.add_argument('--build', help='a folder for the binaries, which are built if they are not there')
     p.add_argument('--show', nargs='+', help='show the least times of these files')
     a = p.parse_args()
@@ -302,20 +353,25 @@ def main():
 def run(a, folder):
     made = os.path.abspath(a.build or folder)
     os.makedirs(made, exist_ok=True)
-    binaries = [os.path.join(made, x) for x in ['old', 'old_command', 'new', 'new_command']]
-    if not all(map(os.path.exists, binaries)):
-        for checkout, name in zip(a.checkouts, ['old', 'new']):
-            build(made, checkout, name)
-    names = {k: c for k, c in all_cases(binaries[1], binaries[3]).items() if re.search(a.match, k)}
+    for checkout, name in zip(a.checkouts, ['old', 'new']):
+        build(made, checkout, name, a.layouts)
+    if a.table:
+        three = [Version(os.path.join(made, x), compiled) for x, compiled in [('old0', 0), ('new0', 0), ('new0', 1)]]
+        table(three, folder, a.rounds, a.ms)
+        for v in three:
+            v.end()
+        return
+    commands = [os.path.join(made, x + '_command') for x in ['old', 'new']]
+    names = {k: c for k, c in all_cases(*commands).items() if re.search(a.match, k)}
     if a.again:
         before = joined(a.again)
         names = {k: c for k, c in names.items() if k in before and before[k][1] / before[k][0] > a.above}
     part, parts = map(int, a.part.split('/'))
-    versions, times = [Version(binaries[0]), Version(binaries[2])], {}
+    versions, times = [Version(os.path.join(made, f'{x}{k}')) for x in ['old', 'new'] for k in range(a.layouts)], {}
     for k in list(names)[part - 1::parts]:
         t = measure(versions, folder, names[k], a.rounds, a.ms, a.apart)
         if t:
-            times[k] = t
+            times[k] = t = min(t[:a.layouts]), min(t[a.layouts:])
             print(f'{k:40} {t[0] / 1000:10.2f} {t[1] / 1000:10.2f} us {t[1] / t[0]:.3f}', flush=True)
     for v in versions:
         v.end()

@@ -116,7 +116,13 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DT
 			unsafe.Add(m.Ptrs[1+operand], i*t.Strides[0]*t.DType.Size()), 0, 0, 1)
 		return v[0]
 	}
-	put := tensor.Converter(loops, tensor.Float64)
+	put := func(at int, x float64) {
+		if loops == tensor.Float32 {
+			*(*float32)(unsafe.Pointer(&m.Scratch[at])) = float32(x)
+			return
+		}
+		*(*float64)(unsafe.Pointer(&m.Scratch[at])) = x
+	}
 	size, n := loops.Size(), channels/s.groups
 	var mean, variance float64
 	if !s.given {
@@ -129,10 +135,8 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DT
 		}
 		scale := at(s.weight, ch, 1) / math.Sqrt(variance+s.eps)
 		shift := at(s.bias, ch, 0) - mean*scale
-		v[0] = scale
-		put(unsafe.Pointer(&m.Scratch[scaleAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
-		v[0] = shift
-		put(unsafe.Pointer(&m.Scratch[shiftAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
+		put(scaleAt+i*size, scale)
+		put(shiftAt+i*size, shift)
 	}
 }
 

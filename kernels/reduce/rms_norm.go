@@ -125,15 +125,15 @@ func scaleRow[T float32 | float64](y, x, w, _ []T, eps float64) {
 
 // sumSquares adds in four strands.
 func sumSquares[T float32 | float64](v []T) float64 {
-	var s [4]float64
+	var s0, s1, s2, s3 float64 // an array would be in memory
 	for ; len(v) >= 4; v = v[4:] {
 		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
-		s[0], s[1], s[2], s[3] = s[0]+a*a, s[1]+b*b, s[2]+c*c, s[3]+d*d
+		s0, s1, s2, s3 = s0+a*a, s1+b*b, s2+c*c, s3+d*d
 	}
 	for _, e := range v {
-		s[0] += float64(e) * float64(e)
+		s0 += float64(e) * float64(e)
 	}
-	return (s[0] + s[1]) + (s[2] + s[3])
+	return (s0 + s1) + (s2 + s3)
 }
 
 // LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
