@@ -324,7 +324,8 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 // newPlan begins a plan of a graph.
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit,
+		room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
 	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
 		p.threads = runtime.GOMAXPROCS(0)
 	}

@@ -34,8 +34,8 @@ func exactFlag(cmd *cobra.Command, p *bool) {
 type solveLimit struct{ span time.Duration }
 
 func (l *solveLimit) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search `TIME` at most, such as 500ms, for the "+
-		"cheapest plan where it is not found at once; 0s: not at all. What is not settled by then is told as a gap")
+	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search `TIME` at most, such as 500ms, "+
+		"for the cheapest plan where it is not found at once; 0s: not at all. What is not settled by then is told as a gap")
 }
 
 func (l *solveLimit) check() error {
