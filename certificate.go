@@ -78,7 +78,7 @@ func (p *Program) Certificate() (*Certificate, error) {
 		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
 			cost, found.Cost)
 	}
-	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: layout.SolveLimit})
+	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: m.Problem.Search()})
 	if err != nil {
 		return nil, err
 	}

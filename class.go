@@ -148,7 +148,8 @@ func (c *compiled) prepare(p *Program, sizes []int) error {
 func (p *Program) planOptions() passes.Options {
 	o := p.options
 	return passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
-		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact}
+		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
+		SolveLimit: o.SolveLimit}
 }
 
 // plans plans and compiles the graph. Of how it is planned, with says what to record or to follow.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -74,6 +75,10 @@ type Options struct {
 	// implementations are taken, where they are faster, that compute by others, equal for real numbers, whose results
 	// are rounded otherwise: [graph.Impl.Inexact], as Winograd's convolutions.
 	Exact bool
+	// SolveLimit is how long strategy Optimal searches for what it cannot settle at once; 0 is [layout.SolveLimit], 10
+	// seconds, of which networks take some milliseconds; negative: not at all, so that no plan depends on the time. The
+	// best plan that was found is taken then, and [Report.LowerBoundNS] tells how much less any could cost.
+	SolveLimit time.Duration
 	// Costs prices the work, so that plans can be compared; nil: the prices that are used where nobody
 	// measured.
 	Costs *layout.Profile

@@ -39,7 +39,7 @@ func (c *compiled) layouts(o Options) (*layout.Problem, error) {
 		}
 		var l looking
 		_, err := passes.Run(whole, passes.Options{Strategy: &l, Profile: o.Costs, Passes: o.Passes,
-			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Exact: o.Exact})
+			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Exact: o.Exact, SolveLimit: o.SolveLimit})
 		switch {
 		case l.problem != nil:
 			c.problem = l.problem

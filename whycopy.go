@@ -15,7 +15,8 @@ type CopyWhy struct {
 	CopyReport
 	Written []string `json:"written" doc:"How the value came to lie as it does, from the copy back to what decided it."`
 	Wanted  []string `json:"wanted" doc:"Who wants it as the copy lies, from the copy on to what decided it."`
-	// WithoutNS is nil where no plan does without, and where nothing can be said.
+	// WithoutNS is nil where no plan does without, and where nothing can be said: where the problem was not solved, and
+	// where a program was asked of so many copies of a large graph that a solution for each would take too long.
 	WithoutNS *float64       `json:"without_ns" doc:"What the cheapest plan without such a copy costs more than the cheapest of all, in nanoseconds; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"What that plan does otherwise than the cheapest; null if unknown."`
 }
@@ -45,7 +46,12 @@ type without struct {
 
 	asking sync.Mutex
 	known  map[*passes.Copy]withoutCopy
+	work   int // decisions of the problems that were solved so far
 }
+
+// mostWork is the decisions of all problems that are solved to tell what a program's copies cost to do without: it is
+// that of some seconds.
+const mostWork = 1 << 20
 
 // withoutCopy is what is told of a copy.
 type withoutCopy struct {
@@ -55,7 +61,7 @@ type withoutCopy struct {
 
 // solved is a solution that is proved, and what it means; nil where there is none.
 func solved(m *layout.Model) (*wcsp.Solution, *layout.Outcome) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: m.Problem.Search()})
 	if err != nil || !s.Optimal() {
 		return nil, nil
 	}
@@ -100,6 +106,9 @@ func (w *without) price(c *passes.Copy) (*float64, *layout.Change) {
 	}
 	v := w.model.Problem.Graph.Value(c.Value)
 	if v == nil {
+		return nil, nil
+	}
+	if w.work += len(w.model.WCSP.Variables); w.work > mostWork {
 		return nil, nil
 	}
 	m, err := w.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})

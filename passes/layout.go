@@ -38,7 +38,7 @@ func chooseLayouts(p *Plan) error {
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
-	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
+	problem.KeepGoing, problem.Exact, problem.SolveLimit = p.keepGoing, p.exact, p.solveLimit
 	if p.exact {
 		p.noteExact()
 	}

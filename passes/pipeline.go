@@ -164,6 +164,8 @@ type Options struct {
 	// Exact has all nodes computed by the formulas of their definitions: implementations that are
 	// [graph.Impl.Inexact] are left out.
 	Exact bool
+	// SolveLimit is how long strategies search for what elimination does not settle: [layout.Problem.SolveLimit].
+	SolveLimit time.Duration
 	// Follow, if set, are decisions of the same graph with other sizes, which are taken instead of being made: nothing
 	// is searched for, and nothing priced unless Price says so. The graph must be inferred. The error is a [*Misfit]
 	// where they do not fit.
@@ -218,10 +220,12 @@ type Plan struct {
 	priced    bool // the profile is that of the problem of layouts, for its constants
 	keepGoing bool
 	exact     bool
-	room      foldBudget
-	threads   int
-	packed    map[*graph.Node]foldedNode // of the pass that folds: see packAhead
-	costs     graph.ByValue[costOf]      // by the first output
+	// solveLimit is [Options.SolveLimit].
+	solveLimit time.Duration
+	room       foldBudget
+	threads    int
+	packed     map[*graph.Node]foldedNode // of the pass that folds: see packAhead
+	costs      graph.ByValue[costOf]      // by the first output
 }
 
 // Done is what a pass did: Did in a few words, empty for nothing; the nodes that the graph has after it;
@@ -320,7 +324,8 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 // newPlan begins a plan of a graph.
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit,
+		room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
 	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
 		p.threads = runtime.GOMAXPROCS(0)
 	}

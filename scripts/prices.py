@@ -2,15 +2,22 @@
 """Holds what steps of networks are priced at against what they take, and fits the prices of a profile to that.
 
     scripts/prices.py measure [--graphrun BINARY] [--strategies S,...] [--again] FOLDER MODEL.onnx...
-    scripts/prices.py compare [--graphrun BINARY] [--runs R] [--threads 1,2] [--again] FOLDER MODEL.onnx...
+    scripts/prices.py compare [--graphrun BINARY] [--runs R] [--threads 1,2] [--span SPAN] [--again] FOLDER MODEL.onnx...
     scripts/prices.py order FOLDER...
     scripts/prices.py check [--profile PROFILE.json] [--by kernel|step] FOLDER...
     scripts/prices.py fit --profile PROFILE.json [--out PROFILE.json] [--ship PROFILE.json] [--rates PREFIX,...] FOLDER...
 
 measure runs `graphrun plan --measure` for each network and strategy and keeps what it prints in FOLDER; what is there already is
-measured again only with --again, so that a long list can be measured in parts. Nothing else should run meanwhile. compare does the same with `graphrun compare`, all strategies, R runs each,
-and order prints its medians (a network that is in several folders has all its samples together), the pairs of strategies with different plans that differ by more than 5% and are priced equal or the other way round, and where
-the optimal plan is not among the fastest: where another one takes less, surely and by more than 2%. check prices the
+measured again only with --again, so that a long list can be measured in parts. Nothing else should run meanwhile. compare
+does the same with `graphrun compare`, all strategies, R runs each, for SPAN seconds at most, and order prints its medians (a
+network that is in several folders has all its samples together) and holds prices to them.
+
+What order counts are pairs of plans. Strategies that have the same plan are one, whose samples come together: what differs
+between them is noise. Two plans are apart where their medians differ by more than 5% and Mann and Whitney's test says that
+the samples, which are interleaved, are not of one distribution (p < 0.05, two-sided): a median that wanders by 5% is no
+order that a price could have. How many pairs of strategies with one plan the same rule would call apart is printed beside
+it, since that is what it lets through of noise. A pair is misordered where prices are equal or the other way round. The
+optimal plan is behind where another plan takes less by more than 2%, and the test says so. check prices the
 works of all steps by a profile (default: that by which they were planned) and prints the median error by network, by the inner kernels
 that a step spends most time in, and with --by step the worst steps. fit changes the rates of kernels (those whose names begin with one
 of --rates) and, with a prefix such as memory.dense, the levels of that curve, so that the logarithms of prices come nearest to those of
@@ -26,6 +33,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 
 def network(path):
@@ -83,12 +91,13 @@ def price(w, profile, kept):
 
 
 def load(folders):
+    """The steps that do something: a concatenation all of whose operands were written in their places costs nothing."""
     steps = []
     for folder in folders:
         for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
             doc = json.load(open(path))
             net, strategy = os.path.basename(path)[:-len(".json")].rsplit(".", 1)
-            steps += [Step(net, strategy, s, doc["constants_bytes"]) for s in doc["steps"] if s.get("work")]
+            steps += [Step(net, strategy, s, doc["constants_bytes"]) for s in doc["steps"] if any(w["bytes"] for w in s.get("work") or [])]
     if not steps:
         sys.exit(f"no measured steps in {' '.join(folders)}")
     return steps
@@ -115,10 +124,14 @@ STRATEGIES = ["propagate", "contiguous", "channels_last", "greedy", "favourite",
 
 def compare(args):
     os.makedirs(args.folder, exist_ok=True)
+    end = time.monotonic() + args.span
     for model in args.models:
         for threads in args.threads.split(","):
             path = os.path.join(args.folder, f"{network(model)}.{threads}.json")
             if os.path.exists(path) and not args.again:
+                continue
+            if time.monotonic() > end:
+                print(f"{model}, {threads} threads: not yet measured")
                 continue
             run = subprocess.run([args.graphrun, "compare", model, "--runs", str(args.runs), "--threads", threads, "--json"],
                                  capture_output=True, text=True)
@@ -139,36 +152,68 @@ def order(args):
             for row, again in zip(by[threads].setdefault(net, rows), rows):
                 if row is not again:
                     row["samples_ns"] += again["samples_ns"]
-                    row["median_ns"] = statistics.median(row["samples_ns"])
     for threads, nets in sorted(by.items()):
-        pairs = wrong = 0
-        slower = []
+        pairs, misordered, slower, noise = 0, [], [], [0, 0]
         print(f"{threads} thread(s)\n\n| network | " + " | ".join(s + " ms" for s in STRATEGIES) +
-              " | pairs apart by 5% | priced otherwise |\n|" + "---|" * (len(STRATEGIES) + 3))
+              " | pairs apart | misordered |\n|" + "---|" * (len(STRATEGIES) + 3))
         for net, rows in sorted(nets.items()):
-            count, others = apart(rows)
-            pairs, wrong = pairs + count, wrong + len(others)
-            ns = {r["strategy"]: r["median_ns"] for r in rows}
-            print(f"| {net} | " + " | ".join(f"{ns[s] / 1e6:.3f}" for s in STRATEGIES) + f" | {count} | {'; '.join(others) or 'none'} |")
-            best = next(r for r in rows if r["strategy"] == "optimal")
-            for r in rows:
-                if 1.02 * r["median_ns"] < best["median_ns"] and surely(r["samples_ns"], best["samples_ns"]):
-                    slower.append(f"{net}: {r['strategy']} takes {100 * (1 - r['median_ns'] / best['median_ns']):.1f}% less")
-        print(f"\n{pairs} pairs apart by more than 5%, {wrong} priced otherwise; the optimal plan is not among the fastest: "
-              f"{'; '.join(slower) or 'nowhere'}\n")
+            plans = plansof(rows)
+            count, others = compared(plans)
+            pairs, misordered = pairs + count, misordered + others
+            for a, b in itertools.combinations(rows, 2):
+                if same(a, b):
+                    noise[0], noise[1] = noise[0] + 1, noise[1] + apart(a["samples_ns"], b["samples_ns"])
+            ms = {s: statistics.median(p["samples"]) / 1e6 for p in plans for s in p["strategies"]}
+            print(f"| {net} | " + " | ".join(f"{ms[s]:.3f}" for s in STRATEGIES) + f" | {count} | {'; '.join(others) or 'none'} |")
+            slower += behind(net, plans)
+        print(f"\n{pairs} pairs of plans apart, {len(misordered)} misordered; of {noise[0]} pairs of strategies with one plan "
+              f"{noise[1]} would be apart. The optimal plan is behind: {'; '.join(slower) or 'nowhere'}\n")
 
 
-def apart(rows):
-    """How many pairs of strategies with different plans differ by more than 5%, and those that prices order otherwise."""
+def same(a, b):
+    """Whether two strategies have one plan."""
+    return all(a[k] == b[k] for k in ("cost_ns", "copies", "moved_bytes", "peak_bytes", "steps"))
+
+
+def plansof(rows):
+    """The plans that strategies have, each with all samples of those that have it."""
+    plans = []
+    for row in rows:
+        plan = next((p for p in plans if same(p["row"], row)), None)
+        if plan is None:
+            plan = {"row": row, "strategies": [], "samples": []}
+            plans.append(plan)
+        plan["strategies"].append(row["strategy"])
+        plan["samples"] += row["samples_ns"]
+    return plans
+
+
+def compared(plans):
+    """How many pairs of plans are apart, and those that prices order otherwise."""
     count, wrong = 0, []
-    for a, b in itertools.combinations(rows, 2):
-        same = all(a[k] == b[k] for k in ("cost_ns", "copies", "moved_bytes", "peak_bytes", "steps"))
-        if same or max(a["median_ns"], b["median_ns"]) < 1.05 * min(a["median_ns"], b["median_ns"]):
+    for a, b in itertools.combinations(plans, 2):
+        if not apart(a["samples"], b["samples"]):
             continue
         count += 1
-        if (a["cost_ns"] - b["cost_ns"]) * (a["median_ns"] - b["median_ns"]) <= 0:
-            wrong.append(f"{a['strategy']} {a['median_ns'] / 1e6:.3f} ms, {b['strategy']} {b['median_ns'] / 1e6:.3f} ms")
+        x, y = (statistics.median(p["samples"]) for p in (a, b))
+        if (a["row"]["cost_ns"] - b["row"]["cost_ns"]) * (x - y) <= 0:
+            wrong.append(f"{a['strategies'][0]} {x / 1e6:.3f} ms, {b['strategies'][0]} {y / 1e6:.3f} ms")
     return count, wrong
+
+
+def behind(net, plans):
+    """The plans that are faster than the optimal one, surely and by more than 2%."""
+    best = next(p for p in plans if "optimal" in p["strategies"])
+    for p in plans:
+        x, y = statistics.median(p["samples"]), statistics.median(best["samples"])
+        if 1.02 * x < y and surely(p["samples"], best["samples"]):
+            yield f"{net}: {p['strategies'][0]} takes {100 * (1 - x / y):.1f}% less"
+
+
+def apart(a, b):
+    """Whether medians differ by more than 5%, and not by chance."""
+    x, y = statistics.median(a), statistics.median(b)
+    return max(x, y) > 1.05 * min(x, y) and surely(a, b)
 
 
 def surely(a, b):
@@ -355,6 +400,7 @@ def main():
     o.add_argument("--runs", type=int, default=20)
     o.add_argument("--threads", default="1,2")
     o.add_argument("--again", action="store_true")
+    o.add_argument("--span", type=float, default=math.inf, help="the seconds after which no other network is begun")
     o.add_argument("folder")
     o.add_argument("models", nargs="+")
     commands.add_parser("order").add_argument("folders", nargs="+")

@@ -30,6 +30,7 @@ type compareFlags struct {
 	costs           string
 	prices          *machine.Profile // that costs names
 	noFusion, exact bool
+	solver          solveLimit
 	json            bool
 	markdown        bool
 	// Files that are written beside what is printed; empty for none.
@@ -107,6 +108,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	fusionFlag(cmd, &f.noFusion)
 	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
+	f.solver.add(cmd)
 	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
 }
 
@@ -122,6 +124,9 @@ func (f *compareFlags) check(cmd *cobra.Command) error {
 	}
 	if f.runs < 1 {
 		return wrongf("--runs %d: want at least 1", f.runs)
+	}
+	if err := f.solver.check(); err != nil {
+		return err
 	}
 	if f.turn < 1 {
 		return wrongf("--turn %d: want at least 1", f.turn)
@@ -274,7 +279,7 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	var list []graphrun.Candidate
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
-		Costs: s.flags.prices, Progress: j.enterUntilRun}
+		Costs: s.flags.prices, SolveLimit: s.flags.solver.option(), Progress: j.enterUntilRun}
 	err := j.do(planning, func() (err error) {
 		list, bound, err = s.compile(t.g, o)
 		return err

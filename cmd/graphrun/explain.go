@@ -22,6 +22,7 @@ type explainFlags struct {
 	costs                 string
 	json, noFusion, exact bool
 	dims, pins            []string
+	solver                solveLimit
 }
 
 func explainCommand() *cobra.Command {
@@ -65,6 +66,7 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
+	f.solver.add(cmd)
 	return cmd
 }
 
@@ -78,6 +80,9 @@ type explainReport struct {
 
 func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.solver.check(); err != nil {
 		return err
 	}
 	format, err := formatOf(f.firstBreak)
@@ -97,7 +102,8 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	var r *explainReport
 	err = j.do(planning, func() (err error) {
 		r, err = explained(g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy), Progress: j.enter,
-			Costs: costs, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
+			Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.option(),
+			MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
 	j.end()

@@ -24,6 +24,7 @@ type planFlags struct {
 	forAll                             []string
 	hints                              []map[string]int
 	limits                             planLimits
+	solver                             solveLimit
 	study                              planStudy
 }
 
@@ -57,9 +58,9 @@ in all: the cheapest of the plans of other strategies and of the cheapest plans 
 shown instead, what that costs is said ("rejected" in JSON), and whether none that needs no more costs less,
 or how much less it could ("within_memory"). Where there is no such plan, the error tells what takes most.
 
-Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told; and what a
-caller could change, the layout of an input or of an output, is said where that saves a thousandth of the cost or
-more. --certificate writes what graphrun verify checks. --problem writes the problem of layouts, and --solution
+Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told: what is not
+found at once is searched for until the time of --solver-time-limit is up. What a caller could change, the layout of
+an input or of an output, is said where that saves a thousandth of the cost or more. --certificate writes what graphrun verify checks. --problem writes the problem of layouts, and --solution
 applies the labels that a solver of your own has found, in the place of a strategy. --k-best K lists the K cheapest
 plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
 would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
@@ -121,6 +122,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
+	f.solver.add(cmd)
 	f.study.add(cmd)
 }
 
@@ -130,6 +132,9 @@ func (f *planFlags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, err
 	}
 	if err := f.limits.check(cmd); err != nil {
+		return nil, err
+	}
+	if err := f.solver.check(); err != nil {
 		return nil, err
 	}
 	if err := f.study.check(cmd, f.strategy); err != nil {
@@ -252,7 +257,8 @@ func (f *planFlags) load(path string) (*graph.Graph, error) {
 func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
-		Exact: f.exact, Costs: costs, Hints: f.hints, MemoryLimit: -1} // it may be for another machine
+		Exact: f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.option(),
+		MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump
 	}

@@ -123,7 +123,8 @@ func TestPlanStudies(t *testing.T) {
 // TestPlanStudiesRefuse has calls that cannot be.
 func TestPlanStudiesRefuse(t *testing.T) {
 	file := write(t, "g.json", small)
-	for _, args := range [][]string{{"--k-best", "0"}, {"--k-best", "-3"},
+	for _, args := range [][]string{{"--k-best", "0"}, {"--k-best", "-3"}, {"--solver-time-limit", "-1s"},
+		{"--solver-time-limit", "soon"},
 		{"--certificate", filepath.Join(t.TempDir(), "c"), "--strategy", "push"},
 		{"--certificate", t.TempDir(), "--strategy", "optimal"},
 		{"--solution", file + ".none"},
@@ -141,4 +142,24 @@ func TestPlanStudiesRefuse(t *testing.T) {
 		}
 	}
 	succeed(t, "plan", graph, "--strategy", "optimal") // what nobody asked for is left out
+}
+
+// TestSolverTimeLimit plans without a search: what is settled without one is proved all the same.
+func TestSolverTimeLimit(t *testing.T) {
+	file := write(t, "g.json", small)
+	path := filepath.Join(t.TempDir(), "plan.cert.json")
+	out := succeed(t, "plan", file, "--solver-time-limit", "0s", "--certificate", path)
+	if !strings.Contains(out, "no plan costs less: that is proved") {
+		t.Error(out)
+	}
+	if out := succeed(t, "verify", file, path); !strings.Contains(out, "the proof is right") {
+		t.Error(out)
+	}
+	succeed(t, "compare", file, "--runs", "1", "--solver-time-limit", "0s")
+	for _, args := range [][]string{{"compare", file}, {"explain", file, "y"}} {
+		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exitWrong ||
+			!strings.Contains(r.errors, "--solver-time-limit -1ms: want 0s or more") {
+			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
+		}
+	}
 }

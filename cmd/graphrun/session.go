@@ -4,10 +4,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 const defaultStrategy = "optimal"
@@ -26,6 +28,29 @@ func fusionFlag(cmd *cobra.Command, p *bool) {
 func exactFlag(cmd *cobra.Command, p *bool) {
 	cmd.Flags().BoolVar(p, "exact", false, "compute every node by its definition's formula: without implementations "+
 		"that are faster by another and round otherwise")
+}
+
+// solveLimit is --solver-time-limit.
+type solveLimit struct{ span time.Duration }
+
+func (l *solveLimit) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search `TIME` at most, such as 500ms, "+
+		"for the cheapest plan where it is not found at once; 0s: not at all. What is not settled by then is told as a gap")
+}
+
+func (l *solveLimit) check() error {
+	if l.span < 0 {
+		return wrongf("--solver-time-limit %v: want 0s or more", l.span)
+	}
+	return nil
+}
+
+// option is what [graphrun.Options] want, where 0 is the usual time.
+func (l *solveLimit) option() time.Duration {
+	if l.span == 0 {
+		return -1
+	}
+	return l.span
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {

@@ -73,7 +73,8 @@ func (p *Copy) how() How {
 	switch {
 	case len(turners[m.size]) == 0 && min(m.na, m.nb) >= fewRows:
 		return InRegisters
-	case hasThree && m.size == 4 && max(m.na, m.nb) >= 16 && (m.nb == 3 && m.srcStep == 12 || m.na == 3 && m.dstStep == 12):
+	case hasThree && m.size == 4 && max(m.na, m.nb) >= 16 &&
+		(m.nb == 3 && m.srcStep == 12 || m.na == 3 && m.dstStep == 12):
 		return Woven
 	}
 	return Single

@@ -138,6 +138,6 @@ func (t *trial) of(p *Problem) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[t.place].Pin = graph.Pin{Order: t.order}
 	other := NewProblem(&g, p.Profile)
-	other.Exact = p.Exact
+	other.Exact, other.SolveLimit = p.Exact, p.SolveLimit
 	return other
 }

@@ -43,7 +43,7 @@ func (s *labelling) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: SolveLimit})
+	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: p.Search()})
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}

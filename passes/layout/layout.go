@@ -9,6 +9,7 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -79,6 +80,9 @@ type Problem struct {
 	KeepGoing bool
 	// Exact leaves implementations out that compute by another formula than an op's definition: [graph.Impl.Inexact].
 	Exact bool
+	// SolveLimit is how long what elimination does not settle is searched for: 0 stands for [SolveLimit]; negative: not at
+	// all, so that no plan depends on the time. What is not settled has a gap to its bound.
+	SolveLimit time.Duration
 
 	fixed   map[*graph.Value]bool
 	storage map[*graph.Value]bool // of those, what an op reads the storage of

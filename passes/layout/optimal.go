@@ -14,6 +14,17 @@ var Optimal Strategy = Solved("optimal", wcsp.Exact)
 // SolveLimit is how long a plan that cannot be proved optimal is searched for. Networks take some milliseconds.
 const SolveLimit = 10 * time.Second
 
+// Search is what the limit of the problem says to a solver: [wcsp.Options.TimeLimit].
+func (p *Problem) Search() time.Duration {
+	switch {
+	case p == nil || p.SolveLimit == 0:
+		return SolveLimit
+	case p.SolveLimit < 0:
+		return 0
+	}
+	return p.SolveLimit
+}
+
 // Solved is a strategy that states the problem exactly ([Model]) and has it solved.
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
 
@@ -32,7 +43,7 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{TimeLimit: SolveLimit})
+	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{TimeLimit: p.Search()})
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,9 @@ func turning(w *graph.Work, t strided.Turning, n float64) {
 		w.Do(Narrow, n)
 	case strided.Single:
 		w.Do(Single, n)
-		w.Do(Piece, float64(t.Pieces))
+		if t.Pieces > 0 {
+			w.Do(Piece, float64(t.Pieces))
+		}
 	}
 }
 
