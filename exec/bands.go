@@ -61,7 +61,8 @@ func (s *step) flowing() *graph.Phase {
 func (p *Program) between(i int) int {
 	before, st := &p.steps[i-1], &p.steps[i]
 	from, to := before.flowing(), st.flowing()
-	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg || st.refs[1] != before.refs[0] {
+	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
+		st.refs[1] != before.refs[0] {
 		return -1
 	}
 	made, read := before.node.Out[0].Meta, st.node.In[0].Meta()

@@ -84,7 +84,7 @@ def convolutions(path):
         consts = [known[x] for x in act.input[1:] if x] if act else []
         layer = Layer(shapes[n.input[0]], tuple(known[n.input[1]].dims), shapes[n.output[0]], attrs, act, consts,
                       n.input[0] in inputs)
-        what = act and (act.op_type, [str(a) for a in act.attribute], [c.SerializeToString() for c in map(bare, consts)])
+        what = act and (act.op_type, [str(a) for a in act.attribute], [bare(c).SerializeToString() for c in consts])
         yield str((layer.image, layer.weight, sorted(attrs.items()), what, layer.first)), layer
 
 
@@ -172,6 +172,7 @@ def table(results, machine):
         peak = machine.get(r["threads"], {}).get("fma")
         for side in ("graphrun", "ort"):
             rate = r["flops"] / times[side] / 1e6 if side in times else None
-            cells += ["-" if rate is None else f"{rate:.0f}", "-" if not (rate and peak) else f"{100 * rate / peak:.0f}%"]
+            cells.append("-" if rate is None else f"{rate:.0f}")
+            cells.append(f"{100 * rate / peak:.0f}%" if rate and peak else "-")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

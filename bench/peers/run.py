@@ -229,7 +229,8 @@ def measure(bench, row, threads, rounds):
             all1, own1 = machine_time()
             busy.append(max(0.0, (all1 - all0) - (own1 - own0)) / (os.cpu_count() * (time.monotonic() - start)))
     return {"row": row.name, "title": row.title, "unit": row.unit, "bytes": row.bytes, "threads": threads,
-            "times": times, "absent": why, "flops": getattr(row, "flops", 0), "busy": statistics.median(busy) if busy else 0.0}
+            "times": times, "absent": why, "flops": getattr(row, "flops", 0),
+            "busy": statistics.median(busy) if busy else 0.0}
 
 
 def ratio(result, side):
@@ -288,8 +289,8 @@ def parse():
     names = [r.name for r in rows.all_rows()]
     p = argparse.ArgumentParser(description=__doc__, epilog="rows: " + ", ".join(names))
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
-    p.add_argument("--layers", action="store_true", help="of the models each distinct convolution, with its bias and the "
-                   "activation behind it, as a graph of its own")
+    p.add_argument("--layers", action="store_true", help="of the models each distinct convolution, with its bias and "
+                   "the activation behind it, as a graph of its own")
     p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
                    "scripts/networks/zoo.py")
     p.add_argument("--strategy", help="graphrun's strategy for whole models; default: its own")

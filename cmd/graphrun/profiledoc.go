@@ -36,7 +36,7 @@ type profiledDoc struct {
 type timeDoc struct {
 	Op     string   `json:"op" doc:"The op; of a step that computes several nodes theirs: exp+neg*2."`
 	Calls  float64  `json:"calls" doc:"How often it runs in a run."`
-	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it."`
+	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it, without what a lone worker does at others between."`
 	Busy   float64  `json:"busy_ns" doc:"The time in a run of all workers that are at it, added up."`
 	Share  float64  `json:"share" doc:"The part that busy_ns has of that of all steps."`
 	Priced float64  `json:"predicted_ns" doc:"What the steps are estimated to take one worker in a run."`

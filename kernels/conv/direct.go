@@ -38,8 +38,9 @@ type direct struct {
 	outSize    int         // bytes of an element of the result
 	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes
 	order      multiply.Strips
-	ahead      int // lines of the next weight that are asked for in a turn of code
-	aheadStrip int // and bytes, in a strip
+	ahead      int  // lines of the next weight that are asked for in a turn of code
+	aheadStrip int  // and bytes, in a strip
+	aheadImage bool // what is asked for is pixels of the next tile, not the weight
 	tail       codeTail
 	run        graph.PerWorker[directRun]
 }
@@ -123,6 +124,9 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasTogether(m, t.size), a.Ptr[tile.Vec]
+		if t.aheadImage {
+			a.Ptr[tile.Ahead] = m.Ptrs[1]
+		}
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
@@ -154,6 +158,9 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
+		if t.aheadImage {
+			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
+		}
 		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {

@@ -33,7 +33,8 @@ func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
 // block do, as many as have a part of the image that stays near; of half of the image at most where the image has more
 // bytes than the weight, so that of two workers each has half of the rows rather than of the channels. The weight of
 // the next block is asked for meanwhile, in even parts: what a block reads of memory it reads in its first tile, which
-// computes less than that takes.
+// computes less than that takes. Where the weight stays near and the second cache does not hold the image, pixels of
+// the next tile are asked for instead: of many rows that a tile reads at once, the hardware is late with some.
 func (t *direct) arrange() {
 	s := t.s
 	strips := t.strips
@@ -53,6 +54,9 @@ func (t *direct) arrange() {
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.aheadStrip = kit.DivUp(t.panelBytes(), t.order.Band)
+	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > nearPixels {
+		t.aheadImage = true
+		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
 	}
 	pixels := s.n * s.oh * s.ow / max(1, t.images*strips)
 	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), machine.MACGrain)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkFlow runs phases that tell how far their chunks come ([graph.Flow]) once more, on an operand of which there is no
-// more than chunks say that they need, and holds what they say that they made against the result.
+// checkFlow runs phases that tell how far their chunks come ([graph.Flow]) once more, on an operand of which there is
+// no more than chunks say that they need, and holds what they say that they made against the result.
 func (r *productRun) checkFlow(t testing.TB, x *tensor.Tensor) {
 	t.Helper()
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
