@@ -53,17 +53,20 @@ func (m *Model) part(location string, offset, length int) (*tensor.Storage, erro
 	if err != nil {
 		return nil, err
 	}
+	info, err := os.Stat(path) // before it is opened: to open a pipe is to wait for who writes to it
+	if err != nil {
+		return nil, files.OfFile(location, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a regular file", location)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, files.OfFile(location, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	if info, err = f.Stat(); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%q is not a regular file", location)
 	}
 	if size := int(info.Size()); offset < 0 || offset > size || length > size-offset {
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,

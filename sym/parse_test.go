@@ -49,6 +49,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"3": "3", "N*2+1": "2*N + 1", " ( N + 1 ) // 2 ": "(N + 1)//2", "-N": "-N", "N - -1": "N + 1",
 		"Max(N, 1, 3)": "Max(3, N)", "Min(N, 100)": "N", "7 // 2 * 2": "6", "-7 % 4": "1", "8 - 2 - 1": "5",
+		"N**64": "N**64", "N**10 * N**57": "N**64*N**3",
 	} {
 		got, err := sym.Parse(text, lookup)
 		require.NoError(t, err, text)
@@ -125,6 +126,7 @@ func fuzzed(t *testing.T) func(name string) (sym.Int, bool) {
 func FuzzParse(f *testing.F) {
 	f.Add("Max(1, x)*5 - y//2 % 3")
 	f.Add("Where(Lt(x, y) | Eq(x % 4, 0), x**2, -9223372036854775808)")
+	f.Add("x**10*x**57")
 	f.Fuzz(func(t *testing.T, text string) {
 		names := fuzzed(t)
 		v, err := sym.Parse(text, names)

@@ -44,7 +44,7 @@ func (t term) print(b *strings.Builder, k int, negated bool) {
 	}
 	for i := 0; i < len(t.m); {
 		n := 1
-		for i+n < len(t.m) && t.m[i+n] == t.m[i] {
+		for i+n < len(t.m) && t.m[i+n] == t.m[i] && n < maxPower { // what Parse reads as one power
 			n++
 		}
 		if i > 0 {

@@ -1,0 +1,27 @@
+package onnx
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExternalDataIsNoPipe: to open a pipe that nobody writes to would wait for ever.
+func TestExternalDataIsNoPipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	done := make(chan error, 1)
+	go func() {
+		_, err := loadFrom(t, dir, externalModel("pipe", "0", "8"))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.ErrorContains(t, err, `"pipe" is not a regular file`)
+	case <-time.After(time.Minute):
+		t.Fatal("it waits")
+	}
+}
