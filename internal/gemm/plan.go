@@ -240,9 +240,9 @@ func Packs[T Number](s Spec) (a, b bool) {
 	p := &Plan[T]{spec: s, set: kernelsOf[T]()}
 	p.sides()
 	if p.swapped {
-		return p.b.packs(), p.a.packs()
+		return p.b.inPanels(), p.a.inPanels()
 	}
-	return p.a.packs(), p.b.packs()
+	return p.a.inPanels(), p.b.inPanels()
 }
 
 // planTiled fixes the blocking of the packed path.
