@@ -307,7 +307,8 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
 func (p *Plan[T]) goesAcross() bool {
 	s := &p.spec
-	return p.ahead[plainly] == 0 && p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
+	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
+	return few && p.ahead[plainly] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.

@@ -31,7 +31,7 @@ func testKept[T Float](t *testing.T, set *kernelSet) {
 				t.Fatalf("%v: B is not kept", d)
 			}
 			before := append([]T(nil), p.c.buf...)
-			if i == 0 { // the others have its bits, or those of panels, which other tests check
+			if i == 0 && lc == rowPadded { // the others have its bits, or those of panels, which other tests check
 				p.check(t, set, sharedElems)
 			}
 			copy(p.c.buf, before)
