@@ -209,7 +209,7 @@ func (p *Plan[T]) fetchAhead(how reading) int {
 
 // blockTiles is the number of tiles of a block of rows.
 func (p *Plan[T]) blockTiles() (n int) {
-	stacks, count := p.stacks(min(p.mt, p.blockRows()), p.set.vectors(p.b.w))
+	stacks, count := p.stacks(min(p.mt, p.block), p.set.vectors(p.b.w))
 	for _, k := range stacks[:count] {
 		n += k.n
 	}
@@ -225,7 +225,7 @@ func (p *Plan[T]) compile() error {
 	p.across = p.goesAcross()
 	p.far = p.farResult() && !p.across
 	p.every = powerWithin(p.blockTiles())
-	block := p.blockRows()
+	block := p.block
 	var rows, cols []int
 	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
 		rows = append(rows, min(n, block), n-(n-1)/block*block)
@@ -307,7 +307,8 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
 func (p *Plan[T]) goesAcross() bool {
 	s := &p.spec
-	return p.ahead[plainly] == 0 && p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)] && s.CColStride == 1 && s.Bias == NoBias
+	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
+	return few && p.ahead[plainly] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
@@ -320,7 +321,7 @@ func (t *tileState[T]) panels(j, j1 int) int {
 }
 
 // strip computes rows [ib, ie) of C, those columns of it that panel j of B has, and of as many further panels.
-func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further int) {
+func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	x.N = t.kc
@@ -350,28 +351,31 @@ func (t *tileState[T]) strip(x *jit.Args, a, b feed, ib, ie, j, cols, further in
 		return
 	}
 	// Stacks go on by turns, so that a panel of A is not gone through twice.
-	stacks, count := p.stacks(ie-ib, vectors)
-	how := plainly
-	if t.keep && ib == t.i0 {
-		how = behind
-		t.keepPanel(x, a, stacks[0], st, ib, j, cols)
-		stacks[0].row += stacks[0].by
-		stacks[0].n--
+	if t.rows != ie-ib || t.vectors != vectors {
+		t.rows, t.vectors = ie-ib, vectors
+		t.stacks, t.stacked = p.stacks(ie-ib, vectors)
 	}
-	each = max(1, each/stacks[0].height)
-	for from, more := 0, true; more; from += each {
+	how, done := plainly, [len(t.stacks)]int{}
+	if t.keep && ib == t.i0 {
+		how, done[0] = behind, 1
+		t.keepPanel(x, a, t.stacks[0], st, ib, j, cols)
+	}
+	each = max(1, each/t.stacks[0].height)
+	for more := true; more; {
 		more = false
-		for _, k := range stacks[:count] {
+		for i := range t.stacked {
+			k, from := t.stacks[i], done[i]
 			if from < k.n {
-				t.tiles(x, a, k, st, how, ib+k.row+from*k.by, min(each, k.n-from), j, cols)
-				more = more || from+each < k.n
+				done[i] = min(from+each, k.n)
+				t.tiles(x, a, k, st, how, ib+k.row+from*k.by, done[i]-from, j, cols)
+				more = more || done[i] < k.n
 			}
 		}
 	}
 }
 
 // askAhead sets where what comes after panel j of B lies, which is asked for ahead.
-func (t *tileState[T]) askAhead(x *jit.Args, b feed, j int) {
+func (t *tileState[T]) askAhead(x *jit.Args, b *feed, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
 	case p.ahead[plainly] > mostAhead:
@@ -385,7 +389,7 @@ func (t *tileState[T]) askAhead(x *jit.Args, b feed, j int) {
 }
 
 // tiles computes n tiles of a stack, the first at row i.
-func (t *tileState[T]) tiles(x *jit.Args, a feed, k stack, st stage, how reading, i, n, j, cols int) {
+func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n

@@ -15,8 +15,9 @@
 //	}
 //
 // A plan that shares packed panels between tiles alternates packing and
-// compute phases; the others have one phase. Tiles of a compute phase write
-// disjoint parts of C. Args.Shared (ScratchLen elements) belongs to one
+// compute phases, or phases of the first rows, whose tiles keep what they read
+// in panels, and of the others; the rest have one phase. Tiles of a compute
+// phase write disjoint parts of C. Args.Shared (ScratchLen elements) belongs to one
 // execution; worker scratch (WorkerScratchLen elements) to one Run call at a
 // time. Run allocates nothing.
 //

@@ -37,7 +37,7 @@ func (p *Plan[T]) fetches(how reading, vectors, height int) []tile.Fetch {
 }
 
 // keepPanel computes the first tile of a panel of B, which it reads where it is, and keeps it for the tiles below.
-func (t *tileState[T]) keepPanel(x *jit.Args, a feed, k stack, st stage, i, j, cols int) {
+func (t *tileState[T]) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Kept], x.Row[tile.Kept] = panel, at

@@ -127,6 +127,7 @@ type Plan[T Number] struct {
 	path    path
 	set     *kernelSet
 	a, b    side
+	block   int // rows of A that are gone through for each panel of B
 	kc      int // depth of a K block: one pass over a C tile
 	kd      int // depth of a K super-block: what Shared holds at once
 	mt, nt  int // rows and columns of a tile
@@ -239,9 +240,9 @@ func Packs[T Number](s Spec) (a, b bool) {
 	p := &Plan[T]{spec: s, set: kernelsOf[T]()}
 	p.sides()
 	if p.swapped {
-		return p.b.packs(), p.a.packs()
+		return p.b.inPanels(), p.a.inPanels()
 	}
-	return p.a.packs(), p.b.packs()
+	return p.a.inPanels(), p.b.inPanels()
 }
 
 // planTiled fixes the blocking of the packed path.
@@ -258,6 +259,7 @@ func (p *Plan[T]) planTiled(maxShared int) {
 			lanes += roundUp(d.lanes, d.w)
 		}
 	}
+	p.block = p.blockRows()
 	p.first = p.b.w * max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc)))
 	p.kd = s.K
 	if lanes*s.K > maxShared {

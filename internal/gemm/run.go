@@ -143,16 +143,16 @@ type feed struct {
 }
 
 // at is where a lane begins, a panel's first one unless the operand is in place.
-func (f feed) at(l int) int {
+func (f *feed) at(l int) int {
 	if f.place {
 		return l * f.lane
 	}
 	return l/f.w*f.panel + l%f.w
 }
 
-// feed locates the block [k0, k1) of lanes [l0, l1), packing it into the worker's buffer when the side is local.
-func (x *exec[T]) feed(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) feed {
-	f := feed{w: d.w, term: d.w, place: d.place}
+// locate finds the block [k0, k1) of lanes [l0, l1), packing it into the worker's buffer when the side is local.
+func (x *exec[T]) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
+	f.w, f.term, f.place = d.w, d.w, d.place
 	switch {
 	case d.place:
 		f.base, f.lane, f.term = unsafe.Pointer(at[T](src, l0*d.ls+k0*d.ks)), d.ls, d.ks
@@ -162,11 +162,10 @@ func (x *exec[T]) feed(d side, src, shared, local unsafe.Pointer, fn PackFunc[T]
 		f.base, f.panel = unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w*x.depth
 	default:
 		if !d.kept {
-			pack(unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0)), d, src, fn, k0, k1, l0, l1)
+			pack(unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0)), *d, src, fn, k0, k1, l0, l1)
 		}
 		f.base, f.panel = local, d.w*(k1-k0)
 	}
-	return f
 }
 
 // blockRows is how many rows of A are gone through for each panel of B.
@@ -185,19 +184,21 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		defer release(args)
 	}
 	localB := unsafe.Pointer(at[T](x.worker, p.worker.b))
-	end, block := x.superK+x.depth, p.blockRows()
+	end, block := x.superK+x.depth, p.block
+	t := tileState[T]{exec: x, i0: i0, j0: j0, j1: j1}
+	var a, b feed
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
-		a := x.feed(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
-		b := x.feed(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
-		t := tileState[T]{exec: x, i0: i0, j0: j0, j1: j1, k0: k0, kc: k1 - k0, first: k0 == 0}
+		x.locate(&a, &p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
+		x.locate(&b, &p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
+		t.k0, t.kc, t.first = k0, k1-k0, k0 == 0
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
 			for j, n := j0, 1; j < j1; j += n * p.b.w {
 				cols := min(p.b.w, j1-j)
 				if args != nil {
 					n = t.panels(j, j1)
-					t.strip(args, a, b, ib, ie, j, cols, n-1)
+					t.strip(args, &a, &b, ib, ie, j, cols, n-1)
 				} else {
 					bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
 					for i := ib; i < ie; i += p.a.w {
@@ -239,6 +240,9 @@ type tileState[T Number] struct {
 	*exec[T]
 	i0, j0, j1, k0, kc int
 	first              bool
+	stacks             [4]stack // of so many rows and vectors
+	stacked            int
+	rows, vectors      int
 }
 
 // temporary is room for a tile whose columns are not side by side in C; biasRows and biasCols are the tile's part of

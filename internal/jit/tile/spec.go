@@ -149,14 +149,16 @@ const (
 // Numbers: entries of Step. Args.Rows is how many tiles there are, 1 or more, and Args.N how many terms a Dynamic run
 // has. Those of loop i are at LoopTurns+i, and those of Fetch i at FetchStep+i.
 const (
-	InRow     Slot                     = iota // bytes from a row to the next of the broadcast operand, where Spec.In is nil
-	OutRow                                    // the same of the result and of the tile operands of tails, where Spec.Out is nil
-	InTerm                                    // Run.InStep
-	VecTerm                                   // Run.VecStep
-	InTile                                    // Spec.Tiles.In
-	VecTile                                   // Spec.Tiles.Vec
-	OutTile                                   // Spec.Tiles.Out
-	LastLanes                                 // Spec.Lanes
-	FetchStep                                 // bytes from what a Fetch asks for to what it asks for next
-	LoopTurns = FetchStep + maxFetches        // Loop.Turns
+	InRow     Slot = iota // bytes from a row to the next of the broadcast operand, where Spec.In is nil
+	OutRow                // the same of the result and of the tile operands of tails, where Spec.Out is nil
+	InTerm                // Run.InStep
+	VecTerm               // Run.VecStep
+	InTile                // Spec.Tiles.In
+	VecTile               // Spec.Tiles.Vec
+	OutTile               // Spec.Tiles.Out
+	LastLanes             // Spec.Lanes
+	FetchStep             // bytes from what a Fetch asks for to what it asks for next
+
+	// LoopTurns has Loop.Turns.
+	LoopTurns = FetchStep + maxFetches
 )

@@ -1,0 +1,62 @@
+package gemm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestKept multiplies by matrices B that the first tiles keep in panels: of one row of tiles and of several, with last
+// columns, blocks of K, super-blocks and results of any strides. Nothing beside B is read, and panels that came before
+// give the same bits.
+func TestKept(t *testing.T) {
+	eachKernel[float32](t, testKept[float32])
+	eachKernel[float64](t, testKept[float64])
+}
+
+func testKept[T Float](t *testing.T, set *kernelSet) {
+	if !set.coded() {
+		t.Skip("panels are packed before they are multiplied in Go")
+	}
+	r := rand.New(rand.NewPCG(17, 5))
+	for i, d := range [][3]int{{31, 512, 1100}, {140, 197, 1500}, {150, 1021, 270}} {
+		for _, lc := range []int{rowMajor, rowPadded, scattered} {
+			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, rowMajor, lc)
+			p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), lc == rowPadded
+			p.b.buf = guarded(t, p.b.buf, true)
+			pl, err := newPlan[T](set, p.spec, sharedElems)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !pl.b.kept {
+				t.Fatalf("%v: B is not kept", d)
+			}
+			before := append([]T(nil), p.c.buf...)
+			if i == 0 && lc == rowPadded { // the others have its bits, or those of panels, which other tests check
+				p.check(t, set, sharedElems)
+			}
+			copy(p.c.buf, before)
+			run(pl, p.args(pl), false)
+			kept := append([]T(nil), p.c.buf...)
+			copy(p.c.buf, before)
+			p.rerun(t, set, 1<<16, kept)
+			p.spec.B.Source = Prepacked
+			copy(p.c.buf, before)
+			p.rerun(t, set, sharedElems, kept)
+		}
+	}
+}
+
+// rerun runs another plan of the problem, backwards, whose results are known bit by bit.
+func (p *problem[T]) rerun(t *testing.T, set *kernelSet, maxShared int, want []T) {
+	t.Helper()
+	pl, err := newPlan[T](set, p.spec, maxShared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(pl, p.args(pl), true)
+	for i, v := range p.c.buf {
+		if v != want[i] {
+			t.Fatalf("%+v: element %d is %g, not %g", p.spec, i, v, want[i])
+		}
+	}
+}
