@@ -324,11 +324,7 @@ func (t *tileState[T]) panels(j, j1 int) int {
 func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
-	x.N = t.kc
-	x.Ptr[tile.In], x.Step[tile.InRow], x.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
-	x.Step[tile.LastLanes] = cols - (vectors-1)*set.lanes
-	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, s.CRowStride*size
+	t.operands(x, a, b, j, cols)
 	st, each := laterBlock, max(1, callMACs/(set.nr*t.kc))
 	switch {
 	case s.CColStride != 1:
@@ -388,8 +384,35 @@ func (t *tileState[T]) askAhead(x *jit.Args, b *feed, j int) {
 	}
 }
 
+// operands tells code where the operands and the result are, for columns of B from j on.
+func (t *tileState[T]) operands(x *jit.Args, a, b *feed, j, cols int) {
+	set := t.set
+	size := set.size
+	x.N = t.kc
+	x.Ptr[tile.In], x.Step[tile.InRow], x.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
+	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
+	x.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
+	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
+}
+
 // tiles computes n tiles of a stack, the first at row i.
 func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
+	p, s := t.Plan, &t.spec
+	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
+	if err := code.Call(x); err != nil {
+		panic(err) // the plan has linked it
+	}
+	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
+	if how != plainly {
+		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
+	}
+	if st == apart {
+		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
+	}
+}
+
+// placeTiles tells code where n tiles of a stack are, and returns it.
+func (t *tileState[T]) placeTiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n
@@ -407,15 +430,5 @@ func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how readin
 	if p.far && how == plainly {
 		x.Ptr[tile.Fetches], x.Row[tile.Fetches], x.Step[tile.FetchStep] = t.pc, x.Row[tile.Out], s.CRowStride*size
 	}
-	code := (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
-	if err := code.Call(x); err != nil {
-		panic(err) // the plan has linked it
-	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes
-	if how != plainly {
-		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
-	}
-	if st == apart {
-		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
-	}
+	return (*p.codes.of(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 }

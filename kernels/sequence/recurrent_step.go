@@ -18,6 +18,8 @@ type cellRun[T float32 | float64] struct {
 	h, c, gates, t []T // of the block; t holds the state that a GRU has reset
 	lens           []int32
 	args           gemm.Args[T]
+	again          *[2]gemm.Repeated // products that are one call
+	ready          [2]bool
 	work           []T
 	state          loops.State
 	ptrs           [expr.MaxOperands]unsafe.Pointer
@@ -31,27 +33,35 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	room := kit.RegionOf(m.Worker)
 	buffers := kit.ElementsOf[T](room.Take(s.buffers*size), s.buffers)
 	r := s.runs.Of(m)
-	*r = cellRun[T]{state: r.state, m: m, dir: dir, b0: b0, n: n,
+	if r.again == nil {
+		r.again = new([2]gemm.Repeated)
+	}
+	*r = cellRun[T]{state: r.state, again: r.again, m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
 	r.work = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size), s.gemmWork)
 	r.args.Shared = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size)+kit.AlignUp(s.gemmWork*size), s.shared)
 	s.begin(r)
+	s.repeat(r, 0, r.h)
+	s.repeat(r, 1, r.t)
 	longest := 0
 	for i := range n {
 		longest = max(longest, s.length(r, i))
 	}
 	for step := range longest {
-		s.multiply(r, 0, r.h)
+		s.multiply(r, 0)
 		s.pass(r, 0, step)
 		if len(s.loops[dir]) > 1 {
-			s.multiply(r, 1, r.t)
+			s.multiply(r, 1)
 			s.pass(r, 1, step)
 		}
 	}
 	s.finish(r)
 	r.state.Release()
-	*r = cellRun[T]{state: r.state}
+	for q := range r.again {
+		r.again[q].Release()
+	}
+	*r = cellRun[T]{state: r.state, again: r.again}
 }
 
 // length is the number of steps of the block's sequence i.
@@ -81,16 +91,36 @@ func (s *stepper[T]) state(p unsafe.Pointer, r *cellRun[T], i int) []T {
 	return unsafe.Slice((*T)(kit.Elem[T](p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)), s.hidden)
 }
 
-// multiply is gates = from @ rᵀ for the weights of product q.
-func (s *stepper[T]) multiply(r *cellRun[T], q int, from []T) {
-	plan := s.plans[0][q]
-	if r.n != s.block {
-		plan = s.plans[1][q]
+// repeat prepares product q, of from by the weights, for all steps.
+func (s *stepper[T]) repeat(r *cellRun[T], q int, from []T) {
+	if plan := s.planOf(r, q); plan != nil {
+		s.operands(r, q, from)
+		r.ready[q] = plan.Repeat(&r.again[q], &r.args)
 	}
+}
+
+// planOf is that of product q of a block.
+func (s *stepper[T]) planOf(r *cellRun[T], q int) *gemm.Plan[T] {
+	if r.n != s.block {
+		return s.plans[1][q]
+	}
+	return s.plans[0][q]
+}
+
+func (s *stepper[T]) operands(r *cellRun[T], q int, from []T) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	r.args.B = s.weights(r.m, r.dir, q)
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)])
-	plan.RunAll(&r.args, r.work)
+}
+
+// multiply is gates = state @ rᵀ for the weights of product q: of the state, or of what a GRU has reset of it.
+func (s *stepper[T]) multiply(r *cellRun[T], q int) {
+	if r.ready[q] {
+		r.again[q].Run()
+		return
+	}
+	s.operands(r, q, [2][]T{r.h, r.t}[q])
+	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
 // placesOf is where the projected input of a step of sequence i begins, and its result.

@@ -138,7 +138,6 @@ type textCase struct {
 	acts                                 []string
 	alphas, betas                        []float64 // of all functions
 	in                                   []*tensor.Tensor
-	want                                 [3]map[[4]int]float64
 	batchFirst, couple, resetAfter, clip bool
 }
 
