@@ -332,13 +332,18 @@ func (c *Code) check(at Value, i Inst) error {
 			return fmt.Errorf("uses v%d, which does not come before it", u)
 		}
 	}
-	of := func(v Value) tensor.DType { return c.Insts[v].DType }
 	if !i.DType.Valid() || i.DType.IsComplex() {
 		return fmt.Errorf("its dtype is %v", i.DType)
 	}
 	if i.Op == Invalid || i.Op >= numOps {
 		return errors.New("it is no operation")
 	}
+	return c.checkDTypes(i)
+}
+
+// checkDTypes checks what an instruction takes and makes.
+func (c *Code) checkDTypes(i Inst) error {
+	of := func(v Value) tensor.DType { return c.Insts[v].DType }
 	switch i.Op {
 	case Const:
 		return holds(i.DType, i.Imm)
