@@ -318,7 +318,7 @@ func TestRepeatNothing(t *testing.T) {
 func TestNumberInFusedWhere(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x, c := g.Input("x", f32, 6), g.Input("c", tensor.Bool, 6)
-	y := g.Apply("neg", nil, g.Apply("exp", nil, x)[0])[0]
+	y := g.Apply("neg", nil, g.Apply("sqrt", nil, x)[0])[0]
 	g.Output("y", g.Apply("where", nil, c, y, 2.5)[0])
 	first := g.Apply("where", nil, c, 2.5, x)[0]
 	g.Output("z", g.Apply("neg", nil, first)[0])
