@@ -360,7 +360,10 @@ func TestFMA32(t *testing.T) {
 			x[0], x[1] = 1+float32(rng.IntN(1<<12))/(1<<12), 1+float32(rng.IntN(1<<12))/(1<<12)
 			x[2] = float32(math.Ldexp(float64(1-2*rng.IntN(2)), -rng.IntN(70)))
 		}
-		got, want := fma32(x[0], x[1], x[2]), evalFMA(float64(x[0]), float64(x[1]), float64(x[2]))
+		var got float32
+		fmaV32(unsafe.Pointer(&got), unsafe.Pointer(&x[0]), unsafe.Pointer(&x[1]), unsafe.Pointer(&x[2]), nil, nil, 1,
+			&strides{})
+		want := evalFMA(float64(x[0]), float64(x[1]), float64(x[2]))
 		if !sameBits(tensor.Float32, uint64(math.Float32bits(got)), uint64(math.Float32bits(want))) {
 			t.Fatalf("%v*%v + %v: %v, want %v", x[0], x[1], x[2], got, want)
 		}

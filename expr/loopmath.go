@@ -169,10 +169,10 @@ func mod32(a, b float32) float32 {
 
 func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
-// fma32 rounds a*b + c once. The product is exact in float64; of the sum what was lost is found, and makes it odd
-// (Boldo and Melquiond), so that the second rounding, to float32, cannot go wrong at a tie that was none.
-func fma32(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
+// fma32 rounds p + q, a product and a number of float32, once: s is their sum in float64, and is rounded to float32.
+// That goes wrong where s came to lie between two numbers of float32, which the bits of normal ones show. What was lost
+// of the sum then makes it odd (Boldo and Melquiond), so that there is no tie.
+func fma32(p, q float64) float32 {
 	s := p + q
 	t := s - p
 	lost := (p - (s - t)) + (q - t)
@@ -188,16 +188,28 @@ func fma32(a, b, c float32) float32 {
 }
 
 func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	for i := range n {
-		x, y, z := *(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)), *(*float32)(unsafe.Add(c, i*by.c))
-		*(*float32)(unsafe.Add(d, i*by.d)) = fma32(x, y, z)
+	const below = 1<<(52-23) - 1 // bits below float32's last one
+	for sd, sa, sb, sc := by.d, by.a, by.b, by.c; ; {
+		p, q := float64(*(*float32)(a))*float64(*(*float32)(b)), float64(*(*float32)(c))
+		if bits := math.Float64bits(p + q); bits&below != (below+1)/2 && bits<<1 >= (1023-126)<<53 {
+			*(*float32)(d) = float32(math.Float64frombits(bits))
+		} else {
+			*(*float32)(d) = fma32(p, q)
+		}
+		if n--; n == 0 {
+			return
+		}
+		d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc)
 	}
 }
 
 func fmaV64(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	for i := range n {
-		x, y, z := *(*float64)(unsafe.Add(a, i*by.a)), *(*float64)(unsafe.Add(b, i*by.b)), *(*float64)(unsafe.Add(c, i*by.c))
-		*(*float64)(unsafe.Add(d, i*by.d)) = math.FMA(x, y, z)
+	for sd, sa, sb, sc := by.d, by.a, by.b, by.c; ; {
+		*(*float64)(d) = math.FMA(*(*float64)(a), *(*float64)(b), *(*float64)(c))
+		if n--; n == 0 {
+			return
+		}
+		d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc)
 	}
 }
 
