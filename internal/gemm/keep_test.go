@@ -46,6 +46,33 @@ func testKept[T Float](t *testing.T, set *kernelSet) {
 	}
 }
 
+// TestKeptBias multiplies deep matrices by narrow ones that the first tiles keep, beside which no byte of a worker's
+// memory may be touched: those tiles, which a block of K alone makes small, have no more of the bias than others.
+func TestKeptBias(t *testing.T) { eachKernel[float64](t, testKeptBias) }
+
+func testKeptBias(t *testing.T, set *kernelSet) {
+	r := rand.New(rand.NewPCG(18, 5))
+	p := newProblem[float64](r, 131, 62, 2125, rowMajor, rowMajor, rowMajor)
+	p.spec.Way, p.spec.Bias = Tiled, BiasCols
+	pl, err := newPlan[float64](set, p.spec, sharedElems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set.coded() && !pl.b.kept {
+		t.Fatal("B is not kept")
+	}
+	args, before := p.args(pl), append([]float64(nil), p.c.buf...)
+	pl.RunAll(args, guarded(t, make([]float64, pl.WorkerScratchLen()), true))
+	want := append([]float64(nil), p.c.buf...)
+	copy(p.c.buf, before)
+	run(pl, args, true)
+	for i, v := range p.c.buf {
+		if v != want[i] {
+			t.Fatalf("element %d is %g, not %g", i, v, want[i])
+		}
+	}
+}
+
 // rerun runs another plan of the problem, backwards, whose results are known bit by bit.
 func (p *problem[T]) rerun(t *testing.T, set *kernelSet, maxShared int, want []T) {
 	t.Helper()

@@ -260,7 +260,7 @@ func (p *Plan[T]) planTiled(maxShared int) {
 		}
 	}
 	p.block = p.blockRows()
-	p.first = p.b.w * max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc)))
+	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc)))) // a worker has room for nt of the bias
 	p.kd = s.K
 	if lanes*s.K > maxShared {
 		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))

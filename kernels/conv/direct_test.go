@@ -3,6 +3,7 @@
 package conv_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -183,6 +184,52 @@ func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in [
 		got := out.At(e/d.o/ow/oh, e%d.o, e/d.o/ow%oh, e/d.o%ow).Float()
 		if !(math.Abs(got-want) <= eps*(1+math.Abs(want))) {
 			t.Fatalf("%s %v of %+v: element %d is %v, want %v", name, out.DType, *d, e, got, want)
+		}
+	}
+}
+
+// TestDirectSumsOfBorders convolves images of many channels with a border, and those that have the border's zeros in
+// memory: to the bit the same, since what a tile sees of the window decides nothing.
+func TestDirectSumsOfBorders(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	var mem [4][]byte
+	for i := range mem {
+		mem[i] = jittest.Guarded(t, 1<<22)
+	}
+	for _, d := range []directCase{
+		{c: 200, h: 7, w: 7, o: 9, kh: 3, kw: 3, ph: 1, pw: 1, ph1: 1, pw1: 1},   // a block is a row of the window
+		{c: 90, h: 2, w: 1, o: 7, kh: 5, kw: 4, ph: 3, pw: 3, ph1: 2, pw1: 2},    // tiles of pixels in several rows
+		{c: 300, h: 2, w: 29, o: 16, kh: 1, kw: 5, pw: 4, pw1: 4},                // or one of its places
+		{c: 600, h: 3, w: 30, o: 33, kh: 3, kw: 3, ph: 2, pw: 2, ph1: 2, pw1: 2}, // or a part of one
+	} {
+		d.n, d.groups, d.sh, d.sw, d.dh, d.dw, d.bias = 2, 1, 1, 1, 1, 1, true
+		whole := d
+		whole.h, whole.w = d.h+d.ph+d.ph1, d.w+d.pw+d.pw1
+		whole.ph, whole.pw, whole.ph1, whole.pw1 = 0, 0, 0, 0
+		for _, name := range []string{"direct_nhwc", "direct_planes"} {
+			r := rand.New(rand.NewPCG(25, 26))
+			got, in := d.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) { kerneltest.FillProduct(r, v) })
+			i := -1
+			want, _ := whole.run(t, tensor.Float32, name, mem, true, func(v *tensor.Tensor) {
+				if i++; i > 0 {
+					tensor.CopyElements(v, in[i])
+					return
+				}
+				clear(v.Storage().Bytes())
+				for e := range in[0].Numel() {
+					x, y := e%d.w, e/d.w%d.h
+					n, c := e/d.w/d.h/d.c, e/d.w/d.h%d.c
+					v.Set(in[0].At(n, c, y, x), n, c, y+d.ph, x+d.pw)
+				}
+			})
+			if got == nil || want == nil {
+				t.Fatalf("%s does not compute %+v", name, d)
+			}
+			if !bytes.Equal(got.Storage().Bytes(), want.Storage().Bytes()) {
+				t.Errorf("%s of %+v has other sums than of zeros in memory", name, d)
+			}
 		}
 	}
 }

@@ -42,14 +42,17 @@ func (g *gen) endTurn(l *Loop, left asm.Mem) {
 // sumApart is where the sum of the blocks before is kept.
 func (g *gen) sumApart(i int) asm.Mem { return asm.Mem{Base: apart, Disp: int32(i * g.bytes)} }
 
-// clearApart begins the sums of blocks at zero, from a register that has it.
-func (g *gen) clearApart(zero asm.Vec) {
+// startApart makes the start a block of its own: which block is the first that has terms depends on the tile.
+func (g *gen) startApart() {
 	if !g.s.blocks() {
 		return
 	}
-	g.clear(zero)
 	for i := range g.sums {
-		g.Emit("VMOVUPS", zero, g.sumApart(i))
+		r := g.register(i)
+		g.Emit("VMOVUPS", r, g.sumApart(i))
+		if g.s.Start != Zero {
+			g.clear(r)
+		}
 	}
 }
 

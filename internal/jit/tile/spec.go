@@ -9,7 +9,7 @@
 // The additions of an element have one order, that of loops, runs and terms, each by one fused multiply-add: however
 // a result is cut into tiles, and on whichever instruction set, it has the same bits. A long chain of additions rounds
 // what is small beside its sum. So terms may be cut into blocks ([Run] and [Loop] say where those end): each has a sum
-// of its own, which is added to those before it, and the start is the first block's.
+// of its own, which is added to those before it and to the start.
 package tile
 
 import "math"

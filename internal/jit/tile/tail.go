@@ -113,7 +113,6 @@ func (g *gen) eachLanes(operand Slot, x asm.Vec, visit func(row, v int)) {
 // start gives the sums their first values.
 func (g *gen) start() {
 	x := g.outside()
-	g.clearApart(x)
 	if g.s.Touch {
 		g.eachResult(outTile, func(_, v int, at asm.Mem, _ bool) {
 			if v*g.bytes%lineBytes == 0 {
@@ -139,6 +138,7 @@ func (g *gen) start() {
 	case FromResult:
 		g.eachResult(outTile, func(i, v int, at asm.Mem, masked bool) { g.load(at, g.sum(i, v), masked) })
 	}
+	g.startApart()
 }
 
 func (g *gen) clear(r asm.Vec) {

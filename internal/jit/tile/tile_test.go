@@ -135,6 +135,12 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 	}
 }
 
+// blocks reports whether terms are cut into blocks.
+func (c *call[T]) blocks() bool {
+	return slices.ContainsFunc(c.spec.Loops, func(l tile.Loop) bool { return l.Block > 0 }) ||
+		slices.ContainsFunc(c.spec.Runs, func(r tile.Run) bool { return r.Block > 0 })
+}
+
 // moves returns where a tile is in the broadcast operand, in the vector operand and in the result.
 func (c *call[T]) moves(t int) (in, vec, out int) {
 	s := &c.spec.Tiles
@@ -249,6 +255,9 @@ func (c *call[T]) Reference(mem [][]byte) {
 					sum = *c.elem(mem, tile.Out, at)
 				}
 				var apart T
+				if c.blocks() {
+					sum, apart = 0, sum
+				}
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
 					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
 					sum = term(x, y, sum)
