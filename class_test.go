@@ -198,7 +198,7 @@ func TestOwnPassBySizes(t *testing.T) {
 	}}
 	own, err := passes.Before(passes.Passes(), "decompose", twice)
 	require.NoError(t, err)
-	p, err := Compile(g, Options{Passes: own})
+	p, err := Compile(g, Options{Passes: own, NoFusion: true}) // nodes are counted
 	require.NoError(t, err)
 	for n, nodes := range map[int]int{3: 4, 9: 2} {
 		data := make([]float32, 3*n)

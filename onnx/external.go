@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -104,8 +105,11 @@ func inside(dir, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(root, local))
-	if err != nil {
+	path := filepath.Join(root, local)
+	if _, err := os.Stat(path); errors.Is(err, syscall.ELOOP) { // of which EvalSymlinks says nothing by which to know it
+		return "", err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", err
 	}
 	if root, err = filepath.Abs(root); err != nil {

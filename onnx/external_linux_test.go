@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -24,4 +25,12 @@ func TestExternalDataIsNoPipe(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it waits")
 	}
+}
+
+// TestExternalDataInACircle: links that lead nowhere are told in words of our own.
+func TestExternalDataInACircle(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink("loop.bin", filepath.Join(dir, "loop.bin")))
+	_, err := loadFrom(t, dir, externalModel("loop.bin", "0", "8"))
+	require.ErrorContains(t, err, "loop.bin: its symbolic links lead round in a circle")
 }

@@ -21,6 +21,7 @@ end=$((SECONDS + ${SPAN:-86400}))
 measure() { # runs of networks
   local runs=$1 n paths=(); shift
   for n in "$@"; do [ ! -f "$models/$n/model.onnx" ] || paths+=("$models/$n/model.onnx"); done
+  [ ${#paths[@]} -gt 0 ] || return 0
   python3 scripts/prices.py compare --graphrun "$folder/graphrun" --runs "$runs" --span $((end - SECONDS)) \
     "$folder/times" "${paths[@]}"
 }

@@ -152,6 +152,8 @@ def order(args):
             for row, again in zip(by[threads].setdefault(net, rows), rows):
                 if row is not again:
                     row["samples_ns"] += again["samples_ns"]
+    if not by:
+        sys.exit(f"no comparisons in {' '.join(args.folders)}")
     for threads, nets in sorted(by.items()):
         pairs, misordered, slower, noise = 0, [], [], [0, 0]
         print(f"{threads} thread(s)\n\n| network | " + " | ".join(s + " ms" for s in STRATEGIES) +

@@ -58,12 +58,13 @@ in all: the cheapest of the plans of other strategies and of the cheapest plans 
 shown instead, what that costs is said ("rejected" in JSON), and whether none that needs no more costs less,
 or how much less it could ("within_memory"). Where there is no such plan, the error tells what takes most.
 
-Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told: what is not
-found at once is searched for until the time of --solver-time-limit is up. What a caller could change, the layout of
-an input or of an output, is said where that saves a thousandth of the cost or more. --certificate writes what graphrun verify checks. --problem writes the problem of layouts, and --solution
-applies the labels that a solver of your own has found, in the place of a strategy. --k-best K lists the K cheapest
-plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
-would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
+Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told: what is
+not found at once is searched for until the time of --solver-time-limit is up. What a caller could change, the
+layout of an input or of an output, is said where that saves a thousandth of the cost or more. --certificate
+writes what graphrun verify checks. --problem writes the problem of layouts, and --solution applies the labels
+that a solver of your own has found, in the place of a strategy. --k-best K lists the K cheapest plans that
+differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan would be
+the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
 
 Where sizes are open, a plan serves all sizes at which its guards hold: conditions on sizes that inference and planning
 rest on. For each such plan it is said for which sizes it was priced, its guards, and its regret: how much more it costs

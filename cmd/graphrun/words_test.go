@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 )
 
 // leaks are words of the system, of Go's packages and of its types.
@@ -92,6 +93,18 @@ func TestNothingLeaks(t *testing.T) {
 	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors !=
 		"graphrun: --dim NN=3: "+good+" has no symbolic dimension \"NN\"; did you mean N?\n" {
 		t.Error(r.errors)
+	}
+}
+
+// TestHelpIsNarrow: what is told of a command is not broken by terminals of 120 columns.
+func TestHelpIsNarrow(t *testing.T) {
+	root := newRoot()
+	for _, cmd := range append(root.Commands(), root) {
+		for line := range strings.Lines(cmd.Long) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
+				t.Errorf("%s: a line of %d: %s", cmd.Name(), n, line)
+			}
+		}
 	}
 }
 
