@@ -16,6 +16,8 @@ const (
 	// pieceElements are those of a piece, at most, unless the steps of its dimensions leave more: a part of the nearest
 	// cache holds them from sweep to sweep.
 	pieceElements = 1 << 12
+	// leastSideBySide are those of pieces that are columns: of fewer there would be much to put together.
+	leastSideBySide = 1 << 8
 )
 
 // Pieces is an expression over long rows made ready for fixed layouts, by way of pieces of them, which are rows for all
@@ -74,6 +76,9 @@ func (p *Pieces) build(metas []tensor.Meta, kept, red []axis, way Way) (err erro
 	}
 	a, outer := red[d], red[d+1:]
 	length := min(max(1, pieceElements/inner), a.n)
+	if inner >= leastSideBySide && p.nearer(a, red[0]) {
+		length = 1
+	}
 	whole, left := a.n/length, a.n%length
 	along := (a.n + length - 1) / length
 	pieces := along * elementsOf(outer)
@@ -109,6 +114,16 @@ func (p *Pieces) build(metas []tensor.Meta, kept, red []axis, way Way) (err erro
 	}
 	p.join, err = l.joining(way)
 	return err
+}
+
+// nearer reports whether elements lie nearer along axis a than along b.
+func (p *Pieces) nearer(a, b axis) bool {
+	for i, s := range a.step[p.nouts:] {
+		if r := b.step[p.nouts+i]; s != 0 && r != 0 {
+			return max(s, -s) < max(r, -r)
+		}
+	}
+	return false
 }
 
 // layout makes the metas of plans: of pieces outputs are what folds give, by row and piece in scratch memory, and
