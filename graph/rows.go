@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -48,8 +49,21 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 	return r.kernel(c, p), nil
 }
 
+// rowPlan is an expression over rows made ready: [sweeps.Plan], or [sweeps.Pieces] of rows that are cut.
+type rowPlan interface {
+	Phases() int
+	Chunks(phase int) int
+	Scratch() int
+	Worker() int
+	Compiled() bool
+	PerElement() float64
+	InPlace() [][2]int
+	Listings() []expr.Listing
+	Run(s *sweeps.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
+}
+
 // kernel runs a plan.
-func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
+func (r *Rows) kernel(c *Call, p rowPlan) *Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
 	k.Arithmetic = p.PerElement() * float64(tensor.Numel(r.space(c)))
@@ -75,7 +89,7 @@ func (r *Rows) space(c *Call) []int {
 }
 
 // plan prepares the sweeps for the layouts of the call.
-func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
+func (r *Rows) plan(c *Call) (rowPlan, error) {
 	full := r.space(c)
 	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
 		return nil, fmt.Errorf("dimension 1 of shape %s in %d parts", tensor.ListString(full), r.Split)
@@ -115,6 +129,11 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 			return nil, err
 		}
 		ins = append(ins, r.seen(m))
+	}
+	if r.unsuited(full) != "" {
+		if p, err := sweeps.NewPieces(r.Code, outs, ins, r.Mask, r.way(full)); p != nil || err != nil {
+			return p, err
+		}
 	}
 	return sweeps.New(r.Code, outs, ins, r.Mask, r.way(full))
 }
@@ -167,7 +186,7 @@ func (r *Rows) seen(m tensor.Meta) tensor.Meta {
 
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
-	plan         *sweeps.Plan
+	plan         rowPlan
 	in           []int
 	outs, places int
 	state        PerWorker[rowState]
@@ -208,20 +227,26 @@ func (r *Rows) Fits(shape []int) bool {
 }
 
 // Cut reports whether rows of values of that shape, long or few, are gone over in pieces, which are put together
-// afterwards: one sweep makes all of the results. No other sweep can follow in the same step.
+// afterwards: what pieces give makes all of the results. No other sweep can follow in the same step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
 		return false
 	}
-	return r.once()
+	length, _, ok := r.lengths(shape)
+	return ok && length <= r.mostCut()
 }
 
-// once reports whether one sweep over the rows makes all of the results.
-func (r *Rows) once() bool {
-	c, _ := r.Code.Positioned()
-	s, err := c.Sweeps(make([]bool, len(c.In)), make([]bool, len(c.Out)))
-	return err == nil && len(s.Steps) == 1 && len(s.Steps[0].Folds) > 0 && !s.Scans()
+// mostCut is the length of the longest rows that can be cut: 0 where pieces do not tell what rows do.
+func (r *Rows) mostCut() int {
+	p, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
+	switch {
+	case err != nil:
+		return 0
+	case p.Waits == 0:
+		return math.MaxInt
+	}
+	return sweeps.MaxCutPlaces
 }
 
 // Suits is [Rows.Fits] and [Rows.Cut] for sizes that may be unknown.
@@ -242,9 +267,12 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		}
 	}
 	within := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
-	if r.once() {
+	if most := r.mostCut(); most > 0 {
 		few := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
 		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(within.Not().Or(few))
+		if most < math.MaxInt {
+			cut = cut.And(length.Le(sym.Of(most)))
+		}
 	}
 	return within.Or(cut), cut
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,7 +70,8 @@ func TestUnsuitedRows(t *testing.T) {
 	assert.False(t, (*graph.Rows)(nil).Cut([]int{2}))
 }
 
-// Rows that are long or few suit where one sweep makes all results: they are cut. A second sweep has to wait.
+// Rows that are long or few suit where pieces of them tell all results: they are cut. Any other second sweep has to
+// wait. Places are numbers of 31 bits at most.
 func TestCutRows(t *testing.T) {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)
@@ -81,8 +83,18 @@ func TestCutRows(t *testing.T) {
 	again := b.Reduce(expr.Max, b.Do(expr.Sub, x, b.Reduce(expr.Add, x)))
 	twice, err := b.Build(expr.Output{DType: tensor.Float32, Re: again, Im: expr.None})
 	require.NoError(t, err)
+	b = expr.NewBuilder(tensor.Float32)
+	x = b.Load(0)
+	where := b.Do(expr.Select, b.Do(expr.Eq, x, b.Reduce(expr.Max, x)), b.Position(), b.Int(tensor.Int32, 1<<30))
+	first, err := b.Build(b.Real(b.Reduce(expr.Min, where)))
+	require.NoError(t, err)
 	rows := func(c *expr.Code) *graph.Rows { return &graph.Rows{Mask: []bool{false, true}, In: []int{0}, Code: c} }
+	assert.True(t, rows(first).Cut([]int{1, sweeps.MaxCutPlaces}))
+	assert.False(t, rows(first).Cut([]int{1, sweeps.MaxCutPlaces + 1}))
+	assert.True(t, rows(once).Cut([]int{1, sweeps.MaxCutPlaces + 1}))
 	for _, long := range [][]int{{8, 80000}, {2, 5000}} {
+		assert.True(t, rows(first).Cut(long))
+		assert.Empty(t, rows(first).Unsuited(long))
 		assert.True(t, rows(once).Cut(long))
 		assert.Empty(t, rows(once).Unsuited(long))
 		assert.False(t, rows(twice).Cut(long))

@@ -23,13 +23,16 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 		numbers = numbers[:7]
 	}
 	nan := rng.IntN(3) * rng.IntN(12)
+	rare := m.Numel() > longIndices // or all that decides would be in the first piece of a row
 	at := make([]int, m.Rank())
 	for range m.Numel() {
 		v := numbers[rng.IntN(len(numbers))]
 		switch {
+		case rare && rng.IntN(m.Numel()/3) == 0:
+			x.Set(rarely(rng, m.DType), at...)
 		case !m.DType.IsFloat():
 			x.Set(tensor.IntScalar(int64(rng.IntN(7)-3)), at...)
-		case nan > 0 && rng.IntN(20*nan) == 0:
+		case nan > 0 && !rare && rng.IntN(20*nan) == 0:
 			x.Set(tensor.FloatScalar(math.NaN()), at...)
 		default:
 			x.Set(tensor.FloatScalar(v), at...)
@@ -42,6 +45,21 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 		}
 	}
 	return x
+}
+
+// longIndices is the least number of elements of tensors whose extremes are few.
+const longIndices = 4000
+
+// rarely is what is beyond all else, or NaN.
+func rarely(rng *rand.Rand, d tensor.DType) tensor.Scalar {
+	switch n := rng.IntN(3); {
+	case !d.IsFloat():
+		return tensor.IntScalar(int64(9*n - 9))
+	case n == 1:
+		return tensor.FloatScalar(math.NaN())
+	default:
+		return tensor.FloatScalar(float64(9*n - 9))
+	}
 }
 
 // exactBefore computes something exact of x and of a value that is broadcast.
@@ -70,13 +88,13 @@ func exactBefore(rng *rand.Rand, g *graph.Graph, x, w *graph.Value) *graph.Value
 var indexOps = []string{"argmax", "argmin", "max", "min", "hardmax", "cumsum", "cumprod"}
 
 // indexGraph is an op that gives indices, or a scan, of an expression, and perhaps an expression of that.
-func indexGraph(rng *rand.Rand, m tensor.Meta) (g *graph.Graph, scans bool) {
+func indexGraph(rng *rand.Rand, m tensor.Meta, ops []string) (g *graph.Graph, scans bool) {
 	g = graph.New("g", kernels.Lookup)
 	x := g.InputMeta("x", m)
 	shape := append([]int{}, m.Shape...)
 	shape[rng.IntN(len(shape))] = 1
 	v := exactBefore(rng, g, x, g.Input("w", m.DType, shape...))
-	name, attrs := indexOps[rng.IntN(len(indexOps))], graph.Attrs{"dim": rng.IntN(m.Rank())}
+	name, attrs := ops[rng.IntN(len(ops))], graph.Attrs{"dim": rng.IntN(m.Rank())}
 	switch name {
 	case "hardmax":
 		v = apply(g, "to", graph.Attrs{"dtype": "float32"}, v)
@@ -111,14 +129,19 @@ func ranBy(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphru
 }
 
 // TestIndicesOfExpressions holds ops that give indices, and scans, in one step with what is before and after, against
-// the same in a step each and against the definition, bit by bit but for what NaN it is: ties, zeros, NaN, any layout.
+// the same in a step each and against the definition, bit by bit but for what NaN it is: ties, zeros, NaN, any layout,
+// and rows that are cut into pieces, with extremes in any of these.
 func TestIndicesOfExpressions(t *testing.T) {
-	fused := 0
-	for seed := range uint64(400) {
+	long := [][]int{{70001}, {9000}, {2, 40000}, {3, 5000}, {5000, 3}, {70000, 2}, {3, 70, 33}, {300, 2, 40}, {90, 300}}
+	fused, cut := 0, 0
+	for seed := range uint64(450) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		shape := make([]int, 1+rng.IntN(3))
+		shape, ops := make([]int, 1+rng.IntN(3)), indexOps
 		for d := range shape {
 			shape[d] = []int{1, 2, 3, 5, 17, 33, 70}[rng.IntN(7)]
+		}
+		if seed >= 400 {
+			shape, ops = long[seed%uint64(len(long))], indexOps[:4]
 		}
 		m := tensor.New([]tensor.DType{f32, f32, tensor.Float64, tensor.Float16, tensor.Int32, tensor.Int64,
 			tensor.Uint8}[rng.IntN(7)], shape...)
@@ -129,37 +152,48 @@ func TestIndicesOfExpressions(t *testing.T) {
 			}
 			m = m.WithStrides(strides)
 		}
-		g, scans := indexGraph(rng, m)
-		require.NoError(t, g.Err(), "seed %d", seed)
-		require.NoError(t, g.Infer())
-		in := map[string]*tensor.Tensor{}
-		for _, x := range g.Inputs {
-			in[x.Name] = specials(rng, x.Meta)
-		}
-		want, err := graph.Evaluate(g, in)
-		require.NoError(t, err)
-		if scans { // whose definition goes by complex numbers, of which infinities and zeros are others
-			want = ranBy(t, g, in, graphrun.Options{NoFusion: true, Threads: 1}, new(int))
-		}
-		for _, o := range []graphrun.Options{{Threads: 1}, {Threads: 3}, {NoFusion: true, Threads: 2}} {
-			steps := 0
-			got := ranBy(t, g, in, o, &steps)
-			for name, y := range want {
-				x, z := bitsOf(y), bitsOf(got[name])
-				for i := range x {
-					if x[i] != z[i] {
-						t.Fatalf("seed %d: %s, no fusion %v: element %d is %v, want %v", seed, name, o.NoFusion, i, z[i], x[i])
-					}
-				}
-			}
-			if steps == 1 {
-				fused++
-			}
+		n := checkIndices(t, rng, m, ops, fmt.Sprintf("seed %d, %v", seed, m))
+		if fused += n; seed >= 400 {
+			cut += n
 		}
 	}
 	if loops.Compiles() {
-		require.Greater(t, fused, 200)
+		require.Greater(t, fused-cut, 200)
+		require.Greater(t, cut, 40)
 	}
+}
+
+// checkIndices draws a graph and runs it, and tells how often that was one step.
+func checkIndices(t *testing.T, rng *rand.Rand, m tensor.Meta, ops []string, name string) (fused int) {
+	t.Helper()
+	g, scans := indexGraph(rng, m, ops)
+	require.NoError(t, g.Err(), name)
+	require.NoError(t, g.Infer())
+	in := map[string]*tensor.Tensor{}
+	for _, x := range g.Inputs {
+		in[x.Name] = specials(rng, x.Meta)
+	}
+	want, err := graph.Evaluate(g, in)
+	require.NoError(t, err)
+	if scans { // whose definition goes by complex numbers, of which infinities and zeros are others
+		want = ranBy(t, g, in, graphrun.Options{NoFusion: true, Threads: 1}, new(int))
+	}
+	for _, o := range []graphrun.Options{{Threads: 1}, {Threads: 2}, {Threads: 3}, {NoFusion: true, Threads: 2}} {
+		steps := 0
+		got := ranBy(t, g, in, o, &steps)
+		for output, y := range want {
+			x, z := bitsOf(y), bitsOf(got[output])
+			for i := range x {
+				if x[i] != z[i] {
+					t.Fatalf("%s: %s, no fusion %v: element %d is %v, want %v", name, output, o.NoFusion, i, z[i], x[i])
+				}
+			}
+		}
+		if steps == 1 {
+			fused++
+		}
+	}
+	return fused
 }
 
 // bitsOf are the bits of all elements, row by row, of every NaN those of one.

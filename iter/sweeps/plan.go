@@ -80,18 +80,8 @@ const (
 // reduced, outputs with one element for a row. Every output has the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
-	if len(c.Out) != len(outs) || len(c.In) != len(ins) {
-		return nil, fmt.Errorf("sweeps: %d outputs and %d operands for an expression of %d and %d", len(outs), len(ins),
-			len(c.Out), len(c.In))
-	}
-	for i, m := range p.metas {
-		if len(m.Shape) != len(mask) || len(m.Strides) != len(mask) {
-			return nil, fmt.Errorf("sweeps: %v in an iteration of rank %d", m, len(mask))
-		}
-		if d := append(slices.Clone(c.In), dtypes(c)...); i >= p.nouts && m.DType != d[i-p.nouts] ||
-			i < p.nouts && m.DType != c.Out[i].DType {
-			return nil, fmt.Errorf("sweeps: %v does not have the dtype of the expression", m)
-		}
+	if err := checked(c, p.nouts, p.metas, mask); err != nil {
+		return nil, err
 	}
 	c, err := p.position(c, mask)
 	if err != nil {
@@ -133,52 +123,16 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 }
 
 // results is the number of rows.
-func (p *Plan) results() int {
-	n := 1
-	for _, a := range p.kept {
-		n *= a.n
-	}
-	return n
-}
-
-func dtypes(c *expr.Code) []tensor.DType {
-	d := make([]tensor.DType, len(c.Out))
-	for i, o := range c.Out {
-		d[i] = o.DType
-	}
-	return d
-}
+func (p *Plan) results() int { return elementsOf(p.kept) }
 
 // axes sorts the dimensions into kept and reduced ones, those with the shortest steps first, neighbours that form
 // one run joined.
 func (p *Plan) axes(mask []bool) (full []int, err error) {
-	full = make([]int, len(mask))
-	for d := range full {
-		full[d] = 1
-		for _, m := range p.metas {
-			if n := m.Shape[d]; n != 1 {
-				if full[d] != 1 && full[d] != n {
-					return nil, fmt.Errorf("sweeps: dimension %d has %d and %d elements", d, full[d], n)
-				}
-				full[d] = n
-			}
-		}
+	if full, err = fullShape(p.metas, len(mask)); err != nil {
+		return nil, err
 	}
-	p.reduced = 1
-	for d, n := range slices.Backward(full) {
-		a := axis{n: n, step: make([]int, len(p.metas))}
-		for i, m := range p.metas {
-			if m.Shape[d] != 1 {
-				a.step[i] = m.Strides[d] * m.DType.Size()
-			}
-		}
-		if mask[d] {
-			p.reduced *= n
-			p.red = append(p.red, a)
-		} else {
-			p.kept = append(p.kept, a)
-		}
-	}
+	p.kept, p.red = axesOf(full, p.metas, mask)
+	p.reduced = elementsOf(p.red)
 	lead := p.lead()
 	key := func(a axis) int {
 		if s := a.step[lead]; s != 0 {

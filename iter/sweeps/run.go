@@ -21,6 +21,7 @@ type State struct {
 	at      []int
 	bases   [][]unsafe.Pointer // base of tiles that sweeps are at at the same time
 	tiles   []tile
+	pieces  []unsafe.Pointer // what a chunk of [Pieces] has
 }
 
 // tile is what goes together: n positions along kept[0], of the cut axis from begin on.

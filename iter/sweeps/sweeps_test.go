@@ -133,26 +133,74 @@ type call struct {
 // run runs the chunks in some order on memory of any content.
 func (c *call) run(t *testing.T, rng *rand.Rand) {
 	t.Helper()
-	worker := tensor.NewStorage(c.plan.Worker()).Bytes()
-	c.scratch = tensor.NewStorage(c.plan.Scratch()).Bytes()
-	for i := range worker {
-		worker[i] = 0xff
+	c.scratch = runChunks(t, rng, c.plan, c.ptrs)
+}
+
+// chunked is what has chunks: a [sweeps.Plan] or [sweeps.Pieces].
+type chunked interface {
+	Phases() int
+	Chunks(phase int) int
+	Scratch() int
+	Worker() int
+	Run(s *sweeps.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
+}
+
+// runChunks runs the chunks in some order on memory of any content, and returns what they shared.
+func runChunks(t *testing.T, rng *rand.Rand, p chunked, ptrs []unsafe.Pointer) (scratch []byte) {
+	t.Helper()
+	worker := tensor.NewStorage(p.Worker()).Bytes()
+	scratch = tensor.NewStorage(p.Scratch()).Bytes()
+	for _, b := range [][]byte{worker, scratch} {
+		for i := range b {
+			b[i] = 0xff
+		}
 	}
 	var s sweeps.State
-	for phase := range c.plan.Phases() {
-		for _, chunk := range rng.Perm(c.plan.Chunks(phase)) {
-			if err := c.plan.Run(&s, phase, chunk, c.ptrs, c.scratch, worker); err != nil {
+	for phase := range p.Phases() {
+		for _, chunk := range rng.Perm(p.Chunks(phase)) {
+			if err := p.Run(&s, phase, chunk, ptrs, scratch, worker); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	return scratch
 }
 
 func newCall(t *testing.T, rng *rand.Rand, tc testCode, c *expr.Code, full []int, mask []bool) (*call,
 	[]*tensor.Tensor) {
 	t.Helper()
+	in, outs := metasOf(rng, tc, c, full, mask)
+	way := sweeps.Way(rng.IntN(3))
+	p, err := sweeps.New(c, outs, in, mask, way)
+	if err != nil {
+		t.Fatalf("%s %v %v: %v", tc.name, in, mask, err)
+	}
+	if way == sweeps.ByRows && p.ByColumns() && tensor.Numel(full) > 0 || way == sweeps.ByColumns && !p.ByColumns() {
+		t.Fatalf("%s %v %v: not by way %d", tc.name, in, mask, way)
+	}
+	k := &call{plan: p}
+	var ts []*tensor.Tensor
+	k.outs, ts, k.ptrs = filled(rng, outs, in)
+	return k, ts
+}
+
+// filled makes outputs, and operands of random elements.
+func filled(rng *rand.Rand, outs, in []tensor.Meta) (results, operands []*tensor.Tensor, ptrs []unsafe.Pointer) {
+	for _, m := range outs {
+		x := tensor.Empty(m)
+		results, ptrs = append(results, x), append(ptrs, x.Pointer())
+	}
+	for _, m := range in {
+		x := tensor.Empty(m)
+		fill(rng, x)
+		operands, ptrs = append(operands, x), append(ptrs, x.Pointer())
+	}
+	return results, operands, ptrs
+}
+
+// metasOf draws layouts of operands and outputs.
+func metasOf(rng *rand.Rand, tc testCode, c *expr.Code, full []int, mask []bool) (in, outs []tensor.Meta) {
 	kept := func(int) bool { return false }
-	var in, outs []tensor.Meta
 	for i, d := range tc.in {
 		repeated := kept
 		if i == 1 {
@@ -172,27 +220,7 @@ func newCall(t *testing.T, rng *rand.Rand, tc testCode, c *expr.Code, full []int
 			}
 		}
 	}
-	way := sweeps.Way(rng.IntN(3))
-	p, err := sweeps.New(c, outs, in, mask, way)
-	if err != nil {
-		t.Fatalf("%s %v %v: %v", tc.name, in, mask, err)
-	}
-	if way == sweeps.ByRows && p.ByColumns() && tensor.Numel(full) > 0 || way == sweeps.ByColumns && !p.ByColumns() {
-		t.Fatalf("%s %v %v: not by way %d", tc.name, in, mask, way)
-	}
-	k := &call{plan: p}
-	var ts []*tensor.Tensor
-	for _, m := range outs {
-		k.outs = append(k.outs, tensor.Empty(m))
-		k.ptrs = append(k.ptrs, k.outs[len(k.outs)-1].Pointer())
-	}
-	for _, m := range in {
-		x := tensor.Empty(m)
-		fill(rng, x)
-		ts = append(ts, x)
-		k.ptrs = append(k.ptrs, x.Pointer())
-	}
-	return k, ts
+	return in, outs
 }
 
 // TestPlan runs expressions over random shapes and layouts, and holds the results against the definition, against those

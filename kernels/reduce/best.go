@@ -140,7 +140,8 @@ func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
 }
 
 // bestRow is the best element of a row and its index as an expression, or the index alone: an extreme is folded first,
-// and then the least of the places where it is. The first NaN is the best.
+// and then the least of the places where it is. The first NaN is the best. Rows that are cut go by it, too, since
+// [expr.Code.Pieces] knows what belongs to an extreme; the fold is for what has no machine code.
 func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {

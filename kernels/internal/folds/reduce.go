@@ -26,7 +26,7 @@ type How struct {
 	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
 	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
 	Row func(b *expr.Builder, x Part) []Part
-	// Suited says that Row is for rows that suit ([graph.Rows.Unsuited]): the fold goes over others once, and cuts them.
+	// Suited says that Row is for rows that suit, or can be cut ([graph.Rows.Unsuited]): the fold is for others.
 	Suited bool
 	// Ref computes the results of one run of values, of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar

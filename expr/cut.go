@@ -1,0 +1,231 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pieces is a [Code] whose rows are cut into pieces: what each gives, which is a row of its own, and how what all of a
+// row give is put together. It is immutable.
+type Pieces struct {
+	// Each folds a piece: an output for each fold of the code. Behind the code's operands comes the place of the piece's
+	// first element in the row, an int32, which is the same for all of the piece.
+	Each *Code
+	// Join makes the outputs of the code of rows whose elements are pieces: its operands are the outputs of Each, and
+	// behind them those of the code that In lists, which have one element a row.
+	Join *Code
+	In   []int
+	// Waits is the number of folds that wait for another: where there is none, one sweep does.
+	Waits int
+}
+
+// Pieces cuts rows, where what pieces give tells what the row gives: each fold goes over what waits for no fold, and is
+// put together by the same operation, or is the least of what belongs to the elements that are equal to an extreme:
+//
+//	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
+//
+// Of pieces whose extreme is that of the row, or NaN, it is the least then. uniform tells by operand whether it has one
+// element a row.
+func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if len(uniform) != len(c.In) {
+		return nil, fmt.Errorf("expr: %d operands of a row for a code with %d", len(uniform), len(c.In))
+	}
+	p := &piecer{code: c, uniform: uniform, waits: make([]bool, len(c.Insts)), at: map[Value]Value{}}
+	waits := 0
+	for v, i := range c.Insts {
+		for _, u := range i.Uses() {
+			p.waits[v] = p.waits[v] || p.waits[u] || c.Insts[u].Op == Reduce
+		}
+		switch i.Op {
+		case Scan:
+			return nil, errors.New("expr: rows that are scanned are not cut")
+		case Reduce:
+			p.folds = append(p.folds, Value(v))
+			if p.waits[v] {
+				waits++
+			}
+		}
+	}
+	each, err := p.each()
+	if err != nil {
+		return nil, err
+	}
+	join, err := p.join()
+	if err != nil {
+		return nil, err
+	}
+	return &Pieces{Each: each, Join: join, In: p.in, Waits: waits}, nil
+}
+
+type piecer struct {
+	code    *Code
+	uniform []bool
+	waits   []bool // by value: it waits for a fold
+	folds   []Value
+
+	b      *Builder // of what puts pieces together
+	at     map[Value]Value
+	in     []int
+	failed error
+}
+
+// each makes the code of a piece.
+func (p *piecer) each() (*Code, error) {
+	c := p.code.WithOperand(tensor.Int32)
+	c.Out = nil
+	for _, v := range p.folds {
+		c.Out = append(c.Out, Output{DType: c.Insts[v].DType, Re: v, Im: None})
+	}
+	b := NewBuilder(c.In...)
+	first := b.Load(len(c.In) - 1)
+	outs := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
+		func(_ Value, i Inst) Value {
+			if i.Op == Position {
+				return b.Do(Add, b.Position(), first)
+			}
+			return b.Make(i)
+		})
+	return b.Build(outs...)
+}
+
+// join makes the code of what puts pieces together.
+func (p *piecer) join() (*Code, error) {
+	p.b = NewBuilder()
+	for _, v := range p.folds {
+		p.b.code.In = append(p.b.code.In, p.code.Insts[v].DType)
+	}
+	var outs []Output
+	for _, o := range p.code.Out {
+		outs = append(outs, Output{DType: o.DType, Re: p.value(o.Re), Im: p.value(o.Im)})
+	}
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	return p.b.Build(outs...)
+}
+
+func (p *piecer) fail(format string, args ...any) Value {
+	if p.failed == nil {
+		p.failed = fmt.Errorf("expr: "+format, args...)
+	}
+	return None
+}
+
+// value makes a value that is the same for all of a row; None where that cannot be.
+func (p *piecer) value(v Value) Value {
+	if v == None || p.failed != nil {
+		return None
+	}
+	if made, ok := p.at[v]; ok {
+		return made
+	}
+	i := p.code.Insts[v]
+	switch {
+	case i.Op == Reduce:
+		p.at[v] = p.fold(v)
+	case i.Op == Position || i.Op == Load && !p.uniform[i.A]:
+		return p.fail("an output has an element for each of the row")
+	case i.Op == Load:
+		p.at[v] = p.b.load(p.operand(int(i.A)), i.Imm)
+	default:
+		args := [3]Value{i.A, i.B, i.C}
+		for k := range i.Uses() {
+			args[k] = p.value(args[k])
+		}
+		switch {
+		case p.failed != nil:
+			return None
+		case i.Op == Call:
+			f := p.code.Funcs[i.Imm]
+			p.at[v] = p.b.Call(f, i.DType, args[:f.Args]...)
+		default:
+			i.A, i.B, i.C = args[0], args[1], args[2]
+			p.at[v] = p.b.Make(i)
+		}
+	}
+	return p.at[v]
+}
+
+// operand is that of the new code which stands for one of the code.
+func (p *piecer) operand(i int) int {
+	for k, have := range p.in {
+		if have == i {
+			return len(p.folds) + k
+		}
+	}
+	p.in = append(p.in, i)
+	p.b.code.In = append(p.b.code.In, p.code.In[i])
+	return len(p.b.code.In) - 1
+}
+
+// piece loads what a fold gives of a piece.
+func (p *piecer) piece(v Value) Value {
+	for k, f := range p.folds {
+		if f == v {
+			return p.b.Load(k)
+		}
+	}
+	return p.fail("value %d is no fold", v)
+}
+
+// fold puts a fold's pieces together.
+func (p *piecer) fold(v Value) Value {
+	i := p.code.Insts[v]
+	if !p.waits[v] {
+		return p.b.Reduce(Op(i.Imm), p.piece(v))
+	}
+	from := p.code.Insts[i.A]
+	best, nan, ok := None, false, Op(i.Imm) == Min && from.Op == Select
+	if ok {
+		best, nan, ok = p.isExtreme(from.A)
+	}
+	if !ok || p.code.Insts[from.B].Op == Reduce || p.waits[from.B] || p.code.Insts[from.C].Op != Const {
+		return p.fail("a fold that waits for another is none of what belongs to an extreme")
+	}
+	x := p.piece(best)
+	is := p.b.Do(Eq, x, p.value(best))
+	if nan {
+		is = p.b.Do(Or, is, p.b.Do(Ne, x, x))
+	}
+	return p.b.Reduce(Min, p.b.Do(Select, is, p.piece(v), p.value(from.C)))
+}
+
+// isExtreme reports whether a value tells that an element is equal to an extreme of its row, or is NaN too.
+func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
+	i := p.code.Insts[v]
+	if i.Op != Or {
+		best, _, ok = p.isEqual(v)
+		return best, false, ok
+	}
+	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+		best, x, ok := p.isEqual(q[0])
+		if ne := p.code.Insts[q[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
+			return best, true, true
+		}
+	}
+	return None, false, false
+}
+
+// isEqual reports whether a value compares an element x with the extreme of all x of the row.
+func (p *piecer) isEqual(v Value) (best, x Value, ok bool) {
+	i := p.code.Insts[v]
+	if i.Op != Eq {
+		return None, None, false
+	}
+	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+		f := p.code.Insts[q[1]]
+		if f.Op != Reduce || f.A != q[0] || p.waits[q[1]] {
+			continue
+		}
+		switch o := Op(f.Imm); {
+		case o == Max || o == Min, (o == Or || o == And) && f.DType == tensor.Bool:
+			return q[1], q[0], true
+		}
+	}
+	return None, None, false
+}
