@@ -16,8 +16,10 @@ type turner struct {
 }
 
 // turnFunc transposes n tiles. Rows of src lie srcStep bytes apart, rows of dst, each of which is a column
-// of src, dstStep; the next tile begins srcNext and dstNext bytes after the last one. n is positive.
-type turnFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+// of src, dstStep; the next tile begins srcNext and dstNext bytes after the last one. after is where a tile of dst
+// begins that is written soon behind these, or any of dst. n is positive.
+type turnFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 // panelTiles is the number of tiles that are written side by side before the next columns are: lines that
 // follow one another in each row of dst are written while its page is at hand, and src is read along few
@@ -89,7 +91,7 @@ func (m matrix) tiles(t *turner) {
 
 // along transposes a row of tiles over nb columns.
 func (m *matrix) along(f turnFunc, t *turner, nb int) {
-	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size)
+	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.after(t, 0, nb))
 }
 
 // panels goes along a panel tile by tile, or, where there is room, by squares.
@@ -105,7 +107,7 @@ func (m *matrix) panels(f turnFunc, t *turner, na, nb int) {
 		}
 		for ; j < nb; j += t.cols {
 			dst, src := m.at(i, j)
-			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, down)
+			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, down, m.after(t, i, j+t.cols))
 		}
 	}
 }
@@ -121,7 +123,14 @@ func (m *matrix) square(f turnFunc, t *turner, i, j int) {
 	dst, src := m.at(i, j)
 	vectorRows(t.rows, m.room, line, src, m.srcStep, line, 2*line)
 	right := t.cols * m.size
-	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.room, line, right)
+	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.room, line, right, m.after(t, i, j+line))
+}
+
+// after returns where the tile at (i, j) of dst begins, or, where there is none, the last whole one of those rows: no
+// line outside of dst is asked for, since another worker may write it.
+func (m *matrix) after(t *turner, i, j int) unsafe.Pointer {
+	dst, _ := m.at(i, min(j, m.nb-t.cols))
+	return dst
 }
 
 // at returns the addresses of element (a, b).
