@@ -6,10 +6,15 @@ import "unsafe"
 
 // A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
 // elements of a row where a vector has as many or more, else as many as a vector has; stream writes
-// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes. All are [turnFunc].
+// past the caches, and dst and dstStep are multiples of 64; near asks for no lines of dst ahead; narrow takes 16
+// bytes. All are [turnFunc].
 
 //go:noescape
 func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func near1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -18,6 +23,10 @@ func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 
 //go:noescape
 func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func near2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape
@@ -33,6 +42,10 @@ func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointe
 	after unsafe.Pointer)
 
 //go:noescape
+func near4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
 func stream4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
@@ -45,6 +58,10 @@ func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointe
 	after unsafe.Pointer)
 
 //go:noescape
+func near8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
 func stream8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
@@ -54,6 +71,10 @@ func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 
 //go:noescape
 func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func near16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
 //go:noescape

@@ -13,6 +13,7 @@ type turner struct {
 	least      int      // the least columns of those with as many rows
 	turn       turnFunc // to anywhere; nil where another is better then
 	stream     turnFunc // past the caches, to dst and dstStep that are multiples of a cache line; may be nil
+	near       turnFunc // to rows of dst that are near, as [matrix.near] tells, if turn is not for these; may be nil
 }
 
 // turnFunc transposes n tiles. Rows of src lie srcStep bytes apart, rows of dst, each of which is a column
@@ -63,6 +64,14 @@ func (m *matrix) past(t *turner) bool {
 	return m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
 }
 
+// near reports whether rows of dst lie so near one another that its lines come without being asked for. To ask for
+// lines that are written in pieces makes a tile take up to twice as long then: 3136 rows of 24 float32 take 15 us where
+// nothing is asked for, else 25; those of 100 take 124, else 93 (Emerald Rapids).
+func (m *matrix) near() bool {
+	const line = machine.LineBytes
+	return m.dstStep < 3*line && (uintptr(m.dst)|uintptr(m.dstStep))%line != 0
+}
+
 // plain transposes few elements.
 func (m *matrix) plain() {
 	for j := range m.nb {
@@ -72,8 +81,11 @@ func (m *matrix) plain() {
 
 func (m matrix) tiles(t *turner) {
 	f := t.turn
-	if m.past(t) {
+	switch {
+	case m.past(t):
 		f = t.stream
+	case t.near != nil && m.near():
+		f = t.near
 	}
 	na, nb := m.na-m.na%t.rows, m.nb-m.nb%t.cols
 	if na == t.rows {
