@@ -6,67 +6,108 @@ import "unsafe"
 
 // A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
 // elements of a row where a vector has as many or more, else as many as a vector has; stream writes
-// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes. All are [turnFunc].
+// past the caches, and dst and dstStep are multiples of 64; near asks for no lines of dst ahead; narrow takes 16
+// bytes. All are [turnFunc].
 
 //go:noescape
-func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func near1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func narrow2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func near2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func stream2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func narrow2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func narrow4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func near4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func stream4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func narrow4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func near8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func stream8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func near16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func stream16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 //go:noescape
-func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+func turn2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func turn2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
 
 // rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].
 

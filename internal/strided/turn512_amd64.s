@@ -45,7 +45,7 @@
 	PAIRS(VPUNPCKLBW, VPUNPCKHBW, Z22, Z23, Z30, Z31, Z12, Z13, Z14, Z15)
 
 // 64 rows of 16 bytes.
-#define TURN1(store) \
+#define TURN1(out4) \
 	ARGS                        \
 loop:                               \
 	NEXT                        \
@@ -60,10 +60,10 @@ loop:                               \
 	ROUND16DOWN                 \
 	ROUND16UP                   \
 	ROUND16DOWN                 \
-	OUT4(store, Z0, Z1, Z2, Z3)     \
-	OUT4(store, Z4, Z5, Z6, Z7)     \
-	OUT4(store, Z8, Z9, Z10, Z11)   \
-	OUT4(store, Z12, Z13, Z14, Z15) \
+	out4(Z0, Z1, Z2, Z3)     \
+	out4(Z4, Z5, Z6, Z7)     \
+	out4(Z8, Z9, Z10, Z11)   \
+	out4(Z12, Z13, Z14, Z15) \
 	AGAIN
 
 // Eight rows of words to lane l: a piece each, and two.
@@ -84,7 +84,7 @@ loop:                               \
 	PAIRS(VPUNPCKLWD, VPUNPCKHWD, a2, a3, a6, a7, b4, b5, b6, b7)
 
 // 32 rows of 16 words.
-#define TURN2(store) \
+#define TURN2(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -95,10 +95,10 @@ loop:        \
 	WORDS16(3) \
 	ROUNDS8(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23)       \
 	ROUNDS8(Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31) \
-	OUT4(store, Z16, Z17, Z18, Z19) \
-	OUT4(store, Z20, Z21, Z22, Z23) \
-	OUT4(store, Z24, Z25, Z26, Z27) \
-	OUT4(store, Z28, Z29, Z30, Z31) \
+	out4(Z16, Z17, Z18, Z19) \
+	out4(Z20, Z21, Z22, Z23) \
+	out4(Z24, Z25, Z26, Z27) \
+	out4(Z28, Z29, Z30, Z31) \
 	AGAIN
 
 // Four rows of double words to lane l: a piece each, and four.
@@ -115,7 +115,7 @@ loop:        \
 	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, b0, b1, b2, b3, a0, a1, a2, a3)
 
 // 16 rows of 16 double words.
-#define TURN4(store) \
+#define TURN4(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -126,13 +126,13 @@ loop:        \
 	DWORDS16(2) \
 	DWORDS16(3) \
 	ROUNDS4(Z0, Z1, Z2, Z3, Z16, Z17, Z18, Z19)     \
-	OUT4(store, Z0, Z1, Z2, Z3)                     \
+	out4(Z0, Z1, Z2, Z3)                     \
 	ROUNDS4(Z4, Z5, Z6, Z7, Z20, Z21, Z22, Z23)     \
-	OUT4(store, Z4, Z5, Z6, Z7)                     \
+	out4(Z4, Z5, Z6, Z7)                     \
 	ROUNDS4(Z8, Z9, Z10, Z11, Z24, Z25, Z26, Z27)   \
-	OUT4(store, Z8, Z9, Z10, Z11)                   \
+	out4(Z8, Z9, Z10, Z11)                   \
 	ROUNDS4(Z12, Z13, Z14, Z15, Z28, Z29, Z30, Z31) \
-	OUT4(store, Z12, Z13, Z14, Z15)                 \
+	out4(Z12, Z13, Z14, Z15)                 \
 	AGAIN
 
 // Two rows of quad words to lane l.
@@ -140,7 +140,7 @@ loop:        \
 	PUT4(l, r0, Z0, Z2, Z4, Z6); PUT4(l, r1, Z1, Z3, Z5, Z7)
 
 // 8 rows of 8 quad words.
-#define TURN8(store) \
+#define TURN8(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -151,13 +151,13 @@ loop:        \
 	QWORDS2(2, ROW0, ROW1)        \
 	QWORDS2(3, ROW2, ROW3)        \
 	PAIRS(VPUNPCKLQDQ, VPUNPCKHQDQ, Z0, Z2, Z1, Z3, Z16, Z17, Z18, Z19) \
-	OUT4(store, Z16, Z17, Z18, Z19)                                     \
+	out4(Z16, Z17, Z18, Z19)                                     \
 	PAIRS(VPUNPCKLQDQ, VPUNPCKHQDQ, Z4, Z6, Z5, Z7, Z20, Z21, Z22, Z23) \
-	OUT4(store, Z20, Z21, Z22, Z23)                                     \
+	out4(Z20, Z21, Z22, Z23)                                     \
 	AGAIN
 
 // 4 rows of 4 elements of 16 bytes.
-#define TURN16(store) \
+#define TURN16(out4) \
 	ARGS \
 loop:        \
 	NEXT \
@@ -166,43 +166,59 @@ loop:        \
 	PUT4(1, ROW1, Z0, Z1, Z2, Z3) \
 	PUT4(2, ROW2, Z0, Z1, Z2, Z3) \
 	PUT4(3, ROW3, Z0, Z1, Z2, Z3) \
-	OUT4(store, Z0, Z1, Z2, Z3)   \
+	out4(Z0, Z1, Z2, Z3)   \
 	AGAIN
 
-// func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
-TEXT ·turn1x64(SB), NOSPLIT, $0-56
-	TURN1(VMOVUPS)
+// func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+//	after unsafe.Pointer)
+TEXT ·turn1x64(SB), NOSPLIT, $0-64
+	TURN1(KEPT4)
 
-TEXT ·stream1x64(SB), NOSPLIT, $0-56
-	TURN1(VMOVNTPS)
+TEXT ·near1x64(SB), NOSPLIT, $0-64
+	TURN1(NEAR4)
 
-TEXT ·turn2x64(SB), NOSPLIT, $0-56
-	TURN2(VMOVUPS)
+TEXT ·stream1x64(SB), NOSPLIT, $0-64
+	TURN1(PAST4)
 
-TEXT ·stream2x64(SB), NOSPLIT, $0-56
-	TURN2(VMOVNTPS)
+TEXT ·turn2x64(SB), NOSPLIT, $0-64
+	TURN2(KEPT4)
 
-TEXT ·turn4x64(SB), NOSPLIT, $0-56
-	TURN4(VMOVUPS)
+TEXT ·near2x64(SB), NOSPLIT, $0-64
+	TURN2(NEAR4)
 
-TEXT ·stream4x64(SB), NOSPLIT, $0-56
-	TURN4(VMOVNTPS)
+TEXT ·stream2x64(SB), NOSPLIT, $0-64
+	TURN2(PAST4)
 
-TEXT ·turn8x64(SB), NOSPLIT, $0-56
-	TURN8(VMOVUPS)
+TEXT ·turn4x64(SB), NOSPLIT, $0-64
+	TURN4(KEPT4)
 
-TEXT ·stream8x64(SB), NOSPLIT, $0-56
-	TURN8(VMOVNTPS)
+TEXT ·near4x64(SB), NOSPLIT, $0-64
+	TURN4(NEAR4)
 
-TEXT ·turn16x64(SB), NOSPLIT, $0-56
-	TURN16(VMOVUPS)
+TEXT ·stream4x64(SB), NOSPLIT, $0-64
+	TURN4(PAST4)
 
-TEXT ·stream16x64(SB), NOSPLIT, $0-56
-	TURN16(VMOVNTPS)
+TEXT ·turn8x64(SB), NOSPLIT, $0-64
+	TURN8(KEPT4)
+
+TEXT ·near8x64(SB), NOSPLIT, $0-64
+	TURN8(NEAR4)
+
+TEXT ·stream8x64(SB), NOSPLIT, $0-64
+	TURN8(PAST4)
+
+TEXT ·turn16x64(SB), NOSPLIT, $0-64
+	TURN16(KEPT4)
+
+TEXT ·near16x64(SB), NOSPLIT, $0-64
+	TURN16(NEAR4)
+
+TEXT ·stream16x64(SB), NOSPLIT, $0-64
+	TURN16(PAST4)
 
 // The narrow ones take 16 bytes of each row: 8 words, 4 double words, 2 quad words.
 
-TEXT ·narrow2x64(SB), NOSPLIT, $0-56
+TEXT ·narrow2x64(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -213,11 +229,11 @@ loop:
 	WORDS8(2)
 	WORDS8(3)
 	ROUNDS8(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23)
-	OUT4(VMOVUPS, Z16, Z17, Z18, Z19)
-	OUT4(VMOVUPS, Z20, Z21, Z22, Z23)
+	KEPT4(Z16, Z17, Z18, Z19)
+	KEPT4(Z20, Z21, Z22, Z23)
 	AGAIN
 
-TEXT ·narrow4x64(SB), NOSPLIT, $0-56
+TEXT ·narrow4x64(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
@@ -227,10 +243,10 @@ loop:
 	DWORDS4(2)
 	DWORDS4(3)
 	ROUNDS4(Z0, Z1, Z2, Z3, Z16, Z17, Z18, Z19)
-	OUT4(VMOVUPS, Z0, Z1, Z2, Z3)
+	KEPT4(Z0, Z1, Z2, Z3)
 	AGAIN
 
-TEXT ·narrow8x64(SB), NOSPLIT, $0-56
+TEXT ·narrow8x64(SB), NOSPLIT, $0-64
 	ARGS
 
 loop:
