@@ -103,7 +103,7 @@ func TestTailsOfSums(t *testing.T) {
 		var want map[string]*tensor.Tensor
 		apart := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "group" })
 		for _, o := range []passes.Options{{Passes: apart}, {}, {Strategy: layout.Optimal}} {
-			o.Check = false
+			o.Check = i < 10
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
 			if o.Passes == nil && loops.Compiles() && product.MultipliesBytes() {
