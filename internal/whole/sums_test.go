@@ -135,3 +135,81 @@ func begins(t *testing.T, p *passes.Plan) {
 	}
 	assert.Fail(t, "the sums are apart", "%v", p.Apart)
 }
+
+// Every implementation goes on with sums of int32, and with floats that become int32 in their memory.
+func TestTailsIntoOtherDTypes(t *testing.T) {
+	i32 := func(g *graph.Graph, name string, shape ...int) *graph.Value {
+		return g.Input(name, tensor.Int32, shape...)
+	}
+	for _, c := range []struct {
+		name string
+		make func(g *graph.Graph) *graph.Value
+	}{
+		{"tiny", func(g *graph.Graph) *graph.Value { return op.Matmul(i32(g, "x", 2, 3), i32(g, "w", 3, 5)) }},
+		{"thin", func(g *graph.Graph) *graph.Value { return op.Matmul(i32(g, "x", 1, 40), i32(g, "w", 40, 90)) }},
+		{"batches", func(g *graph.Graph) *graph.Value { return op.Matmul(i32(g, "x", 3, 17, 30), i32(g, "w", 3, 30, 35)) }},
+		{"linear", func(g *graph.Graph) *graph.Value {
+			return op.Linear(i32(g, "x", 20, 40), i32(g, "w", 50, 40), i32(g, "b", 50))
+		}},
+		{"conv2d", func(g *graph.Graph) *graph.Value {
+			return op.Conv2d(i32(g, "x", 2, 6, 9, 8), i32(g, "w", 12, 6, 3, 3), nil, op.Conv2dAttrs{Padding: []int{1}})
+		}},
+		{"depthwise", func(g *graph.Graph) *graph.Value {
+			return op.Conv2d(i32(g, "x", 2, 6, 9, 8), i32(g, "w", 6, 1, 3, 3), nil, op.Conv2dAttrs{Groups: new(6)})
+		}},
+		{"floats", func(g *graph.Graph) *graph.Value {
+			return op.Matmul(g.Input("x", f32, 20, 30), g.Input("w", f32, 30, 40))
+		}},
+	} {
+		for name, tail := range map[string]func(v *graph.Value) *graph.Value{
+			"converted": func(v *graph.Value) *graph.Value {
+				d := tensor.Float32
+				if v.Meta.DType == d {
+					d = tensor.Int32
+				}
+				return op.Relu(op.Mul(op.To(v, op.ToAttrs{DType: d}), 3))
+			},
+			"bounded": func(v *graph.Value) *graph.Value { return op.Relu(op.Add(op.Mul(v, 3), 1)) },
+		} {
+			t.Run(c.name+", "+name, func(t *testing.T) { headsAgree(t, c.make, tail) })
+		}
+	}
+}
+
+// headsAgree compares a head and its tail with their definitions, by all implementations.
+func headsAgree(t *testing.T, head func(g *graph.Graph) *graph.Value, tail func(v *graph.Value) *graph.Value) {
+	r := rand.New(rand.NewPCG(91, 2))
+	g := graph.New("g", kernels.Lookup)
+	v := head(g).Named("sums")
+	g.Output("y", tail(v))
+	require.NoError(t, g.Err())
+	in := map[string]*tensor.Tensor{}
+	for _, i := range g.Inputs {
+		x := tensor.Zeros(i.Meta.DType, i.Meta.Shape...)
+		for k := range x.Numel() {
+			x.SetFlat(k, tensor.IntScalar(r.Int64N(200)-100))
+		}
+		in[i.Name] = x
+	}
+	want, err := graph.Evaluate(g, in)
+	require.NoError(t, err)
+	ran := 0
+	for _, impl := range v.Node.Op.Impls {
+		require.NoError(t, g.Pin("sums", graph.Pin{Impl: impl.Name}))
+		p, err := passes.Run(g, passes.Options{})
+		if err != nil {
+			continue // it does not support the call
+		}
+		ran++
+		if loops.Compiles() {
+			begins(t, p)
+		}
+		program, err := exec.Compile(p.Graph, exec.Options{Threads: 2})
+		require.NoError(t, err)
+		got, err := program.Run(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, want["y"].Meta.DType, got["y"].Meta.DType)
+		require.Equal(t, floats(want["y"]), floats(got["y"]), impl.Name)
+	}
+	require.NotZero(t, ran)
+}
