@@ -102,7 +102,7 @@ func (p *Parts) shows(v *Value) bool {
 // take makes a result of the parts the value that the node made.
 func (p *Parts) take(i int, v *Value) error {
 	own, maker := p.whole.Out[i], v.Node
-	delete(p.g.names.values, v.Name)
+	p.g.named().dropValue(v)
 	maker.Out[v.Index] = own
 	for _, m := range p.nodes {
 		for k := range m.In {

@@ -338,10 +338,11 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 		out[i] = made[r[0]][r[1]]
 	}
 	code, err := b.Build(out...)
-	if err == nil && head > 0 && !slices.ContainsFunc(out, func(o expr.Output) bool { return o.DType == dtypes[0] }) {
+	w.fusion.code = code
+	if err == nil && head > 0 && w.fusion.into() < 0 {
 		err = errors.New("no result has room for what the head makes")
 	}
-	w.fusion.code, w.fusion.effort = code, sync.OnceValue(func() Effort { return EffortOf(code) })
+	w.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }
 

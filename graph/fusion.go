@@ -349,12 +349,22 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// into is the result in whose memory the head's is; -1 if none is of its dtype.
+// into is the result in whose memory the head's is: of its dtype rather than another one of its size; -1 for none.
 func (f *Fusion) into() int {
 	if f.Head == 0 || f.code == nil {
 		return -1
 	}
-	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == f.code.In[0] })
+	d := f.code.In[0]
+	if o := slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == d }); o >= 0 {
+		return o
+	}
+	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, d) })
+}
+
+// HasRoom reports whether what a head makes can be in the memory of a result of the step behind it until that is
+// computed, by their dtypes: an element of the result takes the place of one of the head's, which need be of its size.
+func HasRoom(result, head tensor.DType) bool {
+	return result == head || result.Size() == head.Size() && !result.IsComplex() && !head.IsComplex()
 }
 
 // Names returns the names of the parts.

@@ -22,9 +22,9 @@ type TailStep struct {
 }
 
 // Chain returns the operations one after another of a tail that is no more than that, of the head's result alone, into
-// its own memory; nil for other tails.
+// its own memory; nil for other tails, and of integers.
 func (t *Tail) Chain() []TailStep {
-	if t == nil || t.code == nil || len(t.code.Out) != 1 {
+	if t == nil || t.code == nil || len(t.code.Out) != 1 || !t.code.In[0].IsFloat() {
 		return nil
 	}
 	insts := t.code.Insts

@@ -56,7 +56,8 @@ func (h headed) impl() Impl {
 		Walks: h.walks, Read: h.read, Writes: h.writes, Work: h.work, Pack: h.pack, Lower: h.lower}
 }
 
-// headOf is the call of the head within a call of the whole, whose operands and results it shares.
+// headOf is the call of the head within a call of the whole, whose operands it shares. Its result lies as one of the
+// whole's does.
 func headOf(c *Call) (*Fusion, *Call, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Head == 0 || f.Head > len(c.In) || len(c.Out) == 0 {
@@ -66,7 +67,9 @@ func headOf(c *Call) (*Fusion, *Call, error) {
 	if into < 0 || into >= len(c.Out) {
 		return nil, nil, errors.New("no result has room for what the head makes")
 	}
-	return f, &Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Head:f.Head], Out: c.Out[into : into+1 : into+1]}, nil
+	made := c.Out[into]
+	made.DType = f.code.In[0] // of the same size
+	return f, &Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Head:f.Head], Out: []tensor.Meta{made}}, nil
 }
 
 // at is the head's walk within one of the whole.
@@ -288,8 +291,10 @@ func (f *Fuser) Heads(n *Node) error {
 	case n.Out[0].Alias != nil:
 		return errors.New("makes a view")
 	}
-	if d := n.Out[0].Meta.DType; d != tensor.Float32 && d != tensor.Float64 {
-		return fmt.Errorf("computes %v in another dtype", d)
+	switch d := n.Out[0].Meta.DType; d {
+	case tensor.Float32, tensor.Float64, tensor.Int32:
+	default:
+		return fmt.Errorf("makes %v, which no tail goes on with", d)
 	}
 	c := n.Call()
 	for i := range n.Op.Impls {

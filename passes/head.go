@@ -80,8 +80,8 @@ func (g *grouper) unfit(c *cluster, n *graph.Node) string {
 	if g.storedBy(v, c, n) {
 		results++
 	} else if !g.stores(c, v) {
-		return fmt.Sprintf("no result of the step of %s is of %v, as its memory would have to be", c.nodes[0].Name,
-			v.Meta.DType)
+		return fmt.Sprintf("no result of the step of %s has elements of the size of %v, to be in its memory",
+			c.nodes[0].Name, v.Meta.DType)
 	}
 	return excess(len(c.nodes)+1, results, reads)
 }
@@ -93,11 +93,11 @@ func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
 	})
 }
 
-// stores reports whether a group has a result of the dtype of a value.
+// stores reports whether a group has a result whose memory has room for a value: see [graph.HasRoom].
 func (g *grouper) stores(c *cluster, v *graph.Value) bool {
 	return slices.ContainsFunc(c.nodes, func(n *graph.Node) bool {
 		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
-			return w.Meta.DType == v.Meta.DType && g.stored(w, c)
+			return graph.HasRoom(w.Meta.DType, v.Meta.DType) && g.stored(w, c)
 		})
 	})
 }

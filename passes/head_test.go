@@ -47,7 +47,7 @@ func TestHeads(t *testing.T) {
 		}, nil, "its readers go over different rows"},
 		{"only half a float", func(_ *graph.Graph, v, _ *graph.Value) *graph.Value {
 			return op.To(v, op.ToAttrs{DType: tensor.Float16}).Named("half")
-		}, nil, "no result of the step of half is of float32, as its memory would have to be"},
+		}, nil, "no result of the step of half has elements of the size of float32, to be in its memory"},
 		{"another reader before", func(_ *graph.Graph, v, _ *graph.Value) *graph.Value {
 			return op.Add(v, op.Argsort(v).Named("ranks")).Named("sum")
 		}, nil, "ranks reads it, too, and comes before"},

@@ -111,6 +111,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"graph.Define":       graph.Define,
 	"graph.EffortOf":     graph.EffortOf,
 	"graph.Evaluate":     graph.Evaluate,
+	"graph.HasRoom":      graph.HasRoom,
 	"graph.New":          graph.New,
 	"graph.NewDraft":     graph.NewDraft,
 	"graph.NewByValue":   graph.NewByValue[int],

@@ -120,6 +120,9 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := given(c, bytesScale), given(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
+		if t.tail != nil {
+			t.tail.Enter(&r.tail, m)
+		}
 		a := &r.args
 		if t.begins {
 			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
@@ -142,18 +145,24 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			if t.finish != nil {
 				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
 			}
+			if t.tail != nil {
+				t.tail.Do(&r.tail, t.place(entry, first, block), rows, t.cRow, min(t.width(), t.n-block*t.width()), 1)
+			}
 			return nil
 		})
 		clear(a.Ptr[:])
+		r.tail.Release()
 		r.state.Release()
 		return err
 	}}
 }
 
-// at is the byte of the result at which a block of a row begins.
-func (t *byteTiles) at(entry, row, block int) int {
-	return (t.cOff[entry] + row*t.cRow + block*t.width()) * t.d.Size()
+// place is the element of the result at which a block of a row begins, and at its byte.
+func (t *byteTiles) place(entry, row, block int) int {
+	return t.cOff[entry] + row*t.cRow + block*t.width()
 }
+
+func (t *byteTiles) at(entry, row, block int) int { return t.place(entry, row, block) * t.d.Size() }
 
 // strip computes the sums of some rows and a block of columns.
 func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,

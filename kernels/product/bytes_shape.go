@@ -85,11 +85,15 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 // ownMatrices is how many matrices an operand has.
 func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
-// bytesWalks: there must be machine code, and something to add up.
+// bytesWalks: there must be machine code, and something to add up. Rows of the result lie one behind another, whatever
+// goes on with it would have.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := c.Meta(bytesA)
 	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
 		return nil
+	}
+	if m := c.Out[0]; !m.IsContiguous() {
+		return []graph.Walk{c.InOrder(tensor.RowMajorOrder(m.Rank()))}
 	}
 	return []graph.Walk{{}}
 }

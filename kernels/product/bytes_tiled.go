@@ -32,6 +32,7 @@ type byteTiles struct {
 	finish            *loops.Loop           // where sums are corrected, or one scale is for all
 	levels            *multiply.Requantiser // where they are not, and each column has a scale
 	finishing         multiply.Finish
+	tail              *graph.Tail // of sums that are the result
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	room              struct{ a, rows, points, b, begin, columns, all int }
@@ -67,7 +68,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		return nil, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", bytesB, is.Form, s.form())
 	}
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
-		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
+		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}, tail: c.Tail}
 	perRow := t.factors.step[bytesA] > 0
 	t.finishing = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
 		OneScale: t.scaleStep == 0, D: t.d}
