@@ -9,7 +9,7 @@ import (
 // settled when sizes are bound, which takes a hundredth of binding and packs it for these sizes.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps make, as an expression over symbols."`
-	AtOnce  string `json:"at_once_bytes" doc:"The bytes of the intermediate values that are there at once, at the most, as an expression; a step that writes over an operand needs less."`
+	AtOnce  string `json:"at_once_bytes" doc:"The bytes of the intermediate values that are there at once, at the most, as an expression, where steps run one after the other; a step that writes over an operand needs less, and one worker keeps more where it runs steps by turns."`
 }
 
 // mostMoments bounds the sums of which the greatest is stated as an expression, and mostTimed the nodes of a graph
