@@ -51,8 +51,8 @@ type Impl struct {
 	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
 	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
-	// Tails says that Lower takes calls with a [Call.Tail] where the result is of float32, float64 or int32: the kernel has
-	// every element of its one result gone on with, once, when it is final. Passes then make one step of a node and the
+	// Tails says that Lower takes calls with a [Call.Tail] where the result is of float32, float64 or int32: the kernel
+	// has every element of its one result gone on with, once, when it is final. Passes then make one step of a node and the
 	// pointwise ones behind it.
 	Tails bool
 

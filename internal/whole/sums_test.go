@@ -73,9 +73,11 @@ func dynamicLayer(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Tensor) {
 	if r.IntN(3) > 0 {
 		y = op.Add(y, operand(normals(r, n), constant))
 	}
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		y = op.Relu(y)
+	case 3:
+		y = op.Relu6(op.Add(op.Mul(y, 0.5), operand(normals(r, sums.Meta.Shape...), false)))
 	case 1:
 		y = op.Gelu(y)
 	case 2:
@@ -97,7 +99,7 @@ func dynamicLayer(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Tensor) {
 // bits as apart from it, for any number of workers.
 func TestTailsOfSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 1))
-	for i := range 60 {
+	for i := range 80 {
 		g, in := dynamicLayer(r)
 		require.NoError(t, g.Err())
 		var want map[string]*tensor.Tensor

@@ -36,7 +36,7 @@ func newCodeTail(t *graph.Tail, channels, slot int) codeTail {
 			x.Op = tile.AtMost
 		case s.Op == expr.Mul && number:
 			x.Op = tile.Scale
-		case number || s.Lanes && s.Width != channels:
+		case number || s.One || s.Lanes && s.Width != channels:
 			return whole
 		case s.Op == expr.Add && s.Lanes:
 			x.Op = tile.AddLanes

@@ -33,7 +33,7 @@ type bytePacker struct {
 type packerRun struct {
 	state loops.State
 	args  jit.Args
-	tail  graph.TailRun
+	tail  byteTailRun
 }
 
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {

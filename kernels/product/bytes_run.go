@@ -120,10 +120,8 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := given(c, bytesScale), given(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
-		if t.tail != nil {
-			t.tail.Enter(&r.tail, m)
-		}
 		a := &r.args
+		t.tail.enter(a, &r.tail, m)
 		if t.begins {
 			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
 		}
@@ -145,13 +143,9 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			if t.finish != nil {
 				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
 			}
-			if t.tail != nil {
-				t.tail.Do(&r.tail, t.place(entry, first, block), rows, t.cRow, min(t.width(), t.n-block*t.width()), 1)
-			}
 			return nil
 		})
 		clear(a.Ptr[:])
-		r.tail.Release()
 		r.state.Release()
 		return err
 	}}
@@ -191,6 +185,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 				row := k.row + i*k.height
 				a.Rows = min(most, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
+				t.tail.at(a, t.place(entry, first+row, block), block*t.width())
 				if err := t.codes[byteCode{k.height, last, start}].Call(a); err != nil {
 					return err
 				}

@@ -32,7 +32,7 @@ type byteTiles struct {
 	finish            *loops.Loop           // where sums are corrected, or one scale is for all
 	levels            *multiply.Requantiser // where they are not, and each column has a scale
 	finishing         multiply.Finish
-	tail              *graph.Tail // of sums that are the result
+	tail              byteTail // of sums that are the result
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	room              struct{ a, rows, points, b, begin, columns, all int }
@@ -68,7 +68,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		return nil, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", bytesB, is.Form, s.form())
 	}
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), d: c.Out[0].DType, cRow: x.c.row,
-		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}, tail: c.Tail}
+		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
 	t.finishing = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
 		OneScale: t.scaleStep == 0, D: t.d}
@@ -82,6 +82,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.tail = t.newTail(c.Tail)
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
 	}
@@ -181,6 +182,7 @@ func (t *byteTiles) compile() error {
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
+		Tail:    t.tail.steps,
 		Vectors: t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(t.width() * groupBytes), Terms: tile.Dynamic}}}
 	if k.last {

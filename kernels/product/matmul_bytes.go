@@ -27,7 +27,8 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 	Impls: []graph.Impl{
 		{Name: "tiled", Doc: "Multiplies bytes four at a time, or pairs of words, in tiles that stay in registers, by " +
-			"panels of other, constant ones packed once; and quantises strips of the result, or goes on with them, while they are near.",
+			"panels of other, constant ones packed once; and quantises strips of the result while they are near, or goes on " +
+			"with sums in registers.",
 			Tails: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
 		{Name: "loops", Doc: "Adds up each element by itself.", Lower: lowerBytesLoops},
 	},

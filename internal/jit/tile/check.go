@@ -34,11 +34,12 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: %d rows at places that a call tells", s.Rows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: there is no start %d", s.Start)
-	case s.Bytes && (s.Size != 4 || len(s.Tail) > 0 || isa != machine.AVX512):
-		return fmt.Errorf("tile: bytes of elements of %d for %v, %d operations at the end", s.Size, isa, len(s.Tail))
-	case s.Words && (s.Size != 4 || len(s.Tail) > 0 || s.Bytes):
-		return fmt.Errorf("tile: words of elements of %d, %d operations at the end", s.Size, len(s.Tail))
-	case s.Levels > Signed || s.Levels != Sums && (!s.Bytes || s.Out == nil || s.Start == FromResult):
+	case s.Bytes && (s.Size != 4 || isa != machine.AVX512):
+		return fmt.Errorf("tile: bytes of elements of %d for %v", s.Size, isa)
+	case s.Words && (s.Size != 4 || s.Bytes):
+		return fmt.Errorf("tile: words of elements of %d", s.Size)
+	case s.Levels > Signed,
+		s.Levels != Sums && (!s.Bytes || s.Out == nil || s.Start == FromResult || len(s.Tail) > 0):
 		return fmt.Errorf("tile: levels %d of sums that start with %d", s.Levels, s.Start)
 	case s.Unroll < 0 || s.Ahead < 0:
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)
@@ -56,7 +57,7 @@ func (s *Spec) check(isa machine.ISA) error {
 		}
 	}
 	for i, t := range s.Tail {
-		if t.Op > Scale || t.Operand < 0 || t.Operand >= jit.MaxOperands-Tails {
+		if t.Op > Scale || t.Op == AddResult && s.integers() || t.Operand < 0 || t.Operand >= jit.MaxOperands-Tails {
 			return fmt.Errorf("tile: operation %d at the end is %+v", i, t)
 		}
 	}

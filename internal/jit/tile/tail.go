@@ -156,6 +156,11 @@ func (g *gen) finish() {
 		return
 	}
 	x := g.outside()
+	if g.s.integers() && len(g.s.Tail) > 0 {
+		for i := range g.sums {
+			g.Emit("VCVTDQ2PS", g.register(i), g.register(i))
+		}
+	}
 	for _, t := range g.s.Tail {
 		g.tail(t, x)
 	}

@@ -1,0 +1,108 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+)
+
+// byteTail is what follows sums of products of bytes: operations on what they are in float32, by tiles in registers.
+type byteTail struct {
+	steps []tile.Tail
+	reads []graph.TailStep // by operand of steps
+}
+
+// byteTailRun is what a worker needs for it: operands of one element, brought to every lane.
+type byteTailRun [mostByteTails][mostByteColumns]float32
+
+// mostByteTails are the operands of a tail that tiles read, and mostByteColumns those of a tile: four vectors.
+const (
+	mostByteTails   = 3
+	mostByteColumns = 64
+)
+
+// newTail chooses by sizes and layouts. It leaves tails that are no chain, and those of sums that are not final in
+// registers: which zero points correct afterwards, or several calls add up. A phase that goes over whole rows of those
+// takes less than a loop over each strip, whose rows are those of a tile.
+func (t *byteTiles) newTail(tail *graph.Tail) (d byteTail) {
+	if t.finishing.Rows || t.finishing.Columns || t.groups > callGroups {
+		tail.Leave()
+		return d
+	}
+	for _, s := range tail.Chain() {
+		x, ok := byteTailStep(s, t.n)
+		if s.Place > 0 {
+			x.Operand = len(d.reads)
+			d.reads = append(d.reads, s)
+		}
+		if !ok || len(d.reads) > mostByteTails {
+			tail.Leave()
+			return byteTail{}
+		}
+		d.steps = append(d.steps, x)
+	}
+	if len(d.steps) == 0 {
+		tail.Leave()
+	} else {
+		tail.Absorb()
+	}
+	return d
+}
+
+// byteTailStep is how tiles of so many columns in all apply an operation; false where they cannot.
+func byteTailStep(s graph.TailStep, columns int) (x tile.Tail, ok bool) {
+	x.Lo, x.Hi = s.Number, s.Number
+	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
+	switch {
+	case number && s.Op == expr.Max:
+		x.Op = tile.AtLeast
+	case number && s.Op == expr.Min:
+		x.Op = tile.AtMost
+	case number && s.Op == expr.Mul:
+		x.Op = tile.Scale
+	case number || s.Lanes && !lanes:
+		return x, false
+	case s.Op == expr.Add && lanes:
+		x.Op = tile.AddLanes
+	case s.Op == expr.Mul && lanes:
+		x.Op = tile.MulLanes
+	case s.Op == expr.Add:
+		x.Op = tile.AddTile
+	case s.Op == expr.Mul:
+		x.Op = tile.MulTile
+	default:
+		return x, false
+	}
+	return x, true
+}
+
+// enter notes the addresses of a chunk.
+func (d *byteTail) enter(a *jit.Args, r *byteTailRun, m *graph.Mem) {
+	for i, s := range d.reads {
+		a.Ptr[tile.Tails+i] = m.Ptrs[s.Place]
+		if s.One {
+			by := *(*float32)(m.Ptrs[s.Place])
+			for k := range r[i] {
+				r[i][k] = by
+			}
+			a.Ptr[tile.Tails+i] = unsafe.Pointer(&r[i])
+		}
+	}
+}
+
+// at has tiles read operands for an element of the result, in a column.
+func (d *byteTail) at(a *jit.Args, element, column int) {
+	for i, s := range d.reads {
+		switch {
+		case s.One:
+			a.Row[tile.Tails+i] = 0
+		case s.Lanes:
+			a.Row[tile.Tails+i] = column * groupBytes
+		default:
+			a.Row[tile.Tails+i] = element * groupBytes
+		}
+	}
+}
