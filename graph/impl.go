@@ -52,8 +52,8 @@ type Impl struct {
 	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
 	// Tails says that Lower takes calls with a [Call.Tail] where the result is of float32, float64 or int32: the kernel
-	// has every element of its one result gone on with, once, when it is final. Passes then make one step of a node and the
-	// pointwise ones behind it.
+	// has every element of its one result gone on with, once, when it is final. Passes then make one step of a node and
+	// the pointwise ones behind it.
 	Tails bool
 
 	selective bool // Read was given: not every layout will do
