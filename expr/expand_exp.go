@@ -119,8 +119,8 @@ func (e *expander) expScaled(x Value) Value {
 var expCubic = []float64{1, 0.5, 1. / 6}
 
 // expLookedUp is exp by steps of ln 2 / 32, whose powers of 2 are in a table: the lowest bits of the sum that rounds to
-// a step say where. What is left of numbers for which there is none is limited, so that the scale makes them 0 or
-// infinite, or NaN. Operations: 11.
+// a step say where. What the powers are rounded by is in another one. What is left of numbers for which there is no
+// power is limited, so that the scale makes them 0 or infinite, or NaN. Operations: 12.
 func (e *expander) expLookedUp(x Value) Value {
 	hi, lo := e.ln2()
 	magic := e.num(math.Ldexp(1.5, e.mantissa()-5))
@@ -128,7 +128,8 @@ func (e *expander) expLookedUp(x Value) Value {
 	n := e.sub(t, magic)
 	r := e.Do(Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0x1p-6))
 	power := e.lookup(exp2Table, t)
-	return e.Do(Scale, e.fma(e.horner(expCubic, r), e.mul(r, power), power), n)
+	beyond := e.fma(r, power, e.lookup(exp2LowTable, t))
+	return e.Do(Scale, e.fma(e.horner(expCubic, r), beyond, power), n)
 }
 
 // exp2 needs no constant in two parts: x = 2n + r exactly.

@@ -2,12 +2,13 @@
 
 package expr
 
-// exp2Table is the table of 2 to the power of k/32, what follows the first of the six of each function:
-// points, and coefficients from the constant one on.
+// exp2Table is the table of 2 to the power of k/32, exp2LowTable what these are rounded by. What follows is
+// the first of the six of each function: points, and coefficients from the constant one on.
 const (
-	exp2Table = 0
-	tanhTable = 1
-	erfcTable = 7
+	exp2Table    = 0
+	exp2LowTable = 1
+	tanhTable    = 2
+	erfcTable    = 8
 )
 
 // tanhPieces is tanh(a) for 0 <= a < 9.4056, with errors below 0.29 of 2^-24 of it.
@@ -24,6 +25,14 @@ var tables = [...][32]float32{
 		1.24185777, 1.26905096, 1.29683959, 1.32523668, 1.35425556, 1.38390994, 1.41421354, 1.44518077, 1.47682619,
 		1.50916445, 1.54221082, 1.5759809, 1.61049032, 1.64575553, 1.68179286, 1.71861935, 1.75625217, 1.79470909,
 		1.8340081, 1.87416768, 1.91520655, 1.95714414,
+	},
+	{
+		0, -4.81155986e-08, 4.83347016e-08, -5.93375198e-08, -1.30775399e-08, -5.43554002e-08, 5.38622231e-08,
+		-4.05144149e-08, 3.79763527e-08, -3.26739489e-08, 4.4968381e-08, 1.41933332e-09, -4.01899953e-08,
+		-3.49637332e-08, -1.01233493e-08, -5.87557736e-08, 2.4203235e-08, 3.32419994e-08, -4.50089885e-08,
+		-2.49593732e-08, 8.07090483e-09, -5.66102543e-08, 9.83621717e-09, -5.12497209e-08, -2.47553267e-08,
+		-4.8496176e-08, -9.23577037e-09, -1.14150449e-08, -1.1239278e-08, -4.66300563e-08, 9.84532811e-09,
+		-1.70218044e-08,
 	},
 	{
 		0.522372365, 0.662117124, 0.803881109, 0.942115366, 1.08612239, 1.22508037, 1.36234784, 1.50190556,
