@@ -313,6 +313,8 @@ def parse():
     wanted = o.rows if o.rows is not None else ("" if o.models else "all")
     o.rows = names if wanted == "all" else [r for r in wanted.split(",") if r]
     o.sides, o.threads = o.sides.split(","), [int(t) for t in o.threads.split(",")]
+    if o.layers and not o.models:
+        p.error("--layers takes the convolutions of models: give some")
     for name in o.rows:
         if name not in names:
             p.error(f"there is no row {name}: there are {', '.join(names)}")
