@@ -127,9 +127,9 @@ func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 // price is that of one step.
 func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 	asks := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
-	compiled := s.kernel.Arithmetic > 0
-	if ns = s.kernel.Arithmetic; !compiled {
-		ns = 0
+	ns = max(s.kernel.Arithmetic, 0)
+	compiled := ns > 0
+	if !compiled {
 		chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
 		for _, ph := range s.kernel.Phases {
 			ns += float64(max(ph.Chunks-1, 0)) * chunk
