@@ -200,7 +200,7 @@ func (c *Comparison) sumUp(all []*contender, bound *float64) {
 		r := x.program.Report()
 		m := Measurement{Name: x.name, Spread: SpreadOf(x.times), PlanCosts: r.Costs(), Samples: filled(x.times)}
 		if b := cmp.Or(bound, r.LowerBoundNS); b != nil && *b > 0 && !math.IsInf(*b, 0) {
-			gap := (m.CostNS+r.SavedNS) / *b - 1
+			gap := m.CostNS / *b - 1
 			if math.Abs(gap) < 1e-12 { // sums in another order
 				gap = 0
 			}

@@ -19,7 +19,7 @@ type Report struct {
 	Exact        bool                `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were left out; itself left out where false."`
 	Optimal      bool                `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
-	SavedNS      float64             `json:"saved_ns,omitzero" doc:"What is saved, by the same estimate, in that values are written within others: bound and certificates are of the cost without that."`
+	SavedNS      float64             `json:"saved_ns,omitzero" doc:"What is saved, by the same estimate, in that values are written within others, where the strategy did not know of it: a bound and certificates are of the cost without that."`
 	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least, before values are written within others; null where unknown."`
 	Profile      ProfileReport       `json:"profile" doc:"The profile of a machine that costs are estimated by."`
 	Constants    float64             `json:"constants_bytes,omitzero" doc:"The bytes of the constants that all steps go over."`

@@ -12,11 +12,19 @@ import (
 // the slice of its result that has the elements of each operand: the zero Type for one that has none. It is nil for
 // other nodes.
 func (n *Node) Places() []tensor.Type {
-	dim, ok := n.joins()
-	if !ok {
+	if n == nil || len(n.Out) == 0 {
 		return nil
 	}
-	out, at := n.Out[0].Type, sym.Int{}
+	return n.PlacesIn(n.Out[0].Type)
+}
+
+// PlacesIn is Places where the result is of a type, of its shape, with other strides or another offset.
+func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
+	dim, ok := n.joins()
+	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
+		return nil
+	}
+	at := sym.Int{}
 	list := make([]tensor.Type, len(n.In))
 	for i, a := range n.In {
 		t := a.Type()

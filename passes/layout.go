@@ -53,8 +53,12 @@ func chooseLayouts(p *Plan) error {
 		return fmt.Errorf("strategy %s decided %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
+	p.within = graph.NewByValue[bool](p.Graph)
 	p.Failed, p.weighed = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution = a.Model, a.Solution
+	for _, v := range a.Within {
+		p.within.Set(v, true)
+	}
 	p.noteLayouts(a)
 	return newLayouter(p).apply(a)
 }

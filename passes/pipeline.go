@@ -192,8 +192,8 @@ type Plan struct {
 	Groups     []Group // nodes that run as one
 	Apart      []Apart // nodes that could, and do not, though one reads the other
 	CostNS     float64 // sum of Cost over all nodes
-	// Placed lists the values that are written within others, and SavedNS adds up what that saves: layouts alone, which
-	// strategies choose and certificates are of, cost CostNS + SavedNS.
+	// Placed lists the values that are written within others. SavedNS is what that saves where the strategy did not
+	// know of it: what it chose, and certificates are of, costs CostNS + SavedNS.
 	Placed  []Placed
 	SavedNS float64
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
@@ -212,9 +212,10 @@ type Plan struct {
 	Decisions *Decisions
 
 	follow    *Decisions
-	only      map[int]bool // numbers of the nodes that may fold; nil: those that are worth it
-	foldings  int          // how many passes that fold have begun
-	weighed   bool         // the strategy has weighed the copies in the graph, too
+	only      map[int]bool        // numbers of the nodes that may fold; nil: those that are worth it
+	foldings  int                 // how many passes that fold have begun
+	weighed   bool                // the strategy has weighed the copies in the graph, too
+	within    graph.ByValue[bool] // the values that are written within others in the strategy's costs
 	strategy  layout.Strategy
 	profile   *layout.Profile
 	priced    bool // the profile is that of the problem of layouts, for its constants

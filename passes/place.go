@@ -17,8 +17,9 @@ type Placed struct {
 }
 
 // placeResults has operands of nodes that join them (concatenation) written where the result has them, where whoever
-// makes and reads them can do so and it costs less than copies. It decides after layouts are chosen, and so finds all
-// values in the layouts that are best with copies.
+// makes and reads them can do so and it costs less than copies. A strategy that states the problem exactly has weighed
+// most of that ([layout.Model]), and what it chose is done; of others, and beyond that, it decides after layouts are
+// chosen, and finds all values in the layouts that are best with copies.
 //
 // It goes backward: where all operands of a node lie side by side in a larger result, as those of a dense block do, the
 // node's own result is a slice of that, and nothing is copied at all.
@@ -149,7 +150,8 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 	}
 	costs, after := t.costs()
 	saved := cost - after
-	if p.follow == nil && saved <= 0 {
+	chosen := p.within.At(v)
+	if p.follow == nil && !chosen && saved <= 0 {
 		t.undo()
 		return
 	}
@@ -162,7 +164,9 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 	for i, n := range t.nodes {
 		w.costs[n] = costs[i]
 	}
-	p.SavedNS += saved
+	if !chosen {
+		p.SavedNS += saved
+	}
 	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), saved})
 }
 

@@ -122,7 +122,7 @@ func writeBound(w io.Writer, r *graphrun.Report) {
 			100*((r.CostNS+r.SavedNS)/max(*r.LowerBoundNS, 1)-1))
 	}
 	if r.SavedNS != 0 {
-		fmt.Fprintf(w, ", but for %s that are saved where values are written within others", nanoseconds(r.SavedNS))
+		fmt.Fprintf(w, ", but for %s that are saved besides where values are written within others", nanoseconds(r.SavedNS))
 	}
 	fmt.Fprintln(w, "; peak memory and steps that overlap are not in the cost")
 }

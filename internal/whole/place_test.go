@@ -152,7 +152,7 @@ func joins(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
 // Values that are written within others are the same, to the bit, as those that are copied there, for any number of
 // workers and under all strategies.
 func TestWrittenWithin(t *testing.T) {
-	placed := 0
+	placed, besides := 0, 0.0
 	strategies := []layout.Strategy{layout.Optimal, layout.Propagate, graphrun.ChannelsLast, graphrun.Contiguous}
 	for seed := range randomGraphs(160) {
 		g, in := joins(seed)
@@ -164,7 +164,13 @@ func TestWrittenWithin(t *testing.T) {
 		require.NoError(t, err, "seed %d", seed)
 		placed += len(plan.Placed)
 		require.NoError(t, graph.Verify(plan.Graph, graph.Sorted|graph.Typed|graph.LaidOut), "seed %d", seed)
-		assert.InDelta(t, plain.CostNS, plan.CostNS+plan.SavedNS, 1e-6*plain.CostNS, "seed %d", seed)
+		without := plain.CostNS
+		if plan.Solution != nil { // what is written within others is in the problem, and what is saved besides is told
+			without = float64(plan.Solution.Cost) / 1000
+			besides += plan.SavedNS
+			assert.LessOrEqual(t, plan.CostNS, plain.CostNS*(1+1e-9), "seed %d", seed)
+		}
+		assert.InDelta(t, without, plan.CostNS+plan.SavedNS, 1e-6*without, "seed %d", seed)
 		first, err := exec.Compile(plain.Graph, exec.Options{Threads: 1})
 		require.NoError(t, err, "seed %d", seed)
 		want, err := first.Run(t.Context(), in)
@@ -183,6 +189,7 @@ func TestWrittenWithin(t *testing.T) {
 		}
 	}
 	require.Greater(t, placed, int(randomGraphs(160)))
+	t.Log("saved besides", besides)
 }
 
 // A dense block copies nothing: what its layers join are the beginnings of what the last one joins.

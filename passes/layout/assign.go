@@ -285,6 +285,9 @@ func (r *reading) task(t *task, c *Choice) {
 		x := r.m.variables.At(v)
 		r.ref(x, l.out[k], &Copy{Value: v, Bare: true})
 		r.steps(x, r.way(x, 1<<l.out[k], nil).steps)
+		if x.forms[l.out[k]].slot != nil {
+			r.a.Within = append(r.a.Within, v)
+		}
 	}
 }
 

@@ -228,7 +228,12 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 		if metas == nil {
 			continue
 		}
-		to := w.add(w.m.variables.At(out), metas[k])
+		y := w.m.variables.At(out)
+		forms := len(y.forms)
+		to := w.add(y, metas[k])
+		if l := x.forms[i].like; to == forms && l >= 0 {
+			y.forms[to].like = v.to[k][l]
+		}
 		if to == 0 && (i > 0 || out.Alias == nil) && w.m.differs(x, out, metas[k]) {
 			to = -1
 		}

@@ -59,7 +59,7 @@ func favourites(m *Model) []int {
 		}
 		best := int64(wcsp.Forbidden)
 		for k := range t.labels {
-			if c := t.labels[k].atBest(); c < best {
+			if c := t.labels[k].atBest(); c < best && t.labels[k].slot == "" {
 				list[i], best = k, c
 			}
 		}
@@ -82,8 +82,10 @@ func (l *label) best(k int) int64 {
 		return 0
 	}
 	c := int64(wcsp.Forbidden)
-	for _, r := range l.read[k] {
-		c = min(c, r)
+	for i, r := range l.read[k] {
+		if k >= len(l.slots) || l.slots[k]>>i&1 == 0 {
+			c = min(c, r)
+		}
 	}
 	return c
 }
@@ -117,6 +119,9 @@ func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
 			continue
 		}
 		for k := range t.labels {
+			if t.labels[k].slot != "" { // that is found behind what they choose
+				continue
+			}
 			if c := price(w, t, &t.labels[k]); c < best {
 				list[i], best = k, c
 			}

@@ -103,7 +103,7 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 
 // priced prices a label. only holds, by operand, the one form that may be read; -1, or nil, for any.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
-	l := label{impl: impl, walk: w, out: out, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
+	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
 	if impl != nil {
 		l.cost = PS(m.Problem.Profile, impl.Work(call, w))
 	}
@@ -114,9 +114,10 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		x := m.variables.At(a.Value)
 		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
 		costs := m.readings(call, impl, w, k, x, byData)
+		m.ownSlots(n, k, out, x, &l, costs)
 		best := -1
 		for i := range costs {
-			if only != nil && only[k] >= 0 && only[k] != i {
+			if only != nil && only[k] >= 0 && only[k] != i && only[k] != x.forms[i].like {
 				costs[i] = wcsp.Forbidden
 			}
 			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
@@ -262,6 +263,9 @@ func (m *Model) looked(n *graph.Node) []bool {
 		}
 		x := m.variables.At(a.Value)
 		for i := 1; i < len(x.forms) && !list[k]; i++ {
+			if x.forms[i].like >= 0 { // it is no other layout to inference, which has been
+				continue
+			}
 			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
 			if err != nil || len(res) != len(n.Out) {
 				list[k] = true

@@ -300,6 +300,9 @@ type Assignment struct {
 	// others.
 	Model    *Model
 	Solution *wcsp.Solution
+	// Within are the results that are to be written where a node that joins them with others has them, and whose costs
+	// are known as those of that.
+	Within []*graph.Value
 }
 
 // String names the value and its layout.

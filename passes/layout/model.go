@@ -25,6 +25,10 @@ import (
 //   - A view has the forms of its operand, viewed, for nothing, and copies of these. What a reshape cannot view is
 //     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned: one that
 //     is handed over is made, for it has memory of its own, but who reads it may read its operand.
+//   - What a node puts together (concatenation) may be written where its result has it, in any order of that, by whoever
+//     can write it so and is read by whoever can read it so: then it is not copied. It is a form of that value, the same as in its own
+//     memory but for where elements lie, which goes with labels of that order alone. Of several such nodes it is the
+//     last one. One whose operands all lie side by side within another's result has its own there.
 //   - Constants are converted when the graph is planned, for nothing.
 //   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
 //
@@ -46,6 +50,7 @@ type Model struct {
 	barred    map[*variable]uint // forms into which a value is not copied
 	failed    graph.Errors
 	losing    map[*graph.Value]bool // the results of nodes that are lost
+	slots     *slots
 }
 
 // use is an operand of a node.
@@ -56,6 +61,9 @@ type form struct {
 	meta  tensor.Meta
 	order tensor.Order // of a dense one, else empty
 	dense bool
+	slot  *slot // where it lies within another value, if it does
+	// like is, of what lies within another value and of views of that, the form that it would be alone; else -1.
+	like int
 }
 
 // variable is a value, and the forms that there may be of it.
@@ -87,9 +95,13 @@ type label struct {
 	impl *graph.Impl
 	walk graph.Walk
 	out  []int     // the form of each result
+	only []int     // by operand: the form that must be read; -1, or nil, for any
 	cost int64     // Work, and reading constants
 	read [][]int64 // by operand and form of its value; nil for what is no variable
 	form []int     // by operand: the form of a constant that is read
+	slot string    // the value within which it writes a result; empty for none
+	// slots marks, by operand, the forms that lie where the result has them.
+	slots []uint
 }
 
 // viewed is a node whose results show its operand, or copy it where they cannot.
@@ -181,6 +193,7 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 	if err := m.label(i, n); err != nil {
 		return m.Problem.Graph.Fail(n, err)
 	}
+	m.within(i, n)
 	return nil
 }
 
@@ -297,14 +310,14 @@ func (x *variable) add(meta tensor.Meta) int {
 	if !dense {
 		o = ""
 	}
-	x.forms = append(x.forms, form{meta: meta, order: o, dense: dense})
+	x.forms = append(x.forms, form{meta: meta, order: o, dense: dense, like: -1})
 	return len(x.forms) - 1
 }
 
 // find returns the place of a layout among the forms; -1 if it is none of them.
 func (x *variable) find(meta tensor.Meta) int {
 	for i := range x.forms {
-		if x.forms[i].meta.SameAddresses(meta) {
+		if x.forms[i].slot == nil && x.forms[i].meta.SameAddresses(meta) {
 			return i
 		}
 	}
@@ -359,8 +372,11 @@ func (x *variable) pinned() int {
 
 // text names a form for users.
 func (f *form) text() string {
-	if f.dense {
+	switch {
+	case f.dense:
 		return f.order.String()
+	case f.slot != nil:
+		return f.slot.order.String()
 	}
 	return "as it lies " + tensor.ListString(f.meta.Strides)
 }
@@ -369,9 +385,14 @@ func (f *form) text() string {
 func (x *variable) set(mask uint) string {
 	var list []string
 	for i := range x.forms {
-		if mask>>i&1 != 0 {
-			list = append(list, x.forms[i].text())
+		if mask>>i&1 == 0 {
+			continue
 		}
+		text := x.forms[i].text()
+		if s := x.forms[i].slot; s != nil {
+			text += fmt.Sprintf(" within %q", s.within)
+		}
+		list = append(list, text)
 	}
 	if list == nil {
 		return "none"

@@ -83,8 +83,12 @@ func (l *label) text() string {
 	}
 	for _, o := range l.walk.Out {
 		if o != "" {
-			return text + " " + o.String()
+			text += " " + o.String()
+			break
 		}
+	}
+	if l.slot != "" {
+		text += fmt.Sprintf(" within %q", l.slot)
 	}
 	return text
 }
@@ -231,7 +235,11 @@ func (s *stating) task(t *task, n *graph.Node) {
 			continue
 		}
 		x := s.m.variables.At(a.Value)
+		amiss := s.m.amiss(t, x)
 		s.term(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
+			if amiss != nil && x.sets[j]&amiss[i] != 0 {
+				return wcsp.Forbidden
+			}
 			var sum int64
 			for q := k; q < len(n.In); q++ {
 				if n.In[q].Kind == graph.TensorArg && n.In[q].Value == a.Value {

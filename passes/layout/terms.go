@@ -54,7 +54,7 @@ func (m *Model) sets(x *variable) {
 		must |= 1 << m.handed(x, o)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
-		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
+		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) && x.placedOnce(s) {
 			x.sets = append(x.sets, s)
 		}
 	}

@@ -126,36 +126,30 @@ func ordered(w *graph.Work, m, to tensor.Meta) {
 	Moving(w, tensor.New(m.DType, to.Shape...), to)
 }
 
-// JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result.
+// JoinImpl is the implementation of an op that puts operands side by side along a dimension of its result. Each is
+// priced by itself, with its part of the step: what is written where it belongs takes nothing, and where all is, there
+// is no step.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its place, by runs, unless it was written there.",
 		Lower: lower, Writes: anyStrides,
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			var w graph.Work
-			for i, a := range c.In {
-				if a.Kind == graph.TensorArg && !c.Placed(i) {
-					w.Steps = 1
-					m, to := a.Meta(), walk.Lay(0, c.Out[0])
-					Moving(&w, asResult(m, to), joined(m, to))
-				}
-			}
-			return w
-		},
+		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-			if c.Placed(i) {
-				return w, true
+			if m.Numel() > 0 && !c.Placed(i) {
+				w.Steps = 1 / float64(filled(c))
+				Moving(&w, m, joined(m, walk.Lay(0, c.Out[0])))
 			}
-			to := walk.Lay(0, c.Out[0])
-			best := asResult(m, to)
-			if slices.Equal(m.Strides, best.Strides) {
-				return w, true // most do, and this is asked for each operand of joins of many
-			}
-			var least graph.Work
-			place := joined(m, to)
-			Moving(&least, best, place)
-			Moving(&w, m, place)
-			return w.Less(least), true
+			return w, true
 		}}
+}
+
+// filled counts the operands of a call that have elements, at least 1.
+func filled(c *graph.Call) (n int) {
+	for _, a := range c.In {
+		if a.Kind == graph.TensorArg && a.Meta().Numel() > 0 {
+			n++
+		}
+	}
+	return max(n, 1)
 }
 
 // joined is the place of an operand within the result; of one without elements, which may have any rank, itself.
