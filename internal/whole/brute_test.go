@@ -35,8 +35,9 @@ type brute struct {
 	inexact bool             // there was more than this goes over
 
 	// What was found is kept: forms by value, sets by what they were found of.
-	known map[*graph.Value][]tensor.Meta
-	found map[string][]bruteSet
+	known  map[*graph.Value][]tensor.Meta
+	within map[*graph.Value][]*layout.Place
+	found  map[string][]bruteSet
 }
 
 // bruteSet is a set of forms, and what it costs.
@@ -50,7 +51,7 @@ func (b *brute) forms(v *graph.Value) []tensor.Meta {
 	list, ok := b.known[v]
 	if !ok {
 		list = b.m.Forms(v)
-		b.known[v] = list
+		b.known[v], b.within[v] = list, b.m.Places(v)
 	}
 	return list
 }
@@ -78,7 +79,8 @@ func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (
 	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
 		stored: map[*graph.Value]bool{},
 		bound:  bound,
-		costs:  map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
+		costs:  map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
+		within: map[*graph.Value][]*layout.Place{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
 	g.Values(func(v *graph.Value) { b.inexact = b.inexact || len(m.Forms(v)) > bruteForms })
@@ -152,7 +154,12 @@ func bruteView(n *graph.Node) bool {
 
 // place returns which of its forms a value has where it lies so; -1: none of them.
 func (b *brute) place(v *graph.Value, m tensor.Meta) int {
-	return slices.IndexFunc(b.forms(v), func(f tensor.Meta) bool { return f.SameAddresses(m) })
+	for i, f := range b.forms(v) {
+		if f.SameAddresses(m) && b.slot(v, i) == nil {
+			return i
+		}
+	}
+	return -1
 }
 
 func brutePin(v *graph.Value) graph.Pin {
@@ -203,7 +210,7 @@ func (b *brute) heeds(n *graph.Node, impl *graph.Impl, c *graph.Call, w graph.Wa
 func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 	to := b.forms(v)[f]
 	o, dense := tensor.OrderOf(to)
-	if !dense || b.rigid(v) && f == 0 {
+	if !dense || b.rigid(v) && f == 0 || b.slot(v, f) != nil {
 		return 0, false
 	}
 	c := &graph.Call{In: []graph.Arg{bruteArg(v, from)}, Out: []tensor.Meta{to}}
@@ -286,6 +293,7 @@ func (b *brute) node(i int, n *graph.Node) {
 			there := true
 			for k, f := range w.in {
 				there = there && (f < 0 || n.In[k].Value.Const != nil || sets[n.In[k].Value]>>f&1 != 0)
+				there = there && (f < 0 || b.agrees(n, w, n.In[k].Value, sets[n.In[k].Value]))
 			}
 			if there {
 				b.results(n, w, 0, w.cost, nil, add)
@@ -327,9 +335,11 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		for _, w := range impl.Walks(n.Call(), orders) {
 			for _, in := range combos {
 				if way, ok := b.way(n, impl, w, in, looked); ok {
-					key := fmt.Sprint(way.in, way.out)
-					if old, ok := best[key]; !ok || way.cost < old.cost {
-						best[key] = way
+					for _, way := range b.places(n, impl, w, way) {
+						key := fmt.Sprint(way.in, way.out)
+						if old, ok := best[key]; !ok || way.cost < old.cost {
+							best[key] = way
+						}
 					}
 				}
 			}
@@ -339,7 +349,7 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 	for _, w := range best {
 		list = append(list, w)
 	}
-	return list
+	return append(list, b.sideBySide(n, combos)...)
 }
 
 // combinations lists the forms in which the operands of a node may be read.
@@ -375,7 +385,13 @@ func (b *brute) with(n *graph.Node, in []int) *graph.Call {
 // way is what a walk costs where operands have forms, and how its results lie then.
 func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, looked []bool) (bruteWay, bool) {
 	c := b.with(n, in)
-	res, err := n.Op.Infer(c)
+	alone := slices.Clone(in) // inference is not asked again of what lies within another value
+	for k, f := range in {
+		if f >= 0 {
+			alone[k] = b.like(n.In[k].Value, f)
+		}
+	}
+	res, err := n.Op.Infer(b.with(n, alone))
 	if err != nil {
 		return bruteWay{}, false
 	}
@@ -395,7 +411,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 		}
 		c.Out, way.out = append(c.Out, m), append(way.out, f)
 	}
-	if inferred && !b.uniform(n, in, looked) || !b.heeds(n, impl, c, w, in) {
+	if inferred && !b.uniform(n, in, looked) || !b.heeds(n, impl, c, w, in) || !b.joined(n, c, way) {
 		return way, false
 	}
 	cost, ok := b.price(impl, c, w)
@@ -411,6 +427,9 @@ func (b *brute) looked(n *graph.Node) []bool {
 			continue
 		}
 		for f := range b.forms(a.Value) {
+			if b.like(a.Value, f) != f {
+				continue
+			}
 			in := slices.Repeat([]int{0}, len(n.In))
 			in[k] = f
 			res, err := n.Op.Infer(b.with(n, in))
@@ -429,6 +448,7 @@ func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 	written := true
 	for k, f := range in {
 		if looked[k] {
+			f = b.like(n.In[k].Value, f)
 			written = written && f == 0
 			if o, dense := tensor.OrderOf(b.forms(n.In[k].Value)[f]); dense {
 				orders = append(orders, o)
@@ -440,6 +460,7 @@ func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 			if !looked[k] {
 				continue
 			}
+			f = b.like(n.In[k].Value, f)
 			m := b.forms(n.In[k].Value)[f]
 			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && f > 0 {
 				return false

@@ -16,7 +16,7 @@ func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64
 	list, ok := b.found[key]
 	if !ok {
 		for s := range uint(1) << len(b.forms(v)) {
-			if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 {
+			if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 || !b.once(v, s) {
 				continue
 			}
 			if cost, ok := b.arborescence(v, s, roots, outside); ok {

@@ -254,14 +254,14 @@ func priced(p *layout.Profile, g *graph.Graph) (sum int64) {
 }
 
 // optimum plans a random graph and compares what it costs: by the solver, by brute force, as planned, and by other
-// strategies. It reports whether brute force was tried.
-func optimum(t *testing.T, seed uint64) bool {
+// strategies. It reports whether brute force was tried, and whether another strategy came out below the optimum.
+func optimum(t *testing.T, seed uint64) (compared, below bool) {
 	g, rng := optimumGraph(seed)
 	require.NoError(t, g.Err(), "seed %d", seed)
 	profile := randomProfile(rng)
-	list := copying() // what strategies minimise
+	list := passes.Passes()
 	if rng.IntN(2) == 0 {
-		list = slices.DeleteFunc(list, func(p passes.Pass) bool { return p.Name == "group" })
+		list = without(list, "group")
 	}
 	j := &judged{t: t, rng: rng, brute: true}
 	plan, err := passes.Run(g, passes.Options{Strategy: j, Profile: profile, Passes: list})
@@ -270,10 +270,14 @@ func optimum(t *testing.T, seed uint64) bool {
 			_, err := passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: list})
 			require.Error(t, err, "seed %d: %s plans what the optimum refuses: %v", seed, s.Name(), j.refused)
 		}
-		return false
+		return false, false
 	}
 	require.NoError(t, err, "seed %d", seed)
-	require.Equal(t, j.solution.Cost, priced(j.profile, plan.Graph), "seed %d: the plan is priced otherwise", seed)
+	cost := priced(j.profile, plan.Graph)
+	if plan.SavedNS == 0 {
+		require.Equal(t, j.solution.Cost, cost, "seed %d: the plan is priced otherwise", seed)
+	}
+	require.InDelta(t, j.solution.Cost, float64(cost)+1000*plan.SavedNS, 1, "seed %d: the plan is priced otherwise", seed)
 	for _, s := range []layout.Strategy{layout.Propagate, layout.Contiguous, layout.ChannelsLast} {
 		other, err := passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: list})
 		var refused *graph.Error
@@ -281,9 +285,22 @@ func optimum(t *testing.T, seed uint64) bool {
 			continue // it looks at one node at a time
 		}
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
+		if priced(j.profile, other.Graph) >= j.solution.Bound {
+			continue
+		}
+		// What is copied for pins and by views, and the places in all nodes that join a value but the last, are not in the
+		// problem, and may yet be found behind a strategy.
+		below = true
+		require.NotEmpty(t, other.Placed, "seed %d: %s costs less", seed, s.Name())
+		other, err = passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: without(list, "place")})
+		require.NoError(t, err, "seed %d, %s", seed, s.Name())
 		require.GreaterOrEqual(t, priced(j.profile, other.Graph), j.solution.Bound, "seed %d: %s costs less", seed, s.Name())
 	}
-	return j.compared
+	return j.compared, below
+}
+
+func without(list []passes.Pass, name string) []passes.Pass {
+	return slices.DeleteFunc(slices.Clone(list), func(p passes.Pass) bool { return p.Name == name })
 }
 
 // TestOptimum goes over random graphs; GRAPHRUN_OPTIMUM=FIRST:COUNT over others.
@@ -297,14 +314,19 @@ func TestOptimum(t *testing.T) {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)
 		require.NoError(t, err, "want FIRST:COUNT, not %s", strconv.Quote(text))
 	}
-	compared := uint64(0)
+	compared, below := uint64(0), uint64(0)
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if optimum(t, seed) {
+			tried, less := optimum(t, seed)
+			if tried {
 				compared++
+			}
+			if less {
+				below++
 			}
 		})
 	}
+	require.LessOrEqual(t, below, count/200, "hardly ever is more found behind a strategy than the problem knows")
 	t.Logf("%d of %d graphs by brute force", compared, count)
 	require.GreaterOrEqual(t, compared, count/2, "most graphs are small enough to be compared")
 }

@@ -17,6 +17,33 @@ type slot struct {
 	within  string       // the name of its result
 }
 
+// Place tells of a form of a value that it lies within another one, or views what does.
+type Place struct {
+	Like int // the form that it would be alone
+	// Join is the node within whose result it lies, where that lies in the order; nil for a view. Operand is which of that
+	// node's it is; -1 where it has several of them.
+	Join    *graph.Node
+	Operand int
+	Order   tensor.Order
+}
+
+// Places tells, by form of [Model.Forms], which of them lie within other values: nil for others. The list is the
+// caller's.
+func (m *Model) Places(v *graph.Value) []*Place {
+	list := make([]*Place, len(m.Forms(v)))
+	for i := range list {
+		f := &m.variables.At(v).forms[i]
+		if f.like < 0 {
+			continue
+		}
+		list[i] = &Place{Like: f.like, Operand: -1}
+		if s := f.slot; s != nil {
+			list[i].Join, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.join], s.operand, s.order
+		}
+	}
+	return list
+}
+
 // slots is what is known of values while places are found.
 type slots struct {
 	own    graph.ByValue[bool]                    // by root: it must have memory of its own
