@@ -121,8 +121,8 @@ func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteW
 	return list
 }
 
-// sideBySide lists the ways in which a node has nothing to do, since all that it joins lies side by side in what another
-// one makes of it.
+// sideBySide lists the ways in which a node has nothing to do, since all that it joins lies side by side in what
+// another one makes of it.
 func (b *brute) sideBySide(n *graph.Node, combos [][]int) (list []bruteWay) {
 	if n.Op.Joins == nil {
 		return nil
@@ -142,7 +142,8 @@ func (b *brute) sideBySide(n *graph.Node, combos [][]int) (list []bruteWay) {
 					continue
 				}
 				s, m := b.slot(n.In[k].Value, f), b.forms(n.In[k].Value)[f]
-				all = all && s != nil && s.Join == p.Join && s.Order == p.Order && m.SameAddresses(place) && m.Offset == place.Offset
+				all = all && s != nil && s.Join == p.Join && s.Order == p.Order &&
+					m.SameAddresses(place) && m.Offset == place.Offset
 			}
 			if all {
 				list = append(list, bruteWay{in: in, out: []int{out}})

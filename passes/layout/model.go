@@ -25,10 +25,10 @@ import (
 //   - A view has the forms of its operand, viewed, for nothing, and copies of these. What a reshape cannot view is
 //     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned: one that
 //     is handed over is made, for it has memory of its own, but who reads it may read its operand.
-//   - What a node puts together (concatenation) may be written where its result has it, in any order of that, by whoever
-//     can write it so and is read by whoever can read it so: then it is not copied. It is a form of that value, the same as in its own
-//     memory but for where elements lie, which goes with labels of that order alone. Of several such nodes it is the
-//     last one. One whose operands all lie side by side within another's result has its own there.
+//   - What a node puts together (concatenation) may be written where its result has it, in any order of that, by
+//     whoever can write it so, and is read by whoever can read it so: then it is not copied. It is a form of the value,
+//     which goes with labels of that order alone. Of several such nodes it is the last one. One whose operands all lie
+//     side by side within another's result has its own there.
 //   - Constants are converted when the graph is planned, for nothing.
 //   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
 //

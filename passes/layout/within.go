@@ -69,7 +69,8 @@ func (m *Model) newSlots() *slots {
 	return s
 }
 
-// within gives the results of node i forms that lie within what another node makes of them, and labels that write these.
+// within gives the results of node i forms that lie within what another node makes of them, and labels that write
+// these.
 func (m *Model) within(i int, n *graph.Node) {
 	if m.Problem.KeepGoing || n.Op.Eager != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
 		return
@@ -180,8 +181,8 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	}
 }
 
-// sideBySide adds, for a node that joins values, labels by which it does nothing: all its operands lie within the result
-// of another one, side by side, and so does its own result.
+// sideBySide adds, for a node that joins values, labels by which it does nothing: all its operands lie within the
+// result of another one, side by side, and so does its own result.
 func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
 	if !m.joins(i) {
 		return
@@ -213,8 +214,8 @@ func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
 	}
 }
 
-// lieIn returns which forms of the operands of a node that joins them lie where its result has them, if that lies within
-// another value; nil where one has no such form.
+// lieIn returns which forms of the operands of a node that joins them lie where its result has them, if that lies
+// within another value; nil where one has no such form.
 func (m *Model) lieIn(n *graph.Node, lies tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(lies.Type()) {
@@ -284,8 +285,8 @@ func (m *Model) ownSlots(n *graph.Node, k int, out []int, x *variable, l *label,
 	}
 }
 
-// amiss marks, by label of a node that joins values, the forms of an operand that lie within its result in another order
-// than that of the label; nil where there are none.
+// amiss marks, by label of a node that joins values, the forms of an operand that lie within its result in another
+// order than that of the label; nil where there are none.
 func (m *Model) amiss(t *task, x *variable) (list []uint) {
 	if t.node.Op.Joins == nil {
 		return nil

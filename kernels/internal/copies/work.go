@@ -135,21 +135,11 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.Placed(i) {
-				w.Steps = 1 / float64(filled(c))
+				w.Steps = 1 / float64(len(c.In))
 				Moving(&w, m, joined(m, walk.Lay(0, c.Out[0])))
 			}
 			return w, true
 		}}
-}
-
-// filled counts the operands of a call that have elements, at least 1.
-func filled(c *graph.Call) (n int) {
-	for _, a := range c.In {
-		if a.Kind == graph.TensorArg && a.Meta().Numel() > 0 {
-			n++
-		}
-	}
-	return max(n, 1)
 }
 
 // joined is the place of an operand within the result; of one without elements, which may have any rank, itself.
