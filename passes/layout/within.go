@@ -59,14 +59,26 @@ func (m *Model) newSlots() *slots {
 		}
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				s.own.Set(a.Value.Root(), true)
+				s.own.Set(m.shownBy(a.Value), true)
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		s.own.Set(o.Value.Root(), true)
+		s.own.Set(m.shownBy(o.Value), true)
 	}
 	return s
+}
+
+// shownBy is what a value shows, or may show where that lies otherwise than in the graph as written.
+func (m *Model) shownBy(v *graph.Value) *graph.Value {
+	for v.Node != nil {
+		view := m.views[m.places[v.Node.Number()]]
+		if view == nil {
+			break
+		}
+		v = view.node.In[view.operand].Value
+	}
+	return v
 }
 
 // within gives the results of node i forms that lie within what another node makes of them, and labels that write
