@@ -14,9 +14,9 @@ const (
 )
 
 // ownPages asks for large pages where b lies, before it is touched: then what reads all of it misses fewer translations
-// of addresses, and there is a fault for 2 MiB rather than for 4 KiB. The weights of a network, of which few have 2 MiB,
-// lie beside one another in Go's heap, whose parts begin and end with a large page: so the pages at both ends of b are
-// asked for as well, which neighbours share. Nothing depends on it, and systems that have no such pages refuse.
+// of addresses, and there is a fault for 2 MiB rather than for 4 KiB. The weights of a network, of which few have 2
+// MiB, lie beside one another in Go's heap, whose parts begin and end with a large page: so the pages at both ends of b
+// are asked for as well, which neighbours share. Nothing depends on it, and systems without such pages refuse.
 func ownPages(b []byte) {
 	if len(b) < largeFrom {
 		return

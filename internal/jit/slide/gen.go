@@ -29,7 +29,7 @@ const (
 	scratch   = asm.AX // outside of windows
 )
 
-// fewInputs are the registers for elements of the input beside all weights, so that one is loaded while others are used.
+// fewInputs are the registers for elements of the input beside all weights: one is loaded while others are used.
 const fewInputs = 4
 
 // gen writes the code of a spec.
