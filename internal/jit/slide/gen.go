@@ -29,13 +29,16 @@ const (
 	scratch   = asm.AX // outside of windows
 )
 
+// fewInputs are the registers for elements of the input beside all weights: one is loaded while others are used.
+const fewInputs = 4
+
 // gen writes the code of a spec.
 type gen struct {
 	asm.Assembler
 	s *Spec
 
 	sums   int // registers of them, from 0 on
-	kept   int // registers of weights behind them; none where weights are read from memory
+	kept   int // registers of weights behind them: all of them, of a row of the window, or none
 	inputs int // registers behind those
 	next   int // of the inputs
 }
@@ -43,7 +46,10 @@ type gen struct {
 func newGen(s *Spec, isa machine.ISA, list bool) *gen {
 	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
 	n := s.registers(isa)
-	if g.sums+s.Window[1]+1 <= n {
+	switch all := s.Window[0] * s.Window[1]; {
+	case !s.Told && g.sums+all+fewInputs <= n:
+		g.kept = all
+	case g.sums+s.Window[1]+1 <= n:
 		g.kept = s.Window[1]
 	}
 	g.inputs = n - g.sums - g.kept
@@ -151,9 +157,14 @@ func (g *gen) start() {
 	}
 }
 
-// windows adds what there is of the windows.
+// windows adds what there is of the windows. Where registers hold all weights each element of the input is loaded once,
+// else once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
+	if g.kept == s.Window[0]*s.Window[1] && !s.Told {
+		g.inputRows()
+		return
+	}
 	if !s.Told {
 		for k := range s.Window[0] {
 			g.windowRow(k, in, weights, s.First[0], s.End[0])
@@ -176,6 +187,26 @@ func (g *gen) windows() {
 	g.Bind(end)
 }
 
+// inputRows adds the input row by row, each to all results that it is under: to each of them in the order of the
+// window's rows.
+func (g *gen) inputRows() {
+	s := g.s
+	for i := range g.kept {
+		g.Emit("VMOVUPS", asm.Mem{Base: weights, Disp: int32(i * s.Bytes)}, g.register(g.sums+i))
+	}
+	for at := s.First[0]; at < s.End[0]; at++ {
+		for col := s.First[1]; col < s.End[1]; col++ {
+			var uses []use
+			for row := range s.Tile[0] {
+				if d := at - row*s.Step[0]; d >= 0 && d%s.Apart[0] == 0 && d/s.Apart[0] < s.Window[0] {
+					uses = g.under(uses, row, col, d/s.Apart[0]*s.Window[1])
+				}
+			}
+			g.element(uses, asm.Mem{Base: in, Disp: int32(at-s.First[0])*s.In[0] + int32(col-s.First[1])*s.In[1]}, nil)
+		}
+	}
+}
+
 // windowRow adds row k of the windows of all results for which there is that row of the input, from first to end.
 func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 	s := g.s
@@ -196,24 +227,33 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
 			x := asm.Mem{Base: in, Disp: int32(at-first)*s.In[0] + int32(col-s.First[1])*s.In[1]}
-			g.element(row, col, x, weight)
+			g.element(g.under(nil, row, col, 0), x, weight)
 		}
 	}
 }
 
-// element adds an element of the input to the results of a row that it is under.
-func (g *gen) element(row, col int, x asm.Mem, weight func(col int) asm.Mem) {
+// use is an element of the input in a window: a sum, and a weight of those that are kept or of a row.
+type use struct {
+	sum    asm.Vec
+	weight int
+}
+
+// under appends the uses of column col for the results of a row, of whose row of the window the weights begin at first.
+func (g *gen) under(uses []use, row, col, first int) []use {
 	s := g.s
-	type use struct{ result, weight int }
-	var uses []use
 	for r := range s.Tile[1] {
 		if d := col - r*s.Step[1]; d >= 0 && d%s.Apart[1] == 0 && d/s.Apart[1] < s.Window[1] {
-			uses = append(uses, use{r, d / s.Apart[1]})
+			uses = append(uses, use{g.sum(row, r), first + d/s.Apart[1]})
 		}
 	}
+	return uses
+}
+
+// element adds an element of the input to the results that it is under.
+func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	fma := g.op("VFMADD231P")
 	if len(uses) == 1 && g.kept > 0 {
-		g.Emit(fma, x, g.register(g.sums+uses[0].weight), g.sum(row, uses[0].result))
+		g.Emit(fma, x, g.register(g.sums+uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
@@ -224,9 +264,9 @@ func (g *gen) element(row, col int, x asm.Mem, weight func(col int) asm.Mem) {
 	g.Emit("VMOVUPS", x, loaded)
 	for _, u := range uses {
 		if g.kept > 0 {
-			g.Emit(fma, loaded, g.register(g.sums+u.weight), g.sum(row, u.result))
+			g.Emit(fma, loaded, g.register(g.sums+u.weight), u.sum)
 		} else {
-			g.Emit(fma, weight(u.weight), loaded, g.sum(row, u.result))
+			g.Emit(fma, weight(u.weight), loaded, u.sum)
 		}
 	}
 }
