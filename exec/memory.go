@@ -13,16 +13,9 @@ import (
 // Storages take turns in the arena by their lifetimes in the order of the steps. As the
 // run is concurrent, that order must be made to hold where memory changes hands: a step
 // that writes into bytes taken over waits for all steps that used them before.
+//
+// Of several workers each is to find in its cache what it wrote, as far as that takes little more memory: see affinity.
 func (p *Program) plan() {
-	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
-		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
-		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
-	for i := range m.merged {
-		m.merged[i] = i
-	}
-	for i := range m.waits {
-		m.waits[i] = -1
-	}
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
 			if r.storage >= 0 {
@@ -31,11 +24,21 @@ func (p *Program) plan() {
 		}
 	}
 	p.hold()
-	for i, end := 0, 0; i < len(p.steps); i++ {
-		if i >= end {
-			m.since, end = i, p.steps[i].band
+	steps, storages := p.steps, p.storages
+	plan := func(most int) *memoryPlanner {
+		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
+		for i := range steps {
+			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		m.step(i)
+		return p.planFor(most)
+	}
+	m := plan(0)
+	if least := m.top; p.threads > 1 {
+		for _, most := range [...]int{least, least / 4, least / 16, 0} {
+			if m = plan(most); m.top <= least+least/moreArena {
+				break
+			}
+		}
 	}
 	p.arena = m.top
 	for s := range p.storages {
@@ -43,7 +46,28 @@ func (p *Program) plan() {
 	}
 }
 
-// planner walks the steps in order.
+// planFor plans so that values of so many bytes at most are where the same worker wrote last.
+func (p *Program) planFor(most int) *memoryPlanner {
+	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
+		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
+		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
+		near: affinity{workers: min(p.threads, mostParts), most: most}}
+	for i := range m.merged {
+		m.merged[i] = i
+	}
+	for i := range m.waits {
+		m.waits[i] = -1
+	}
+	for i, end := 0, 0; i < len(p.steps); i++ {
+		if i >= end {
+			m.since, end = i, p.steps[i].band
+		}
+		m.step(i)
+	}
+	return m
+}
+
+// memoryPlanner walks the steps in order.
 type memoryPlanner struct {
 	p      *Program
 	merged []int                // by storage: the storage that it is in, by in-place writing
@@ -55,6 +79,7 @@ type memoryPlanner struct {
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
 	since  int     // the first step of the band that the step is in, or the step
+	near   affinity
 }
 
 // block is free memory, and the steps that used it last.
@@ -195,31 +220,44 @@ func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
 	if size == 0 {
 		return 0, nil
 	}
-	best := -1
-	for k := range m.blocks {
-		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
-			best = k
-			if b.size == size {
-				break
-			}
-		}
-	}
+	best, at := m.pick(size)
 	if best < 0 {
 		at = m.top
 		m.top += size
+		m.near.settle(at, size)
 		return at, nil
 	}
 	b := m.blocks[best]
 	for _, u := range b.users {
 		m.wait(i, u)
 	}
-	if b.size == size {
-		m.blocks = slices.Delete(m.blocks, best, best+1)
-	} else {
-		m.blocks[best].at += size
-		m.blocks[best].size -= size
+	var rest []block
+	if at > b.at {
+		rest = append(rest, block{b.at, at - b.at, b.users})
 	}
-	return b.at, b.users
+	if end := b.at + b.size; at+size < end {
+		rest = append(rest, block{at + size, end - at - size, b.users})
+	}
+	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
+	m.near.settle(at, size)
+	return at, b.users
+}
+
+// pick returns a free block that holds size bytes, and where in it these are to be; -1 where there is none.
+func (m *memoryPlanner) pick(size int) (best, at int) {
+	if size <= m.near.most {
+		return m.near.choose(m.blocks, size)
+	}
+	best = -1
+	for k := range m.blocks {
+		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
+			best, at = k, b.at
+			if b.size == size {
+				break
+			}
+		}
+	}
+	return best, at
 }
 
 // release frees what step i used last, and at the end of a band what its steps did.

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -20,13 +21,12 @@ func (r *winogradRun) packs() graph.Phase {
 
 // transforms brings the tiles of a section to the points.
 func (r *winogradRun) transforms(section tileSpan) graph.Phase {
-	grain := max(1, transformGrain/(r.form.Points()*r.room))
-	chunks := kit.DivUp(section.n, grain)
-	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.room, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		first := chunk * section.n / chunks
-		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+		first, end := cut.Range(chunk)
+		return r.alike(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			return r.transform(m, &a.transform, t, t.first-section.first)
 		})
 	}}
@@ -205,14 +205,13 @@ func (r *winogradRun) pointwise(section tileSpan) graph.Phase {
 
 // finishes brings the products of a section back to pixels.
 func (r *winogradRun) finishes(section tileSpan) graph.Phase {
-	grain := max(1, transformGrain/(r.form.Points()*r.blocks*r.width))
-	chunks := kit.DivUp(section.n, grain)
-	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.width, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
 		r.tail.enter(&a.transform, &a.tail, m)
-		first := chunk * section.n / chunks
-		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+		first, end := cut.Range(chunk)
+		return r.alike(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
 				if err := r.finish(m, a, t, t.first-section.first, block); err != nil {
 					return err
