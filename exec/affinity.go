@@ -15,9 +15,10 @@ import (
 const (
 	// mostParts bounds the parts that are told apart.
 	mostParts = 16
-	// moreArena is the part of the arena that it may be larger by: where it would be more, larger values, between which
-	// there is no room for others, are placed without looking at who used what.
-	moreArena = 8
+	// moreArena is the part of the arena that it may be larger by. Where it would be more, what is in it when it grows
+	// is in the way of something larger: it may then be anywhere, and all is planned anew, so often at most.
+	moreArena  = 8
+	plansTried = 8
 )
 
 // tenant is what lay last in some of the arena: from at on, as far as end, a piece of a storage that is at from, of so
@@ -27,7 +28,6 @@ type tenant struct{ at, end, from, bytes int }
 // affinity is who used what of the arena last, in the order of addresses.
 type affinity struct {
 	workers int
-	most    int // bytes of the values that are placed by it: others as memory is taken by one worker
 	tenants []tenant
 }
 

@@ -25,19 +25,23 @@ func (p *Program) plan() {
 	}
 	p.hold()
 	steps, storages := p.steps, p.storages
-	plan := func(most int) *memoryPlanner {
+	plan := func(anywhere []bool, most int) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
 			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		return p.planFor(most)
+		return p.planFor(anywhere, most)
 	}
-	m := plan(0)
-	if least := m.top; p.threads > 1 {
-		for _, most := range [...]int{least, least / 4, least / 16, 0} {
-			if m = plan(most); m.top <= least+least/moreArena {
+	m := plan(nil, 0)
+	if p.threads > 1 {
+		anywhere, most := make([]bool, len(storages)+len(steps)), m.top+m.top/moreArena
+		for range plansTried {
+			if m = plan(anywhere, most); m.top <= most {
 				break
 			}
+		}
+		if m.top > most {
+			m = plan(nil, 0)
 		}
 	}
 	p.arena = m.top
@@ -46,12 +50,14 @@ func (p *Program) plan() {
 	}
 }
 
-// planFor plans so that values of so many bytes at most are where the same worker wrote last.
-func (p *Program) planFor(most int) *memoryPlanner {
+// planFor plans so that values are where the same worker wrote last, but those that may be anywhere, by storages and
+// behind them by steps, whose scratch memory it is; nil: all of them. Where the arena would be larger than most, it
+// stops, and lets what there is be anywhere.
+func (p *Program) planFor(anywhere []bool, most int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		near: affinity{workers: min(p.threads, mostParts), most: most}}
+		anywhere: anywhere, most: most, near: affinity{workers: min(p.threads, mostParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -63,6 +69,9 @@ func (p *Program) planFor(most int) *memoryPlanner {
 			m.since, end = i, p.steps[i].band
 		}
 		m.step(i)
+		if anywhere != nil && m.top > most {
+			break
+		}
 	}
 	return m
 }
@@ -79,7 +88,10 @@ type memoryPlanner struct {
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
 	since  int     // the first step of the band that the step is in, or the step
-	near   affinity
+	// anywhere, by storage and by step, is what is not placed by affinity; nil: nothing is.
+	anywhere []bool
+	most     int // the arena's bytes, at most, where anywhere is not nil
+	near     affinity
 }
 
 // block is free memory, and the steps that used it last.
@@ -118,7 +130,7 @@ func (m *memoryPlanner) step(i int) {
 		m.place(i, r.storage, s.node.Out[k])
 	}
 	if s.kernel.Scratch > 0 {
-		s.scratch, _ = m.alloc(i, s.kernel.Scratch)
+		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i)
 	}
 	for _, r := range s.refs {
 		if r.storage >= 0 && m.planned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
@@ -136,7 +148,7 @@ func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
 	switch {
 	case st.kind != inArena:
 	case !m.taken[storage] && storage == m.p.storageOf(v):
-		st.at, m.before[storage] = m.alloc(i, st.bytes)
+		st.at, m.before[storage] = m.alloc(i, st.bytes, storage)
 		m.taken[storage] = true
 	case v.Within != nil:
 		for _, u := range m.before[storage] {
@@ -213,17 +225,20 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
-// alloc takes size bytes of the arena for step i, from the smallest free block that
-// holds them, else by growing. It tells which steps used them before, for which step i waits.
-func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
+// alloc takes size bytes of the arena for step i, from a free block that holds them, else by growing, for a storage or,
+// by the step's number behind those, its scratch memory. It tells which steps used them before, for which step i waits.
+func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
 	}
-	best, at := m.pick(size)
+	best, at := m.pick(size, what)
 	if best < 0 {
 		at = m.top
 		m.top += size
+		if m.anywhere != nil && m.top > m.most {
+			m.yield(what)
+		}
 		m.near.settle(at, size)
 		return at, nil
 	}
@@ -243,9 +258,18 @@ func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
 	return at, b.users
 }
 
-// pick returns a free block that holds size bytes, and where in it these are to be; -1 where there is none.
-func (m *memoryPlanner) pick(size int) (best, at int) {
-	if size <= m.near.most {
+// yield lets be anywhere what is in memory beside something for which there is no room.
+func (m *memoryPlanner) yield(what int) {
+	m.anywhere[what] = true
+	for s, users := range m.users {
+		m.anywhere[s] = m.anywhere[s] || users != nil
+	}
+}
+
+// pick returns a free block that holds size bytes, and where in it these are to be; -1 where there is none. What may be
+// anywhere takes the smallest.
+func (m *memoryPlanner) pick(size, what int) (best, at int) {
+	if m.anywhere != nil && !m.anywhere[what] {
 		return m.near.choose(m.blocks, size)
 	}
 	best = -1
