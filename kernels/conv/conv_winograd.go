@@ -87,10 +87,10 @@ const (
 	// allNear: weights stay near, and a chunk does all that there is to do for a section, in memory of its own.
 	allNear winogradWay = iota
 	// byBlocks: points of a section stay near, and all workers share them while the weights go by, block by block of
-	// output channels, once for each section. So it is, too, where weights stay near and there is but one section, of
-	// which one worker would do all.
+	// output channels, once for each section.
 	byBlocks
-	// byPoints: neither does. Weights, points and products go by once, point by point.
+	// byPoints: neither does. Weights, points and products go by once, point by point. So it is, too, where all stays
+	// near and is one section, of which one worker would do all: of several each multiplies some of the points.
 	byPoints
 )
 
@@ -98,8 +98,8 @@ const (
 func (w *winogradConv) way() winogradWay {
 	weights := 4 * w.transformed()
 	if weights <= winogradNear {
-		if w.blocks > 1 && w.nearSections() == 1 {
-			return byBlocks
+		if w.nearSections() == 1 {
+			return byPoints
 		}
 		return allNear
 	}
