@@ -71,8 +71,12 @@ func TestMemoryIsTakenOverInOrder(t *testing.T) {
 		plan, err := passes.Run(g, passes.Options{})
 		require.NoError(t, err)
 		shared += len(plan.Placed)
-		p := compile(t, plan.Graph, 2)
-		assert.Empty(t, p.Unordered(), "seed %d", seed)
+		alone := compile(t, plan.Graph, 1)
+		for threads := 2; threads <= 5; threads++ {
+			p := compile(t, plan.Graph, threads)
+			assert.Empty(t, p.Unordered(), "seed %d", seed)
+			assert.LessOrEqual(t, p.ArenaBytes(), alone.ArenaBytes()*9/8, "seed %d, %d threads", seed, threads)
+		}
 	}
 	assert.Greater(t, shared, 40)
 }

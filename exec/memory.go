@@ -13,16 +13,9 @@ import (
 // Storages take turns in the arena by their lifetimes in the order of the steps. As the
 // run is concurrent, that order must be made to hold where memory changes hands: a step
 // that writes into bytes taken over waits for all steps that used them before.
+//
+// Of several workers each is to find in its cache what it wrote, as far as that takes little more memory: see affinity.
 func (p *Program) plan() {
-	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
-		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
-		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
-	for i := range m.merged {
-		m.merged[i] = i
-	}
-	for i := range m.waits {
-		m.waits[i] = -1
-	}
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
 			if r.storage >= 0 {
@@ -31,11 +24,25 @@ func (p *Program) plan() {
 		}
 	}
 	p.hold()
-	for i, end := 0, 0; i < len(p.steps); i++ {
-		if i >= end {
-			m.since, end = i, p.steps[i].band
+	steps, storages := p.steps, p.storages
+	plan := func(anywhere []bool, most int) *memoryPlanner {
+		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
+		for i := range steps {
+			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		m.step(i)
+		return p.planFor(anywhere, most)
+	}
+	m := plan(nil, 0)
+	if p.threads > 1 {
+		anywhere, most := make([]bool, len(storages)+len(steps)), m.top+m.top/moreArena
+		for range plansTried {
+			if m = plan(anywhere, most); m.top <= most {
+				break
+			}
+		}
+		if m.top > most {
+			m = plan(nil, 0)
+		}
 	}
 	p.arena = m.top
 	for s := range p.storages {
@@ -43,7 +50,33 @@ func (p *Program) plan() {
 	}
 }
 
-// planner walks the steps in order.
+// planFor plans so that values are where the same worker wrote last, but those that may be anywhere, by storages and
+// behind them by steps, whose scratch memory it is; nil: all of them. Where the arena would be larger than most, it
+// stops, and lets what there is be anywhere.
+func (p *Program) planFor(anywhere []bool, most int) *memoryPlanner {
+	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
+		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
+		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
+		anywhere: anywhere, most: most, near: affinity{workers: min(p.threads, mostParts)}}
+	for i := range m.merged {
+		m.merged[i] = i
+	}
+	for i := range m.waits {
+		m.waits[i] = -1
+	}
+	for i, end := 0, 0; i < len(p.steps); i++ {
+		if i >= end {
+			m.since, end = i, p.steps[i].band
+		}
+		m.step(i)
+		if anywhere != nil && m.top > most {
+			break
+		}
+	}
+	return m
+}
+
+// memoryPlanner walks the steps in order.
 type memoryPlanner struct {
 	p      *Program
 	merged []int                // by storage: the storage that it is in, by in-place writing
@@ -55,6 +88,10 @@ type memoryPlanner struct {
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
 	since  int     // the first step of the band that the step is in, or the step
+	// anywhere, by storage and by step, is what is not placed by affinity; nil: nothing is.
+	anywhere []bool
+	most     int // the arena's bytes, at most, where anywhere is not nil
+	near     affinity
 }
 
 // block is free memory, and the steps that used it last.
@@ -93,7 +130,7 @@ func (m *memoryPlanner) step(i int) {
 		m.place(i, r.storage, s.node.Out[k])
 	}
 	if s.kernel.Scratch > 0 {
-		s.scratch, _ = m.alloc(i, s.kernel.Scratch)
+		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i)
 	}
 	for _, r := range s.refs {
 		if r.storage >= 0 && m.planned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
@@ -111,7 +148,7 @@ func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
 	switch {
 	case st.kind != inArena:
 	case !m.taken[storage] && storage == m.p.storageOf(v):
-		st.at, m.before[storage] = m.alloc(i, st.bytes)
+		st.at, m.before[storage] = m.alloc(i, st.bytes, storage)
 		m.taken[storage] = true
 	case v.Within != nil:
 		for _, u := range m.before[storage] {
@@ -188,38 +225,63 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
-// alloc takes size bytes of the arena for step i, from the smallest free block that
-// holds them, else by growing. It tells which steps used them before, for which step i waits.
-func (m *memoryPlanner) alloc(i, size int) (at int, before []int32) {
+// alloc takes size bytes of the arena for step i, from a free block that holds them, else by growing, for a storage or,
+// by the step's number behind those, its scratch memory. It tells which steps used them before, for which step i waits.
+func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
 	}
-	best := -1
-	for k := range m.blocks {
-		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
-			best = k
-			if b.size == size {
-				break
-			}
-		}
-	}
+	best, at := m.pick(size, what)
 	if best < 0 {
 		at = m.top
 		m.top += size
+		if m.anywhere != nil && m.top > m.most {
+			m.yield(what)
+		}
+		m.near.settle(at, size)
 		return at, nil
 	}
 	b := m.blocks[best]
 	for _, u := range b.users {
 		m.wait(i, u)
 	}
-	if b.size == size {
-		m.blocks = slices.Delete(m.blocks, best, best+1)
-	} else {
-		m.blocks[best].at += size
-		m.blocks[best].size -= size
+	var rest []block
+	if at > b.at {
+		rest = append(rest, block{b.at, at - b.at, b.users})
 	}
-	return b.at, b.users
+	if end := b.at + b.size; at+size < end {
+		rest = append(rest, block{at + size, end - at - size, b.users})
+	}
+	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
+	m.near.settle(at, size)
+	return at, b.users
+}
+
+// yield lets be anywhere what is in memory beside something for which there is no room.
+func (m *memoryPlanner) yield(what int) {
+	m.anywhere[what] = true
+	for s, users := range m.users {
+		m.anywhere[s] = m.anywhere[s] || users != nil
+	}
+}
+
+// pick returns a free block that holds size bytes, and where in it these are to be; -1 where there is none. What may be
+// anywhere takes the smallest.
+func (m *memoryPlanner) pick(size, what int) (best, at int) {
+	if m.anywhere != nil && !m.anywhere[what] {
+		return m.near.choose(m.blocks, size)
+	}
+	best = -1
+	for k := range m.blocks {
+		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
+			best, at = k, b.at
+			if b.size == size {
+				break
+			}
+		}
+	}
+	return best, at
 }
 
 // release frees what step i used last, and at the end of a band what its steps did.

@@ -11,6 +11,9 @@ func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
 		var err error
+		if sec.ahead != team.Little {
+			team.Expect(len(s.workers)-1, sec.ahead)
+		}
 		switch {
 		case sec.shared != nil && team.Ready(sec.shared.most):
 			err = s.share(ctx, sec)

@@ -15,6 +15,7 @@ import (
 type section struct {
 	first, end int // steps
 	shared     *sharing
+	ahead      team.Worth // of one that is not shared, before one that is worth so much: workers are started for that
 }
 
 // sharing is what a section has whose steps are cut, or run side by side, by what they are estimated to cost.
@@ -30,6 +31,9 @@ type sharing struct {
 // them costs some tens of nanoseconds more.
 const loneSteps = 8
 
+// aheadNS is about what it takes a worker that is started to come.
+const aheadNS = 1e5
+
 // wakeWindow is the time from a step on, in units of what must be saved, within which so much must be saved for
 // workers to be woken at the step: they sleep again where it comes seldom.
 const wakeWindow = 4
@@ -41,7 +45,7 @@ const tries = 5
 func (p *Program) cut(costs *machine.Profile) {
 	n := len(p.steps)
 	if p.threads == 1 || n == 0 {
-		p.sections = []section{{0, n, nil}}
+		p.sections = []section{{end: n}}
 		return
 	}
 	if costs == nil {
@@ -49,7 +53,8 @@ func (p *Program) cut(costs *machine.Profile) {
 	}
 	s := sharing{share: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
 	s.costs = p.price(costs, s.share)
-	saved := p.savings(s.costs, s.share)
+	split := p.splits(s.costs, s.share)
+	saved := p.savings(s.costs, split, s.share)
 	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
 	at := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
@@ -63,27 +68,41 @@ func (p *Program) cut(costs *machine.Profile) {
 			}
 		}
 		if i > at {
-			p.sections = append(p.sections, section{at, i, nil})
+			p.addSerial(s.costs, at, i, s.worth[i])
 		}
-		p.sections = append(p.sections, section{i, end, p.shared(s, i, end)})
+		p.sections = append(p.sections, section{first: i, end: end, shared: p.shared(s, i, end)})
 		at, i = end, end-1
 	}
 	if at < n {
-		p.sections = append(p.sections, section{at, n, nil})
+		p.sections = append(p.sections, section{first: at, end: n})
 	}
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
-		p.part(s.share)
+		p.part(split)
 	}
 }
 
+// addSerial adds the steps from first to end that one worker runs, behind which there is so much to share. Workers that
+// are started when it begins come too late: they are when about as much is left to do before as they take to come.
+func (p *Program) addSerial(costs []float64, first, end int, worth team.Worth) {
+	left, at := 0.0, end
+	for at > first && left < aheadNS {
+		at--
+		left += costs[at]
+	}
+	if at > first {
+		p.sections = append(p.sections, section{first: first, end: at})
+	}
+	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
+}
+
 // part counts the parts that workers have of each phase: as many as can be at it.
-func (p *Program) part(share float64) {
+func (p *Program) part(split []bool) {
 	p.parts = make([]int, p.phases+1)
 	for _, sec := range p.sections {
 		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
 			st := &p.steps[i]
 			for k, ph := range st.kernel.Phases {
-				if ph.Chunks > 1 && sec.shared.costs[i-sec.first] >= share {
+				if ph.Chunks > 1 && split[i] {
 					p.parts[st.phase+k+1] = min(p.threads, ph.Chunks)
 				}
 			}
@@ -168,9 +187,9 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	return ns
 }
 
-// savings estimates what sharing a step may save: a step whose phases have chunks can be split; one of a single
-// chunk may run beside another that is worth as much, if neither waits for the other.
-func (p *Program) savings(costs []float64, share float64) []float64 {
+// savings estimates what sharing a step may save: of a step that is split, all but a part; one that is not may run
+// beside another that is worth as much, if neither waits for the other.
+func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth is how many of the steps that are worth it a step waits for, one after another, itself included: the
 	// next of them waits for the one before if it is deeper.
@@ -184,7 +203,7 @@ func (p *Program) savings(costs []float64, share float64) []float64 {
 		}
 		if costs[i] >= share {
 			depth[i]++
-			if chunks > 1 {
+			if split[i] {
 				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
 			}
 			if before >= 0 && depth[i] <= depth[before] {

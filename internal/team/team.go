@@ -68,17 +68,40 @@ func (j *Job) Call(n int, worth Worth) {
 			called.Store(int32(len(jobs)))
 		}
 		j.places = max(j.places, n)
-		if awake := int(idle.Load()); n > awake && worth.starts() {
-			start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-hands), 0)
-			hands += start
-			idle.Add(int32(start))
-		}
+		start = recruit(n, worth)
 	}
 	asleep := j.note()
 	mu.Unlock()
 	if asleep {
 		j.wake <- struct{}{}
 	}
+	begin(start)
+}
+
+// Expect starts hands, where fewer than n are awake, for a call to come that is worth so much: who calls when they are
+// needed waits for them some tens of microseconds. They look for work as long as any.
+func Expect(n int, worth Worth) {
+	if int(idle.Load()) >= n {
+		return
+	}
+	mu.Lock()
+	start := recruit(n, worth)
+	mu.Unlock()
+	begin(start)
+}
+
+// recruit counts the hands that are to begin, so that n are awake. It is called under the lock.
+func recruit(n int, worth Worth) (start int) {
+	if awake := int(idle.Load()); n > awake && worth.starts() {
+		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-hands), 0)
+		hands += start
+		idle.Add(int32(start))
+	}
+	return start
+}
+
+// begin starts hands that were counted.
+func begin(start int) {
 	for range start {
 		go hand()
 	}

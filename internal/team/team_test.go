@@ -155,6 +155,46 @@ func TestTries(t *testing.T) {
 	}
 }
 
+// Hands that are expected are there before the call, and no more of them come than are.
+func TestExpect(t *testing.T) {
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return hands
+	}
+	nobody(t)
+	Expect(1, Little)
+	if n := count(); n != 0 {
+		t.Errorf("%d hands came for little", n)
+	}
+	came := 0
+	for range 100 { // one of them may have left before the call
+		Expect(1, Much)
+		Expect(1, Much)
+		if n := count(); n > 1 {
+			t.Fatalf("%d hands came, 1 was expected", n)
+		}
+		j := &Job{Help: func() {}}
+		j.Begin()
+		before := count()
+		j.Call(1, Little) // starts nobody
+		for end := time.Now().Add(time.Millisecond); before == 1 && time.Now().Before(end); runtime.Gosched() {
+			mu.Lock()
+			taken := j.places == 0
+			mu.Unlock()
+			if taken {
+				came++
+				break
+			}
+		}
+		j.End()
+	}
+	if came == 0 {
+		t.Error("no hand that was expected came to a call")
+	}
+	nobody(t)
+}
+
 // Who asks whether hands will come counts as one who calls in vain: the next try is not put off for ever.
 func TestReady(t *testing.T) {
 	nobody(t)

@@ -89,7 +89,8 @@ const (
 	// byBlocks: points of a section stay near, and all workers share them while the weights go by, block by block of
 	// output channels, once for each section.
 	byBlocks
-	// byPoints: neither does. Weights, points and products go by once, point by point.
+	// byPoints: neither does. Weights, points and products go by once, point by point. So it is, too, where all stays
+	// near and is one section, of which one worker would do all: of several each multiplies some of the points.
 	byPoints
 )
 
@@ -97,6 +98,9 @@ const (
 func (w *winogradConv) way() winogradWay {
 	weights := 4 * w.transformed()
 	if weights <= winogradNear {
+		if w.nearSections() == 1 {
+			return byPoints
+		}
 		return allNear
 	}
 	points, products := w.farTraffic()
@@ -127,11 +131,17 @@ func (w *winogradConv) sections() spans {
 	if way := w.way(); way != allNear {
 		return all.into(w.into(way))
 	}
-	k := kit.DivUp(all.n, max(w.rows, winogradPoints/(4*w.form.Points()*w.room)))
-	for k < sectionsAtLeast && all.n >= 2*k*w.rows {
+	return all.into(w.nearSections())
+}
+
+// nearSections is the number of sections where weights stay near.
+func (w *winogradConv) nearSections() int {
+	tiles := w.tiles()
+	k := kit.DivUp(tiles, max(w.rows, winogradPoints/(4*w.form.Points()*w.room)))
+	for k < sectionsAtLeast && tiles >= 2*k*w.rows {
 		k *= 2
 	}
-	return all.into(k)
+	return k
 }
 
 // spans are so many parts of a span, as even as they can be.

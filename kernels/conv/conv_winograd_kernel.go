@@ -55,9 +55,10 @@ func (a *winogradArgs) release() {
 }
 
 const (
-	// transformGrain are elements of points that are worth a chunk, and callMACs the multiplications of a call, which
-	// must not last 50 us.
-	transformGrain = 1 << 17
+	// transformGrain are elements of points that are worth a chunk, pointMACs the multiplications at points that are, and
+	// callMACs those of a call, which must not last 50 us.
+	transformGrain = 1 << 15
+	pointMACs      = 1 << 19
 	callMACs       = 1 << 20
 	// partWeights are the bytes of a block's weights up to which chunks read them anew for as many tiles as registers
 	// hold, since they stay in the second cache.

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -20,13 +21,12 @@ func (r *winogradRun) packs() graph.Phase {
 
 // transforms brings the tiles of a section to the points.
 func (r *winogradRun) transforms(section tileSpan) graph.Phase {
-	grain := max(1, transformGrain/(r.form.Points()*r.room))
-	chunks := kit.DivUp(section.n, grain)
-	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.room, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
-		first := chunk * section.n / chunks
-		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+		first, end := cut.Range(chunk)
+		return r.alike(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			return r.transform(m, &a.transform, t, t.first-section.first)
 		})
 	}}
@@ -173,46 +173,56 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, blo
 
 // pointwise multiplies all tiles of a section with all weights, point by point.
 func (r *winogradRun) pointwise(section tileSpan) graph.Phase {
-	n, matrix := r.form.Points(), 4*r.matrix()
-	return graph.Phase{Chunks: n, Run: func(m *graph.Mem, point int) error {
+	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.matrix(), pointMACs)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
 		a := &args.product
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.points(m), r.weights(m), r.sums(m)
 		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 		a.Rows = 1
-		strips := r.strips(section)
-		for block := range r.blocks {
-			a.Row[tile.Vec] = (block*n + point) * matrix
-			next := a.Row[tile.Vec] + n*matrix
-			if block == r.blocks-1 {
-				next = (point + 1) % n * matrix
-			}
-			for i := range strips.n {
-				s := strips.at(i)
-				at := s.first - section.first
-				a.Row[tile.In] = point*r.point + 4*at*r.room
-				a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
-				a.Row[tile.Ahead] = next + matrix*i/strips.n
-				if err := r.products[s.n].Call(a); err != nil {
-					return err
-				}
+		for point, end := cut.Range(chunk); point < end; point++ {
+			if err := r.atPoint(a, section, point); err != nil {
+				return err
 			}
 		}
 		return nil
 	}}
 }
 
+// atPoint multiplies all tiles of a section with the weights of a point.
+func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
+	n, matrix := r.form.Points(), 4*r.matrix()
+	strips := r.strips(section)
+	for block := range r.blocks {
+		a.Row[tile.Vec] = (block*n + point) * matrix
+		next := a.Row[tile.Vec] + n*matrix
+		if block == r.blocks-1 {
+			next = (point + 1) % n * matrix
+		}
+		for i := range strips.n {
+			s := strips.at(i)
+			at := s.first - section.first
+			a.Row[tile.In] = point*r.point + 4*at*r.room
+			a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
+			a.Row[tile.Ahead] = next + matrix*i/strips.n
+			if err := r.products[s.n].Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // finishes brings the products of a section back to pixels.
 func (r *winogradRun) finishes(section tileSpan) graph.Phase {
-	grain := max(1, transformGrain/(r.form.Points()*r.blocks*r.width))
-	chunks := kit.DivUp(section.n, grain)
-	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.width, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
 		r.tail.enter(&a.transform, &a.tail, m)
-		first := chunk * section.n / chunks
-		return r.alike(tileSpan{section.first + first, (chunk+1)*section.n/chunks - first}, func(t tileRun) error {
+		first, end := cut.Range(chunk)
+		return r.alike(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
 				if err := r.finish(m, a, t, t.first-section.first, block); err != nil {
 					return err

@@ -67,12 +67,13 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradResult, points*float64(w.blocks*w.width))
 	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
 	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
-	switch way := w.way(); way {
-	case byPoints:
+	switch way := w.way(); {
+	case weights <= winogradNear:
+	case way == byPoints:
 		p, r := w.farTraffic()
 		k.Do(winogradFar, float64(p+r))
 		fallthrough
-	case byBlocks:
+	case way == byBlocks:
 		k.Do(winogradFar, weights*float64(w.into(way)-1))
 	}
 	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)

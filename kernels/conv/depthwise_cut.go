@@ -29,6 +29,8 @@ const (
 	slideGrain = 4 * machine.DirectMACGrain
 	// slideMove is how many multiplications and additions take as long as moving an element.
 	slideMove = 8
+	// fewStrips are the rows of tiles of an image that is cut by channels.
+	fewStrips = 2
 )
 
 // slideShape is how the results of a depthwise convolution by pixels are cut: into tiles of pixels, and into blocks of
@@ -98,9 +100,9 @@ type slideCall struct {
 // counted from where the first window begins. Sides of one kind differ but in where they are.
 type side struct{ at, n, first, end, kind int }
 
-// sides cuts a dimension evenly into tiles of at most so many results. It returns the first side of each kind as well.
-func sides(results, most, step, padding, apart, window, size int) (list, kinds []side) {
-	even := machine.Cut{Units: results, Chunks: kit.DivUp(results, most)}
+// sides cuts a dimension evenly into so many tiles. It returns the first side of each kind as well.
+func sides(results, tiles, step, padding, apart, window, size int) (list, kinds []side) {
+	even := machine.Cut{Units: results, Chunks: tiles}
 	list = make([]side, even.Chunks)
 	for i := range list {
 		at, next := even.Range(i)
@@ -117,12 +119,17 @@ func sides(results, most, step, padding, apart, window, size int) (list, kinds [
 	return list, kinds
 }
 
-// cut makes the specs of an image's tiles. Its calls are found strip by strip when these are computed (see callsOf).
+// cut makes the specs of an image's tiles. Rows of tiles are of an even number, so that each of two workers has half of
+// the image's rows, as it has in other steps. Its calls are found strip by strip when these are computed (see callsOf).
 func (t *depthwiseSlide) cut() {
 	s, f := t.s, &t.slideShape
 	var across, down []side
-	t.across, across = sides(s.ow, f.tile[1], s.sw, s.pw, s.dw, s.kw, s.w)
-	t.down, down = sides(s.oh, f.tile[0], s.sh, s.ph, s.dh, s.kh, s.h)
+	rows := kit.DivUp(s.oh, f.tile[0])
+	if rows > fewStrips {
+		rows = min(s.oh, rows+rows%2)
+	}
+	t.across, across = sides(s.ow, kit.DivUp(s.ow, f.tile[1]), s.sw, s.pw, s.dw, s.kw, s.w)
+	t.down, down = sides(s.oh, rows, s.sh, s.ph, s.dh, s.kh, s.h)
 	for _, y := range down {
 		var codes []int
 		for _, x := range across {

@@ -85,12 +85,16 @@ func (t *depthwiseSlide) repeats() bool {
 	return t.again > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
-// phase goes by images, halves of their rows of tiles, blocks of channels and rows. Weight gives the weight by vectors
-// of channels.
+// phase goes by images, halves of their rows of tiles, blocks of channels and rows. Of a small image all rows follow
+// one another: two workers would each read most of the other's half, and what comes before, a product whose weight is
+// larger than the image, is computed by halves of the channels. Weight gives the weight by vectors of channels.
 func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := len(t.down)
 	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
+	if strips <= fewStrips && t.blocks > 1 {
+		order.Band = strips
+	}
 	order.Cut(t.work(strips), slideGrain)
 	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.ow }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
