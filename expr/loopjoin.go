@@ -215,8 +215,8 @@ func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 }
 
 // clampPlain is clampTo from element i on, four by four, as far as no bound is NaN, which the sum of four differences
-// tells of: see minFloat. It returns where it stopped. Elements are stored one by one, and nothing is called, so that all
-// of it stays in registers.
+// tells of: see minFloat. It returns where it stopped. Elements are stored one by one, and nothing is called, so that
+// all of it stays in registers.
 func clampPlain[T float, U word](d, a, b, c unsafe.Pointer, i, n int) int {
 	size := int(unsafe.Sizeof(T(0)))
 	for last := n - 4; i <= last; i += 4 {

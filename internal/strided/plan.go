@@ -51,6 +51,8 @@ const (
 	// fewTiles is about how many tiles a small copy is cut into, for several workers, as long as a tile has leastTile
 	// elements.
 	fewTiles, leastTile = 8, machine.MoveGrain / 16
+	// fewRuns is fewTiles of a copy by rows, which is cut into two chunks where it is small.
+	fewRuns = 4
 	// grainSize is the bytes of the elements that grains are counted in: of smaller ones, a run of as many is less work.
 	grainSize = 4
 	// panelBytes is how far a tile that is turned goes along dst: a panel of whole cache lines.
@@ -201,11 +203,10 @@ func (p *Copy) bytes() int { return p.elem.Dst * p.all }
 
 // tileElems returns the elements of a tile, at most.
 func (p *Copy) tileElems() int {
-	most, least := tileElems, leastTile
 	if p.runs() {
-		most, least = p.perGrain(most), p.perGrain(least)
+		return min(p.perGrain(tileElems), max(p.perGrain(leastTile), p.all/fewRuns))
 	}
-	return min(most, max(least, p.all/fewTiles))
+	return min(tileElems, max(leastTile, p.all/fewTiles))
 }
 
 // cutRows cuts tiles of long rows; where rows are short and many, more of them.

@@ -185,7 +185,7 @@ func TestTileSizes(t *testing.T) {
 		{[]strided.Axis{{512, 4, 784}, {196, 2048, 4}}, 8, 64 * 196},
 		{[]strided.Axis{{4096, 4, 256}, {64, 4096 * 4, 4}}, 16, 256 * 64},
 		{[]strided.Axis{{2, 4, 4 << 10}, {1024, 8, 4}}, 1, 2048},
-		{[]strided.Axis{{1 << 15, 4, 4}}, 8, 1 << 12},
+		{[]strided.Axis{{1 << 15, 4, 4}}, 4, 1 << 13},
 		{[]strided.Axis{{3, 4, 4}, {4096, 12, 16}}, 7, 3 * 586},
 		{nil, 1, 1},
 	} {
@@ -235,6 +235,7 @@ func TestTilesOfRuns(t *testing.T) {
 		{1, []strided.Axis{{N: 4096, Dst: 1, Src: 1}}, 1},
 		{4, []strided.Axis{{N: 4096, Dst: 4, Src: 4}}, 2},
 		{1, []strided.Axis{{N: 4096, Dst: 1, Src: 1}, {N: 4, Dst: 4096}}, 2},
+		{4, []strided.Axis{{N: 4096, Dst: 4, Src: 4}, {N: 4, Dst: 16384}}, 4},
 		{1, []strided.Axis{{N: 64, Dst: 1, Src: 1}, {N: 2, Dst: 64}, {N: 64, Dst: 128, Src: 64}, {N: 2, Dst: 8192}}, 4},
 	} {
 		if n := strided.New(strided.Move(c.size), c.axes).Tiles(); n != c.tiles {

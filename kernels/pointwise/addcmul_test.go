@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestAddcmulRoundsTwice has the answers of PyTorch 1.13 with ATEN_CPU_CAPABILITY=default: the product is rounded before
-// it is added, so that one that is too great for the dtype makes NaN of the other infinity. Its loops for AVX2 and
-// AVX-512, which a C compiler contracted, give inf, -inf, m, and eps/2 in place of the first four of float32.
+// TestAddcmulRoundsTwice has the answers of PyTorch 1.13 with ATEN_CPU_CAPABILITY=default: the product is rounded
+// before it is added, so that one that is too great for the dtype makes NaN of the other infinity. Its loops for AVX2
+// and AVX-512, which a C compiler contracted, give inf, -inf, m, and eps/2 in place of the first four of float32.
 func TestAddcmulRoundsTwice(t *testing.T) {
 	inf, nan, zero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	for _, f := range []struct {
