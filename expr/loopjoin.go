@@ -197,51 +197,67 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 }
 
 // clampTo bounds a by b and c, which differ from element to element. Where all lie one behind another two comparisons
-// are enough, but for bounds that are NaN, which the sum of four differences tells of: see minFloat.
+// are enough, but for bounds that are NaN: see clampPlain.
 func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
 	if *by == (strides{d: size, a: size, b: size, c: size}) {
-		for last := n - 4; i <= last; i += 4 {
-			x, y, z := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			o, p, q := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Pointer(z))
-			r := (*[4]U)(unsafe.Add(d, i*size))
-			if sum := y[0] - z[0] + (y[1] - z[1]) + (y[2] - z[2] + (y[3] - z[3])); sum != sum {
-				clampToAny[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), unsafe.Pointer(z), 4, by)
-				continue
+		for last := n - 4; ; i += 4 {
+			if i = clampPlain[T, U](d, a, b, c, i, n); i > last {
+				break
 			}
-			r0, r1, r2, r3, s0, s1, s2, s3 := o[0], o[1], o[2], o[3], p[0], p[1], p[2], p[3]
-			if x[0] <= y[0] {
-				r0 = s0
-			}
-			if x[1] <= y[1] {
-				r1 = s1
-			}
-			if x[2] <= y[2] {
-				r2 = s2
-			}
-			if x[3] <= y[3] {
-				r3 = s3
-			}
-			s0, s1, s2, s3 = q[0], q[1], q[2], q[3]
-			if ofBits[T](r0) >= z[0] {
-				r0 = s0
-			}
-			if ofBits[T](r1) >= z[1] {
-				r1 = s1
-			}
-			if ofBits[T](r2) >= z[2] {
-				r2 = s2
-			}
-			if ofBits[T](r3) >= z[3] {
-				r3 = s3
-			}
-			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+			clampToAny[T, U](unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(b, i*size), unsafe.Add(c, i*size), 4, by)
 		}
 		if i == n {
 			return
 		}
 	}
 	clampToAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), unsafe.Add(c, i*by.c), n-i, by)
+}
+
+// clampPlain is clampTo from element i on, four by four, as far as no bound is NaN, which the sum of four differences
+// tells of: see minFloat. It returns where it stopped. Elements are stored one by one, and nothing is called, so that
+// all of it stays in registers.
+func clampPlain[T float, U word](d, a, b, c unsafe.Pointer, i, n int) int {
+	size := int(unsafe.Sizeof(T(0)))
+	for last := n - 4; i <= last; i += 4 {
+		x, y, z := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+		o, p, q := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Pointer(z))
+		y0, y1, y2, y3, z0, z1, z2, z3 := y[0], y[1], y[2], y[3], z[0], z[1], z[2], z[3]
+		if sum := y0 - z0 + (y1 - z1) + (y2 - z2 + (y3 - z3)); sum != sum {
+			break
+		}
+		r := (*[4]U)(unsafe.Add(d, i*size))
+		v, low, high := o[0], p[0], q[0]
+		if x[0] <= y0 {
+			v = low
+		}
+		if ofBits[T](v) >= z0 {
+			v = high
+		}
+		r[0], v, low, high = v, o[1], p[1], q[1]
+		if x[1] <= y1 {
+			v = low
+		}
+		if ofBits[T](v) >= z1 {
+			v = high
+		}
+		r[1], v, low, high = v, o[2], p[2], q[2]
+		if x[2] <= y2 {
+			v = low
+		}
+		if ofBits[T](v) >= z2 {
+			v = high
+		}
+		r[2], v, low, high = v, o[3], p[3], q[3]
+		if x[3] <= y3 {
+			v = low
+		}
+		if ofBits[T](v) >= z3 {
+			v = high
+		}
+		r[3] = v
+	}
+	return i
 }
 
 func clampToAny[T float, U word](d, a, b, c unsafe.Pointer, n int, by *strides) {

@@ -12,7 +12,7 @@ import (
 type Copy struct {
 	elem   Elem
 	a, b   axis
-	outer  []axis
+	outer  []outerAxis
 	all    int // elements
 	tiles  int
 	turned bool // dst is dense along a, src along b, and elements are moved
@@ -24,6 +24,12 @@ type Copy struct {
 type axis struct {
 	Axis
 	tile, tiles int
+}
+
+// outerAxis is a dimension beside a and b, of so many tiles below each of its places.
+type outerAxis struct {
+	Axis
+	below int
 }
 
 func (x *axis) cut(tile int) {
@@ -45,6 +51,10 @@ const (
 	// fewTiles is about how many tiles a small copy is cut into, for several workers, as long as a tile has leastTile
 	// elements.
 	fewTiles, leastTile = 8, machine.MoveGrain / 16
+	// fewRuns is fewTiles of a copy by rows, which is cut into two chunks where it is small.
+	fewRuns = 4
+	// grainSize is the bytes of the elements that grains are counted in: of smaller ones, a run of as many is less work.
+	grainSize = 4
 	// panelBytes is how far a tile that is turned goes along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the rows of dst that are staged at once, which must stay in L1 or near.
@@ -146,17 +156,32 @@ func (p *Copy) arrange(rest []Axis) {
 		p.b = take(at)
 		p.cutTurned()
 	case len(rest) > 0:
-		p.b = take(0)
+		p.b = take(p.rowsAlong(rest))
 		p.cutRows()
 	default:
 		p.cutRows()
 	}
 	p.tiles = p.a.tiles * p.b.tiles
 	for _, x := range rest {
-		p.outer = append(p.outer, axis{Axis: x})
+		p.outer = append(p.outer, outerAxis{x, p.tiles})
 		p.tiles *= x.N
 	}
 	p.stream = p.stream && p.bytes() >= far
+}
+
+// rowsAlong picks the axis b of a copy by rows. It is the nearest one in dst, so that dst is written in order; a longer
+// one where rows are short beside it and all of a times b is not more than a tile, since a tile takes longer to begin
+// than a few rows do.
+func (p *Copy) rowsAlong(rest []Axis) int {
+	at := 0
+	if p.a.N*rest[0].N < leastTile {
+		for i, x := range rest {
+			if x.N > rest[at].N && p.a.N*x.N <= tileElems {
+				at = i
+			}
+		}
+	}
+	return at
 }
 
 // cutTurned cuts tiles where the sides disagree about the fastest dimension: a panel of dst by as much of
@@ -177,7 +202,12 @@ func (p *Copy) cutTurned() {
 func (p *Copy) bytes() int { return p.elem.Dst * p.all }
 
 // tileElems returns the elements of a tile, at most.
-func (p *Copy) tileElems() int { return min(tileElems, max(leastTile, p.all/fewTiles)) }
+func (p *Copy) tileElems() int {
+	if p.runs() {
+		return min(p.perGrain(tileElems), max(p.perGrain(leastTile), p.all/fewRuns))
+	}
+	return min(tileElems, max(leastTile, p.all/fewTiles))
+}
 
 // cutRows cuts tiles of long rows; where rows are short and many, more of them.
 func (p *Copy) cutRows() {
@@ -192,24 +222,64 @@ func (p *Copy) cutRows() {
 	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 
+// runs reports whether elements lie one behind another along a on both sides, are moved, and are not few.
+func (p *Copy) runs() bool {
+	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
+}
+
+// perGrain is how many elements of a run are as much work as n of grainSize bytes. More bytes count as one element all
+// the same, as they do in loops that compute.
+func (p *Copy) perGrain(n int) int { return n * max(1, grainSize/p.elem.Dst) }
+
+// Grain returns the elements that are worth a chunk.
+func (p *Copy) Grain() int {
+	if p.runs() {
+		return p.perGrain(machine.MoveGrain)
+	}
+	return machine.MoveGrain
+}
+
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of
 // all axes; room is memory of Room bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
-	for t := from; t < to; t++ {
-		ia, r := t%p.a.tiles, t/p.a.tiles
-		ib, r := r%p.b.tiles, r/p.b.tiles
-		ia, ib = ia*p.a.tile, ib*p.b.tile
-		d, s := ia*p.a.Dst+ib*p.b.Dst, ia*p.a.Src+ib*p.b.Src
-		for i := range p.outer {
-			x := &p.outer[i]
-			k := r % x.N
-			r /= x.N
-			d, s = d+k*x.Dst, s+k*x.Src
-		}
-		p.tile(room, unsafe.Add(dst, d), unsafe.Add(src, s), min(p.a.tile, p.a.N-ia), min(p.b.tile, p.b.N-ib))
-	}
+	p.walk(len(p.outer), room, dst, src, from, to)
 	if p.stream {
 		fence()
+	}
+}
+
+// walk copies tiles [from, to) of the first outer axes. It divides where it begins, not for every tile: divisions take
+// longer than a small tile does.
+func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, from, to int) {
+	if outer == 0 {
+		p.plane(room, dst, src, from, to)
+		return
+	}
+	x, k := &p.outer[outer-1], 0
+	if from >= x.below {
+		k = from / x.below
+		from, to = from-k*x.below, to-k*x.below
+	}
+	for ; from < to; k++ {
+		p.walk(outer-1, room, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), from, min(to, x.below))
+		from, to = 0, to-x.below
+	}
+}
+
+// plane copies tiles [from, to) of a and b.
+func (p *Copy) plane(room []byte, dst, src unsafe.Pointer, from, to int) {
+	a, b := &p.a, &p.b
+	ia, ib := 0, 0
+	if from > 0 {
+		ia, ib = from%a.tiles, from/a.tiles
+	}
+	for ; from < to; from++ {
+		i, j := ia*a.tile, ib*b.tile
+		p.tile(room, unsafe.Add(dst, i*a.Dst+j*b.Dst), unsafe.Add(src, i*a.Src+j*b.Src), min(a.tile, a.N-i),
+			min(b.tile, b.N-j))
+		if ia++; ia == a.tiles {
+			ia, ib = 0, ib+1
+		}
 	}
 }
 

@@ -185,7 +185,7 @@ func TestTileSizes(t *testing.T) {
 		{[]strided.Axis{{512, 4, 784}, {196, 2048, 4}}, 8, 64 * 196},
 		{[]strided.Axis{{4096, 4, 256}, {64, 4096 * 4, 4}}, 16, 256 * 64},
 		{[]strided.Axis{{2, 4, 4 << 10}, {1024, 8, 4}}, 1, 2048},
-		{[]strided.Axis{{1 << 15, 4, 4}}, 8, 1 << 12},
+		{[]strided.Axis{{1 << 15, 4, 4}}, 4, 1 << 13},
 		{[]strided.Axis{{3, 4, 4}, {4096, 12, 16}}, 7, 3 * 586},
 		{nil, 1, 1},
 	} {
@@ -193,6 +193,53 @@ func TestTileSizes(t *testing.T) {
 		got := fmt.Sprint(p.Tiles(), p.Len())
 		if want := fmt.Sprint(c.tiles, c.len); got != want {
 			t.Errorf("%v: %s, want %s", c.axes, got, want)
+		}
+	}
+}
+
+// TestRanges copies ranges of tiles that begin and end anywhere, over outer dimensions, in order.
+func TestRanges(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	sizes := []int{3, 2, 5, 30, 700}
+	step := laid(sizes, []int{0, 1, 2, 3, 4}, 4, 1)
+	from := laid(sizes, []int{1, 3, 2, 0, 4}, 4, 2)
+	axes := make([]strided.Axis, len(sizes))
+	for d, n := range sizes {
+		axes[d] = strided.Axis{N: n, Dst: step[d], Src: from[d]}
+	}
+	dst := room(r, axes, 4, func(x strided.Axis) int { return x.Dst })
+	src := room(r, axes, 4, func(x strided.Axis) int { return x.Src })
+	want := plain(dst, src, axes, 4)
+	p := strided.New(strided.Move(4), axes)
+	if p.Tiles() < 60 {
+		t.Fatalf("only %d tiles", p.Tiles())
+	}
+	for at := 0; at < p.Tiles(); {
+		end := min(p.Tiles(), at+r.IntN(20))
+		p.Run(dst.pointer(), src.pointer(), nil, at, end)
+		at = end
+	}
+	if !bytes.Equal(dst.data, want) {
+		t.Error("other bytes than by plain loops")
+	}
+}
+
+// TestTilesOfRuns: small copies of bytes are one tile or two, and a short row that is written several times is no tile
+// by itself.
+func TestTilesOfRuns(t *testing.T) {
+	for _, c := range []struct {
+		size  int
+		axes  []strided.Axis
+		tiles int
+	}{
+		{1, []strided.Axis{{N: 4096, Dst: 1, Src: 1}}, 1},
+		{4, []strided.Axis{{N: 4096, Dst: 4, Src: 4}}, 2},
+		{1, []strided.Axis{{N: 4096, Dst: 1, Src: 1}, {N: 4, Dst: 4096}}, 2},
+		{4, []strided.Axis{{N: 4096, Dst: 4, Src: 4}, {N: 4, Dst: 16384}}, 4},
+		{1, []strided.Axis{{N: 64, Dst: 1, Src: 1}, {N: 2, Dst: 64}, {N: 64, Dst: 128, Src: 64}, {N: 2, Dst: 8192}}, 4},
+	} {
+		if n := strided.New(strided.Move(c.size), c.axes).Tiles(); n != c.tiles {
+			t.Errorf("%v of %d bytes: %d tiles, want %d", c.axes, c.size, n, c.tiles)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package pointwise
 
 import (
 	"errors"
-	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -22,8 +20,7 @@ var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times tensor2 to self, all "+
 	"broadcast together.", tensors12,
 	&graph.Pointwise{Config: ternary,
-		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", "fma(type_as(value, x) * y, z, x)",
-			integers, floats, complexes)},
+		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
@@ -31,7 +28,7 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 			return kit.ByKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
-					return math.FMA(round(round(v.Float())*x[1]), x[2], x[0])
+					return x[0] + round(round(round(v.Float())*x[1])*x[2])
 				},
 				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]*x[2] })(d, x)
 		}
@@ -43,7 +40,7 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divided by tensor2 to self, all broadcast "+
 	"together. Two integer tensors are refused.", tensors12,
 	&graph.Pointwise{Config: checked(ternary, addcdivCheck),
-		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", "", floats, complexes)},
+		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
@@ -67,22 +64,10 @@ func addcdivCheck(c *graph.Call) error {
 	return nil
 }
 
-// scaledTernary makes the Body function of a formula with the attribute value. If contracted is not empty, it is the
-// formula of floats: PyTorch's compiler contracts products and sums, so that a product that is too great for the dtype
-// makes no NaN of an infinity.
-func scaledTernary(label, text, contracted string, dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel,
-	error) {
+// scaledTernary makes the Body function of a formula with the attribute value. Every operation of it is rounded, as
+// PyTorch's loops for any processor round; those for AVX2 round addcmul's last product with the sum.
+func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
-	of := func(tensor.DType) *expr.Formula { return f }
-	if contracted != "" {
-		once := formula(contracted, "x", "y", "z")
-		of = func(d tensor.DType) *expr.Formula {
-			if d.IsFloat() {
-				return once
-			}
-			return f
-		}
-	}
 	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		v := kit.Attrs[valueAttrs](c).Value
 		if err := kit.NumberFits(v, it.CommonDType()); err != nil {
@@ -91,6 +76,6 @@ func scaledTernary(label, text, contracted string, dtypes ...[]tensor.DType) fun
 		if !slices.Contains(all, it.DType(1)) {
 			return iter.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
 		}
-		return with(of(it.DType(1)), it, numbers{"value": v}), nil
+		return with(f, it, numbers{"value": v}), nil
 	}
 }

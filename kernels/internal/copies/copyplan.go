@@ -58,11 +58,11 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 }
 
 // Phase returns the jobs as one phase; their destinations must not overlap. Chunks
-// take tiles worth machine.MoveGrain elements, of several jobs where those are small. worker is
+// take tiles worth a grain (strided.Copy.Grain), of several jobs where those are small. worker is
 // the room that a worker needs.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
-	total := 0
+	total, grain := 0, 0
 	for _, j := range jobs {
 		p := j.plan()
 		if p == nil {
@@ -70,9 +70,12 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		}
 		worker = max(worker, p.Room())
 		total += p.Tiles() * p.Len()
+		if g := p.Grain(); grain == 0 || g < grain {
+			grain = g
+		}
 		plans = append(plans, p)
 	}
-	cut := machine.CutUnits(total, 1, max(machine.MoveGrain, total/maxCopyCuts))
+	cut := machine.CutUnits(total, 1, max(grain, total/maxCopyCuts))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
 		return partsOfEach(plans, cut.Chunks), worker
 	}
@@ -96,6 +99,14 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 // partsOfEach gives each chunk as much of every plan: of two workers each has the half of an operand that it wrote,
 // where the step that made it was cut by its places, too.
 func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
+	if chunks == 1 {
+		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			for _, p := range plans {
+				p.run(m, 0, p.Tiles())
+			}
+			return nil
+		}}
+	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		for _, p := range plans {
 			first, end := machine.Cut{Units: p.Tiles(), Chunks: chunks}.Range(chunk)
