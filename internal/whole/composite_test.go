@@ -100,7 +100,7 @@ func TestQuantisedConvolutionsAreOfBytes(t *testing.T) {
 			n++
 		}
 	}
-	if machine.MultipliesBytes() && jit.Available() == nil {
+	if jit.Available() == nil {
 		require.Equal(t, 2, n)
 	}
 	holds(t, g, map[string]*tensor.Tensor{"x": in})

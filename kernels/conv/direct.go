@@ -36,7 +36,8 @@ type direct struct {
 	near       int         // elements from a pixel of the input to the next
 	pitch      int         // the same of the result
 	outSize    int         // bytes of an element of the result
-	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes
+	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes or two words
+	words      bool        // elements are words
 	order      multiply.Strips
 	ahead      int  // lines of the next weight that are asked for in a turn of code
 	aheadStrip int  // and bytes, in a strip
@@ -101,7 +102,8 @@ func (t *direct) compile() error {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
-			spec.Lanes, spec.Bytes, spec.Levels = channels%t.shape.lanes, t.levels != tile.Sums, t.levels
+			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
+			spec.Bytes, spec.Words = t.levels != tile.Sums && !t.words, t.words
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}

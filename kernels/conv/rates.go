@@ -33,7 +33,7 @@ func Rates() []graph.Rate {
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directFours, Unit: "four multiplications of bytes in a direct convolution, and the addition of their sum",
+		{Name: directFours, Unit: "four multiplications of bytes in a direct convolution, or two of words, and the addition of their sum",
 			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
 				bytesRate(2, 1, 3, 128, 28, 64)}},
 		{Name: directBegin, Unit: "a direct convolution that is begun",
