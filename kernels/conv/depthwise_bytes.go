@@ -42,7 +42,7 @@ func (s *convShape) slidesBytes() bool {
 func slideBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
+	if c.Out[0].DType == tensor.Int32 || !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}

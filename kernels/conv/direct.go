@@ -37,7 +37,8 @@ type direct struct {
 	pitch      int         // the same of the result
 	outSize    int         // bytes of an element of the result
 	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes or two words
-	words      bool        // elements are words
+	bytes      bool        // elements are four bytes
+	words      bool        // or two words
 	order      multiply.Strips
 	ahead      int  // lines of the next weight that are asked for in a turn of code
 	aheadStrip int  // and bytes, in a strip
@@ -103,7 +104,7 @@ func (t *direct) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
 			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
-			spec.Bytes, spec.Words = t.levels != tile.Sums && !t.words, t.words
+			spec.Bytes, spec.Words = t.bytes, t.words
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}

@@ -53,7 +53,7 @@ func (s *convShape) inElements(per int) *convShape {
 	q.cg = kit.DivUp(s.cg, per)
 	q.c, q.ph, q.pw, q.hasBias = s.groups*q.cg, 0, 0, true
 	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
-	q.os = [4]int{}
+	q.os, q.tail = [4]int{s.oh * s.ow * s.o, 1, s.ow * s.o, s.o}, nil
 	return &q
 }
 
@@ -143,9 +143,13 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	q := s.inElements(t.per)
 	shape := newDirectShape(q, tensor.Float32, false)
 	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.vectors * shape.lanes * elementBytes, images: q.n,
-		near: q.c, pitch: q.o, levels: tile.Unsigned, words: t.per < elementBytes, outSize: 1}
-	if c.Out[0].DType == tensor.Int8 {
+		near: q.c, pitch: q.o, levels: tile.Unsigned, outSize: 1}
+	t.bytes, t.words = t.per == elementBytes, t.per < elementBytes
+	switch c.Out[0].DType {
+	case tensor.Int8:
 		t.levels = tile.Signed
+	case tensor.Int32:
+		t.levels, t.outSize = tile.Sums, elementBytes
 	}
 	return t
 }
@@ -177,6 +181,9 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newDirectBytes(c)
+	if t.levels == tile.Sums {
+		t.tail = newCodeTail(c.Tail, t.s.o, tile.Tails)
+	}
 	t.cut()
 	t.arrange()
 	if err := t.compile(); err != nil {
@@ -239,7 +246,9 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			for o := range begin {
 				begin[o] = bias[o] - less*sums[o]
 			}
-			kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
+			if t.levels != tile.Sums {
+				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
+			}
 			return nil
 		}
 		line := q.w * q.c * t.per
@@ -353,9 +362,19 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 		}
 		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
-		err := t.order.Each(chunk, func(image, block, strip int) error { return t.strip(r, image, block, strip) })
+		if t.levels != tile.Sums {
+			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+		}
+		t.tail.enter(a, &r.tail, m)
+		err := t.order.Each(chunk, func(image, block, strip int) error {
+			if err := t.strip(r, image, block, strip); err != nil {
+				return err
+			}
+			t.finish(r, image, block, strip)
+			return nil
+		})
 		clear(a.Ptr[:])
+		r.tail.Release()
 		return err
 	}}
 }
@@ -377,13 +396,17 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	in := (image*s.xs[0] + channel/s.og()*s.cg*s.xs[1]) * elementBytes
-	out := image*s.oh*s.ow*s.o + channel
-	a.Row[tile.Bias], a.Row[tile.Scales] = channel*elementBytes, channel*elementBytes
+	out := (image*s.oh*s.ow*s.o + channel) * t.outSize
+	a.Row[tile.Bias] = channel * elementBytes
+	if t.levels != tile.Sums {
+		a.Row[tile.Scales] = channel * elementBytes
+	}
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
+		t.tail.at(a, out+c.out, channel*elementBytes)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {
 			return err
