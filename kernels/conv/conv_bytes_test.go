@@ -94,7 +94,9 @@ func TestConvBytesDepthwise(t *testing.T) {
 }
 
 // sumsOf is a call without scale and zero point.
-func sumsOf(in []*tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{in[0], in[1], in[2], nil, in[4]} }
+func sumsOf(in []*tensor.Tensor) []*tensor.Tensor {
+	return []*tensor.Tensor{in[0], in[1], in[2], nil, in[4]}
+}
 
 // byteScales are scales for sums of so many products.
 func byteScales(r *rand.Rand, n, terms int) *tensor.Tensor {

@@ -33,7 +33,7 @@ type direct struct {
 	parts      machine.Cut  // of tiles, a strip each, where strips are not rows
 	sums       sumBlocks
 	images     int         // of a batch, or 1 where all of them are one
-	near       int         // elements from a pixel of the input to the next
+	near       int         // bytes from a pixel of the input to the next
 	pitch      int         // the same of the result
 	outSize    int         // bytes of an element of the result
 	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes or two words
@@ -84,7 +84,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		near: s.inPixel(planes), pitch: s.outPixel(), outSize: d.Size()}
+		near: s.inPixel(planes) * d.Size(), pitch: s.outPixel(), outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()

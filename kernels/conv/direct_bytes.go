@@ -51,10 +51,20 @@ func (s *convShape) inElements(per int) *convShape {
 		q.h, q.w = s.h, s.w
 	}
 	q.cg = kit.DivUp(s.cg, per)
-	q.c, q.ph, q.pw, q.hasBias = s.groups*q.cg, 0, 0, true
+	if s.joins(per) {
+		q.cg, q.kw = kit.DivUp(s.kw*s.cg, per), 1
+	}
+	q.ph, q.pw, q.hasBias = 0, 0, true
+	q.c = s.groups * kit.DivUp(s.cg, per)
 	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
 	q.os, q.tail = [4]int{s.oh * s.ow * s.o, 1, s.ow * s.o, s.o}, nil
 	return &q
+}
+
+// joins reports whether elements are of all channels of a row of the window, one behind another, rather than of those
+// of a pixel: images of few channels, whose elements would be filled up at each pixel, have fewer so.
+func (s *convShape) joins(per int) bool {
+	return s.groups == 1 && s.dw == 1 && s.kh > 1 && kit.DivUp(s.kw*s.cg, per) < s.kw*kit.DivUp(s.cg, per)
 }
 
 // bordered reports whether windows see what is outside of an image.
@@ -104,7 +114,7 @@ func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 // fill packs a weight: blocks of output channels, in which those of one place of the window, and of an element's
 // channels, are side by side; behind them the sum of each output channel's weights, as int32.
 func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
-	s, q := t.image, t.s
+	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
 	clear(dst)
 	for o := range s.o {
@@ -113,7 +123,7 @@ func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
 			for kw := range s.kw {
 				for c := range s.cg {
 					v := *(*int8)(kit.Elem[int8](from, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]))
-					to := &dst[at+((kh*s.kw+kw)*q.cg+c/t.per)*t.panel+c%t.per*(elementBytes/t.per)]
+					to := &dst[at+t.weightAt(kh, kw, c)]
 					if *to = v; t.per < elementBytes {
 						*(*int16)(unsafe.Pointer(to)) = int16(v)
 					}
@@ -122,6 +132,15 @@ func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
 			}
 		}
 	}
+}
+
+// weightAt is where a weight is behind the first of its output channel.
+func (t *directBytes) weightAt(kh, kw, c int) int {
+	term, i := (kh*t.s.kw+kw)*t.s.cg, c
+	if t.image.joins(t.per) {
+		term, i = kh*t.s.cg, kw*t.image.cg+c
+	}
+	return (term+i/t.per)*t.panel + i%t.per*(elementBytes/t.per)
 }
 
 // packedAt is where the weights of an output channel begin in those that are packed.
@@ -143,7 +162,10 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	q := s.inElements(t.per)
 	shape := newDirectShape(q, tensor.Float32, false)
 	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.vectors * shape.lanes * elementBytes, images: q.n,
-		near: q.c, pitch: q.o, levels: tile.Unsigned, outSize: 1}
+		near: q.c * elementBytes, pitch: q.o, levels: tile.Unsigned, outSize: 1}
+	if s.joins(t.per) {
+		t.near = s.c * (elementBytes / t.per)
+	}
 	t.bytes, t.words = t.per == elementBytes, t.per < elementBytes
 	switch c.Out[0].DType {
 	case tensor.Int8:
@@ -159,7 +181,11 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	t := newDirectBytes(c)
-	form := fmt.Sprintf("int%d panels of %d by kh,kw,c in %ds, and sums", 32/t.per, t.shape.block(), t.per)
+	order := "kh,kw,c"
+	if t.image.joins(t.per) {
+		order = "kh,kw*c"
+	}
+	form := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per)
 	return graph.Packing{Form: form, DType: tensor.Int8, Len: t.weightBytes() + t.s.o*elementBytes,
 		Fill: func(dst, src *tensor.Tensor) {
 			p := newDirectBytes(c)
@@ -169,8 +195,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
 			kit.EachIndex(dst.Shape, func(at []int) {
-				term := (at[2]*t.s.kw+at[3])*t.s.cg + at[1]/t.per
-				v := from[t.packedAt(at[0])+term*t.panel+at[1]%t.per*(elementBytes/t.per)]
+				v := from[t.packedAt(at[0])+t.weightAt(at[2], at[3], at[1])]
 				dst.Set(tensor.IntScalar(int64(v)), at...)
 			})
 		}}, true
@@ -201,11 +226,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+elementBytes)
 	t.room.all = t.room.images
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n * t.s.h * t.s.w * t.s.c * elementBytes)
+		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // what is read behind the last pixel
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
-		k.Worker = t.s.w * t.s.c * t.per
+		k.Worker = t.s.w * t.wide()
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -217,8 +242,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// weightAt is where the packed weight is.
-func (t *directBytes) weightAt(m *graph.Mem, packed bool) unsafe.Pointer {
+// panelsAt is where the packed weight is.
+func (t *directBytes) panelsAt(m *graph.Mem, packed bool) unsafe.Pointer {
 	if packed {
 		return m.Ptrs[1+bytesW]
 	}
@@ -232,11 +257,11 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	if t.copied {
 		rows = q.n * q.h
 	}
-	group := max(1, machine.MoveGrain/(q.w*q.c*elementBytes))
+	group := max(1, machine.MoveGrain/(q.w*t.pixel()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
-			sums := kit.ElementsOf[int32](kit.Elem[int8](t.weightAt(m, packed), t.weightBytes()), s.o)
+			sums := kit.ElementsOf[int32](kit.Elem[int8](t.panelsAt(m, packed), t.weightBytes()), s.o)
 			bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.o)
 			begin := kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
 			less := int32(zero)
@@ -251,7 +276,7 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			}
 			return nil
 		}
-		line := q.w * q.c * t.per
+		line := q.w * t.wide()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			if t.widen == nil {
 				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h, row%q.h, zero)
@@ -268,6 +293,9 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 		return nil
 	}}
 }
+
+// wide is how many channels a pixel has in scratch memory.
+func (t *directBytes) wide() int { return t.pixel() * t.per / elementBytes }
 
 // signed reports whether images have a sign.
 func (t *directBytes) signed() bool { return t.image.call.Meta(bytesX).DType == tensor.Int8 }
@@ -292,7 +320,7 @@ func (t *directBytes) widens(d tensor.DType) error {
 // border copies a row of an image, with zero points around it and channels that fill elements up.
 func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
-	wide := q.c * t.per
+	wide := t.wide()
 	h := row - s.ph
 	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
 	if h < 0 || h >= s.h {
@@ -356,7 +384,7 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.weightAt(m, packed)
+		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.panelsAt(m, packed)
 		if t.copied {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
 		}
@@ -395,7 +423,7 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
-	in := (image*s.xs[0] + channel/s.og()*s.cg*s.xs[1]) * elementBytes
+	in := image*s.h*s.w*t.pixel() + channel/s.og()*s.cg*elementBytes
 	out := (image*s.oh*s.ow*s.o + channel) * t.outSize
 	a.Row[tile.Bias] = channel * elementBytes
 	if t.levels != tile.Sums {
