@@ -26,7 +26,11 @@ func dynamicConvolution(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Ten
 	in = map[string]*tensor.Tensor{"x": image}
 	x, scale, zero := op.DynamicQuantizeLinear(g.InputMeta("x", image.Meta))
 	d, o, k := []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)], 1+r.IntN(70), 1+r.IntN(3)
-	w := g.Constant("w", bytesOf(r, d, o, image.Shape[1], k, k))
+	groups, per := 1, image.Shape[1]
+	if r.IntN(4) == 0 {
+		groups, per, o = image.Shape[1], 1, image.Shape[1]
+	}
+	w := g.Constant("w", bytesOf(r, d, o, per, k, k))
 	var zeros *graph.Value
 	if r.IntN(3) > 0 {
 		zeros = g.Constant("zeros", bytesOf(r, d, [][]int{nil, {o}}[r.IntN(2)]...))
@@ -35,7 +39,7 @@ func dynamicConvolution(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Ten
 		zero = nil
 	}
 	sums := op.ConvInteger(x, w, zero, zeros, op.ConvIntegerAttrs{Padding: []int{r.IntN(2), r.IntN(3), r.IntN(2), r.IntN(2)},
-		Stride: []int{1 + r.IntN(2)}}).Named("sums")
+		Stride: []int{1 + r.IntN(2)}, Groups: &groups}).Named("sums")
 	y := op.Mul(op.To(sums, op.ToAttrs{DType: tensor.Float32}), op.Mul(scale, g.Constant("by", normals(r))))
 	if r.IntN(2) == 0 {
 		y = op.Mul(y, g.Constant("each", normals(r, o, 1, 1)))

@@ -32,7 +32,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 			Tails: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
 		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, which come last, multiplies four " +
 			"rows at once, and quantises in registers; one input channel in a group.",
-			Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes, Read: readBytes},
+			Tails: true, Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes, Read: readBytes},
 		{Name: "loops", Doc: "Goes over the window of each element of the result.", Work: bytesLoopsWork,
 			Lower: lowerBytesLoops},
 	},

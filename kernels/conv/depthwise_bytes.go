@@ -25,7 +25,15 @@ type slideBytes struct {
 	h, w   int // of what a chunk reads
 	copied bool
 	room   struct{ weight, begin, scale, point int }
-	run    graph.PerWorker[jit.Args]
+	size   int         // bytes of an element of the result
+	tail   *graph.Tail // of sums that are the result
+	run    graph.PerWorker[slideBytesRun]
+}
+
+// slideBytesRun is what a worker needs.
+type slideBytesRun struct {
+	args jit.Args
+	tail graph.TailRun
 }
 
 // slideCallUops bounds the instructions of a call, which takes less than 50 us.
@@ -42,7 +50,7 @@ func (s *convShape) slidesBytes() bool {
 func slideBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if c.Out[0].DType == tensor.Int32 || !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
+	if !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -89,7 +97,7 @@ func (t *slideBytes) places(visit func(block, place, channel int)) {
 // newSlideBytes prepares a convolution without its code.
 func newSlideBytes(c *graph.Call) *slideBytes {
 	s := byteConv.bytesShape(c)
-	t := &slideBytes{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w}
+	t := &slideBytes{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w, size: c.Out[0].DType.Size()}
 	if machine.AVX512.MultipliesBytes() {
 		t.isa = machine.AVX512
 	}
@@ -105,7 +113,7 @@ func newSlideBytes(c *graph.Call) *slideBytes {
 		n := kit.DivUp(s.ow, tile)
 		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
 			Apart: [2]int{s.dh, s.dw}, In: [2]int32{int32(t.w * s.c), int32(s.c)},
-			Out: [2]int32{int32(s.ow * s.c), int32(s.c)}, Flip: signBit(c.Meta(bytesX).DType) != 0,
+			Out: [2]int32{int32(s.ow * s.c * t.size), int32(s.c * t.size)}, Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
 			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: some}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
@@ -183,6 +191,7 @@ func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newSlideBytes(c)
 	s := t.s
+	t.tail = c.Tail
 	var err error
 	if t.code, err = slide.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
@@ -223,15 +232,23 @@ func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ signBit(c.Meta(bytesX).DType))
 		sums := kit.ElementsOf[int32](kit.Elem[int8](weight(m), t.weightBytes()), s.c)
 		bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.c)
-		scale := kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
+		var scale []float32
+		if !t.spec.Sums {
+			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
+		}
 		n := t.blocks() * t.block()
 		begin, by := kit.SliceOf[int32](m.Scratch, t.room.begin, n), kit.SliceOf[float32](m.Scratch, t.room.scale, n)
 		clear(begin)
 		clear(by)
 		t.places(func(block, place, k int) {
 			i := block*t.block() + place
-			begin[i], by[i] = bias[k]-less*sums[k], scale[k]
+			if begin[i] = bias[k] - less*sums[k]; !t.spec.Sums {
+				by[i] = scale[k]
+			}
 		})
+		if t.spec.Sums {
+			return nil
+		}
 		point := int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
 		if t.spec.Signed {
 			point = int32(*(*int8)(m.Ptrs[1+bytesYZero]))
@@ -246,7 +263,8 @@ func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 	s := t.s
 	strips := kit.DivUp(s.oh, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
-		a := t.run.Of(m)
+		r := t.run.Of(m)
+		a := &r.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, s.oh-first)
 		a.Ptr[slide.In], a.Row[slide.In] = m.Ptrs[1+bytesX], (image*s.h+first*s.sh)*s.w*s.c
@@ -255,12 +273,18 @@ func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 			a.Ptr[slide.In], a.Row[slide.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
 		a.Ptr[slide.Weights], a.Ptr[slide.Out] = weight(m), m.Ptrs[0]
-		a.Row[slide.Out] = (image*s.oh + first) * s.ow * s.c
+		at := (image*s.oh + first) * s.ow * s.c
+		a.Row[slide.Out] = at * t.size
 		a.Ptr[slide.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
 		a.Ptr[slide.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
 		a.Ptr[slide.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
 		err := t.compute(a, rows)
 		clear(a.Ptr[:])
+		if t.tail != nil && err == nil {
+			t.tail.Enter(&r.tail, m)
+			t.tail.Do(&r.tail, at, rows*s.ow, s.c, s.c, 1)
+			r.tail.Release()
+		}
 		return err
 	}}
 }
@@ -279,7 +303,7 @@ func (t *slideBytes) compute(a *jit.Args, rows int) error {
 		for row := 0; row < rows; row += most {
 			a.Rows = min(most, rows-row)
 			a.Row[slide.In] = in + channel + row*s.sh*t.w*s.c
-			a.Row[slide.Out] = out + channel + row*s.ow*s.c
+			a.Row[slide.Out] = out + (channel+row*s.ow*s.c)*t.size
 			if err := t.code.Call(a); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 
 // inBytes reports whether a quantised convolution is better stated as one of bytes: where there is machine code for it,
 // of images, by a constant weight. Where sums are scaled, they and the bias must stay far from the bounds of int32.
-// Zero points that no weight without them has room for take a channel of ones, which there is without groups alone.
+// Zero points that no weight without them has room for take sums of the window, see corrected.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms {
@@ -24,7 +24,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 		return false
 	}
 	fits := q.fits(c)
-	if !fits && kit.Attrs[quantConvAttrs](c).Groups > 1 {
+	if groups := kit.Attrs[quantConvAttrs](c).Groups; !fits && groups > 1 && (groups != w.Shape[0] || w.Shape[1] > 1) {
 		return false
 	}
 	_, floats, err := q.floatCall(c, tensor.Float32)
@@ -91,9 +91,7 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 	if fits {
 		return convolve(p.lessZero(q), bias)
 	}
-	sums := p.corrected(q, func(w graph.Arg) graph.Arg {
-		return convolve(w, p.Add(view.Cat, graph.Attrs{"dim": 0}, bias, full(0, tensor.Int32, 1)))
-	})
+	sums := p.corrected(q, bias, convolve)
 	if !q.scaled {
 		return sums
 	}
@@ -110,8 +108,9 @@ func (p parts) lessZero(q *quantConv) graph.Arg {
 }
 
 // corrected are the sums of a weight whose zero points do not fit: those without them, less the zero point times the
-// sum of the window, which another output channel of ones has.
-func (p parts) corrected(q *quantConv, convolve func(w graph.Arg) graph.Arg) graph.Arg {
+// sum of the window. That is another output channel, whose weight is ones; where each channel is for itself it is a
+// convolution more.
+func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.C.Meta(q.w)
 	w, least := p.C.In[q.w], 0.0
@@ -123,12 +122,20 @@ func (p parts) corrected(q *quantConv, convolve func(w graph.Arg) graph.Arg) gra
 	if p.C.Has(q.wZero) {
 		zero = p.To(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
 	}
-	one := append([]int{1}, m.Shape[1:]...)
-	ones := p.Add(view.Full, graph.Attrs{"size": one, "fill_value": 1, "dtype": tensor.Int8})
-	sums := convolve(p.Add(view.Cat, graph.Attrs{"dim": 0}, w, ones))
-	part := func(start, n int) graph.Arg {
-		return p.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": n}, sums)
+	groups, n := kit.Attrs[quantConvAttrs](p.C).Groups, m.Shape[0]
+	ones := p.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,
+		"dtype": tensor.Int8})
+	none := p.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
+	var sums, windows graph.Arg
+	if groups > 1 {
+		sums, windows = convolve(w, bias), convolve(ones, none)
+	} else {
+		join := graph.Attrs{"dim": 0}
+		all := convolve(p.Add(view.Cat, join, w, ones), p.Add(view.Cat, join, bias, none))
+		part := func(start, n int) graph.Arg {
+			return p.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": n}, all)
+		}
+		sums, windows = part(0, n), part(n, 1)
 	}
-	n := m.Shape[0]
-	return p.Add(pointwise.Sub, nil, part(0, n), p.Add(pointwise.Mul, nil, part(n, 1), zero))
+	return p.Add(pointwise.Sub, nil, sums, p.Add(pointwise.Mul, nil, windows, zero))
 }

@@ -16,7 +16,7 @@ func ByteChannels(isa machine.ISA) int {
 }
 
 // Bytes is the code of rows of quantised results as data: windows of bytes, each channel for itself, times int8, whose
-// sums are int32, wrap, and are scaled and rounded to bytes. Of pairs, rows are before columns. A spec that was
+// sums are int32, wrap, and are scaled and rounded to bytes, unless they are what is wanted. Of pairs, rows are before columns. A spec that was
 // compiled must not change.
 //
 // Four bytes of a channel that are above one another are brought side by side, which is what VPDPBUSD multiplies and
@@ -34,6 +34,8 @@ type Bytes struct {
 	// Flip says that the input has a sign: 128 is added to its bytes. Signed says that results have.
 	Flip, Signed bool
 
+	// Sums says that sums are the result, int32 each; there are neither scales nor a zero point.
+	Sums bool
 	// Words says that pairs of words are multiplied, and weights are int16: of AVX2, where it has no VPDPBUSD.
 	Words bool
 	// Channels is how many there are where AVX2 has fewer than it computes at once; else 0. It reads all of them,

@@ -28,6 +28,8 @@ type byteGen struct {
 const (
 	scaleReg = asm.R14
 	present  = asm.K1 // channels that there are
+
+	presentOf = asm.K3 // 16 of them each, where sums are written
 )
 
 func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
@@ -73,12 +75,17 @@ func (g *byteGen) emit() {
 	g.operand(Out, outTile)
 	g.operand(Weights, weights)
 	g.operand(Bias, bias)
-	g.operand(Scales, scaleReg)
-	g.operand(Point, scratch)
-	g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
+	if !s.Sums {
+		g.operand(Scales, scaleReg)
+		g.operand(Point, scratch)
+		g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
+	}
 	g.xor(g.zero, g.zero, g.zero)
 	if g.isa == machine.AVX512 {
 		g.Emit("KMOVQ", stepOf(Channels), present)
+		for q := 0; q < 4 && s.Sums; q++ {
+			g.Emit("KSHIFTRQ", asm.Imm(16*q), present, presentOf+asm.Mask(q))
+		}
 	}
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
 	row, tile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
@@ -202,6 +209,12 @@ func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 // least one, to which a zero point without a sign may be added.
 func (g *byteGen) finish() {
 	s := g.s
+	if s.Sums {
+		for t := range s.Tile {
+			g.storeSums(t, asm.Mem{Base: out, Disp: int32(t) * s.Out[1]})
+		}
+		return
+	}
 	var scale [4]asm.Arg
 	for q, r := range []int{2, 4, 0, 1} {
 		at := asm.Mem{Base: scaleReg, Disp: int32(g.width * q)}
@@ -227,6 +240,41 @@ func (g *byteGen) finish() {
 		default:
 			g.storeSome(sums[0], at)
 		}
+	}
+}
+
+// storeSums writes the sums of a result in the order of channels: of each four registers that have a quarter of them, by
+// fours, lanes of 128 bits are exchanged.
+func (g *byteGen) storeSums(t int, at asm.Mem) {
+	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
+	if g.isa == machine.AVX512 {
+		for i, pair := range [2][2]asm.Vec{{q[0], q[1]}, {q[2], q[3]}} {
+			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
+			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
+		}
+		for i := range 4 { // of the first halves, then of the others; their even lanes, then the odd ones
+			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
+			g.Emit("VMOVDQU32", q[0], presentOf+asm.Mask(i), at)
+			at.Disp += 64
+		}
+		return
+	}
+	for i := range 4 {
+		half := i % 2 * 2
+		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), q[half+1], q[half], x[0])
+		n := 8
+		if g.s.Channels > 0 {
+			n = min(8, g.s.Channels-8*i)
+		}
+		switch {
+		case n == 8:
+			g.Emit("VMOVDQU", x[0], at)
+		case n > 0:
+			mask := append(bytes.Repeat([]byte{0xFF}, 4*n), make([]byte, 32-4*n)...)
+			g.Emit("VMOVDQU", g.Constant(mask), x[1])
+			g.Emit("VPMASKMOVD", x[0], x[1], at)
+		}
+		at.Disp += 32
 	}
 }
 

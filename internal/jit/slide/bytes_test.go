@@ -26,7 +26,7 @@ type byteCall struct {
 
 func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
 	s := &slide.Bytes{Tile: 1 + rng.IntN(slide.MaxByteTile(isa)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
-		Words: words}
+		Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, isa: isa, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(slide.ByteChannels(isa))}
 	if isa == machine.AVX2 {
@@ -40,8 +40,17 @@ func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
 	}
 	pixel := c.channels + rng.IntN(3)
 	width := (c.results()-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
-	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel), int32(pixel)}
+	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel * c.outSize()),
+		int32(pixel * c.outSize())}
 	return c
+}
+
+// outSize is the bytes of an element of the result.
+func (c *byteCall) outSize() int {
+	if c.spec.Sums {
+		return 4
+	}
+	return 1
 }
 
 // wide is how many channels are computed at once.
@@ -60,7 +69,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		bytes[slide.In] += c.wide() - c.channels
 	}
 	bytes[slide.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
-	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels
+	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
 	bytes[slide.Bias], bytes[slide.Scales], bytes[slide.Point] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
 	for k, n := range bytes {
@@ -98,6 +107,11 @@ func (c *byteCall) Reference(mem [][]byte) {
 		place, col, row := i%c.wide(), i/c.wide()%c.results(), i/c.wide()/c.results()
 		channel := slide.ByteChannel(c.isa, place)
 		if channel >= c.channels {
+			continue
+		}
+		if s.Sums {
+			at := c.at[slide.Out] + row*int(s.Out[0]) + col*int(s.Out[1]) + 4*channel
+			*(*int32)(unsafe.Pointer(&mem[slide.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
 		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, slide.Scales, place)
