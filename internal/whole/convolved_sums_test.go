@@ -38,8 +38,9 @@ func dynamicConvolution(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Ten
 	if r.IntN(5) == 0 {
 		zero = nil
 	}
-	sums := op.ConvInteger(x, w, zero, zeros, op.ConvIntegerAttrs{Padding: []int{r.IntN(2), r.IntN(3), r.IntN(2), r.IntN(2)},
-		Stride: []int{1 + r.IntN(2)}, Groups: &groups}).Named("sums")
+	sums := op.ConvInteger(x, w, zero, zeros, op.ConvIntegerAttrs{
+		Padding: []int{r.IntN(2), r.IntN(3), r.IntN(2), r.IntN(2)}, Stride: []int{1 + r.IntN(2)},
+		Groups: &groups}).Named("sums")
 	y := op.Mul(op.To(sums, op.ToAttrs{DType: tensor.Float32}), op.Mul(scale, g.Constant("by", normals(r))))
 	if r.IntN(2) == 0 {
 		y = op.Mul(y, g.Constant("each", normals(r, o, 1, 1)))

@@ -27,12 +27,13 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		return c.One(t), err
 	},
 	Impls: []graph.Impl{
-		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four at a time, in machine code made " +
-			"for the window, and quantises them, or goes on with them, in registers; channels last.",
+		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
+			"code made for the window, and quantises them, or goes on with them, in registers; channels last.",
 			Tails: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
-		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, which come last, multiplies four " +
-			"rows at once, and quantises in registers; one input channel in a group.",
-			Tails: true, Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes, Read: readBytes},
+		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, or 32, which come last, multiplies " +
+			"four rows at once, or two, and quantises in registers; one input channel in a group.",
+			Tails: true, Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes,
+			Read: readBytes},
 		{Name: "loops", Doc: "Goes over the window of each element of the result.", Work: bytesLoopsWork,
 			Lower: lowerBytesLoops},
 	},

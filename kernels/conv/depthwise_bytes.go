@@ -113,7 +113,8 @@ func newSlideBytes(c *graph.Call) *slideBytes {
 		n := kit.DivUp(s.ow, tile)
 		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
 			Apart: [2]int{s.dh, s.dw}, In: [2]int32{int32(t.w * s.c), int32(s.c)},
-			Out: [2]int32{int32(s.ow * s.c * t.size), int32(s.c * t.size)}, Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
+			Out:  [2]int32{int32(s.ow * s.c * t.size), int32(s.c * t.size)},
+			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
 			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: some}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops

@@ -161,7 +161,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	q := s.inElements(t.per)
 	shape := newDirectShape(q, tensor.Float32, false)
-	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.vectors * shape.lanes * elementBytes, images: q.n,
+	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.block() * elementBytes, images: q.n,
 		near: q.c * elementBytes, pitch: q.o, levels: tile.Unsigned, outSize: 1}
 	if s.joins(t.per) {
 		t.near = s.c * (elementBytes / t.per)

@@ -12,6 +12,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+type quantConvAttrs struct {
+	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
+	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
+	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+// quantConv holds the places of the operands of a quantised convolution; -1: there is none.
+type quantConv struct {
+	name         string
+	w            int
+	xZero, wZero int
+	scaled       bool
+}
+
 // inBytes reports whether a quantised convolution is better stated as one of bytes: where there is machine code for it,
 // of images, by a constant weight. Where sums are scaled, they and the bias must stay far from the bounds of int32.
 // Zero points that no weight without them has room for take sums of the window, see corrected.
@@ -56,8 +71,8 @@ func (q *quantConv) fits(c *graph.Call) bool {
 	return ok
 }
 
-// bytesConv states the convolution as one of bytes: of sums, or with their scale by output channel where nothing is left
-// of zero points.
+// bytesConv states the convolution as one of bytes: of sums, or with their scale by output channel where nothing is
+// left of zero points.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
 	c, n := p.C, p.C.Meta(q.w).Shape[0]

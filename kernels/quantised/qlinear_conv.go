@@ -13,21 +13,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type quantConvAttrs struct {
-	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
-	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
-}
-
-// quantConv holds the places of the operands of a quantised convolution; -1: there is none.
-type quantConv struct {
-	name         string
-	w            int
-	xZero, wZero int
-	scaled       bool
-}
-
 // ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+

@@ -16,8 +16,8 @@ func ByteChannels(isa machine.ISA) int {
 }
 
 // Bytes is the code of rows of quantised results as data: windows of bytes, each channel for itself, times int8, whose
-// sums are int32, wrap, and are scaled and rounded to bytes, unless they are what is wanted. Of pairs, rows are before columns. A spec that was
-// compiled must not change.
+// sums are int32, wrap, and are scaled and rounded to bytes, unless they are what is wanted. Of pairs, rows are before
+// columns. A spec that was compiled must not change.
 //
 // Four bytes of a channel that are above one another are brought side by side, which is what VPDPBUSD multiplies and
 // adds up, or two of them as words. They stay within 16 bytes, so packing the results brings them into order again.

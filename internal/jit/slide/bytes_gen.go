@@ -243,8 +243,8 @@ func (g *byteGen) finish() {
 	}
 }
 
-// storeSums writes the sums of a result in the order of channels: of each four registers that have a quarter of them, by
-// fours, lanes of 128 bits are exchanged.
+// storeSums writes the sums of a result in the order of channels: of four registers that have a quarter of them each,
+// by fours, lanes of 128 bits are exchanged.
 func (g *byteGen) storeSums(t int, at asm.Mem) {
 	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
 	if g.isa == machine.AVX512 {
