@@ -1019,7 +1019,10 @@ type Conv2dBytesAttrs struct {
 // Convolves quantised images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias
 // [o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The
 // sums of (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to
-// even, and with the zero point of the result they saturate in its dtype, uint8 or int8.
+// even, and with the zero point of the result they saturate in its dtype, uint8 or int8. Without scale and
+// zero_point they are the result.
+//
+// May be nil: scale, zeroPoint.
 func Conv2dBytes(input, weight, bias, scale, inputZeroPoint, zeroPoint *graph.Value, attrs ...Conv2dBytesAttrs) *graph.Value {
 	return node("conv2d_bytes", 1, given(attrs), input, weight, bias, scale, inputZeroPoint, zeroPoint)[0]
 }

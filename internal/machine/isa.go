@@ -13,8 +13,9 @@ const (
 	AVX512
 )
 
-// MultipliesBytes reports whether vectors of 512 bits have sums of products of bytes (VNNI).
-func MultipliesBytes() bool { return byteProducts }
+// MultipliesBytes reports whether this processor has, for the vectors of a level, an instruction that adds up products
+// of bytes: AVX512_VNNI or AVX_VNNI. GODEBUG=cpu.avx512vnni=off and cpu.avxvnni=off leave them out.
+func (i ISA) MultipliesBytes() bool { return i <= instructions && byteProducts[min(i, AVX512)] }
 
 func (i ISA) String() string { return [...]string{"portable", "avx2", "avx512"}[min(i, AVX512)] }
 

@@ -15,4 +15,4 @@ var instructions = func() ISA {
 	return AVX512
 }()
 
-var byteProducts = instructions == AVX512 && cpu.X86.HasAVX512VNNI
+var byteProducts = [...]bool{AVX2: cpu.X86.HasAVXVNNI, AVX512: cpu.X86.HasAVX512VNNI}

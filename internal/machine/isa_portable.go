@@ -2,7 +2,6 @@
 
 package machine
 
-const (
-	instructions = Portable
-	byteProducts = false
-)
+const instructions = Portable
+
+var byteProducts [AVX512 + 1]bool

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,5 +28,25 @@ func TestInstructions(t *testing.T) {
 		if want := "isa=" + min(Instructions(), tc.most).String() + "\n"; !strings.Contains(string(out), want) {
 			t.Errorf("GODEBUG=%s: %q, want %q", tc.debug, out, want)
 		}
+	}
+}
+
+// TestMultipliesBytes leaves out the instructions for products of bytes from outside, in a process of its own.
+func TestMultipliesBytes(t *testing.T) {
+	print := func() string {
+		return fmt.Sprintf("bytes=%v,%v\n", AVX2.MultipliesBytes(), AVX512.MultipliesBytes())
+	}
+	if os.Getenv("PRINT_ISA") != "" {
+		os.Stdout.WriteString(print())
+		return
+	}
+	t.Log(print())
+	if Portable.MultipliesBytes() || AVX512.MultipliesBytes() && Instructions() < AVX512 {
+		t.Error("vectors that are not used multiply bytes")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMultipliesBytes$")
+	cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+os.Getenv("GODEBUG")+",cpu.avxvnni=off,cpu.avx512vnni=off")
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "bytes=false,false\n") {
+		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -100,7 +99,7 @@ func TestQuantisedConvolutionsAreOfBytes(t *testing.T) {
 			n++
 		}
 	}
-	if machine.MultipliesBytes() && jit.Available() == nil {
+	if jit.Available() == nil {
 		require.Equal(t, 2, n)
 	}
 	holds(t, g, map[string]*tensor.Tensor{"x": in})

@@ -39,14 +39,19 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	if x.DType != tensor.Uint8 && x.DType != tensor.Int8 {
 		return t, kit.NotImplemented(name, x.DType)
 	}
-	for i, want := range []tensor.DType{x.DType, tensor.Int8, tensor.Int32, tensor.Float32, x.DType} {
-		if d := c.Type(i).DType; d != want {
-			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, d)
+	d := tensor.Int32
+	if c.Has(bytesScale) != c.Has(bytesYZero) {
+		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	}
+	if c.Has(bytesYZero) {
+		if d = c.Type(bytesYZero).DType; d != tensor.Uint8 && d != tensor.Int8 {
+			return t, kit.NotImplemented(name, d)
 		}
 	}
-	d := c.Type(bytesYZero).DType
-	if d != tensor.Uint8 && d != tensor.Int8 {
-		return t, kit.NotImplemented(name, d)
+	for i, want := range []tensor.DType{x.DType, tensor.Int8, tensor.Int32, tensor.Float32, x.DType} {
+		if got := c.Type(i).DType; got != want && (i != bytesScale || c.Has(i)) {
+			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
+		}
 	}
 	w := c.Type(bytesW)
 	if x.Rank() != 4 {
@@ -60,7 +65,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		if i < bytesXZero {
 			want = append(want, w.Shape[0])
 		}
-		if v := c.Type(i); !tensor.SameSizes(v.Shape, want) {
+		if v := c.Type(i); c.Has(i) && !tensor.SameSizes(v.Shape, want) {
 			return t, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
 				tensor.Sizes(v.Shape))
 		}

@@ -17,21 +17,23 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Doc: "Convolves quantised images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
 		"[o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The sums " +
 		"of (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to even, and " +
-		"with the zero point of the result they saturate in its dtype, uint8 or int8.",
-	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale"}, {Name: "input_zero_point"},
-		{Name: "zero_point"}},
+		"with the zero point of the result they saturate in its dtype, uint8 or int8. Without scale and zero_point they " +
+		"are the result.",
+	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
+		{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
 	Kind: graph.Requires, AnyOrder: true,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, err := bytesResult(c)
 		return c.One(t), err
 	},
 	Impls: []graph.Impl{
-		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four at a time, in machine code made " +
-			"for the window, and quantises them in registers; channels last.",
-			Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
-		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, which come last, multiplies four " +
-			"rows at once, and quantises in registers; one input channel in a group.",
-			Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes, Read: readBytes},
+		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
+			"code made for the window, and quantises them, or goes on with them, in registers; channels last.",
+			Tails: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
+		{Name: "depthwise_nhwc", Doc: "Slides the windows over 64 channels at a time, or 32, which come last, multiplies " +
+			"four rows at once, or two, and quantises in registers; one input channel in a group.",
+			Tails: true, Walks: slideBytesWalks, Work: slideBytesWork, Pack: slideBytesPack, Lower: lowerSlideBytes,
+			Read: readBytes},
 		{Name: "loops", Doc: "Goes over the window of each element of the result.", Work: bytesLoopsWork,
 			Lower: lowerBytesLoops},
 	},
@@ -40,6 +42,8 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Examples: []graph.Example{
 		{In: bytesExample(5, 8, 3, 7, tensor.Uint8), Attrs: graph.Attrs{"padding": 1}},
 		{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Uint8, 1, 6, 4, 5), tensor.New(tensor.Int8, 9, 6, 2, 2),
+			tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 	},
 })
 
@@ -78,9 +82,16 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	m := kit.OfNumbers(t)
-	out, zero := tensor.Zeros(m.DType, m.Shape...), in[bytesYZero].At().Float()
+	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
+	if c.Has(bytesYZero) {
+		zero = in[bytesYZero].At().Float()
+	}
 	kit.EachIndex(m.Shape, func(at []int) {
 		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
+		if m.DType == tensor.Int32 {
+			out.Set(tensor.IntScalar(int64(sum)), at...)
+			return
+		}
 		out.Set(tensor.IntScalar(multiply.Requantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
 	})
 	return []*tensor.Tensor{out}, nil
@@ -104,7 +115,10 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	bias, scale := c.Meta(bytesBias).Strides[0], c.Meta(bytesScale).Strides[0]
+	bias, scale := c.Meta(bytesBias).Strides[0], 0
+	if d != tensor.Int32 {
+		scale = c.Meta(bytesScale).Strides[0]
+	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
 		n, o := chunk/s.o, chunk%s.o
 		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs[0]+o/s.og()*s.cg*s.xs[1])
@@ -112,15 +126,24 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws[0])
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
 		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
-		by := *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
-		zero := float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
-		if d == tensor.Int8 {
+		by, zero := float32(0), float64(0)
+		switch d {
+		case tensor.Int8:
 			zero = float64(*(*int8)(m.Ptrs[1+bytesYZero]))
+		case tensor.Uint8:
+			zero = float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
+		}
+		if d != tensor.Int32 {
+			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		}
 		for i := range s.oh * s.ow {
 			oh, ow := i/s.ow, i%s.ow
-			v := multiply.Requantised(d, first+s.bytesSum(x, w, flip, less, oh, ow), by, zero)
-			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3])) = uint8(v)
+			sum, at := first+s.bytesSum(x, w, flip, less, oh, ow), n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3]
+			if d == tensor.Int32 {
+				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
+				continue
+			}
+			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantised(d, sum, by, zero))
 		}
 		return nil
 	}}}}, nil

@@ -18,13 +18,22 @@ import (
 // a border are brought into memory of the worker with it, so many rows at a time.
 type slideBytes struct {
 	s      *convShape
+	isa    machine.ISA
 	spec   *slide.Bytes
 	code   *jit.Func
 	rows   int // of the result, of a chunk
 	h, w   int // of what a chunk reads
 	copied bool
 	room   struct{ weight, begin, scale, point int }
-	run    graph.PerWorker[jit.Args]
+	size   int         // bytes of an element of the result
+	tail   *graph.Tail // of sums that are the result
+	run    graph.PerWorker[slideBytesRun]
+}
+
+// slideBytesRun is what a worker needs.
+type slideBytesRun struct {
+	args jit.Args
+	tail graph.TailRun
 }
 
 // slideCallUops bounds the instructions of a call, which takes less than 50 us.
@@ -35,7 +44,7 @@ func (s *convShape) slidesBytes() bool {
 	reach := float64(max(s.h, s.oh)) * float64(s.w+s.kw*s.dw+s.ow*s.sw) * float64(s.c)
 	return s.cg == 1 && s.o == s.c && s.c > 1 && s.kh*s.kw > 0 && s.kh*s.kw*max(s.dh, s.dw) < 1<<8 &&
 		max(s.sh, s.sw) < 1<<8 && reach < math.MaxInt32/4 &&
-		machine.Instructions() == machine.AVX512 && machine.MultipliesBytes() && jit.Available() == nil
+		jit.Available() == nil
 }
 
 func slideBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
@@ -52,7 +61,7 @@ func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
 	t := newSlideBytes(c)
-	tiles := s.n * s.oh * kit.DivUp(s.ow, t.spec.Tile) * s.byteBlocks()
+	tiles := s.n * s.oh * kit.DivUp(s.ow, t.spec.Tile) * t.blocks()
 	w.Do(tapsBytes, float64(tiles*t.spec.Uops()))
 	if t.copied {
 		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h * s.w)
@@ -61,22 +70,52 @@ func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-func (s *convShape) byteBlocks() int { return kit.DivUp(s.c, slide.ByteChannels) }
+// blocks are of as many channels as are computed at once; the last one may have some again, where what there is
+// is more than one and cannot be masked.
+func (t *slideBytes) blocks() int { return kit.DivUp(t.s.c, t.block()) }
+func (t *slideBytes) block() int  { return slide.ByteChannels(t.isa) }
+
+// first is the first channel of a block.
+func (t *slideBytes) first(block int) int {
+	if t.isa == machine.AVX512 {
+		return block * t.block()
+	}
+	return max(0, min(block*t.block(), t.s.c-t.block()))
+}
+
+// places visits the channels of all blocks in the order of the code.
+func (t *slideBytes) places(visit func(block, place, channel int)) {
+	for b := range t.blocks() {
+		for place := range t.block() {
+			if c := t.first(b) + slide.ByteChannel(t.isa, place); c < t.s.c {
+				visit(b, place, c)
+			}
+		}
+	}
+}
 
 // newSlideBytes prepares a convolution without its code.
 func newSlideBytes(c *graph.Call) *slideBytes {
 	s := byteConv.bytesShape(c)
-	t := &slideBytes{s: s, copied: s.bordered(), h: s.h, w: s.w}
+	t := &slideBytes{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w, size: c.Out[0].DType.Size()}
+	if machine.AVX512.MultipliesBytes() {
+		t.isa = machine.AVX512
+	}
+	some := 0
+	if t.isa == machine.AVX2 && s.c < t.block() { // all of a vector is read
+		t.copied, some = true, s.c
+	}
 	if t.copied {
 		t.w = (s.ow-1)*s.sw + (s.kw-1)*s.dw + 1
 	}
 	best := math.MaxInt
-	for tile := 1; tile <= min(s.ow, slide.MaxByteTile); tile++ {
+	for tile := 1; tile <= min(s.ow, slide.MaxByteTile(t.isa)); tile++ {
 		n := kit.DivUp(s.ow, tile)
 		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
 			Apart: [2]int{s.dh, s.dw}, In: [2]int32{int32(t.w * s.c), int32(s.c)},
-			Out: [2]int32{int32(s.ow * s.c), int32(s.c)}, Flip: signBit(c.Meta(bytesX).DType) != 0,
-			Signed: c.Out[0].DType == tensor.Int8}
+			Out:  [2]int32{int32(s.ow * s.c * t.size), int32(s.c * t.size)},
+			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
+			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: some}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
 		}
@@ -89,17 +128,15 @@ func newSlideBytes(c *graph.Call) *slideBytes {
 }
 
 // weightBytes are those of the packed weight, before the sums of each channel.
-func (t *slideBytes) weightBytes() int { return t.s.byteBlocks() * t.blockBytes() }
+func (t *slideBytes) weightBytes() int { return t.blocks() * t.blockBytes() }
 
-// blockBytes are those of 64 channels.
-func (t *slideBytes) blockBytes() int { return t.s.kw * slide.Fours(t.s.kh) * 4 * slide.ByteChannels }
+// blockBytes are those of a block.
+func (t *slideBytes) blockBytes() int { return t.s.kw * t.spec.Groups() * 4 * t.block() }
 
 // packedAt is where a weight is in those that are packed.
-func (t *slideBytes) packedAt(channel, kh, kw int) int {
-	in := channel % slide.ByteChannels
-	place := in/4%4*16 + in/16*4 + in%4
-	return channel/slide.ByteChannels*t.blockBytes() +
-		((kw*slide.Fours(t.s.kh)+kh/4)*slide.ByteChannels+place)*4 + kh%4
+func (t *slideBytes) packedAt(block, place, kh, kw int) int {
+	rows := t.spec.Rows()
+	return block*t.blockBytes() + ((kw*t.spec.Groups()+kh/rows)*t.block()+place)*4 + kh%rows*(4/rows)
 }
 
 // packedBytes are those of the packed weight with the sums.
@@ -110,15 +147,19 @@ func (t *slideBytes) fill(dst []int8, src unsafe.Pointer) {
 	s := t.s
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
 	clear(dst)
-	for c := range s.c {
+	t.places(func(block, place, c int) {
+		sums[c] = 0 // of a channel that comes again
 		for kh := range s.kh {
 			for kw := range s.kw {
 				v := *(*int8)(kit.Elem[int8](src, c*s.ws[0]+kh*s.ws[2]+kw*s.ws[3]))
-				dst[t.packedAt(c, kh, kw)] = v
+				to := &dst[t.packedAt(block, place, kh, kw)]
+				if *to = v; t.spec.Words {
+					*(*int16)(unsafe.Pointer(to)) = int16(v)
+				}
 				sums[c] += int32(v)
 			}
 		}
-	}
+	})
 }
 
 func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
@@ -126,7 +167,8 @@ func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	t := newSlideBytes(c)
-	return graph.Packing{Form: "int8 by kw,kh in fours of 64 channels, and sums", DType: tensor.Int8,
+	form := fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/t.spec.Rows(), t.spec.Rows(), t.block())
+	return graph.Packing{Form: form, DType: tensor.Int8,
 		Len: t.packedBytes(),
 		Fill: func(dst, src *tensor.Tensor) {
 			p := newSlideBytes(c)
@@ -135,8 +177,11 @@ func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			kit.EachIndex(dst.Shape, func(at []int) {
-				dst.Set(tensor.IntScalar(int64(from[t.packedAt(at[0], at[2], at[3])])), at...)
+			t.places(func(block, place, c int) {
+				for i := range t.s.kh * t.s.kw {
+					kh, kw := i/t.s.kw, i%t.s.kw
+					dst.Set(tensor.IntScalar(int64(from[t.packedAt(block, place, kh, kw)])), c, 0, kh, kw)
+				}
 			})
 		}}, true
 }
@@ -147,22 +192,23 @@ func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newSlideBytes(c)
 	s := t.s
+	t.tail = c.Tail
 	var err error
-	if t.code, err = slide.CompileBytes(t.spec, machine.Instructions()); err != nil {
+	if t.code, err = slide.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	packed := c.Packed(bytesW) != nil
 	if !packed {
 		t.room.weight = kit.AlignUp(t.packedBytes())
 	}
-	vectors := s.byteBlocks() * slide.ByteChannels * 4
+	vectors := t.blocks() * t.block() * 4
 	t.room.begin = t.room.weight
 	t.room.scale = t.room.begin + vectors
 	t.room.point = t.room.scale + vectors
 	k := &graph.Kernel{Scratch: t.room.point + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing()}} }}
 	if t.copied {
-		k.Worker = t.h * t.w * s.c
+		k.Worker = t.h*t.w*s.c + t.block() // what is read behind the last pixel
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -187,14 +233,22 @@ func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ signBit(c.Meta(bytesX).DType))
 		sums := kit.ElementsOf[int32](kit.Elem[int8](weight(m), t.weightBytes()), s.c)
 		bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.c)
-		scale := kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
-		n := s.byteBlocks() * slide.ByteChannels
+		var scale []float32
+		if !t.spec.Sums {
+			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
+		}
+		n := t.blocks() * t.block()
 		begin, by := kit.SliceOf[int32](m.Scratch, t.room.begin, n), kit.SliceOf[float32](m.Scratch, t.room.scale, n)
-		for i := range begin {
-			begin[i], by[i] = 0, 0
-			if k := i&^(slide.ByteChannels-1) + slide.ByteChannel(i%slide.ByteChannels); k < s.c {
-				begin[i], by[i] = bias[k]-less*sums[k], scale[k]
+		clear(begin)
+		clear(by)
+		t.places(func(block, place, k int) {
+			i := block*t.block() + place
+			if begin[i] = bias[k] - less*sums[k]; !t.spec.Sums {
+				by[i] = scale[k]
 			}
+		})
+		if t.spec.Sums {
+			return nil
 		}
 		point := int32(*(*uint8)(m.Ptrs[1+bytesYZero]))
 		if t.spec.Signed {
@@ -210,7 +264,8 @@ func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 	s := t.s
 	strips := kit.DivUp(s.oh, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
-		a := t.run.Of(m)
+		r := t.run.Of(m)
+		a := &r.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, s.oh-first)
 		a.Ptr[slide.In], a.Row[slide.In] = m.Ptrs[1+bytesX], (image*s.h+first*s.sh)*s.w*s.c
@@ -219,31 +274,37 @@ func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 			a.Ptr[slide.In], a.Row[slide.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
 		a.Ptr[slide.Weights], a.Ptr[slide.Out] = weight(m), m.Ptrs[0]
-		a.Row[slide.Out] = (image*s.oh + first) * s.ow * s.c
+		at := (image*s.oh + first) * s.ow * s.c
+		a.Row[slide.Out] = at * t.size
 		a.Ptr[slide.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
 		a.Ptr[slide.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
 		a.Ptr[slide.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
-		err := t.blocks(a, rows)
+		err := t.compute(a, rows)
 		clear(a.Ptr[:])
+		if t.tail != nil && err == nil {
+			t.tail.Enter(&r.tail, m)
+			t.tail.Do(&r.tail, at, rows*s.ow, s.c, s.c, 1)
+			r.tail.Release()
+		}
 		return err
 	}}
 }
 
-// blocks computes rows for all channels.
-func (t *slideBytes) blocks(a *jit.Args, rows int) error {
+// compute computes rows for all channels.
+func (t *slideBytes) compute(a *jit.Args, rows int) error {
 	s := t.s
 	a.N = kit.DivUp(s.ow, t.spec.Tile)
 	most := max(1, slideCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[slide.In], a.Row[slide.Out]
-	for b := range s.byteBlocks() {
-		channel := b * slide.ByteChannels
+	for b := range t.blocks() {
+		channel := t.first(b)
 		a.Row[slide.Weights] = b * t.blockBytes()
-		a.Row[slide.Bias], a.Row[slide.Scales] = channel*4, channel*4
-		a.Step[slide.Channels] = int(^uint64(0) >> max(0, slide.ByteChannels-(s.c-channel)))
+		a.Row[slide.Bias], a.Row[slide.Scales] = b*t.block()*4, b*t.block()*4
+		a.Step[slide.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
 		for row := 0; row < rows; row += most {
 			a.Rows = min(most, rows-row)
 			a.Row[slide.In] = in + channel + row*s.sh*t.w*s.c
-			a.Row[slide.Out] = out + channel + row*s.ow*s.c
+			a.Row[slide.Out] = out + (channel+row*s.ow*s.c)*t.size
 			if err := t.code.Call(a); err != nil {
 				return err
 			}

@@ -33,10 +33,12 @@ type direct struct {
 	parts      machine.Cut  // of tiles, a strip each, where strips are not rows
 	sums       sumBlocks
 	images     int         // of a batch, or 1 where all of them are one
-	near       int         // elements from a pixel of the input to the next
+	near       int         // bytes from a pixel of the input to the next
 	pitch      int         // the same of the result
 	outSize    int         // bytes of an element of the result
-	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes
+	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes or two words
+	bytes      bool        // elements are four bytes
+	words      bool        // or two words
 	order      multiply.Strips
 	ahead      int  // lines of the next weight that are asked for in a turn of code
 	aheadStrip int  // and bytes, in a strip
@@ -82,7 +84,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		near: s.inPixel(planes), pitch: s.outPixel(), outSize: d.Size()}
+		near: s.inPixel(planes) * d.Size(), pitch: s.outPixel(), outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
@@ -101,7 +103,8 @@ func (t *direct) compile() error {
 			spec := *whole
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
-			spec.Lanes, spec.Bytes, spec.Levels = channels%t.shape.lanes, t.levels != tile.Sums, t.levels
+			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
+			spec.Bytes, spec.Words = t.bytes, t.words
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}

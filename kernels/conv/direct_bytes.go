@@ -5,41 +5,66 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fours is how many bytes make an element of a direct convolution of bytes.
-const fours = 4
+// elementBytes are those of an element of a direct convolution of bytes: four channels side by side, which one
+// instruction multiplies and adds up, or two of them as words, where there is no such instruction.
+const elementBytes = 4
+
+// perElement is how many channels make an element.
+func perElement() int {
+	if machine.Instructions().MultipliesBytes() {
+		return elementBytes
+	}
+	return elementBytes / 2
+}
 
 // smallGroup is from how many output channels on a group fills enough of a vector.
 const smallGroup = 8
 
-// directBytes is a direct convolution of elements of four bytes, which are channels side by side, over images that have
-// a border of zero points around them. Its sums are quantised in registers.
+// directBytes is a direct convolution of elements of several channels over images that have a border of zero points
+// around them. Its sums are quantised in registers. Bytes of images have no sign when they are multiplied; words have
+// that of the image.
 type directBytes struct {
 	direct
 	image  *convShape // as it is: the shape of direct counts elements, and has no border
+	per    int        // channels of an element
 	copied bool       // images are brought into scratch memory
 	flip   uint8      // what makes their elements, copied, bytes without a sign
+	widen  *loops.Loop
 	room   struct{ weight, sums, point, images, all int }
+	state  graph.PerWorker[loops.State]
 }
 
-// inFours is the shape of what is convolved.
-func (s *convShape) inFours() *convShape {
+// inElements is the shape of what is convolved.
+func (s *convShape) inElements(per int) *convShape {
 	q := *s
 	q.h, q.w = (s.oh-1)*s.sh+(s.kh-1)*s.dh+1, (s.ow-1)*s.sw+(s.kw-1)*s.dw+1
 	if !s.bordered() {
 		q.h, q.w = s.h, s.w
 	}
-	q.cg = kit.DivUp(s.cg, fours)
-	q.c, q.ph, q.pw, q.hasBias = s.groups*q.cg, 0, 0, true
+	q.cg = kit.DivUp(s.cg, per)
+	if s.joins(per) {
+		q.cg, q.kw = kit.DivUp(s.kw*s.cg, per), 1
+	}
+	q.ph, q.pw, q.hasBias = 0, 0, true
+	q.c = s.groups * kit.DivUp(s.cg, per)
 	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
-	q.os = [4]int{}
+	q.os, q.tail = [4]int{s.oh * s.ow * s.o, 1, s.ow * s.o, s.o}, nil
 	return &q
+}
+
+// joins reports whether elements are of all channels of a row of the window, one behind another, rather than of those
+// of a pixel: images of few channels, whose elements would be filled up at each pixel, have fewer so.
+func (s *convShape) joins(per int) bool {
+	return s.groups == 1 && s.dw == 1 && s.kh > 1 && kit.DivUp(s.kw*s.cg, per) < s.kw*kit.DivUp(s.cg, per)
 }
 
 // bordered reports whether windows see what is outside of an image.
@@ -47,13 +72,12 @@ func (s *convShape) bordered() bool {
 	return s.ph > 0 || s.pw > 0 || (s.oh-1)*s.sh+(s.kh-1)*s.dh >= s.h || (s.ow-1)*s.sw+(s.kw-1)*s.dw >= s.w
 }
 
-// bytesWalks: there must be the instruction.
+// bytesWalks: there must be machine code.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	small := s.groups > 1 && (s.cg < fours || s.og() < smallGroup) // most of a vector would be empty
-	if !machine.MultipliesBytes() || !supported || small || s.n*s.o*s.oh*s.ow == 0 ||
-		!directComputes(s.inFours(), tensor.Float32) {
+	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most of a vector would be empty
+	if !supported || small || s.n*s.o*s.oh*s.ow == 0 || !directComputes(s.inElements(perElement()), tensor.Float32) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -63,17 +87,18 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
-	q := s.inFours()
+	per := perElement()
+	q := s.inElements(per)
 	q.directWork(&w, directFours, tensor.Float32, false)
-	if s.copies() || signBit(c.Meta(bytesX).DType) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + fours*q.c*q.h*q.w))
+	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesX).DType) != 0 {
+		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + elementBytes*q.c*q.h*q.w))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
 }
 
-// copies reports whether images are brought into scratch memory.
-func (s *convShape) copies() bool { return s.bordered() || s.cg%fours != 0 }
+// copies reports whether images have a border or channels that others are put behind.
+func (s *convShape) copies(per int) bool { return s.bordered() || s.cg%per != 0 }
 
 // signBit is what turns bytes of a dtype into bytes without a sign, all of them greater by 128 where they have one.
 func signBit(d tensor.DType) uint8 {
@@ -86,10 +111,10 @@ func signBit(d tensor.DType) uint8 {
 // weightBytes are those of the packed weight, before the sums of each output channel.
 func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 
-// fill packs a weight: blocks of output channels, in which those of one place of the window, and of four channels, are
-// side by side; behind them the sum of each output channel's weights, as int32.
+// fill packs a weight: blocks of output channels, in which those of one place of the window, and of an element's
+// channels, are side by side; behind them the sum of each output channel's weights, as int32.
 func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
-	s, q := t.image, t.s
+	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
 	clear(dst)
 	for o := range s.o {
@@ -98,8 +123,10 @@ func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
 			for kw := range s.kw {
 				for c := range s.cg {
 					v := *(*int8)(kit.Elem[int8](from, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]))
-					term := (kh*s.kw+kw)*q.cg + c/fours
-					dst[at+term*t.panel+c%fours] = v
+					to := &dst[at+t.weightAt(kh, kw, c)]
+					if *to = v; t.per < elementBytes {
+						*(*int16)(unsafe.Pointer(to)) = int16(v)
+					}
 					sums[o] += int32(v)
 				}
 			}
@@ -107,24 +134,44 @@ func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
 	}
 }
 
+// weightAt is where a weight is behind the first of its output channel.
+func (t *directBytes) weightAt(kh, kw, c int) int {
+	term, i := (kh*t.s.kw+kw)*t.s.cg, c
+	if t.image.joins(t.per) {
+		term, i = kh*t.s.cg, kw*t.image.cg+c
+	}
+	return (term+i/t.per)*t.panel + i%t.per*(elementBytes/t.per)
+}
+
 // packedAt is where the weights of an output channel begin in those that are packed.
 func (t *directBytes) packedAt(o int) int {
 	og, width := t.s.og(), t.shape.block()
 	block := o/og*kit.DivUp(og, width) + o%og/width
-	return block*t.panelBytes() + o%og%width*fours
+	return block*t.panelBytes() + o%og%width*elementBytes
 }
 
 // newDirectBytes prepares a convolution without its code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
 	flip := signBit(c.Meta(bytesX).DType)
-	t := &directBytes{image: s, copied: s.copies() || flip != 0, flip: flip}
-	q := s.inFours()
+	t := &directBytes{image: s, per: perElement(), flip: flip}
+	t.copied = s.copies(t.per) || flip != 0
+	if t.per < elementBytes {
+		t.copied, t.flip = true, 0
+	}
+	q := s.inElements(t.per)
 	shape := newDirectShape(q, tensor.Float32, false)
-	t.direct = direct{s: q, shape: shape, size: fours, panel: shape.vectors * shape.lanes * fours, images: q.n,
-		near: q.c, pitch: q.o, levels: tile.Unsigned, outSize: 1}
-	if c.Out[0].DType == tensor.Int8 {
+	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.block() * elementBytes, images: q.n,
+		near: q.c * elementBytes, pitch: q.o, levels: tile.Unsigned, outSize: 1}
+	if s.joins(t.per) {
+		t.near = s.c * (elementBytes / t.per)
+	}
+	t.bytes, t.words = t.per == elementBytes, t.per < elementBytes
+	switch c.Out[0].DType {
+	case tensor.Int8:
 		t.levels = tile.Signed
+	case tensor.Int32:
+		t.levels, t.outSize = tile.Sums, elementBytes
 	}
 	return t
 }
@@ -134,8 +181,12 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	t := newDirectBytes(c)
-	return graph.Packing{Form: fmt.Sprintf("int8 panels of %d by kh,kw,c in fours, and sums", t.shape.block()),
-		DType: tensor.Int8, Len: t.weightBytes() + t.s.o*fours,
+	order := "kh,kw,c"
+	if t.image.joins(t.per) {
+		order = "kh,kw*c"
+	}
+	form := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per)
+	return graph.Packing{Form: form, DType: tensor.Int8, Len: t.weightBytes() + t.s.o*elementBytes,
 		Fill: func(dst, src *tensor.Tensor) {
 			p := newDirectBytes(c)
 			_, p.image.ws = spatial(src.Meta, 2)
@@ -144,8 +195,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
 			kit.EachIndex(dst.Shape, func(at []int) {
-				term := (at[2]*t.s.kw+at[3])*t.s.cg + at[1]/fours
-				v := from[t.packedAt(at[0])+term*t.panel+at[1]%fours]
+				v := from[t.packedAt(at[0])+t.weightAt(at[2], at[3], at[1])]
 				dst.Set(tensor.IntScalar(int64(v)), at...)
 			})
 		}}, true
@@ -156,26 +206,35 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newDirectBytes(c)
+	if t.levels == tile.Sums {
+		t.tail = newCodeTail(c.Tail, t.s.o, tile.Tails)
+	}
 	t.cut()
 	t.arrange()
 	if err := t.compile(); err != nil {
 		return nil, err
 	}
+	if err := t.widens(c.Meta(bytesX).DType); err != nil {
+		return nil, err
+	}
 	packed := c.Packed(bytesW) != nil
 	if !packed {
-		t.room.weight = kit.AlignUp(t.weightBytes() + t.s.o*fours)
+		t.room.weight = kit.AlignUp(t.weightBytes() + t.s.o*elementBytes)
 	}
 	t.room.sums = t.room.weight
-	t.room.point = t.room.sums + t.s.o*fours
-	t.room.images = t.room.sums + kit.AlignUp(t.s.o*fours+fours)
+	t.room.point = t.room.sums + t.s.o*elementBytes
+	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+elementBytes)
 	t.room.all = t.room.images
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n * t.s.h * t.s.w * t.s.c * fours)
+		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // what is read behind the last pixel
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
+	if t.widen != nil {
+		k.Worker = t.s.w * t.wide()
+	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*fours), m.Ptrs[1+bytesW])
+			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
 			return nil
 		}})
 	}
@@ -183,8 +242,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// weightAt is where the packed weight is.
-func (t *directBytes) weightAt(m *graph.Mem, packed bool) unsafe.Pointer {
+// panelsAt is where the packed weight is.
+func (t *directBytes) panelsAt(m *graph.Mem, packed bool) unsafe.Pointer {
 	if packed {
 		return m.Ptrs[1+bytesW]
 	}
@@ -198,31 +257,70 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	if t.copied {
 		rows = q.n * q.h
 	}
-	group := max(1, machine.MoveGrain/(q.w*q.c*fours))
+	group := max(1, machine.MoveGrain/(q.w*t.pixel()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesXZero]) ^ t.flip
 		if chunk == 0 {
-			sums := kit.ElementsOf[int32](kit.Elem[int8](t.weightAt(m, packed), t.weightBytes()), s.o)
+			sums := kit.ElementsOf[int32](kit.Elem[int8](t.panelsAt(m, packed), t.weightBytes()), s.o)
 			bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], s.o)
 			begin := kit.SliceOf[int32](m.Scratch, t.room.sums, s.o)
-			for o := range begin {
-				begin[o] = bias[o] - int32(zero)*sums[o]
+			less := int32(zero)
+			if t.widen != nil && t.signed() {
+				less = int32(int8(zero))
 			}
-			kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
+			for o := range begin {
+				begin[o] = bias[o] - less*sums[o]
+			}
+			if t.levels != tile.Sums {
+				kit.SliceOf[int32](m.Scratch, t.room.point, 1)[0] = t.point(m.Ptrs[1+bytesYZero])
+			}
 			return nil
 		}
+		line := q.w * t.wide()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
-			t.border(m, row/q.h, row%q.h, zero)
+			if t.widen == nil {
+				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h, row%q.h, zero)
+				continue
+			}
+			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // where nothing but words is to be made of rows
+			if s.copies(t.per) {
+				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h, row%q.h, zero)
+				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
+			}
+			to := unsafe.Pointer(&m.Scratch[t.room.images+2*row*line])
+			t.widen.Run(t.state.Of(m), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
 		}
 		return nil
 	}}
 }
 
-// border brings a row of an image into scratch memory, with zero points around it.
-func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
+// wide is how many channels a pixel has in scratch memory.
+func (t *directBytes) wide() int { return t.pixel() * t.per / elementBytes }
+
+// signed reports whether images have a sign.
+func (t *directBytes) signed() bool { return t.image.call.Meta(bytesX).DType == tensor.Int8 }
+
+// widens makes the loop that makes words of bytes, where elements are those.
+func (t *directBytes) widens(d tensor.DType) error {
+	if t.per == elementBytes {
+		return nil
+	}
+	f, err := expr.Parse("int16(x)", "x")
+	if err != nil {
+		return err
+	}
+	code, err := f.Code([]tensor.DType{d}, expr.Typing{Out: []tensor.DType{tensor.Int16}})
+	if err != nil {
+		return err
+	}
+	t.widen, err = loops.New(&expr.Loop{Code: code, Scalar: []bool{false}}, loops.Options{})
+	return err
+}
+
+// border copies a row of an image, with zero points around it and channels that fill elements up.
+func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
-	wide := q.c * fours
-	to := kit.SliceOf[uint8](m.Scratch, t.room.images+(n*q.h+row)*q.w*wide, q.w*wide)
+	wide := t.wide()
 	h := row - s.ph
 	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
 	if h < 0 || h >= s.h {
@@ -241,7 +339,7 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 			}
 			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
-					group := to[w*wide+g*q.cg*fours:][:q.cg*fours]
+					group := to[w*wide+g*q.cg*t.per:][:q.cg*t.per]
 					clear(group[copy(group, from[(w-s.pw)*s.c+g*s.cg:][:s.cg]):])
 				}
 			}
@@ -258,9 +356,9 @@ func (t *directBytes) border(m *graph.Mem, n, row int, zero uint8) {
 // spread brings pixels of so many channels to places that are wider, and clears what is behind each.
 func spread(to, from []uint8, wide, channels int) {
 	at := 0
-	if wide == fours { // images: a pixel at once, with what is behind it
+	if wide == 4 { // images: a pixel at once, with what is behind it
 		mask := uint32(1)<<(8*channels) - 1
-		for ; len(from) >= fours && at < len(to); at += fours {
+		for ; len(from) >= 4 && at < len(to); at += 4 {
 			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
 			from = from[channels:]
 		}
@@ -286,15 +384,25 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.weightAt(m, packed)
+		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesX], t.panelsAt(m, packed)
 		if t.copied {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.room.images])
 		}
 		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
-		a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
-		err := t.order.Each(chunk, func(image, block, strip int) error { return t.strip(r, image, block, strip) })
+		if t.levels != tile.Sums {
+			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+		}
+		t.tail.enter(a, &r.tail, m)
+		err := t.order.Each(chunk, func(image, block, strip int) error {
+			if err := t.strip(r, image, block, strip); err != nil {
+				return err
+			}
+			t.finish(r, image, block, strip)
+			return nil
+		})
 		clear(a.Ptr[:])
+		r.tail.Release()
 		return err
 	}}
 }
@@ -315,14 +423,18 @@ func (t *directBytes) strip(r *directRun, image, block, strip int) error {
 	if channels < t.shape.block() {
 		codes = t.codes[1]
 	}
-	in := (image*s.xs[0] + channel/s.og()*s.cg*s.xs[1]) * fours
-	out := image*s.oh*s.ow*s.o + channel
-	a.Row[tile.Bias], a.Row[tile.Scales] = channel*fours, channel*fours
+	in := image*s.h*s.w*t.pixel() + channel/s.og()*s.cg*elementBytes
+	out := (image*s.oh*s.ow*s.o + channel) * t.outSize
+	a.Row[tile.Bias] = channel * elementBytes
+	if t.levels != tile.Sums {
+		a.Row[tile.Scales] = channel * elementBytes
+	}
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.aheadStrip
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out] = in+c.in, out+c.out
 		a.Row[tile.Vec] = block*t.panelBytes() + c.vec
+		t.tail.at(a, out+c.out, channel*elementBytes)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
 		if err := codes[c.code].Call(a); err != nil {
 			return err

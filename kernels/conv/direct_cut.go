@@ -39,7 +39,7 @@ func (t *direct) firstPixel(strip int) int {
 }
 
 // pixel is the distance between neighbouring pixels of the input, and channel that between channels.
-func (t *direct) pixel() int   { return t.near * t.size }
+func (t *direct) pixel() int   { return t.near }
 func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
 
 // outPixel is the distance between neighbouring pixels of the result.

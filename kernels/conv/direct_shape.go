@@ -113,7 +113,7 @@ func (p pieces) kinds() (list []pieces) {
 // The inner kernels of direct convolution, as profiles name them.
 const (
 	directTaps  = "direct.taps"  // a multiplication and an addition of float32, where registers are full of them
-	directFours = "direct.bytes" // four multiplications of bytes, and the addition of their sum
+	directFours = "direct.bytes" // the multiplications of an element of bytes or words, and the addition of their sum
 	directBegin = "direct.begin" // to begin a direct convolution
 	directTiles = "direct.tiles" // to begin and to store a tile
 )

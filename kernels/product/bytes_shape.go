@@ -38,7 +38,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		s.lanes, registers = 16, 32
 	}
 	beside := 1 // registers of what is broadcast, and of products that are not added yet
-	if !machine.MultipliesBytes() {
+	if !machine.Instructions().MultipliesBytes() {
 		s.per, beside = 2, 2
 	}
 	s.groups = kit.DivUp(k, s.per)

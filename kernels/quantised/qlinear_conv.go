@@ -10,24 +10,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/pointwise"
-	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-type quantConvAttrs struct {
-	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
-	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
-}
-
-// quantConv holds the places of the operands of a quantised convolution; -1: there is none.
-type quantConv struct {
-	name         string
-	w            int
-	xZero, wZero int
-	scaled       bool
-}
 
 // ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
 var (
@@ -136,7 +120,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	}
 	p := parts{compose.Of(into, c)}
 	if q.inBytes(c) {
-		return p.Result(p.bytesConv(c))
+		return p.Result(p.bytesConv(q))
 	}
 	w := c.Meta(q.w)
 	n := tensor.Numel(w.Shape[1:])
@@ -186,41 +170,4 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
-}
-
-// inBytes reports whether a quantised convolution is better stated as one of bytes: where there is machine code for it,
-// of images, by a constant weight without zero points. Sums and bias must stay far from the bounds of int32.
-func (q *quantConv) inBytes(c *graph.Call) bool {
-	w := c.Meta(q.w)
-	if !q.scaled || w.Rank() != 4 ||
-		w.DType != tensor.Int8 || c.Const(q.w) == nil ||
-		tensor.Numel(w.Shape[1:]) > manyTerms {
-		return false
-	}
-	_, floats, err := q.floatCall(c, tensor.Float32)
-	if err != nil {
-		return false
-	}
-	floats.Out = c.Out
-	if _, served := conv.InBytes(floats, c.Type(0).DType, w.DType); !served {
-		return false
-	}
-	return among(c.Const(q.wZero), 0) && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))
-}
-
-// bytesConv states the convolution as one of bytes, with the scale of its sums by output channel.
-func (p parts) bytesConv(c *graph.Call) graph.Arg {
-	const f = tensor.Float32
-	a, n := kit.Attrs[quantConvAttrs](c), c.Meta(3).Shape[0]
-	point := func(i int) graph.Arg { return p.Along(c.In[i], 0, 0) }
-	scale := p.Add(pointwise.Mul, nil, p.vector(1, 0, 1, f), p.vector(4, 0, 1, f))
-	scale = p.Add(pointwise.Div, nil, scale, p.vector(6, 0, 1, f))
-	scale = p.Add(view.Expand, graph.Attrs{"size": []int{n}}, scale)
-	bias := c.In[min(8, len(c.In)-1)]
-	if !c.Has(8) {
-		bias = p.Add(view.Full, graph.Attrs{"size": []int{n}, "fill_value": 0, "dtype": tensor.Int32})
-	}
-	return p.Add(conv.ConvBytes, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation,
-		"groups": a.Groups},
-		c.In[0], c.In[3], bias, scale, point(2), point(7))
 }

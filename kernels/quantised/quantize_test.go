@@ -111,6 +111,9 @@ func TestQuantizedConvolutions(t *testing.T) {
 	for range 150 {
 		dims := 1 + r.IntN(3)
 		g, cg, og := 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(3)
+		if r.IntN(4) == 0 { // each channel for itself
+			g, cg, og = 2+r.IntN(40), 1, 1
+		}
 		x, w := []int{1 + r.IntN(2), g * cg}, []int{g * og, cg}
 		var pad, stride, dilation []int
 		for range dims {

@@ -21,8 +21,12 @@ func TestUnknownToGo(t *testing.T) {
 			"62427e19727c8c02"},
 		{"VCVTNEPS2BF16Y", []Arg{Mem{Base: R13, Disp: 32}, X(9)}, "62527e28724d01"},
 		{"VCVTNEPS2BF16Y", []Arg{Y(17), X(30)}, "62227e2872f1"},
+		{"VPDPBUSD", []Arg{Y(1), Y(2), Y(3)}, "c4e26d50d9"}, // by AVX_VNNI; Go's assembler knows that of EVEX alone
+		{"VPDPBUSD", []Arg{Y(15), Y(9), Y(12)}, "c4423550e7"},
+		{"VPDPBUSD", []Arg{Mem{Base: AX, Disp: 64}, Y(2), Y(13)}, "c4626d506840"},
+		{"VPDPBUSD", []Arg{Mem{Base: R12, Index: CX, Scale: 4, Disp: 8}, X(10), X(1)}, "c4c229504c8c08"},
 	} {
-		var a Assembler
+		a := Assembler{NoEVEX: tc.name == "VPDPBUSD"}
 		a.Emit(tc.name, tc.args...)
 		if got := hex.EncodeToString(a.code); a.err != nil || got != tc.want {
 			t.Errorf("%s: %s, want %s (%v)", line(tc.name, tc.args), got, tc.want, a.err)

@@ -148,8 +148,8 @@ func TestAgainstGo(t *testing.T) {
 	for _, table := range tables {
 		for i := range table {
 			r := &table[i]
-			if strings.HasPrefix(r.args, "j") {
-				used[r]++ // TestJumps
+			if strings.HasPrefix(r.args, "j") || r.name == "VPDPBUSD" && r.evex == 0 {
+				used[r]++ // TestJumps, TestUnknownToGo
 				continue
 			}
 			draws := 24

@@ -29,7 +29,8 @@ var integerRows = []row{
 	{"VPMULDQ", "mv vv rv", p66 | m0F38 | 0x28, xy, xyz | w1 | bc, full},
 	{"VPMADDWD", "mv vv rv", p66 | m0F | 0xF5, xy, xyz, full},
 	{"VPMADDUBSW", "mv vv rv", p66 | m0F38 | 0x04, xy, xyz, full},
-	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, 0, xyz | bc, full},
+	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, 0, xyz | bc, full}, // AVX512_VNNI
+	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, xy, 0, full},       // AVX_VNNI, where EVEX may not be used
 	{"VPSADBW", "mv vv rv", p66 | m0F | 0xF6, xy, xyz | nk, full},
 	{"VPMINSB", "mv vv rv", p66 | m0F38 | 0x38, xy, xyz, full},
 	{"VPMINSW", "mv vv rv", p66 | m0F | 0xEA, xy, xyz, full},

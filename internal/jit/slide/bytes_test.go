@@ -19,15 +19,19 @@ import (
 // byteCall is a spec of bytes and rows of its tiles.
 type byteCall struct {
 	spec                  *slide.Bytes
+	isa                   machine.ISA
 	tiles, rows, channels int
 	at                    []int
 }
 
-func randomBytes(rng *rand.Rand, _ machine.ISA) jittest.Drawn { return drawBytes(rng) }
-
-func drawBytes(rng *rand.Rand) *byteCall {
-	s := &slide.Bytes{Tile: 1 + rng.IntN(slide.MaxByteTile), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0}
-	c := &byteCall{spec: s, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3), channels: 1 + rng.IntN(slide.ByteChannels)}
+func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
+	s := &slide.Bytes{Tile: 1 + rng.IntN(slide.MaxByteTile(isa)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
+		Words: words, Sums: rng.IntN(3) == 0}
+	c := &byteCall{spec: s, isa: isa, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
+		channels: 1 + rng.IntN(slide.ByteChannels(isa))}
+	if isa == machine.AVX2 {
+		s.Channels = c.channels % slide.ByteChannels(isa)
+	}
 	for d := range 2 {
 		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
 	}
@@ -36,9 +40,21 @@ func drawBytes(rng *rand.Rand) *byteCall {
 	}
 	pixel := c.channels + rng.IntN(3)
 	width := (c.results()-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
-	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel), int32(pixel)}
+	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel * c.outSize()),
+		int32(pixel * c.outSize())}
 	return c
 }
+
+// outSize is the bytes of an element of the result.
+func (c *byteCall) outSize() int {
+	if c.spec.Sums {
+		return 4
+	}
+	return 1
+}
+
+// wide is how many channels are computed at once.
+func (c *byteCall) wide() int { return slide.ByteChannels(c.isa) }
 
 // results are those of a row.
 func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Again }
@@ -49,9 +65,12 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	high := (c.rows-1)*s.Step[0] + (s.Window[0]-1)*s.Apart[0] + 1
 	bytes := make([]int, len(mem))
 	bytes[slide.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
-	bytes[slide.Weights] = s.Window[1] * slide.Fours(s.Window[0]) * 4 * slide.ByteChannels
-	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels
-	bytes[slide.Bias], bytes[slide.Scales], bytes[slide.Point] = 4*slide.ByteChannels, 4*slide.ByteChannels, 4
+	if s.Channels > 0 { // all of a vector is read
+		bytes[slide.In] += c.wide() - c.channels
+	}
+	bytes[slide.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
+	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
+	bytes[slide.Bias], bytes[slide.Scales], bytes[slide.Point] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -64,7 +83,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 			mem[k][c.at[k]+i] = uint8(rng.Uint32())
 		}
 	}
-	for i := range slide.ByteChannels {
+	for i := range c.wide() {
 		*word[int32](c, mem, slide.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
 		*word[float32](c, mem, slide.Scales, i) = float32(rng.Float64() / 100)
 	}
@@ -84,10 +103,15 @@ func (c *byteCall) Reference(mem [][]byte) {
 	if s.Signed {
 		least = -128
 	}
-	for i := range c.rows * c.results() * slide.ByteChannels {
-		place, col, row := i%slide.ByteChannels, i/slide.ByteChannels%c.results(), i/slide.ByteChannels/c.results()
-		channel := slide.ByteChannel(place)
+	for i := range c.rows * c.results() * c.wide() {
+		place, col, row := i%c.wide(), i/c.wide()%c.results(), i/c.wide()/c.results()
+		channel := slide.ByteChannel(c.isa, place)
 		if channel >= c.channels {
+			continue
+		}
+		if s.Sums {
+			at := c.at[slide.Out] + row*int(s.Out[0]) + col*int(s.Out[1]) + 4*channel
+			*(*int32)(unsafe.Pointer(&mem[slide.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
 		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, slide.Scales, place)
@@ -110,8 +134,12 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 			if s.Flip {
 				x ^= 1 << 7
 			}
-			w := ((kx*slide.Fours(s.Window[0])+ky/4)*slide.ByteChannels+place)*4 + ky%4
-			sum += int32(x) * int32(int8(mem[slide.Weights][c.at[slide.Weights]+w]))
+			w := c.at[slide.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())
+			if s.Words {
+				sum += int32(x) * int32(*(*int16)(unsafe.Pointer(&mem[slide.Weights][w])))
+			} else {
+				sum += int32(x) * int32(int8(mem[slide.Weights][w]))
+			}
 		}
 	}
 	return sum
@@ -120,7 +148,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 // Fill sets what the call tells.
 func (c *byteCall) Fill(a *jit.Args) {
 	a.N, a.Rows = c.tiles, c.rows
-	a.Step[slide.Channels] = int(^uint64(0) >> (slide.ByteChannels - c.channels))
+	a.Step[slide.Channels] = int(^uint64(0) >> (64 - c.channels))
 }
 
 // Compile makes the code of the spec.
@@ -135,15 +163,19 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 
 // TestBytes compares rows of random specs of bytes with Go, and lists them.
 func TestBytes(t *testing.T) {
-	if machine.Instructions() != machine.AVX512 || !machine.MultipliesBytes() || jit.Available() != nil {
-		t.Skip("no machine code that multiplies bytes")
-	}
-	jittest.CheckDrawnFor(t, machine.AVX512, slide.Point+1, 1, 500, randomBytes)
-	jittest.CheckListings(t, 100, 20, func(seed uint64, isa machine.ISA) (string, error) {
-		if isa != machine.AVX512 {
-			return "", nil
+	for _, isa := range jittest.Sets(t) {
+		for _, words := range []bool{false, true} {
+			if words && isa == machine.AVX512 || !words && !isa.MultipliesBytes() {
+				continue
+			}
+			jittest.CheckDrawnFor(t, isa, slide.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+				return drawBytes(rng, isa, words)
+			})
 		}
-		c, err := slide.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4))).spec, isa)
+	}
+	jittest.CheckListings(t, 100, 40, func(seed uint64, isa machine.ISA) (string, error) {
+		words := seed%2 == 1 && isa == machine.AVX2
+		c, err := slide.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), isa, words).spec, isa)
 		if err != nil {
 			return "", err
 		}
@@ -153,17 +185,20 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused asks for what there is no code for.
 func TestBytesRefused(t *testing.T) {
-	_, err := slide.CompileBytes(&slide.Bytes{}, machine.AVX2)
-	if err == nil || !strings.Contains(err.Error(), "multiplies bytes for avx2") {
-		t.Error(err)
+	for isa, s := range map[machine.ISA]*slide.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
+		_, err := slide.CompileBytes(s, isa)
+		if err == nil || !strings.Contains(err.Error(), "no machine code") {
+			t.Error(err)
+		}
 	}
-	if machine.Instructions() != machine.AVX512 || !machine.MultipliesBytes() {
-		return
+	if _, err := slide.CompileBytes(&slide.Bytes{Tile: 3}, machine.AVX2); err == nil {
+		t.Error("there are no registers for three results")
 	}
 	for what, s := range map[string]*slide.Bytes{
 		"tiles of 7 results":  {Tile: 7},
 		"has 2 again":         {Tile: 2, Again: 2},
 		"windows [0 0] of by": {Tile: 1},
+		"9 channels":          {Tile: 1, Channels: 9},
 	} {
 		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)

@@ -34,12 +34,12 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: %d rows at places that a call tells", s.Rows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: there is no start %d", s.Start)
-	case s.Bytes && (s.Size != 4 || isa != machine.AVX512):
+	case s.Bytes && s.Size != 4:
 		return fmt.Errorf("tile: bytes of elements of %d for %v", s.Size, isa)
 	case s.Words && (s.Size != 4 || s.Bytes):
 		return fmt.Errorf("tile: words of elements of %d", s.Size)
 	case s.Levels > Signed,
-		s.Levels != Sums && (!s.Bytes || s.Out == nil || s.Start == FromResult || len(s.Tail) > 0):
+		s.Levels != Sums && (!s.integers() || s.Out == nil || s.Start == FromResult || len(s.Tail) > 0):
 		return fmt.Errorf("tile: levels %d of sums that start with %d", s.Levels, s.Start)
 	case s.Unroll < 0 || s.Ahead < 0:
 		return fmt.Errorf("tile: %d terms a turn, %d lines ahead", s.Unroll, s.Ahead)

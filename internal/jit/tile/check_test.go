@@ -29,7 +29,7 @@ func TestRefused(t *testing.T) {
 		"operation 0 at the end":       func(s *tile.Spec) { s.Tail = []tile.Tail{{Operand: -1}} },
 		"run 0 of 2 is told":           func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
 		"run 0 is {In:0 Vec:0":         func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"bytes of elements of 4":       func(s *tile.Spec) { s.Bytes = true },
+		"bytes of elements of 8":       func(s *tile.Spec) { s.Rows, s.Bytes, s.Size = 5, true, 8 },
 		"levels 1 of sums":             func(s *tile.Spec) { s.Levels = tile.Unsigned },
 		"words of elements of 8":       func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
 		"1 rows are asked for besides": func(s *tile.Spec) { s.Fetch = []tile.Fetch{{Lines: 1, Every: 8}} },

@@ -3,13 +3,14 @@ package tile
 import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Levels says what becomes of sums of products of bytes.
 type Levels uint8
 
-// Unsigned and signed levels are bytes: sums are scaled lane by lane, rounded, and with a zero point they saturate, as
-// package requantise does.
+// Unsigned and signed levels are bytes: sums of products of bytes, or of words, are scaled lane by lane, rounded,
+// and with a zero point they saturate, as package requantise does.
 const (
 	Sums Levels = iota // they are written as they are
 	Unsigned
@@ -25,7 +26,7 @@ const (
 const (
 	piece     = 4 // vectors of sums whose levels fill one
 	piecePart = 16
-	levelRegs = 3 // that are free beside the sums
+	levelRegs = 3 // that are free beside the sums, the mask aside
 )
 
 // Masks of levels.
@@ -39,7 +40,7 @@ func (s *Spec) lastPart() int { return (s.Vectors-1)%piece + 1 }
 
 // beginLevels prepares the mask of a row's last bytes.
 func (g *gen) beginLevels() {
-	if g.s.Levels == Sums {
+	if g.s.Levels == Sums || g.isa != machine.AVX512 {
 		return
 	}
 	before := int64(piecePart * (g.s.lastPart() - 1))
@@ -59,6 +60,10 @@ func (g *gen) beginLevels() {
 
 // levels makes the sums levels, and writes them: as many vectors of a row as fill one, or those of several rows.
 func (g *gen) levels() {
+	if g.isa != machine.AVX512 {
+		g.levels256()
+		return
+	}
 	x, most, add := g.free(0), g.free(1), g.free(2)
 	l := &requantise.Levels{Signed: g.s.Levels == Signed, Most: most, Add: add, Ordered: ordered}
 	g.operand(Point, in)

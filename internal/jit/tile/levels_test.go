@@ -13,7 +13,7 @@ import (
 // drawLevels has sums become bytes.
 func (c *call[T]) drawLevels(rng *rand.Rand) {
 	s := c.spec
-	if !s.Bytes || s.Out == nil || s.Start == tile.FromResult {
+	if !s.Bytes && !s.Words || s.Out == nil || s.Start == tile.FromResult {
 		return
 	}
 	s.Levels = tile.Levels(rng.IntN(int(tile.Signed) + 1))

@@ -28,11 +28,12 @@ type Spec struct {
 	Size int // bytes of an element: 4 for float32, 8 for float64
 	// Bytes says that elements are four bytes each, of which products are added up, without sign in the broadcast
 	// operand and with one in the vector operand; sums, and what they start with, are int32, and become float32 before a
-	// tail. AVX-512 alone.
+	// tail. The processor must multiply bytes by the vectors that code is for.
 	Bytes bool
 	// Words says that elements are two int16 each, of which products are added up likewise. Any instruction set has it.
 	Words bool
-	// Levels says that sums become bytes, where Bytes is set: distances of results are of those. Out must be told.
+	// Levels says that sums become bytes, where Bytes or Words is set: distances of results are of those. Out must be
+	// told.
 	Levels  Levels
 	Rows    int
 	Vectors int

@@ -1,0 +1,305 @@
+package slide
+
+import (
+	"bytes"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/requantise"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// byteGen writes the code of a spec. Sums are in registers from 0 on, four of a result.
+type byteGen struct {
+	gen
+	s      *Bytes
+	isa    machine.ISA
+	width  int // bytes of a vector
+	levels interface {
+		Begin(a *asm.Assembler, point asm.Mem)
+		Level(a *asm.Assembler, v asm.Vec, scale asm.Arg)
+		Pack(a *asm.Assembler, v [4]asm.Vec)
+	}
+	temps [5]asm.Vec // behind the sums
+	zero  asm.Vec
+}
+
+// General register and mask.
+const (
+	scaleReg = asm.R14
+	present  = asm.K1 // channels that there are
+
+	presentOf = asm.K3 // 16 of them each, where sums are written
+)
+
+func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
+	g := &byteGen{gen: gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}}, s: s, isa: isa,
+		width: ByteChannels(isa)}
+	at := []int{8, 9, 10, 11, 12}
+	if isa == machine.AVX512 {
+		at = []int{28, 29, 24, 30, 25}
+		g.zero = asm.Z(31)
+		g.levels = &requantise.Levels{Signed: s.Signed, Add: asm.Z(26), Most: asm.Z(27), Ordered: asm.K2}
+	} else {
+		g.zero = asm.Y(15)
+		g.levels = &requantise.Levels256{Signed: s.Signed, Add: word(0), Temp: asm.Y(14)}
+	}
+	for i, n := range at {
+		g.temps[i] = g.vector(n)
+	}
+	return g
+}
+
+func (g *byteGen) vector(n int) asm.Vec {
+	if g.isa == machine.AVX512 {
+		return asm.Z(n)
+	}
+	return asm.Y(n)
+}
+
+func (g *byteGen) sum(result, quarter int) asm.Vec { return g.vector(4*result + quarter) }
+
+// xor emits an exclusive or.
+func (g *byteGen) xor(x asm.Arg, y, to asm.Vec) {
+	if g.isa == machine.AVX512 {
+		g.Emit("VPXORD", x, y, to)
+	} else {
+		g.Emit("VPXOR", x, y, to)
+	}
+}
+
+// emit writes the whole function: rows, and of each tiles.
+func (g *byteGen) emit() {
+	s := g.s
+	g.operand(In, inTile)
+	g.operand(Out, outTile)
+	g.operand(Weights, weights)
+	g.operand(Bias, bias)
+	if !s.Sums {
+		g.operand(Scales, scaleReg)
+		g.operand(Point, scratch)
+		g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
+	}
+	g.xor(g.zero, g.zero, g.zero)
+	if g.isa == machine.AVX512 {
+		g.Emit("KMOVQ", stepOf(Channels), present)
+		for q := 0; q < 4 && s.Sums; q++ {
+			g.Emit("KSHIFTRQ", asm.Imm(16*q), present, presentOf+asm.Mask(q))
+		}
+	}
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
+	row, tile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.Align(32)
+	g.Bind(row)
+	g.Emit("MOVQ", inTile, in)
+	g.Emit("MOVQ", outTile, out)
+	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, vectors)
+	g.Align(32)
+	g.Bind(tile)
+	g.windows()
+	g.finish()
+	step := int32(s.Tile * s.Step[1])
+	g.Emit("ADDQ", asm.Imm(step*s.In[1]), in)
+	g.Emit("ADDQ", asm.Imm(int32(s.Tile)*s.Out[1]), out)
+	g.Emit("DECQ", vectors)
+	g.Emit("JEQ", rowDone)
+	g.Emit("CMPQ", vectors, asm.Imm(1))
+	g.Emit("JNE", tile)
+	g.Emit("SUBQ", asm.Imm(int32(s.Again*s.Step[1])*s.In[1]), in)
+	g.Emit("SUBQ", asm.Imm(int32(s.Again)*s.Out[1]), out)
+	g.Emit("JMP", tile)
+	g.Bind(rowDone)
+	g.Emit("ADDQ", asm.Imm(int32(s.Step[0])*s.In[0]), inTile)
+	g.Emit("ADDQ", asm.Imm(s.Out[0]), outTile)
+	g.Emit("DECQ", tiles)
+	g.Emit("JNE", row)
+	g.Emit("VZEROUPPER")
+	g.Emit("RET")
+}
+
+// windows adds up the windows of a tile, by columns of the input.
+func (g *byteGen) windows() {
+	s := g.s
+	for q := range 4 {
+		g.Emit("VMOVUPS", asm.Mem{Base: bias, Disp: int32(g.width * q)}, g.sum(0, q))
+		for t := 1; t < s.Tile; t++ {
+			g.Emit("VMOVAPS", g.sum(0, q), g.sum(t, q))
+		}
+	}
+	groups := s.Groups()
+	for col := range (s.Tile-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1 {
+		for k := range groups {
+			var side [4]asm.Vec
+			for t := range s.Tile {
+				d := col - t*s.Step[1]
+				if d < 0 || d%s.Apart[1] != 0 || d/s.Apart[1] >= s.Window[1] {
+					continue
+				}
+				if side == [4]asm.Vec{} {
+					side = g.interleave(col, k)
+				}
+				for q, x := range side {
+					g.multiply(asm.Mem{Base: weights, Disp: int32(((d/s.Apart[1]*groups+k)*4 + q) * g.width)}, x, g.sum(t, q))
+				}
+			}
+		}
+	}
+}
+
+// multiply adds products to a sum.
+func (g *byteGen) multiply(w asm.Mem, x, sum asm.Vec) {
+	if !g.s.Words {
+		g.Emit("VPDPBUSD", w, x, sum)
+		return
+	}
+	products := g.temps[4]
+	g.Emit("VPMADDWD", w, x, products)
+	g.Emit("VPADDD", products, sum, sum)
+}
+
+// load reads a row of a column, and gives its bytes no sign; behind the window there is nothing.
+func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
+	s := g.s
+	if row >= s.Window[0] {
+		return g.zero
+	}
+	at := asm.Mem{Base: in, Disp: int32(row*s.Apart[0])*s.In[0] + int32(col)*s.In[1]}
+	if g.isa == machine.AVX512 {
+		g.Emit("VMOVDQU8", at, present.Zero(), to)
+	} else {
+		g.Emit("VMOVDQU", at, to)
+	}
+	if s.Flip {
+		g.xor(g.Constant(bytes.Repeat([]byte{1 << 7}, g.width)), to, to)
+	}
+	return to
+}
+
+// pair brings bytes of two rows side by side: of the first eight channels of each 16, and of the others.
+func (g *byteGen) pair(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
+	if a == g.zero && b == g.zero {
+		return a, a
+	}
+	g.Emit("VPUNPCKLBW", b, a, lo)
+	g.Emit("VPUNPCKHBW", b, a, hi)
+	return lo, hi
+}
+
+// interleave loads a column of as many rows as are multiplied at once, and brings what a channel has of it side by
+// side: a quarter of the channels in each register.
+func (g *byteGen) interleave(col, group int) [4]asm.Vec {
+	t, row := g.temps, group*g.s.Rows()
+	lo01, hi01 := g.pair(g.load(col, row, t[0]), g.load(col, row+1, t[1]), t[2], t[0])
+	if g.s.Words {
+		g.Emit("VPUNPCKLBW", g.zero, lo01, t[1])
+		g.Emit("VPUNPCKHBW", g.zero, lo01, t[2])
+		g.Emit("VPUNPCKLBW", g.zero, hi01, t[3])
+		g.Emit("VPUNPCKHBW", g.zero, hi01, t[0])
+		return [4]asm.Vec{t[1], t[2], t[3], t[0]}
+	}
+	lo23, hi23 := g.pair(g.load(col, row+2, t[1]), g.load(col, row+3, t[3]), t[4], t[1])
+	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
+	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
+	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
+	g.Emit("VPUNPCKHWD", hi23, hi01, t[0])
+	return [4]asm.Vec{t[3], t[2], t[4], t[0]}
+}
+
+// finish scales, rounds and saturates the sums of a tile, and writes the bytes. Numbers below those of int32 become its
+// least one, to which a zero point without a sign may be added.
+func (g *byteGen) finish() {
+	s := g.s
+	if s.Sums {
+		for t := range s.Tile {
+			g.storeSums(t, asm.Mem{Base: out, Disp: int32(t) * s.Out[1]})
+		}
+		return
+	}
+	var scale [4]asm.Arg
+	for q, r := range []int{2, 4, 0, 1} {
+		at := asm.Mem{Base: scaleReg, Disp: int32(g.width * q)}
+		if scale[q] = at; g.isa == machine.AVX512 {
+			scale[q] = g.temps[r]
+			g.Emit("VMOVUPS", at, g.temps[r])
+		}
+	}
+	for t := range s.Tile {
+		var sums [4]asm.Vec
+		for q := range sums {
+			sums[q] = g.sum(t, q)
+			g.Emit("VCVTDQ2PS", sums[q], sums[q])
+			g.levels.Level(&g.Assembler, sums[q], scale[q])
+		}
+		g.levels.Pack(&g.Assembler, sums)
+		at := asm.Mem{Base: out, Disp: int32(t) * s.Out[1]}
+		switch {
+		case g.isa == machine.AVX512:
+			g.Emit("VMOVDQU8", sums[0], present, at)
+		case s.Channels == 0:
+			g.Emit("VMOVDQU", sums[0], at)
+		default:
+			g.storeSome(sums[0], at)
+		}
+	}
+}
+
+// storeSums writes the sums of a result in the order of channels: of four registers that have a quarter of them each,
+// by fours, lanes of 128 bits are exchanged.
+func (g *byteGen) storeSums(t int, at asm.Mem) {
+	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
+	if g.isa == machine.AVX512 {
+		for i, pair := range [2][2]asm.Vec{{q[0], q[1]}, {q[2], q[3]}} {
+			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
+			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
+		}
+		for i := range 4 { // of the first halves, then of the others; their even lanes, then the odd ones
+			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
+			g.Emit("VMOVDQU32", q[0], presentOf+asm.Mask(i), at)
+			at.Disp += 64
+		}
+		return
+	}
+	for i := range 4 {
+		half := i % 2 * 2
+		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), q[half+1], q[half], x[0])
+		n := 8
+		if g.s.Channels > 0 {
+			n = min(8, g.s.Channels-8*i)
+		}
+		switch {
+		case n == 8:
+			g.Emit("VMOVDQU", x[0], at)
+		case n > 0:
+			mask := append(bytes.Repeat([]byte{0xFF}, 4*n), make([]byte, 32-4*n)...)
+			g.Emit("VMOVDQU", g.Constant(mask), x[1])
+			g.Emit("VPMASKMOVD", x[0], x[1], at)
+		}
+		at.Disp += 32
+	}
+}
+
+// storeSome writes as many bytes of a register of AVX2 as there are channels.
+func (g *byteGen) storeSome(from asm.Vec, at asm.Mem) {
+	n, half := g.s.Channels, asm.X(from.Num())
+	if n >= 16 {
+		g.Emit("VMOVDQU", half, at)
+		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)
+		n, at.Disp = n-16, at.Disp+16
+	}
+	if n >= 8 {
+		g.Emit("VMOVQ", half, at)
+		g.Emit("VPEXTRQ", asm.Imm(1), half, scratch)
+		n, at.Disp = n-8, at.Disp+8
+	} else if n > 0 {
+		g.Emit("VMOVQ", half, scratch)
+	}
+	for _, k := range []int{4, 2, 1} {
+		if n&k == 0 {
+			continue
+		}
+		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[k], scratch, at)
+		if at.Disp += int32(k); k > 1 {
+			g.Emit("SHRQ", asm.Imm(8*k), scratch)
+		}
+	}
+}

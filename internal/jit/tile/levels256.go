@@ -1,0 +1,128 @@
+package tile
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/requantise"
+)
+
+// pointWord is where levels on AVX2 keep the zero point, in all lanes.
+const pointWord = words
+
+// levels256 is levels for AVX2, where the bytes of a vector of sums are eight.
+func (g *gen) levels256() {
+	x, last := g.outside(), g.s.partial(g.isa)
+	temp := g.free(1)
+	if last && temp == g.mask {
+		temp = g.free(2)
+	}
+	l := &requantise.Levels256{Signed: g.s.Levels == Signed, Add: word(pointWord), Temp: temp}
+	g.operand(Point, in)
+	l.Begin(&g.Assembler, asm.Mem{Base: in})
+	g.eachLanes(Scales, x, func(i, v int) {
+		g.Emit("VCVTDQ2PS", g.sum(i, v), g.sum(i, v))
+		l.Level(&g.Assembler, g.sum(i, v), x)
+	})
+	order := temp
+	requantise.Order256(&g.Assembler, order)
+	if g.s.Lanes == Dynamic {
+		g.Emit("MOVQ", stepOf(LastLanes), count)
+	}
+	for v := 0; v < g.s.Vectors; v += piece {
+		n := min(piece, g.s.Vectors-v)
+		for i, rows := 0, piece/n; i < g.s.Rows; i += rows {
+			part := [piece]asm.Vec{x, x, x, x}
+			for k := range min(rows, g.s.Rows-i) * n {
+				part[k] = g.sum(i+k/n, v+k%n)
+			}
+			l.Pack(&g.Assembler, part)
+			g.Emit("VPERMD", part[0], order, part[0])
+			for row := range min(rows, g.s.Rows-i) {
+				at := asm.Mem{Base: outTile, Disp: g.s.Out[i+row] + int32(v*8)}
+				whole := n
+				if last && v+n == g.s.Vectors {
+					whole--
+				}
+				g.storeParts(part[0], x, row*n, whole, at)
+				if whole < n {
+					at.Disp += int32(whole * 8)
+					g.storeBytes(g.quarter(part[0], x, row*n+whole), at)
+				}
+			}
+		}
+	}
+}
+
+// storeParts writes n parts of eight bytes of a register, from one on that halves of it begin with, or of one part.
+func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem) {
+	if n == piece {
+		g.Emit("VMOVDQU", from, at)
+		return
+	}
+	for n > 0 {
+		part := asm.X(from.Num())
+		if first >= 2 {
+			part = asm.X(x.Num())
+			g.Emit("VEXTRACTI128", asm.Imm(1), from, part)
+		}
+		switch {
+		case n >= 2 && first%2 == 0:
+			g.Emit("VMOVDQU", part, at)
+			first, n, at.Disp = first+2, n-2, at.Disp+16
+			continue
+		case first%2 == 1:
+			g.Emit("VMOVHPS", part, at)
+		default:
+			g.Emit("VMOVQ", part, at)
+		}
+		first, n, at.Disp = first+1, n-1, at.Disp+8
+	}
+}
+
+// quarter brings a part of eight bytes to a general register.
+func (g *gen) quarter(from, x asm.Vec, part int) asm.Reg {
+	of := asm.X(from.Num())
+	if part >= 2 {
+		of = asm.X(x.Num())
+		g.Emit("VEXTRACTI128", asm.Imm(1), from, of)
+	}
+	if part%2 == 1 {
+		g.Emit("VPEXTRQ", asm.Imm(1), of, in)
+	} else {
+		g.Emit("VMOVQ", of, in)
+	}
+	return in
+}
+
+// storeBytes writes as many bytes of a register as the last vector has lanes: there are no masks for bytes. The number
+// of those is in count where a call tells it.
+func (g *gen) storeBytes(from asm.Reg, at asm.Mem) {
+	if g.s.Lanes == Dynamic {
+		g.Emit("LEAQ", at, vec)
+		at = asm.Mem{Base: vec}
+	}
+	for _, n := range []int{8, 4, 2, 1} {
+		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[n]
+		if g.s.Lanes != Dynamic {
+			if g.s.Lanes&n != 0 {
+				g.Emit(name, from, at)
+				at.Disp += int32(n)
+				g.shift(from, n)
+			}
+			continue
+		}
+		without := g.NewLabel()
+		g.Emit("TESTL", asm.Imm(n), count)
+		g.Emit("JEQ", without)
+		g.Emit(name, from, at)
+		g.Emit("ADDQ", asm.Imm(n), vec)
+		g.shift(from, n)
+		g.Bind(without)
+	}
+}
+
+// shift brings the bytes behind the first n to where those are.
+func (g *gen) shift(r asm.Reg, n int) {
+	if n == 2 || n == 4 {
+		g.Emit("SHRQ", asm.Imm(8*n), r)
+	}
+}
