@@ -47,10 +47,12 @@ const (
 
 // weightsFromAfar are the bytes of weights that are waited for. Strips of tiles of a section take turns with the
 // weights of a point: the first asks for its lines as it goes, which is as slow as memory is; where others follow,
-// they ask for what comes next while they multiply with what is near.
+// they ask for what comes next while they multiply with what is near. Of weights that do not stay near half come in
+// time, since each block asks for the next one.
 func (w *winogradConv) weightsFromAfar() float64 {
 	strips := kit.DivUp(w.sections().at(0).n, w.rows)
-	return 4 * float64(w.transformed()) * 2 / float64(1+strips)
+	bytes := 4 * float64(w.transformed()) * 2 / float64(1+strips)
+	return (bytes + min(bytes, winogradNear)) / 2
 }
 
 // work is that of a convolution at points: to bring pixels there, products, and the way back.
