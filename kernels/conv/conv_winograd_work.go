@@ -45,10 +45,14 @@ const (
 	winogradBegin = 4
 )
 
-// turnsOfWeights are those in which weights come near: the strips of tiles that a section is multiplied in, each of
-// which has weights that follow come, and one for what the first does itself, which asks for lines ahead as it goes.
-func (w *winogradConv) turnsOfWeights() float64 {
-	return float64(1 + kit.DivUp(w.sections().at(0).n, w.rows))
+// weightsFromAfar are the bytes of weights that are waited for. Strips of tiles of a section take turns with the
+// weights of a point: the first asks for its lines as it goes, which is as slow as memory is; where others follow,
+// they ask for what comes next while they multiply with what is near. Of weights that do not stay near half come in
+// time, since each block asks for the next one.
+func (w *winogradConv) weightsFromAfar() float64 {
+	strips := kit.DivUp(w.sections().at(0).n, w.rows)
+	bytes := 4 * float64(w.transformed()) * 2 / float64(1+strips)
+	return (bytes + min(bytes, winogradNear)) / 2
 }
 
 // work is that of a convolution at points: to bring pixels there, products, and the way back.
@@ -58,8 +62,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	multiply.Stored(&k, c)
 	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
-		k.Bytes[graph.Kept] -= kept
-		k.Bytes[graph.Panels] += weights / w.turnsOfWeights()
+		k.Bytes[graph.Kept] += w.weightsFromAfar() - kept
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
