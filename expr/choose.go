@@ -24,7 +24,7 @@ var arithmetic = func() (t table) {
 	}
 	t[Not][tensor.Bool] = notBool
 	t[FMA][tensor.Float32], t[FMA][tensor.Float64] = fmaV32, fmaV64
-	t[Mod][tensor.Float32], t[Exp][tensor.Float32] = modV32, mapEach(exp32)
+	t[Mod][tensor.Float32], t[Exp][tensor.Float32], t[Exp][tensor.Float64] = modV32, mapEach(exp32), expV64
 	return t
 }()
 
