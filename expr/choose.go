@@ -51,6 +51,7 @@ func floats[T float, U word](t *table, d tensor.DType) {
 	t[Div][d], t[Min][d], t[Max][d], t[Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
 	t[Sqrt][d], t[Floor][d], t[Ceil][d] = sqrtV[T], floorV[T], ceilV[T]
 	t[Trunc][d], t[Rint][d] = truncV[T], rintV[T]
+	t[Eq][d], t[Ne][d] = eqFloat[T, U], neFloat[T, U]
 	for o, f := range functions1 {
 		t[o][d] = map1[T](f)
 	}
