@@ -225,14 +225,23 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 	case tensor.Float64:
 		f = normFolding(m, realNormRow[float64](p), realNormColumns[float64](p), math.Abs)
 	case tensor.Complex64:
-		f = normFolding(m, complexNormRow[complex64](p), nil, func(v complex64) float64 { return cmplx.Abs(complex128(v)) })
+		f = normFolding(m, nil, nil, magnitudeOf)
 	default:
-		f = normFolding(m, complexNormRow[complex128](p), nil, cmplx.Abs)
+		f = normFolding(m, nil, nil, cmplx.Abs)
 	}
 	if p != 0 && p != 1 && p != 2 && !math.IsInf(p, 0) {
 		f = f.Weight(16)
 	}
 	return f
+}
+
+// magnitudeOf has no overflow to fear where squares of float32 are added up in float64.
+func magnitudeOf(v complex64) float64 {
+	x, y := float64(real(v)), float64(imag(v))
+	if square := x*x + y*y; square <= math.MaxFloat64 {
+		return math.Sqrt(square)
+	}
+	return cmplx.Abs(complex128(v))
 }
 
 func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), columns func([]float64, []T, int),
@@ -287,30 +296,6 @@ func realNormRow[T float32 | float64](p float64) func(a *float64, x []T, _ int) 
 		}
 	case 2:
 		return func(a *float64, x []T, _ int) { *a += folds.Squares(x, 0) }
-	}
-	return nil
-}
-
-// complexNormRow returns the row loop of the orders 1 and 2, which calls nothing but what takes a magnitude, else nil.
-func complexNormRow[T complex64 | complex128](p float64) func(a *float64, x []T, _ int) {
-	switch p {
-	case 1:
-		return func(a *float64, x []T, _ int) {
-			s := 0.0
-			for _, v := range x {
-				s += cmplx.Abs(complex128(v))
-			}
-			*a += s
-		}
-	case 2:
-		return func(a *float64, x []T, _ int) {
-			s := 0.0
-			for _, v := range x {
-				r := cmplx.Abs(complex128(v))
-				s += r * r
-			}
-			*a += s
-		}
 	}
 	return nil
 }
