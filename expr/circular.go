@@ -227,11 +227,14 @@ func arctan(y, x float64) float64 {
 		n = 1
 	}
 	e := &eighths[(k+m+n)&7]
-	d := float64(x*e.x) + float64(y*e.y)
-	if !(d > 0 && d <= math.MaxFloat64) {
+	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
+	if d >= infinityBits {
 		return arctanEnd(y, x)
 	}
-	t := (float64(y*e.x) - float64(x*e.y)) / d
+	if d == 0 { // both are 0: what is left is 0
+		d = 1
+	}
+	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
 	c, z := &arcPoly, t*t
 	w := z * z
 	v := w * w
@@ -240,7 +243,9 @@ func arctan(y, x float64) float64 {
 	return e.angle + (t + (t*z*(even+z*odd) + e.rest))
 }
 
-// arctanEnd is that of numbers one of which is NaN or infinite, or both of which are large or 0.
+const infinityBits = 0x7ff << 52
+
+// arctanEnd is that of numbers one of which is NaN or infinite, or both of which are large.
 func arctanEnd(y, x float64) float64 {
 	switch infinite := math.IsInf(x, 0); {
 	case y != y || x != x:
@@ -249,7 +254,7 @@ func arctanEnd(y, x float64) float64 {
 		y, x = 1, math.Copysign(1, x)
 	case y > math.MaxFloat64:
 		y, x = 1, 0
-	case infinite || y == 0:
+	case infinite:
 		y, x = 0, math.Copysign(1, x)
 	default:
 		y, x = y*0.25, x*0.25

@@ -225,7 +225,7 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 	case tensor.Float64:
 		f = normFolding(m, realNormRow[float64](p), realNormColumns[float64](p), math.Abs)
 	case tensor.Complex64:
-		f = normFolding(m, nil, nil, magnitudeOf)
+		f = normFolding(m, nil, nil, func(v complex64) float64 { return cmplx.Abs(complex128(v)) })
 	default:
 		f = normFolding(m, nil, nil, cmplx.Abs)
 	}
@@ -233,15 +233,6 @@ func normFold(d tensor.DType, p float64) *iter.Fold {
 		f = f.Weight(16)
 	}
 	return f
-}
-
-// magnitudeOf has no overflow to fear where squares of float32 are added up in float64.
-func magnitudeOf(v complex64) float64 {
-	x, y := float64(real(v)), float64(imag(v))
-	if square := x*x + y*y; square <= math.MaxFloat64 {
-		return math.Sqrt(square)
-	}
-	return cmplx.Abs(complex128(v))
 }
 
 func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), columns func([]float64, []T, int),
