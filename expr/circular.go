@@ -228,11 +228,11 @@ func arctan(y, x float64) float64 {
 	}
 	e := &eighths[(k+m+n)&7]
 	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
-	if d >= infinityBits {
-		return arctanEnd(y, x)
-	}
 	if d == 0 { // both are 0: what is left is 0
-		d = 1
+		d = 1 << 62
+	}
+	if d-smallBits >= infinityBits-smallBits {
+		return arctanEnd(y, x)
 	}
 	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
 	c, z := &arcPoly, t*t
@@ -243,9 +243,12 @@ func arctan(y, x float64) float64 {
 	return e.angle + (t + (t*z*(even+z*odd) + e.rest))
 }
 
-const infinityBits = 0x7ff << 52
+const (
+	infinityBits = 0x7ff << 52
+	smallBits    = (1023 - 1000) << 52 // below it bounds may be subnormal
+)
 
-// arctanEnd is that of numbers one of which is NaN or infinite, or both of which are large.
+// arctanEnd is that of numbers one of which is NaN or infinite or large, or both of which are small.
 func arctanEnd(y, x float64) float64 {
 	switch infinite := math.IsInf(x, 0); {
 	case y != y || x != x:
@@ -256,6 +259,8 @@ func arctanEnd(y, x float64) float64 {
 		y, x = 1, 0
 	case infinite:
 		y, x = 0, math.Copysign(1, x)
+	case max(y, math.Abs(x)) < 1:
+		y, x = y*0x1p+100, x*0x1p+100
 	default:
 		y, x = y*0.25, x*0.25
 	}
