@@ -9,7 +9,8 @@ import (
 
 // TestAngleEnds holds angles of special numbers, of huge and of tiny ones against package math's.
 func TestAngleEnds(t *testing.T) {
-	list := []float64{0, neg0, 1, -1, inf, -inf, nan, 5e-324, -5e-324, 1e-310, math.MaxFloat64, -math.MaxFloat64, 1e308, 0.3}
+	list := []float64{0, neg0, 1, -1, inf, -inf, nan, 5e-324, -5e-324, 1e-310, math.MaxFloat64, -math.MaxFloat64, 1e308,
+		0.3}
 	for _, y := range list {
 		for _, x := range list {
 			got, want := atan2(y, x), math.Copysign(math.Atan2(math.Abs(y), x), y)
