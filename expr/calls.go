@@ -1,9 +1,6 @@
 package expr
 
-import (
-	"math"
-	"math/cmplx"
-)
+import "math"
 
 // calls are functions of one number that only Go computes.
 var calls = map[string]*Func{
@@ -45,33 +42,12 @@ func digamma(x float64) float64 {
 	return r + math.Log(x) - 0.5/x - series
 }
 
-// complexSqrt is cmplx.Sqrt without branches that are taken at random. Imaginary parts keep their sign, those too that
-// are nothing beside the real part.
-func complexSqrt(z complex128) complex128 {
-	a, b := real(z), imag(z)
-	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
-		return cmplx.Sqrt(z)
-	}
-	up, scale := 0x1p54, 0x1p-27 // squares neither overflow nor underflow
-	if math.Abs(a) > 4 || math.Abs(b) > 4 {
-		up, scale = 0.25, 2
-	}
-	a, b = a*up, b*up
-	r := math.Sqrt(0.5*math.Hypot(a, b) + 0.5*math.Abs(a))
-	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
-	re, im := large, small
-	if a < 0 { // bits are moved under the condition
-		re, im = small, large
-	}
-	return complex(math.Float64frombits(re), math.Float64frombits(im|math.Float64bits(b)&signBit))
-}
-
 // complexCalls are functions of a complex number, by the two parts of the result.
 var complexCalls = func() map[string][2]*Func {
 	calls := map[string][2]*Func{}
-	for name, f := range map[string]func(complex128) complex128{"sqrt": complexSqrt, "sin": cmplx.Sin, "cos": cmplx.Cos,
-		"tan": cmplx.Tan, "asin": cmplx.Asin, "acos": cmplx.Acos, "atan": cmplx.Atan, "sinh": cmplx.Sinh,
-		"cosh": cmplx.Cosh, "tanh": cmplx.Tanh, "asinh": cmplx.Asinh, "acosh": cmplx.Acosh, "atanh": cmplx.Atanh} {
+	for name, f := range map[string]func(complex128) complex128{"sqrt": complexSqrt, "sin": complexSin, "cos": complexCos,
+		"tan": complexTan, "asin": complexAsin, "acos": complexAcos, "atan": complexAtan, "sinh": complexSinh,
+		"cosh": complexCosh, "tanh": complexTanh, "asinh": complexAsinh, "acosh": complexAcosh, "atanh": complexAtanh} {
 		im := &Func{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
 		re := &Func{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) },
 			imag: im, both: f}

@@ -24,7 +24,7 @@ var arithmetic = func() (t table) {
 	}
 	t[Not][tensor.Bool] = notBool
 	t[FMA][tensor.Float32], t[FMA][tensor.Float64] = fmaV32, fmaV64
-	t[Mod][tensor.Float32], t[Exp][tensor.Float32] = modV32, mapEach(exp32)
+	t[Mod][tensor.Float32], t[Exp][tensor.Float32], t[Exp][tensor.Float64] = modV32, mapEach(exp32), expV64
 	return t
 }()
 
@@ -51,6 +51,7 @@ func floats[T float, U word](t *table, d tensor.DType) {
 	t[Div][d], t[Min][d], t[Max][d], t[Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
 	t[Sqrt][d], t[Floor][d], t[Ceil][d] = sqrtV[T], floorV[T], ceilV[T]
 	t[Trunc][d], t[Rint][d] = truncV[T], rintV[T]
+	t[Eq][d], t[Ne][d] = eqFloat[T, U], neFloat[T, U]
 	for o, f := range functions1 {
 		t[o][d] = map1[T](f)
 	}

@@ -197,3 +197,75 @@ func acos(x float64) float64 {
 	}
 	return math.Float64frombits(r)
 }
+
+// arcPoly is (atan(t)-t)/t^3 in t^2 for |t| <= tan(pi/8): a relative error of t + t^3*arcPoly below 2^-56.9.
+var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.14285714284666542, 0.11111111015256292,
+	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
+	0.039231657085083686, -0.019176885636589053}
+
+// eighth is a direction, a multiple of an eighth of a turn: where it points to, and its angle in two parts.
+type eighth struct{ x, y, angle, rest float64 }
+
+// eighths are those from positive x to positive y and, from 4 on, from negative x to that.
+var eighths = [8]eighth{
+	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
+	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},
+	{0, 1, math.Pi / 2, halfPiRest}, {},
+}
+
+const tanSixteenth = math.Sqrt2 - 1
+
+// arctan is the angle of y/x for y >= 0: that of the nearest eighth, and what is left of it once it is turned back by
+// that. Which one it is comes at random: there is no branch.
+func arctan(y, x float64) float64 {
+	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
+	a := math.Abs(x)
+	if y > a*tanSixteenth {
+		m = 1
+	}
+	if y*tanSixteenth > a {
+		n = 1
+	}
+	e := &eighths[(k+m+n)&7]
+	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
+	if d == 0 { // both are 0: what is left is 0
+		d = 1 << 62
+	}
+	if d-smallBits >= infinityBits-smallBits {
+		return arctanEnd(y, x)
+	}
+	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
+	c, z := &arcPoly, t*t
+	w := z * z
+	v := w * w
+	even := (c[0] + w*c[2]) + v*((c[4]+w*c[6])+v*(c[8]+w*c[10]))
+	odd := (c[1] + w*c[3]) + v*((c[5]+w*c[7])+v*c[9])
+	return e.angle + (t + (t*z*(even+z*odd) + e.rest))
+}
+
+const (
+	infinityBits = 0x7ff << 52
+	smallBits    = (1023 - 1000) << 52 // below it bounds may be subnormal
+)
+
+// arctanEnd is that of numbers one of which is NaN or infinite or large, or both of which are small.
+func arctanEnd(y, x float64) float64 {
+	switch infinite := math.IsInf(x, 0); {
+	case y != y || x != x:
+		return math.NaN()
+	case y > math.MaxFloat64 && infinite:
+		y, x = 1, math.Copysign(1, x)
+	case y > math.MaxFloat64:
+		y, x = 1, 0
+	case infinite:
+		y, x = 0, math.Copysign(1, x)
+	case max(y, math.Abs(x)) < 1:
+		y, x = y*0x1p+100, x*0x1p+100
+	default:
+		y, x = y*0.25, x*0.25
+	}
+	return arctan(y, x)
+}
+
+// atan2 has the sign of y also where y / x is too small for a number.
+func atan2(y, x float64) float64 { return math.Copysign(arctan(math.Abs(y), x), y) }

@@ -17,9 +17,6 @@ var (
 	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: atan2, Mod: math.Mod, Scale: scaled, Limit: limited}
 )
 
-// atan2 is math.Atan2 with the sign of y also where y / x is too small for a number.
-func atan2(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
-
 // scaled is [Scale].
 func scaled(x, power float64) float64 {
 	if power != power {
@@ -48,17 +45,6 @@ func tableBody(table *[32]float32) body {
 // large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
 // of e that float64 holds are beyond what it scales by.
 const large = 709
-
-// exp is e to the power of x, of large numbers as a product.
-func exp(x float64) float64 {
-	if x > large {
-		return math.Exp(x-1) * math.E
-	}
-	return math.Exp(x)
-}
-
-// exp32 needs no product: what is too large for package math's is so for float32.
-func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
 
 // halfSquare is half of e^2.
 const halfSquare = math.E * math.E / 2

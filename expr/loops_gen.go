@@ -2176,9 +2176,16 @@ func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) < y
 		}
 	case sa == 0 && sb == size:
-		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x < y[i]
+		x, i := *(*T)(a), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x < y[0]
+			r[1] = x < y[1]
+			r[2] = x < y[2]
+			r[3] = x < y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = x < *(*T)(unsafe.Add(b, i*size))
 		}
 	default:
 		for i := range dst {
@@ -2215,9 +2222,16 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) <= y
 		}
 	case sa == 0 && sb == size:
-		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x <= y[i]
+		x, i := *(*T)(a), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x <= y[0]
+			r[1] = x <= y[1]
+			r[2] = x <= y[2]
+			r[3] = x <= y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = x <= *(*T)(unsafe.Add(b, i*size))
 		}
 	default:
 		for i := range dst {

@@ -5,7 +5,8 @@
     python3 scripts/portable.py ../first . --out first.json
     python3 scripts/portable.py ../first . --again first.json --above 1.04 --rounds 8 --out second.json
     python3 scripts/portable.py --show first.json second.json
-    python3 scripts/portable.py ../first . --again second.json --above 1.05 --layouts 3
+    python3 scripts/portable.py ../first . --again second.json --above 1.05 --layouts 3 --out third.json
+    python3 scripts/portable.py --show third.json fourth.json --each
     python3 scripts/portable.py ../first . --table
 
 The two are checkouts; the first is the reference, such as the first version (commit 951397a). Cases are each op that
@@ -14,7 +15,10 @@ on 4,096 and on 262,144 elements. A graph of one op runs with one worker, GRAPHR
 both versions in turns. What counts is the lower quartile of a run's processor time, the least of all turns
 (scripts/portable). Measure on a machine that is idle, and those again that seem slower: by --apart in processes of
 their own, since where memory happens to lie makes a difference of some percent, and by --layouts in several link orders
-of both, since where loops happen to lie makes another. Then the least of all counts.
+of both, since where loops happen to lie makes another. Then the least of all counts: the best order of the one against
+the best order of the other. Which order a build has is luck, and the same for both; the least is what the source can
+do, while a mean or a median also has what the machine did meanwhile. A case is slower if it is above in each of two
+measurements that have nothing in common: `--show A B --each`.
 """
 import argparse
 import collections
@@ -328,6 +332,16 @@ def joined(paths):
     return times
 
 
+def each(paths, above):
+    """Prints what is above in each of several measurements, with the ratio of each."""
+    files = [json.load(open(p)) for p in paths]
+    slower = {k: [f[k][1] / f[k][0] for f in files] for k in files[0] if all(k in f for f in files)}
+    found = {k: r for k, r in slower.items() if min(r) > above}
+    for k, r in sorted(found.items(), key=lambda x: -min(x[1])):
+        print(f'{k:40}', ' '.join(f'{x:.3f}' for x in r), f'{files[0][k][1] / 1000:.3g} us')
+    print(f'{len(found)} of {len(slower)} cases above {above} in each of {len(files)}')
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('checkouts', nargs='*', metavar='OLD NEW')
@@ -343,7 +357,10 @@ def main():
     p.add_argument('--table', action='store_true', help='print the table of docs/performance.md')
     p.add_argument('--build', help='a folder for the binaries, which are built if they are not there')
     p.add_argument('--show', nargs='+', help='show the least times of these files')
+    p.add_argument('--each', action='store_true', help='with --show: what is above in each of them instead')
     a = p.parse_args()
+    if a.show and a.each:
+        return each(a.show, a.above)
     if a.show:
         return show(joined(a.show), a.above)
     with tempfile.TemporaryDirectory() as folder:

@@ -196,10 +196,22 @@ func halfOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 }
 
 func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
+	const magnitude = 0x7fff // both zeros have no other bit than the sign
+	if ds == 1 && ss == 2 {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			out, in := (*[4]bool)(unsafe.Add(dst, i)), (*[4]uint16)(unsafe.Add(src, 2*i))
+			out[0], out[1] = in[0]&magnitude != 0, in[1]&magnitude != 0
+			out[2], out[3] = in[2]&magnitude != 0, in[3]&magnitude != 0
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		dst, src = unsafe.Add(dst, i), unsafe.Add(src, 2*i)
+	}
 	for i := range n {
-		// Both zeros have no other bit than the sign.
 		var b uint8
-		if *(*uint16)(unsafe.Add(src, i*ss))&0x7fff != 0 {
+		if *(*uint16)(unsafe.Add(src, i*ss))&magnitude != 0 {
 			b = 1
 		}
 		*(*uint8)(unsafe.Add(dst, i*ds)) = b

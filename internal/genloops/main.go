@@ -240,9 +240,16 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} y
 		}
 	{{if .NumberFirst}}case sa == 0 && sb == size:
-		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x {{.Op}} y[i]
+		x, i := *(*T)(a), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x {{.Op}} y[0]
+			r[1] = x {{.Op}} y[1]
+			r[2] = x {{.Op}} y[2]
+			r[3] = x {{.Op}} y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = x {{.Op}} *(*T)(unsafe.Add(b, i*size))
 		}
 	{{end}}default:
 		for i := range dst {
