@@ -11,8 +11,12 @@ func real1(name string, f func(float64) float64) *Func {
 	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, one: f}
 }
 
-// lgamma is infinite at negative infinity, as C has it and Go has not.
+// lgamma is infinite at negative infinity, as C has it and Go has not; of numbers near 0 package math takes a logarithm
+// that is wrong of subnormal ones on some processors.
 func lgamma(x float64) float64 {
+	if a := math.Abs(x); a < 0x1p-1022 {
+		return -log(a)
+	}
 	v, _ := math.Lgamma(x)
 	if math.IsInf(x, -1) {
 		return -x

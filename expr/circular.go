@@ -91,10 +91,10 @@ func sinOf(r, low float64) float64 {
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(cosPoly.f64)
 	z := r * r
-	h := 0.5 * z
+	h, lost := 0.5*z, math.FMA(r, r, -z) // without which tan would be more than 2 ulp off
 	w := 1 - h
 	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
-	return w + (((1 - w) - h) + (z*p - r*low))
+	return w + (((1 - w) - h) + (z*p - (r*low + 0.5*lost)))
 }
 
 func sin(x float64) float64 {

@@ -7,12 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Target says what processors have an instruction for, and expansions take a longer way without.
+// Target says what processors have an instruction for, and expansions take a longer way without, to the same bits.
 type Target struct {
-	Scale bool // for that operation
-	// Lookup says that there are instructions for Limit, and for Lookup, which then takes no longer than a product: some
-	// functions of float32 are looked up and go by polynomials of a few terms.
-	Lookup bool
+	Scale bool // for Scale and Limit
 }
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits

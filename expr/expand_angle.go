@@ -111,7 +111,8 @@ func (e *expander) sinCosOf(r, low Value) (sin, cos Value) {
 	z, one := e.mul(r, r), e.num(1)
 	w := e.fma(z, e.num(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.eval(sinPoly, z), e.mul(low, w)))
-	tail := e.fma(e.mul(z, z), e.eval(cosPoly, z), e.mul(e.Do(Neg, r), low))
+	beyond := e.fma(e.Do(Neg, r), low, e.mul(e.lost(r, r, z), e.num(-0.5)))
+	tail := e.fma(e.mul(z, z), e.eval(cosPoly, z), beyond)
 	cos = e.add(w, e.add(e.fma(z, e.num(-0.5), e.sub(one, w)), tail))
 	return sin, cos
 }

@@ -43,45 +43,12 @@ func (e *expander) erf(x Value) Value {
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
 }
 
-// erfcLog is log2(erfc(a))/a in a, so that 2 to the power of it times a is erfc(a) with an error below 1.7e-9, and
-// from erfc(4.2) on with a relative one below 1.7e-4, for a <= 4.2; beyond it falls to -127 at erfcTop, faster than
-// erfc. Its coefficients, times powers of the 0.70710677 of float32, are numbers of float32, and the argument that
-// they are for is then x/sqrt(2) rather than the product with that.
-var erfcLog = []float64{
-	-1.6279072159030514, -0.91844496294414235, -0.14829088079711342, 0.027657471627899336, 0.00022803237413578613,
-	-0.0024530417476474318, 0.00098032675881944923, -0.00021007761790753086, 2.483819326651892e-05,
-	-1.2636424915252845e-06}
-
-const erfcTop = 7.692
-
-// erfcPower is (2^r-1)/r for |r| <= 0.5: a relative error of 1 + r*erfcPower below 2^-28.3.
-var erfcPower = []float64{
-	0.693147182, 0.240226477, 0.0555035993, 0.00961850584, 0.00133908121, 0.000153264948}
-
 // onePlusErf is 1 + erf(c*x) of float32 for a positive c, as gelu has it: erfc(|c*x|), and 2 less that for x above
 // 0. It is within 1.2 ulp from 1 on and within 7e-8 below, where a sum with erf would lose what erf is rounded by;
-// with the c of gelu within 6e-8. The product with c is not computed, for it would be rounded, nor is that of the
-// logarithm: it is made twice, by fused operations. From erfcTop on the scale is 0, and so is erfc.
+// with the c of gelu within 6e-8. The product with c is not computed, for it would be rounded.
 func (e *expander) onePlusErf(x Value, c float64) Value {
-	tail := e.erfcOf(x, c)
+	tail := e.piece(&erfcPieces, e.high(e.Do(Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
-}
-
-// erfcOf is erfc(|c*x|).
-func (e *expander) erfcOf(x Value, c float64) Value {
-	if e.looksUp() {
-		return e.piece(&erfcPieces, e.high(e.Do(Abs, x), 4.3/c), c)
-	}
-	log, k := make([]float64, len(erfcLog)), 1.0
-	for j, v := range erfcLog {
-		k *= c
-		log[j] = v * k
-	}
-	a := e.high(e.Do(Abs, x), erfcTop/c)
-	q := e.horner(log, a)
-	n, s := e.nearestProduct(q, a, 0)
-	r := e.fma(q, a, e.Do(Neg, n))
-	return e.mul(e.fma(e.horner(erfcPower, r), r, e.num(1)), s)
 }
 
 // factor returns an x and a number so that the value is their product, which is not rounded.

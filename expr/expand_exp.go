@@ -34,13 +34,8 @@ var expm1Poly = poly{
 // nearest returns x/step rounded to an integer n, and 2^(n+plus): the sum with 1.5*2^mantissa has n in its lowest bits,
 // and where that number has the exponent's bias too, one shift puts it into its place.
 func (e *expander) nearest(x Value, inv float64, plus int) (n, scale Value) {
-	return e.nearestProduct(x, e.num(inv), plus)
-}
-
-// nearestProduct is nearest of the product of two values.
-func (e *expander) nearestProduct(x, y Value, plus int) (n, scale Value) {
 	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
-	t := e.fma(x, y, magic)
+	t := e.fma(x, e.num(inv), magic)
 	scale = e.float(e.Do(Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
@@ -88,48 +83,80 @@ func (e *expander) expSum(x Value) (p, low, s Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// looksUp reports whether tables of float32 are of use.
-func (e *expander) looksUp() bool { return e.target.Lookup && !e.wide() }
-
+// exp is the same to the bit for all targets: what differs is only how the power of 2 gets into the result, which is
+// rounded once.
 func (e *expander) exp(x Value) Value {
-	if e.looksUp() && e.target.Scale {
-		return e.expLookedUp(x)
-	}
-	if e.target.Scale {
+	switch {
+	case e.wide():
+		return e.expByHalves(x)
+	case e.target.Scale:
 		return e.expScaled(x)
 	}
-	p, s := e.expParts(x)
-	return e.mul(e.mul(p, s), s)
+	return e.expSquared(x)
 }
 
-// expScaled is exp by steps of ln 2, for the power of 2 needs no number of its own that might overflow: r is half as
-// large, and the polynomial shorter. Operations: 13 (float32).
-func (e *expander) expScaled(x Value) Value {
-	x = e.expRange(x)
+// expOfParts is exp(r) and the n of float64's exp, by steps of ln 2. magic rounds to integers.
+func (e *expander) expOfParts(x Value, magic float64) (p, t, n Value) {
 	hi, lo := e.ln2()
-	magic := e.num(math.Ldexp(1.5, e.mantissa()))
-	n := e.sub(e.fma(x, e.num(math.Log2E), magic), magic)
+	t = e.fma(x, e.num(math.Log2E), e.num(magic))
+	n = e.sub(t, e.num(magic))
 	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
 	one := e.num(1)
-	return e.Do(Scale, e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), n)
+	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
 }
 
-// expCubic is (exp(r)-1)/r for |r| <= ln 2 / 64: a relative error of 1 + r*expCubic below 2^-30. A term less would be
-// 2^-24 off, which with the roundings of the table and of the sum makes exp 1.7 ulp wrong, and 1/(1+exp(-x)) of it 3.7.
-var expCubic = []float64{1, 0.5, 1. / 6}
+// expByHalves is float64's exp. Without an instruction for it the power of 2 is two factors, for it might overflow
+// where the result does not, or be too small: the sum that rounds has n and twice the bias in its lowest bits, of which
+// one factor gets half, and the other what is left. The first product is exact. Operations: 17, else 21.
+func (e *expander) expByHalves(x Value) Value {
+	x = e.expRange(x)
+	magic := math.Ldexp(1.5, e.mantissa())
+	if e.target.Scale {
+		p, _, n := e.expOfParts(x, magic)
+		return e.Do(Scale, p, n)
+	}
+	p, t, _ := e.expOfParts(x, magic+float64(2*e.bias()))
+	place := e.mask(uint64(e.mantissa()))
+	half := e.Do(Shl, e.Do(Shr, e.int(t), e.mask(1)), place)
+	rest := e.Do(Sub, e.Do(Shl, e.int(t), place), half)
+	return e.mul(e.mul(p, e.float(half)), e.float(rest))
+}
 
-// expLookedUp is exp by steps of ln 2 / 32, whose powers of 2 are in a table: the lowest bits of the sum that rounds to
-// a step say where. What the powers are rounded by is in another one. What is left of numbers for which there is no
-// power is limited, so that the scale makes them 0 or infinite, or NaN. Operations: 12.
-func (e *expander) expLookedUp(x Value) Value {
+// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
+var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
+
+// expPiece is exp(r) times the power of 2 that the tables have for steps of ln 2 / 4, the lowest bits of t: one has it,
+// the other what it is rounded by. Vectors of 8 numbers pick from them at once, and looking up takes no longer than a
+// product.
+func (e *expander) expPiece(r, t Value, power, low uint64) Value {
+	first := e.lookup(power, t)
+	return e.fma(e.horner(expQuartic, r), e.fma(r, first, e.lookup(low, t)), first)
+}
+
+// expScaled is float32's exp by steps of ln 2 / 4. What is left of numbers for which there is no power is limited, so
+// that the scale makes them 0 or infinite, or NaN. Operations: 13.
+func (e *expander) expScaled(x Value) Value {
 	hi, lo := e.ln2()
-	magic := e.num(math.Ldexp(1.5, e.mantissa()-5))
+	magic := e.num(math.Ldexp(1.5, e.mantissa()-2))
 	t := e.fma(x, e.num(math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.Do(Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0x1p-6))
-	power := e.lookup(exp2Table, t)
-	beyond := e.fma(r, power, e.lookup(exp2LowTable, t))
-	return e.Do(Scale, e.fma(e.horner(expCubic, r), beyond, power), n)
+	r := e.Do(Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0.125))
+	return e.Do(Scale, e.expPiece(r, t, exp2Table, exp2LowTable), n)
+}
+
+// expSquared is expScaled by powers of 4, whose tables have twice the powers of 2: the factor 4^n is the square of
+// 2^n, which is in range where the result is not. Operations: 17.
+func (e *expander) expSquared(x Value) Value {
+	x = e.expRange(x)
+	hi, lo := e.ln2()
+	magic := e.num(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
+	t := e.fma(x, e.num(0.5*math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
+	p := e.expPiece(r, t, exp4Table, exp4LowTable)
+	exponent := e.Do(Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
+	s := e.float(e.Do(And, exponent, e.bitsOf(math.Inf(-1))))
+	return e.mul(e.mul(p, s), s)
 }
 
 // exp2 needs no constant in two parts: x = 2n + r exactly.
@@ -169,38 +196,28 @@ func (e *expander) tiny(x, y Value) Value {
 	return e.choose(e.lt(e.Do(Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
-// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-26.1 and
-// 2^-55.5.
-var tanhPoly = poly{
-	f32: []float64{-0.99999994, 0.666661561, -0.333341956, 0.133872911, -0.0442860164},
-	f64: []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
-		-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
-		-0.00014145012521824384, 2.5659209834456356e-05},
-}
+// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-55.5.
+var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
+	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
+	-0.00014145012521824384, 2.5659209834456356e-05}
 
-// tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
-// 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
-// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), and so is m rounded.
+// tanh of float32 is looked up. In float64 it is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too,
+// and what q*(1-m) lacks of m times 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there
+// is room for. Beyond the bound it is 1.
 func (e *expander) tanh(x Value) Value {
-	if e.looksUp() {
+	if !e.wide() {
 		return e.withSign(e.piece(&tanhPieces, e.high(e.Do(Abs, x), 9.2), 1), e.signBit(x))
 	}
-	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
+	a := e.high(e.Do(Abs, x), 19.2)
 	n, s := e.nearest(a, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
-	r := e.fma(n, e.num(hi/2), a)
-	if e.wide() {
-		r = e.fma(n, e.num(lo/2), r)
-	}
-	p := e.fma(e.mul(r, r), e.eval(tanhPoly, r), r)
+	r := e.fma(n, e.num(lo/2), e.fma(n, e.num(hi/2), a))
+	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
 	half := e.fma(s, e.num(-0.5), e.num(0.5))
 	m := e.fma(s, p, half)
 	one := e.num(1)
 	q := e.div(m, e.sub(one, m))
 	slope := e.add(one, q)
-	rest := e.fma(q, m, e.sub(m, q))
-	if e.wide() {
-		rest = e.fma(e.fma(s, p, e.sub(half, m)), slope, rest)
-	}
+	rest := e.fma(e.fma(s, p, e.sub(half, m)), slope, e.fma(q, m, e.sub(m, q)))
 	return e.withSign(e.fma(rest, slope, q), e.signBit(x))
 }

@@ -20,6 +20,14 @@ var logPoly = poly{
 		0.042126816998526599, -0.08707598297724374, 0.084274665021539144},
 }
 
+// logPolyFine is logPoly with a term more in float32, to 2^-27.7: for logarithms to other bases, where the product with
+// that of e adds an error.
+var logPolyFine = poly{
+	f32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
+		-0.128792837},
+	f64: logPoly.f64,
+}
+
 // twoThirds is where intervals begin: its bits are taken from those of x, so that the exponent of the difference is n.
 const twoThirds = 2.0 / 3
 
@@ -62,7 +70,7 @@ func (e *expander) exponent(i Value) Value {
 }
 
 // logOf1p is log(1+f).
-func (e *expander) logOf1p(f Value) Value { return e.fma(e.mul(f, f), e.eval(logPoly, f), f) }
+func (e *expander) logOf1p(p poly, f Value) Value { return e.fma(e.mul(f, f), e.eval(p, f), f) }
 
 // logEnds puts the logarithm of what has none into r: +inf and NaN of themselves, -inf of u = 0, NaN of u < 0, where u
 // is x or what the logarithm of is taken for x.
@@ -77,7 +85,7 @@ func (e *expander) logEnds(u, x, r Value) Value {
 func (e *expander) log(x Value) Value {
 	n, m := e.frexp(x)
 	ln2, _ := e.ln2()
-	r := e.fma(n, e.num(ln2), e.logOf1p(e.sub(m, e.num(1))))
+	r := e.fma(n, e.num(ln2), e.logOf1p(logPoly, e.sub(m, e.num(1))))
 	return e.logEnds(x, x, r)
 }
 
@@ -94,7 +102,7 @@ func (e *expander) parts(hi, lo float64) (Value, Value) {
 func (e *expander) log2(x Value) Value {
 	n, m := e.frexp(x)
 	hi, lo := e.parts(math.Log2E, log2ERounding)
-	l := e.logOf1p(e.sub(m, e.num(1)))
+	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
 	return e.logEnds(x, x, e.fma(l, hi, e.fma(l, lo, n)))
 }
 
@@ -102,7 +110,7 @@ func (e *expander) log10(x Value) Value {
 	n, m := e.frexp(x)
 	hi, lo := e.parts(math.Log10E, 1.098319650216765e-17)
 	nhi, nlo := e.parts(math.Ln2/math.Ln10, -2.8037281277851704e-18)
-	l := e.logOf1p(e.sub(m, e.num(1)))
+	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
 	r := e.fma(l, hi, e.fma(n, nlo, e.mul(l, lo)))
 	return e.logEnds(x, x, e.fma(n, nhi, r))
 }
@@ -112,7 +120,7 @@ func (e *expander) log10(x Value) Value {
 func (e *expander) log1p(x Value) Value {
 	n, _, f, u := e.frexp1p(x)
 	ln2, _ := e.ln2()
-	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(f))))
+	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(logPoly, f))))
 }
 
 // log1pOf is log1p of a sum of two whose second is small. It keeps what f is rounded by, too.

@@ -47,7 +47,7 @@ func expanded[T float](t testing.TB, o Op, target Target) (*Code, func(dst, x, y
 }
 
 // everything is a target that has all there is.
-var everything = Target{Scale: true, Lookup: true}
+var everything = Target{Scale: true}
 
 // runsOf returns what runs the expansions of a function, one for each target that has its own: the plain one first.
 func runsOf[T float](t testing.TB, o Op) []func(dst, x, y []T) {
@@ -62,16 +62,47 @@ func runsOf[T float](t testing.TB, o Op) []func(dst, x, y []T) {
 
 // TestTargets holds that what there is an instruction for is made use of.
 func TestTargets(t *testing.T) {
-	for _, o := range []Op{Exp, Tanh} {
-		plain, _ := expanded[float32](t, o, Target{})
-		if scaled, _ := expanded[float32](t, o, everything); plain.Key() == scaled.Key() {
-			t.Errorf("%v is the same for all targets", o)
+	plain, _ := expanded[float32](t, Exp, Target{})
+	scaled, _ := expanded[float32](t, Exp, everything)
+	if n, most := count(scaled), 13; n > most || n >= count(plain) {
+		t.Errorf("%d instructions of exp, %d without scale", n, count(plain))
+	}
+}
+
+// TestTargetsAgree holds that elementary functions give the same bits for all targets: those of a NaN apart.
+func TestTargetsAgree(t *testing.T) {
+	t.Run("float32", func(t *testing.T) {
+		testTargetsAgree(t, func(u uint64) float32 { return math.Float32frombits(uint32(u >> 32)) }, math.Float32bits)
+	})
+	t.Run("float64", func(t *testing.T) { testTargetsAgree(t, math.Float64frombits, math.Float64bits) })
+}
+
+func testTargetsAgree[T float, U uint32 | uint64](t *testing.T, number func(uint64) T, bits func(T) U) {
+	const n, ends = 1 << 14, 1 << 11
+	x, y := make([]T, n), make([]T, n)
+	for k := range x {
+		x[k] = number(uint64(k) << 50)
+		y[k] = number(uint64(k) * 0x9e3779b97f4a7c15)
+		switch { // where exponentials overflow, become subnormal and end
+		case k < ends:
+			x[k] = T(-760 + 1480*float64(k)/ends)
+		case k < 2*ends:
+			x[k] = T(-104.5 + 194*float64(k-ends)/ends)
 		}
 	}
-	for o, most := range map[Op]int{Exp: 12, Tanh: 17} {
-		code, _ := expanded[float32](t, o, everything)
-		if n := count(code); n > most {
-			t.Errorf("%d instructions of %v", n, o)
+	for o := Exp; o.Elementary(); o++ {
+		runs := runsOf[T](t, o)
+		if len(runs) == 1 {
+			continue
+		}
+		first, second := make([]T, n), make([]T, n)
+		runs[0](first, x, y)
+		runs[1](second, x, y)
+		for k, v := range first {
+			if w := second[k]; bits(v) != bits(w) && (v == v || w == w) {
+				t.Errorf("%v(%v, %v) is %v or %v", o, x[k], y[k], v, w)
+				break
+			}
 		}
 	}
 }
@@ -108,22 +139,22 @@ var elementaries = []struct {
 	f        func(float64) float64
 	f32, f64 int
 }{
-	{Exp, math.Exp, 16, 22},
+	{Exp, math.Exp, 17, 23},
 	{Exp2, math.Exp2, 16, 21},
 	{Expm1, math.Expm1, 19, 28},
 	{Log, math.Log, 26, 39},
-	{Log2, math.Log2, 27, 40},
-	{Log10, math.Log10, 29, 42},
+	{Log2, math.Log2, 28, 40},
+	{Log10, math.Log10, 30, 42},
 	{Log1p, math.Log1p, 28, 41},
-	{Sin, math.Sin, 41, 189},
-	{Cos, math.Cos, 40, 188},
-	{Tan, math.Tan, 41, 189},
+	{Sin, math.Sin, 41, 195},
+	{Cos, math.Cos, 40, 195},
+	{Tan, math.Tan, 41, 195},
 	{Asin, math.Asin, 21, 29},
 	{Acos, math.Acos, 22, 30},
 	{Atan, math.Atan, 21, 33},
 	{Sinh, math.Sinh, 28, 37},
 	{Cosh, math.Cosh, 20, 26},
-	{Tanh, math.Tanh, 22, 31},
+	{Tanh, math.Tanh, 19, 31},
 	{Asinh, math.Asinh, 38, 62},
 	{Acosh, math.Acosh, 38, 60},
 	{Atanh, math.Atanh, 38, 62},
@@ -201,7 +232,7 @@ func testStride(t *testing.T, run func(dst, x, y []float32), f func(float64) flo
 	}
 }
 
-// TestExpOfTables holds exp by tables to the error that other functions leave it room for: what sigmoid, softplus and
+// TestExpOfTables holds exp of float32 to the error that other functions leave it room for: what sigmoid, softplus and
 // softmax make of exp adds to that.
 func TestExpOfTables(t *testing.T) {
 	_, run := expanded[float32](t, Exp, everything)
@@ -217,13 +248,13 @@ func TestExpOfTables(t *testing.T) {
 			worst, at = far, v
 		}
 	}
-	if worst > 0.6 {
+	if worst > 0.7 {
 		t.Errorf("%v ulp off at %v", worst, at)
 	}
 }
 
 // onePlusErf returns an expansion of 1 + erf(c*x) of float32, and erf as a result of its own if that is wanted.
-func onePlusErf(t *testing.T, c float64, also bool, target Target) *Code {
+func onePlusErf(t *testing.T, c float64, also bool) *Code {
 	t.Helper()
 	b := NewBuilder(tensor.Float32)
 	x := b.Load(0)
@@ -237,7 +268,7 @@ func onePlusErf(t *testing.T, c float64, also bool, target Target) *Code {
 	}
 	code, err := b.Build(out...)
 	if err == nil {
-		code, err = code.Expand(target)
+		code, err = code.Expand(Target{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -249,12 +280,11 @@ func onePlusErf(t *testing.T, c float64, also bool, target Target) *Code {
 // where the sum cancels, it is no further off than the rounding of erf would be, so that gelu is within 2 ulp of the
 // true value or nearer to it than PyTorch's, which is up to 8.3e-8 off; far below it is exactly 0.
 func TestExpandOnePlusErf(t *testing.T) {
-	if n := count(onePlusErf(t, 1, true, Target{})); n != 27 {
+	if n := count(onePlusErf(t, 1, true)); n != 27 {
 		t.Errorf("%d instructions of an erf that is a result, too", n)
 	}
 	for _, c := range []float64{math.Sqrt2 / 2, 1, 0.37, 30} {
-		testOnePlusErf(t, c, onePlusErf(t, c, false, Target{}), 26)
-		testOnePlusErf(t, c, onePlusErf(t, c, false, everything), 19)
+		testOnePlusErf(t, c, onePlusErf(t, c, false), 19)
 	}
 }
 

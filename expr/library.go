@@ -38,7 +38,10 @@ var library = map[string][]definition{
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", refused, refused, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", refused, refused, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", refused, refused, 0}},
-	"mish": {{"x", "x * tanh(softplus(x))", refused, refused, 0}},
+	// x * tanh(log(1 + g)), where tanh is n / (n + 1) of n = g + g^2/2, from 20 on 1, and of small g what g is less than
+	// half of: so it is rounded but once or twice beside exp.
+	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
+		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", refused, refused, 0}},
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", refused, refused, 0}},
 	"gelu_tanh": {{"x", "0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))", refused,
 		refused, 0}},

@@ -24,7 +24,8 @@ var (
 // Activations without attributes, or with few.
 var (
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
-		"floats only.", "x * tanh(where(x > 20, x, log1p(exp(x))))", machine.FunctionGrain,
+		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
+		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,
 		func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) })
 	Softplus = shaped("softplus", "softplus_cpu", "Takes log(1 + exp(beta * x)) / beta of each element, or the element "+
 		"itself where beta times it is above threshold. Supports floats only.",

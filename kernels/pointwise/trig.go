@@ -51,6 +51,9 @@ func cosh(x float64) float64 {
 }
 
 func lgamma(x float64) float64 {
+	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // whose logarithm package math has not on some processors
+		return 54*math.Ln2 - math.Log(a*0x1p54)
+	}
 	v, _ := math.Lgamma(x)
 	if math.IsInf(x, -1) {
 		return -x // as C has it, not Go

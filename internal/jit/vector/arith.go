@@ -31,7 +31,8 @@ func (g *gen) inst(v expr.Value) *lowered {
 	case expr.FMA:
 		return &lowered{v: g.fma(i), dtype: d}
 	case expr.Lookup:
-		return &lowered{v: g.lookup(i.Table(), g.get(i.A).v), dtype: d}
+		table := i.Table()
+		return &lowered{v: g.lookup(table[:], g.get(i.A).v), dtype: d}
 	}
 	var args [3]*lowered
 	for k, u := range i.Uses() {

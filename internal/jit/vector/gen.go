@@ -22,25 +22,26 @@ type gen struct {
 	z    bool // AVX-512: masks, 32 registers of 512 bits
 	outs int
 
-	vals   []value
-	done   []*lowered     // by expr.Value
-	need   []int          // by expr.Value: registers that computing it takes, about
-	pairs  map[int][2]val // parts of complex operands
-	consts map[memory]val // constants by data
-	row    []inst         // once a row
-	body   []inst         // once a turn
-	folds  [3][]inst      // once a turn: accumulators in registers, in memory, in memory and some elements only
-	stores []inst         // once a turn
-	last   []inst         // the body in tails
-	accIn  []inst         // accumulators into their registers
-	accOut []inst         // and back
-	accs   []*accRef
-	spare  []*allocator // whose memory is used again
-	inTail val          // which elements there are: without AVX-512, or for totals
-	err    error
-	asm    *asm.Assembler
-	again  int // instructions that loops within turns execute beyond the first time
-	work   jit.Work
+	vals     []value
+	done     []*lowered     // by expr.Value
+	need     []int          // by expr.Value: registers that computing it takes, about
+	pairs    map[int][2]val // parts of complex operands
+	consts   map[memory]val // constants by data
+	bitMasks map[[2]val]val // lanes of a value that have a bit
+	row      []inst         // once a row
+	body     []inst         // once a turn
+	folds    [3][]inst      // once a turn: accumulators in registers, in memory, in memory and some elements only
+	stores   []inst         // once a turn
+	last     []inst         // the body in tails
+	accIn    []inst         // accumulators into their registers
+	accOut   []inst         // and back
+	accs     []*accRef
+	spare    []*allocator // whose memory is used again
+	inTail   val          // which elements there are: without AVX-512, or for totals
+	err      error
+	asm      *asm.Assembler
+	again    int // instructions that loops within turns execute beyond the first time
+	work     jit.Work
 	frame
 }
 
@@ -66,7 +67,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 		return nil, err
 	}
 	g := &gen{loop: l, code: l.Code, opts: opts, z: isa == machine.AVX512, vals: make([]value, 1),
-		pairs: map[int][2]val{}, consts: map[memory]val{}, outs: len(l.Code.Out)}
+		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, outs: len(l.Code.Out)}
 	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
 		return nil, unsupported("%d pointers", n)
 	}
@@ -90,8 +91,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 
 // TargetOf says what an instruction set has that expansions make use of.
 func TargetOf(isa machine.ISA) expr.Target {
-	z := isa == machine.AVX512
-	return expr.Target{Scale: z, Lookup: z}
+	return expr.Target{Scale: isa == machine.AVX512}
 }
 
 // expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored

@@ -3,8 +3,9 @@ package vector
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
+	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -195,24 +196,47 @@ func (g *gen) pick2(a, b, at val, lane int) val {
 		rm: 0})
 }
 
-// lookup picks elements of a table by the lowest 5 bits of lanes. Vectors of 8 lanes have two halves of it, and the
-// highest of the bits says which.
-func (g *gen) lookup(table [32]float32, at val) val {
-	if !g.z {
-		g.fail("%v without AVX-512", expr.Lookup)
+// lookup picks elements of a table by the lowest 5 bits of lanes. What a table has twice is looked up once, and where
+// an instruction has too few elements to pick from, the halves are, and the highest of the bits says which.
+func (g *gen) lookup(table []float32, at val) val {
+	lanes, half := int(g.width(4))/4, len(table)/2
+	switch {
+	case len(table) == lanes:
+		if lanes == 4 {
+			return g.op2("VPERMILPS", 0, at, g.numbers(table))
+		}
+		return g.op2("VPERMPS", 0, g.numbers(table), at)
+	case slices.Equal(table[:half], table[half:]):
+		return g.lookup(table[:half], at)
+	case len(table) == 2*lanes && g.z:
+		return g.pick2(g.numbers(table[:half]), g.numbers(table[half:]), at, 4)
 	}
+	low, high := g.lookup(table[:half], at), g.lookup(table[half:], at)
+	return g.blend(4, g.bitOf(at, half), high, low)
+}
+
+// numbers is a vector of constants.
+func (g *gen) numbers(x []float32) val {
 	var data []byte
-	for _, x := range table {
+	for _, x := range x {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 	}
-	w := int(g.width(4))
-	low := g.pick2(g.vector(data[:w]), g.vector(data[w:2*w]), at, 4)
-	if 2*w == len(data) {
-		return low
+	return g.vector(data)
+}
+
+// bitOf is the mask of lanes with a bit.
+func (g *gen) bitOf(at val, bit int) val {
+	key := [2]val{at, val(bit)}
+	m, ok := g.bitMasks[key]
+	if !ok {
+		if g.z {
+			m = g.add(inst{name: "VPTESTMD", src: of(g.bits(4, uint64(bit)), at), dst: g.newVal(g.boolVal()), rm: -1})
+		} else {
+			m = g.imm1("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
+		}
+		g.bitMasks[key] = m
 	}
-	high := g.pick2(g.vector(data[2*w:3*w]), g.vector(data[3*w:]), at, 4)
-	upper := g.add(inst{name: "VPTESTMD", src: of(g.bits(4, 16), at), dst: g.newVal(g.boolVal()), rm: -1})
-	return g.blend(4, upper, high, low)
+	return m
 }
 
 // shuffle is an operation on a constant and two vectors.

@@ -1,0 +1,102 @@
+//go:build linux || darwin
+
+package vector
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestElementaryBits holds that elementary functions give the same bits with AVX-512 and AVX2: by themselves, and in
+// gelu, whose erf is a part of a sum.
+func TestElementaryBits(t *testing.T) {
+	if len(levels(t)) < 2 {
+		t.Skip("one instruction set")
+	}
+	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		for o := expr.Exp; o.Elementary(); o++ {
+			b := expr.NewBuilder(d, d)
+			f := b.Do(o, []expr.Value{b.Load(0), b.Load(1)}[:o.Args()]...)
+			code, err := b.Build(b.Real(f), b.Real(b.Do(expr.Add, f, b.Const(d, 1))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, code, o.String())
+		}
+		gelu, err := expr.Parse("x * (1 + erf(x * 0.7071067811865476)) + y", "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, err := gelu.Code([]tensor.DType{d, d}, expr.Typing{Out: []tensor.DType{d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, code, "gelu")
+	}
+}
+
+// sameBits runs code of two operands with both instruction sets over numbers of all exponents, special ones and those
+// where exponentials overflow and become subnormal.
+func sameBits(t *testing.T, code *expr.Code, name string) {
+	t.Helper()
+	const n = 1 << 14
+	size := code.In[0].Size()
+	var results [2][]byte
+	for k, isa := range levels(t) {
+		c, err := Compile(&expr.Loop{Code: code, Scalar: []bool{false, false}}, isa, Options{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var ptrs []unsafe.Pointer
+		for range code.Out {
+			results[k] = append(results[k], make([]byte, n*size)...)
+		}
+		for j := range code.Out {
+			ptrs = append(ptrs, unsafe.Pointer(&results[k][j*n*size]))
+		}
+		x, y := spread(size, n)
+		ptrs = append(ptrs, unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0]))
+		if err := c.Run(new(jit.Args), ptrs, make([]int, len(ptrs)), n, 1); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	for at := 0; at < len(results[0]); at += size {
+		v, w := results[0][at:at+size], results[1][at:at+size]
+		if !bytes.Equal(v, w) && !(isNaN(v) && isNaN(w)) {
+			t.Fatalf("%s of %v: element %d is % x or % x", name, code.In[0], at/size, v, w)
+		}
+	}
+}
+
+// spread returns two lists of floats of a size.
+func spread(size, n int) (x, y []byte) {
+	put := func(b []byte, u uint64) []byte {
+		return append(b, binary.LittleEndian.AppendUint64(nil, u)[8-size:]...)
+	}
+	for k := range n {
+		u := uint64(k) << 50
+		if f := 1480*float64(k)/float64(n) - 760; k%2 == 0 && size == 8 {
+			u = math.Float64bits(f)
+		} else if k%2 == 0 {
+			u = uint64(math.Float32bits(float32(f/8))) << 32
+		}
+		x, y = put(x, u), put(y, uint64(k)*0x9e3779b97f4a7c15)
+	}
+	return x, y
+}
+
+func isNaN(b []byte) bool {
+	if len(b) == 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b))
+		return x != x
+	}
+	x := math.Float64frombits(binary.LittleEndian.Uint64(b))
+	return x != x
+}
