@@ -204,7 +204,7 @@ func (t *Tail) Do(r *TailRun, at, rows, step, cols, col int) {
 			t.lines(r, at+c*col, rows, step, 1)
 		}
 		return
-	case rows > 1 && step == cols:
+	case rows > 1 && step == cols && cols < t.sizes[0]: // several within the nearest dimension
 		rows, cols = 1, rows*cols
 	}
 	t.lines(r, at, rows, step, cols)
