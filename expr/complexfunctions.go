@@ -143,28 +143,37 @@ func complexLog(z complex128) complex128 {
 	return complex(0.5*log(square), atan2(b, a))
 }
 
+// The inverse functions are Kahan's ("Branch cuts for complex elementary functions", 1987): of the roots of 1 - z and
+// 1 + z, whose products neither cancel nor overflow, where logarithms of z + sqrt(z^2 + 1) do both.
+
+// roots returns the roots of 1 - z and 1 + z.
+func roots(z complex128) (minus, plus complex128) {
+	return complexSqrt(complex(1-real(z), -imag(z))), complexSqrt(complex(1+real(z), imag(z)))
+}
+
 func complexAsin(z complex128) complex128 {
 	if !plain(z) {
 		return cmplx.Asin(z)
 	}
-	a, b := real(z), imag(z)
-	root := complexSqrt(complex(1-(a*a-b*b), -2*a*b))
-	w := complexLog(complex(real(root)-b, imag(root)+a))
-	return complex(imag(w), -real(w))
+	minus, plus := roots(z)
+	return complex(atan2(real(z), real(minus)*real(plus)-imag(minus)*imag(plus)),
+		math.Asinh(real(minus)*imag(plus)-imag(minus)*real(plus)))
+}
+
+func complexAcos(z complex128) complex128 {
+	if !plain(z) {
+		return cmplx.Acos(z)
+	}
+	minus, plus := roots(z)
+	return complex(2*atan2(real(minus), real(plus)), math.Asinh(real(plus)*imag(minus)-imag(plus)*real(minus)))
 }
 
 func complexAsinh(z complex128) complex128 {
 	if !plain(z) {
 		return cmplx.Asinh(z)
 	}
-	a, b := real(z), imag(z)
-	root := complexSqrt(complex(1+(a*a-b*b), 2*a*b))
-	return complexLog(complex(real(root)+a, imag(root)+b))
-}
-
-func complexAcos(z complex128) complex128 {
-	w := complexAsin(z)
-	return complex(math.Pi/2-real(w), -imag(w))
+	w := complexAsin(complex(-imag(z), real(z)))
+	return complex(imag(w), -real(w))
 }
 
 func complexAcosh(z complex128) complex128 {
@@ -180,15 +189,18 @@ func complexAtan(z complex128) complex128 {
 		return cmplx.Atan(z)
 	}
 	a, b := real(z), imag(z)
-	square := a * a
-	above, below := square+(b+1)*(b+1), square+(b-1)*(b-1)
-	if below == 0 || above == 0 {
+	less := math.Abs(b) - 1
+	below := a*a + less*less
+	if below == 0 {
 		return cmplx.Atan(z)
 	}
-	return complex(0.5*atan2(2*a, 1-square-b*b), 0.25*log(above/below))
+	return complex(0.5*atan2(2*a, 1-a*a-b*b), math.Copysign(0.25*math.Log1p(4*math.Abs(b)/below), b))
 }
 
 func complexAtanh(z complex128) complex128 {
+	if !plain(z) {
+		return cmplx.Atanh(z)
+	}
 	w := complexAtan(complex(-imag(z), real(z)))
 	return complex(imag(w), -real(w))
 }

@@ -11,19 +11,19 @@ var (
 	Cos  = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, cmplx.Cos)
 	Tan  = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, cmplx.Tan)
 	Asin = transcendental("asin", "asin_vml_cpu", "Takes the inverse sine of each element; NaN outside [-1, 1].",
-		math.Asin, cmplx.Asin)
+		math.Asin, asinComplex)
 	Acos = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].",
-		math.Acos, cmplx.Acos)
-	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, cmplx.Atan)
+		math.Acos, acosComplex)
+	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, atanComplex)
 	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", sinh, cmplx.Sinh)
 	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", cosh, cmplx.Cosh)
 	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, cmplx.Tanh)
 	Asinh = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh,
-		cmplx.Asinh)
+		asinhComplex)
 	Acosh = transcendental("acosh", "acosh_cpu", "Takes the inverse hyperbolic cosine of each element; NaN below 1.",
-		math.Acosh, cmplx.Acosh)
+		math.Acosh, acoshComplex)
 	Atanh = transcendental("atanh", "atanh_cpu", "Takes the inverse hyperbolic tangent of each element; NaN "+
-		"outside [-1, 1].", math.Atanh, cmplx.Atanh)
+		"outside [-1, 1].", math.Atanh, atanhComplex)
 	Erf    = transcendental("erf", "erf_vml_cpu", "Takes the error function of each element.", math.Erf, nil)
 	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Takes the inverse of the error function of each element; NaN "+
 		"outside [-1, 1].", math.Erfinv, nil)
