@@ -194,7 +194,7 @@ func complexAtan(z complex128) complex128 {
 	if below == 0 {
 		return cmplx.Atan(z)
 	}
-	return complex(0.5*atan2(2*a, 1-a*a-b*b), math.Copysign(0.25*math.Log1p(4*math.Abs(b)/below), b))
+	return complex(0.5*atan2(2*a, -less*(math.Abs(b)+1)-a*a), math.Copysign(0.25*math.Log1p(4*math.Abs(b)/below), b))
 }
 
 func complexAtanh(z complex128) complex128 {

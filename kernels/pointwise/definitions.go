@@ -98,7 +98,7 @@ func atanComplex(z complex128) complex128 {
 	}
 	a, b := real(z), math.Abs(imag(z))
 	im := 0.25 * math.Log1p(4*b/(a*a+(b-1)*(b-1)))
-	return complex(0.5*angle64(2*a, 1-a*a-b*b), math.Copysign(im, imag(z)))
+	return complex(0.5*angle64(2*a, (1-b)*(1+b)-a*a), math.Copysign(im, imag(z)))
 }
 
 func atanhComplex(z complex128) complex128 {
