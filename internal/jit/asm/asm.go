@@ -48,6 +48,9 @@ const poolName = "const<>"
 // poolAlign is what the constants are aligned to behind the code: the length of the longest vector.
 const poolAlign = 64
 
+// constantBytes bounds a constant: tables have more than a vector.
+const constantBytes = 4096
+
 // Len returns how many bytes there are so far, constants aside.
 func (a *Assembler) Len() int { return len(a.code) }
 
@@ -170,16 +173,16 @@ func (a *Assembler) Align(n int) {
 	}
 }
 
-// Constant puts data of 1 to 64 bytes behind the code, once if it is asked for again, and returns its address. It is
-// aligned to its length, rounded up to a power of two.
+// Constant puts data of 1 to 4096 bytes behind the code, once if it is asked for again, and returns its address. It is
+// aligned to its length, rounded up to a power of two, and to 64 bytes where it has more.
 func (a *Assembler) Constant(data []byte) Mem {
-	if len(data) < 1 || len(data) > poolAlign {
-		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 64 bytes")
+	if len(data) < 1 || len(data) > constantBytes {
+		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
 		return Mem{}
 	}
 	at, ok := a.constantAt[string(data)]
 	if !ok {
-		align := 1 << bits.Len(uint(len(data)-1))
+		align := min(1<<bits.Len(uint(len(data)-1)), poolAlign)
 		a.constants = append(a.constants, make([]byte, -len(a.constants)&(align-1))...)
 		at = int32(len(a.constants))
 		a.constants = append(a.constants, data...)

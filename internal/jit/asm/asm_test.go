@@ -159,7 +159,7 @@ func TestMistakes(t *testing.T) {
 		"not bound":   func(a *Assembler) { a.Emit("JMP", a.NewLabel()) },
 		"bound twice": func(a *Assembler) { l := a.NewLabel(); a.Bind(l); a.Bind(l) },
 		"not of this": func(a *Assembler) { a.Bind(7) },
-		"1 to 64":     func(a *Assembler) { a.Constant(nil) },
+		"1 to 4096":   func(a *Assembler) { a.Constant(nil) },
 		"power of":    func(a *Assembler) { a.Align(3) },
 	} {
 		var a Assembler

@@ -340,6 +340,8 @@ func (a *allocator) one(in *inst) {
 		a.move(in)
 	case in.name == reduce:
 		a.reduce(in)
+	case in.name == tableRows:
+		a.rows(in)
 	case in.fma != "":
 		a.fused(in)
 	default:

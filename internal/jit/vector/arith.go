@@ -31,8 +31,7 @@ func (g *gen) inst(v expr.Value) *lowered {
 	case expr.FMA:
 		return &lowered{v: g.fma(i), dtype: d}
 	case expr.Lookup:
-		table := i.Table()
-		return &lowered{v: g.lookup(table[:], g.get(i.A).v), dtype: d}
+		return &lowered{v: g.lookupOf(i), dtype: d}
 	}
 	var args [3]*lowered
 	for k, u := range i.Uses() {

@@ -28,13 +28,15 @@ type gen struct {
 	pairs    map[int][2]val // parts of complex operands
 	consts   map[memory]val // constants by data
 	bitMasks map[[2]val]val // lanes of a value that have a bit
-	row      []inst         // once a row
-	body     []inst         // once a turn
-	folds    [3][]inst      // once a turn: accumulators in registers, in memory, in memory and some elements only
-	stores   []inst         // once a turn
-	last     []inst         // the body in tails
-	accIn    []inst         // accumulators into their registers
-	accOut   []inst         // and back
+	looked   map[lookedUp]val
+	offsets  map[val]val // of rows of tables, by what says which
+	row      []inst      // once a row
+	body     []inst      // once a turn
+	folds    [3][]inst   // once a turn: accumulators in registers, in memory, in memory and some elements only
+	stores   []inst      // once a turn
+	last     []inst      // the body in tails
+	accIn    []inst      // accumulators into their registers
+	accOut   []inst      // and back
 	accs     []*accRef
 	spare    []*allocator // whose memory is used again
 	inTail   val          // which elements there are: without AVX-512, or for totals
@@ -67,7 +69,8 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 		return nil, err
 	}
 	g := &gen{loop: l, code: l.Code, opts: opts, z: isa == machine.AVX512, vals: make([]value, 1),
-		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, outs: len(l.Code.Out)}
+		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, looked: map[lookedUp]val{},
+		offsets: map[val]val{}, outs: len(l.Code.Out)}
 	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
 		return nil, unsupported("%d pointers", n)
 	}

@@ -74,4 +74,5 @@ type inst struct {
 	fma   string
 	store *memory // where src[0], or src[1] after a constant, goes; dst is 0 then
 	nt    string  // the name that stores past the caches, where there is one
+	table string  // the data of a table
 }
