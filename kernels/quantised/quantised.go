@@ -20,8 +20,8 @@ func byteDType(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
-// zeroAlike reports whether an operand's zero point, if it has one, is of its dtype: bytes are multiplied by machine code
-// only then, though the ops allow others.
+// zeroAlike reports whether an operand's zero point, if it has one, is of its dtype: bytes are multiplied as such only
+// then, though the ops allow others.
 func zeroAlike(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
