@@ -326,3 +326,37 @@ func TestQuantisedNumbersThatOthersReadStay(t *testing.T) {
 	assert.Contains(t, p.Apart, passes.Apart{Node: y.Name, Reader: levels.Name,
 		Why: "others read what it makes in floats"})
 }
+
+// TestQuantisedNumbersWithOtherZeroPoints dequantises bytes by zero points of the other dtype, which machine code does
+// not take.
+func TestQuantisedNumbersWithOtherZeroPoints(t *testing.T) {
+	r := rand.New(rand.NewPCG(92, 7))
+	bytes := []tensor.DType{tensor.Uint8, tensor.Int8}
+	for i := range 32 {
+		g := graph.New("g", kernels.Lookup)
+		scale := g.Constant("scale", tensor.Must(tensor.FromSlice([]float32{0.125}, 1)))
+		shape, window := []int{4, 20}, []int{20, 9}
+		if i%2 == 0 {
+			shape, window = []int{1, 8, 6, 5}, []int{9, 8, 3, 3}
+		}
+		in := map[string]*tensor.Tensor{"x": bytesOf(r, bytes[i/2%2], shape...)}
+		x := op.DequantizeLinear(g.InputMeta("x", in["x"].Meta), scale, g.Constant("xz", bytesOf(r, bytes[i/4%2], 1)))
+		w := op.DequantizeLinear(g.Constant("w", bytesOf(r, bytes[i/8%2], window...)), scale,
+			g.Constant("wz", tensor.Zeros(bytes[i/16%2], 1)))
+		y := op.Matmul
+		if i%2 == 0 {
+			y = func(x, w *graph.Value) *graph.Value { return op.Conv2d(x, w, nil) }
+		}
+		g.Output("y", op.QuantizeLinear(y(x, w), scale, g.Constant("yz", bytesOf(r, bytes[r.IntN(2)], 1))))
+		require.NoError(t, g.Err())
+		want, err := graph.Evaluate(g, in)
+		require.NoError(t, err)
+		p, err := passes.Run(g, passes.Options{})
+		require.NoError(t, err, "%d", i)
+		program, err := exec.Compile(p.Graph, exec.Options{Threads: 1})
+		require.NoError(t, err)
+		got, err := program.Run(t.Context(), in)
+		require.NoError(t, err)
+		assert.Equal(t, floats(want["y"]), floats(got["y"]), "%d", i)
+	}
+}

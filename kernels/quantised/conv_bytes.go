@@ -32,7 +32,7 @@ type quantConv struct {
 // Zero points that no weight without them has room for take sums of the window, see corrected.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
-	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms {
+	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > manyTerms || !zeroAlike(c, 0, q.xZero) {
 		return false
 	}
 	if q.scaled && c.Has(8) && !among(c.Const(8), math.MaxInt32/2) {

@@ -29,14 +29,14 @@ type levels struct {
 }
 
 // dequantised returns what a value was dequantised from, if that are integers with scales of float32 by channel or one
-// for all.
+// for all, and zero points of their dtype.
 func dequantised(a graph.Arg) (l levels, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
 	}
 	at, is := a.Value.Node.Attrs.(*dequantizeAttrs)
 	c := a.Value.Node.Call()
-	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil {
+	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !zeroAlike(c, 0, 2) {
 		return l, false
 	}
 	return levels{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),

@@ -114,7 +114,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	p := parts{compose.Of(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
-	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= manyTerms)
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= manyTerms) && zeroAlike(c, q.a, q.aZero) &&
+		zeroAlike(c, q.b, q.bZero)
 	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || among(c.Const(8), math.MaxInt32/2))) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))
 	}

@@ -20,6 +20,12 @@ func byteDType(name string, c *graph.Call, operands ...int) error {
 	return nil
 }
 
+// zeroAlike reports whether an operand's zero point, if it has one, is of its dtype: bytes are multiplied as such only
+// then, though the ops allow others.
+func zeroAlike(c *graph.Call, operand, zero int) bool {
+	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
+}
+
 // perIndex checks scales or zero points, which may be left out: there is one for all, or one for
 // each of n indices.
 func perIndex(name, what string, t tensor.Type, n sym.Int) error {

@@ -144,6 +144,23 @@ func TestQuantizedConvolutions(t *testing.T) {
 	}
 }
 
+// Zero points need not be of the dtype of what they belong to.
+func TestQuantizedZeroPointsOfOtherDTypes(t *testing.T) {
+	r := rand.New(rand.NewPCG(65, 1))
+	for range 30 {
+		dx, dw := quantBytes[r.IntN(2)], quantBytes[r.IntN(2)]
+		zx, zw := quantOperand(r, quantBytes[r.IntN(2)]), quantOperand(r, quantBytes[r.IntN(2)], 9)
+		image, window := quantOperand(r, dx, 1, 4, 6, 5), quantOperand(r, dw, 9, 4, 3, 3)
+		at := graph.Attrs{"padding": 1}
+		kerneltest.CheckParts(t, "conv_integer", at, []*tensor.Tensor{image, window, zx, zw})
+		one, each, zy := scaleOf(r, tensor.Float32), scaleOf(r, tensor.Float32, 9), quantOperand(r, quantBytes[r.IntN(2)])
+		kerneltest.CheckParts(t, "qlinear_conv", at, []*tensor.Tensor{image, one, zx, window, each, zw, one, zy, nil})
+		a, b := quantOperand(r, dx, 3, 7), quantOperand(r, dw, 7, 9)
+		kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{a, b, zx, zw})
+		kerneltest.CheckParts(t, "qlinear_matmul", nil, []*tensor.Tensor{a, one, zx, b, each, zw, one, zy})
+	}
+}
+
 // Vectors, operands without elements, and sums that wrap.
 func TestQuantizedProductsOfOddShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(64, 1))
