@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// What is computed from one operand of bytes alone has two results, or 256, and from two of bools four: they are computed
-// once, and an element is looked up.
+// What is computed from one operand of bytes alone has two results, or 256, and from two of bools four: they are
+// computed once, and an element is looked up.
 
 // tableWork is the least work, in instructions, for which a table is made: less takes as long as looking it up, and
 // the table besides.
@@ -69,8 +69,8 @@ func (c *Code) together(a, b origin) origin {
 	return a
 }
 
-// tabulate puts tables in the place of what is computed from few bytes and needed by something else, where that is worth
-// it: among the idioms, which it may stand for.
+// tabulate puts tables in the place of what is computed from few bytes and needed by something else, where that is
+// worth it: among the idioms, which it may stand for.
 func tabulate(l *Loop, c *Code, found map[Value]found) {
 	from := origins(l, c)
 	needed := make([]bool, len(c.Insts))

@@ -117,7 +117,8 @@ func TestSimplifyIntegers(t *testing.T) {
 
 // TestWithoutOnes drops 1 where it is one of three factors, and leaves it where two are multiplied.
 func TestWithoutOnes(t *testing.T) {
-	for text, products := range map[string]int{"x + 1 * y * z": 1, "x + y * 1 * z": 1, "x + 2 * y * z": 2, "x + 1 * y": 1} {
+	for text, products := range map[string]int{"x + 1 * y * z": 1, "x + y * 1 * z": 1, "x + 2 * y * z": 2,
+		"x + 1 * y": 1} {
 		f, err := Parse(text, "x", "y", "z")
 		if err != nil {
 			t.Fatal(err)
