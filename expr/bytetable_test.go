@@ -45,7 +45,7 @@ func TestTablesOfPairs(t *testing.T) {
 	b := tensor.Bool
 	for text, want := range map[string]origin{"atan2(float32(x), float32(y))": {0, 1},
 		"atan2(float32(y), float32(x))": {0, 1}, "atan2(float32(x), float32(x))": {0, None},
-		"atan2(float32(y), float32(z)) + float32(y)": {1, 2},
+		"atan2(float32(y), float32(z)) + float32(y)":       {1, 2},
 		"hypot(atan2(float32(x), float32(y)), float32(z))": ofOthers} {
 		f, err := Parse(text, "x", "y", "z")
 		if err != nil {
