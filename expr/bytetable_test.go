@@ -39,3 +39,41 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesOfPairs has what is computed from two bools looked up, in whatever order they come, and of three not.
+func TestTablesOfPairs(t *testing.T) {
+	b := tensor.Bool
+	for text, want := range map[string]origin{"atan2(float32(x), float32(y))": {0, 1},
+		"atan2(float32(y), float32(x))": {0, 1}, "atan2(float32(x), float32(x))": {0, None},
+		"atan2(float32(y), float32(z)) + float32(y)":       {1, 2},
+		"hypot(atan2(float32(x), float32(y)), float32(z))": ofOthers} {
+		f, err := Parse(text, "x", "y", "z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.Code([]tensor.DType{b, b, b}, Typing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from := origins(&Loop{Code: c, Scalar: make([]bool, 3)}, c)[c.Out[0].Re]; from != want {
+			t.Errorf("%s comes from %v, want %v", text, from, want)
+		}
+		rng := rand.New(rand.NewPCG(2, 9))
+		for range 20 {
+			if !againstEval(t, rng, c, []int{1, 33, 1100}[rng.IntN(3)], 1+rng.IntN(2)) {
+				t.Fatalf("%s\n%v", text, c)
+			}
+		}
+	}
+	mixed, err := Parse("atan2(float32(x), float32(y))", "x", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := mixed.Code([]tensor.DType{b, tensor.Uint8}, Typing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from := origins(&Loop{Code: c, Scalar: make([]bool, 2)}, c)[c.Out[0].Re]; from != ofOthers {
+		t.Errorf("of a bool and a byte it comes from %v, want others", from)
+	}
+}

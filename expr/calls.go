@@ -11,17 +11,23 @@ func real1(name string, f func(float64) float64) *Func {
 	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, one: f}
 }
 
-// lgamma is infinite at negative infinity, as C has it and Go has not; of numbers near 0 package math takes a logarithm
-// that is wrong of subnormal ones on some processors.
+// lgamma looks at one place for all numbers that are not package math's.
 func lgamma(x float64) float64 {
-	if a := math.Abs(x); a < 0x1p-1022 {
-		return -log(a)
+	const least, infinity = 1 << 53, infinityBits << 1
+	if b := math.Float64bits(x) << 1; b-least >= infinity-least {
+		return lgammaEnd(x)
 	}
 	v, _ := math.Lgamma(x)
-	if math.IsInf(x, -1) {
-		return -x
-	}
 	return v
+}
+
+// lgammaEnd is infinite at negative infinity, as C has it and Go has not; of numbers near 0 package math takes a
+// logarithm that is wrong of subnormal ones on some processors.
+func lgammaEnd(x float64) float64 {
+	if a := math.Abs(x); a < 1 {
+		return -log(a)
+	}
+	return x * x
 }
 
 // digamma is the derivative of lgamma: reflected to positive numbers, brought to 10 and more by the recurrence, and

@@ -19,13 +19,13 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 			w, r := (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(d, i*size))
 			p, q := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y))
 			from, k := nearer(p[0], q[0], w[0])
-			r[0] = ofBits[T](from) - T((y[0]-x[0])*(of[k&1]-w[0]))
+			r[0] = ofBits[T](from) - T((y[0]-x[0])*(*entry(&of, k)-w[0]))
 			from, k = nearer(p[1], q[1], w[1])
-			r[1] = ofBits[T](from) - T((y[1]-x[1])*(of[k&1]-w[1]))
+			r[1] = ofBits[T](from) - T((y[1]-x[1])*(*entry(&of, k)-w[1]))
 			from, k = nearer(p[2], q[2], w[2])
-			r[2] = ofBits[T](from) - T((y[2]-x[2])*(of[k&1]-w[2]))
+			r[2] = ofBits[T](from) - T((y[2]-x[2])*(*entry(&of, k)-w[2]))
 			from, k = nearer(p[3], q[3], w[3])
-			r[3] = ofBits[T](from) - T((y[3]-x[3])*(of[k&1]-w[3]))
+			r[3] = ofBits[T](from) - T((y[3]-x[3])*(*entry(&of, k)-w[3]))
 		}
 		if n -= i; n == 0 {
 			return
@@ -35,8 +35,13 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	for i := range n {
 		x, y, w := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
 		from, k := nearer(bitsOf[U](x), bitsOf[U](y), w)
-		*(*T)(unsafe.Add(d, i*by.d)) = ofBits[T](from) - T((y-x)*(of[k&1]-w))
+		*(*T)(unsafe.Add(d, i*by.d)) = ofBits[T](from) - T((y-x)*(*entry(&of, k)-w))
 	}
+}
+
+// entry is an element of two, without a look at whether k is below 2.
+func entry[T float](of *[2]T, k uint64) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(of), k*uint64(unsafe.Sizeof(T(0)))))
 }
 
 // nearer returns the bits of the end that a weight is nearer to, and 1 for the second.

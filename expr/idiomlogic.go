@@ -142,10 +142,14 @@ func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
 // lowerRatioOf is that rounded down.
 func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / float64(y)))) }
 
-// modOf is that with the sign of y.
+// exactModOf is the remainder with the sign of y of integers that float64 holds, x of a divisor of 0. It is small
+// enough to be part of a loop, as modOf is not.
+func exactModOf[W integer](x, y W) W { return x - lowerRatioOf(x, y)*y }
+
+// modOf is that of any integers.
 func modOf[W integer](x, y W) W {
-	if unsafe.Sizeof(x) == 8 && exact(x, y) {
-		return x - lowerRatioOf(x, y)*y
+	if exact(x, y) {
+		return exactModOf(x, y)
 	}
 	r := remOf(x, y)
 	s, unlike := r, r^y

@@ -42,6 +42,8 @@ func newMaker(p *Interp, l *Loop) *maker {
 	if len(l.Folds) == 0 {
 		if whole := c.moved(); whole != nil {
 			c = whole
+		} else if plain, err := c.withoutOnes(); err == nil {
+			c = plain
 		}
 	}
 	idioms := findIdioms(c, m.lying)

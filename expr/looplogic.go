@@ -19,6 +19,21 @@ var wordStrides = strides{d: 8, a: 8, b: 8}
 // branch: none moves a byte under a condition.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	if size := int(unsafe.Sizeof(U(0))); *by == (strides{d: size, a: 1, b: size, c: size}) {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, m := (*[4]U)(unsafe.Add(d, i*size)), (*[4]uint8)(unsafe.Add(a, i))
+			x, y := (*[4]U)(unsafe.Add(b, i*size)), (*[4]U)(unsafe.Add(c, i*size))
+			r[0] = chosen(m[0], x[0], y[0])
+			r[1] = chosen(m[1], x[1], y[1])
+			r[2] = chosen(m[2], x[2], y[2])
+			r[3] = chosen(m[3], x[3], y[3])
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, b, c = unsafe.Add(d, i*size), unsafe.Add(a, i), unsafe.Add(b, i*size), unsafe.Add(c, i*size)
+	}
 	for ; n > 2; n -= 2 {
 		u, v, w, x := uint64(*(*U)(b)), uint64(*(*U)(c)), uint64(*(*U)(unsafe.Add(b, sb))), uint64(*(*U)(unsafe.Add(c, sc)))
 		if *(*uint8)(a) != 0 {
@@ -40,6 +55,15 @@ func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 			return
 		}
 	}
+}
+
+// chosen is x or y, moved in 64 bits.
+func chosen[U word](which uint8, x, y U) U {
+	u, v := uint64(x), uint64(y)
+	if which != 0 {
+		v = u
+	}
+	return U(v)
 }
 
 // select16 is x or y, moved under a condition.

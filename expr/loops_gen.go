@@ -1210,18 +1210,37 @@ func floorDivInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strid
 	}
 }
 
-func modInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+func modInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = T(modOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+			*(*T)(unsafe.Add(d, i*size)) = modOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = T(modOf(W(*(*T)(a)), W(*(*T)(b))))
+		*(*T)(d) = modOf(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// modShort is that of integers of at most 32 bits.
+func modShort[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(exactModOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(exactModOf(W(*(*T)(a)), W(*(*T)(b))))
 		if n--; n == 0 {
 			return
 		}

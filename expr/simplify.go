@@ -34,6 +34,21 @@ func (c *Code) heldConstants() (*Code, error) {
 	})
 }
 
+// withoutOnes returns the code without 1 among three factors: a product of two is part of a loop, and three with a sum
+// are an idiom.
+func (c *Code) withoutOnes() (*Code, error) {
+	return c.rebuild(func(b *Builder, i Inst) Value {
+		if i.Op == Mul {
+			if first := b.code.Insts[i.A]; first.Op == Mul {
+				if v := b.same(first); v != None {
+					i.A = v
+				}
+			}
+		}
+		return b.Make(i)
+	})
+}
+
 // constOf returns the bits of a value that is a constant.
 func (b *Builder) constOf(v Value) (uint64, bool) {
 	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {

@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -21,11 +22,25 @@ func integral(ofSigned, ofUnsigned string) (t bodies) {
 
 func nonZero[T integer](k iter.Kernel) iter.Kernel {
 	return iter.Refusing(k, 1, func(b []T) error {
-		if slices.Contains(b, 0) {
+		if hasZero(b) {
 			return kit.ErrZeroDivision
 		}
 		return nil
 	})
+}
+
+// hasZero looks at eight bytes at a time: from the lowest element that is 0 a 1 is borrowed, which sets its upper bit,
+// and that of no element if there is none that is 0.
+func hasZero[T integer](v []T) bool {
+	size := int(unsafe.Sizeof(T(0)))
+	each := 8 / size
+	ones := ^uint64(0) / (1<<(8*size) - 1)
+	uppers, found := ones<<(8*size-1), uint64(0)
+	words := len(v) / each
+	for _, w := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), words) {
+		found |= (w - ones) &^ w & uppers
+	}
+	return found != 0 || slices.Contains(v[words*each:], 0)
 }
 
 // floorQuotient is a/b rounded down.
