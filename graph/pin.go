@@ -59,13 +59,14 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	return p.Order, nil
 }
 
-// Holds reports whether a value is laid out as the pin demands.
+// Holds reports whether a value is laid out as the pin demands, as one without elements always is: its strides tell
+// nothing.
 func (p Pin) Holds(m tensor.Meta) bool {
 	if !p.Lays() {
 		return true
 	}
 	o, err := p.For(m.Rank())
-	return err == nil && o.Holds(m)
+	return err == nil && (m.Numel() == 0 || o.Holds(m))
 }
 
 // Lay returns a value laid out as the pin demands: as it is where it is so.

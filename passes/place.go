@@ -239,6 +239,11 @@ func (t *trial) holds() bool {
 		if infer(n) != nil || !n.IsView() {
 			return false
 		}
+		for _, o := range n.Out {
+			if !n.Pin.Holds(o.Meta) {
+				return false
+			}
+		}
 	}
 	for _, n := range t.nodes {
 		if n.Holds() != nil {

@@ -147,9 +147,9 @@ func (b *brute) prepare() {
 	}
 }
 
-// bruteView reports whether a node's results show its operand, or would where they can.
+// bruteView reports whether a node's results show its operand, or would where they can: what converts does not.
 func bruteView(n *graph.Node) bool {
-	return n.Op.Kind == graph.View || n.Op.Identity && n.In[0].Meta().DType == n.Out[0].Meta.DType
+	return (n.Op.Kind == graph.View || n.Op.Identity) && n.In[0].Meta().DType == n.Out[0].Meta.DType
 }
 
 // place returns which of its forms a value has where it lies so; -1: none of them.

@@ -227,7 +227,11 @@ func (s *stating) task(t *task, n *graph.Node) {
 			}
 		}
 		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
-			return ways[t.labels[i].out[k]].least[y.sets[j]]
+			f := t.labels[i].out[k]
+			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
+				return wcsp.Forbidden // it lies there for the node that joins it, which reads it there
+			}
+			return ways[f].least[y.sets[j]]
 		})
 	}
 	for k, a := range n.In {

@@ -126,10 +126,20 @@ func (m *Model) slotted(i int, n *graph.Node, k int, x *variable) {
 		if like < 0 || operand >= len(places) || places[operand].Rank() != x.value.Meta.Rank() {
 			continue
 		}
-		if f := x.put(places[operand], like, &slot{join, operand, o, y.value.Name}); f >= 0 {
+		place := lain(places[operand], x.forms[like].meta)
+		if f := x.put(place, like, &slot{join, operand, o, y.value.Name}); f >= 0 {
 			m.writeSlot(i, n, k, f)
 		}
 	}
+}
+
+// lain is a place as what is put there has it: where only the offset differs from how that lies alone, its strides of
+// dimensions of size 1 stay, of which prices may know.
+func lain(place, alone tensor.Meta) tensor.Meta {
+	if alone.SameAddresses(place) {
+		place.Strides = alone.Strides
+	}
+	return place
 }
 
 // joins reports whether a node that computes puts its operands one after another.
@@ -212,8 +222,10 @@ func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
 		if like < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
-		lies := y.value.Meta.WithStrides(f.meta.Strides)
+		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.join].Out[0])
+		lies := y.value.Meta.WithStrides(home.forms[home.of(f.slot.order)].meta.Strides)
 		lies.Offset = f.meta.Offset
+		lies = lain(lies, y.forms[like].meta)
 		in := m.lieIn(n, lies, f.slot)
 		if in == nil {
 			continue
