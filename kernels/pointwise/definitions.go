@@ -24,6 +24,9 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
+// byParts is z/d, without NaN of what is 0 beside an infinity.
+func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
+
 // angle64 is math.Atan2 with the sign of y also where y / x is too small for a number.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
