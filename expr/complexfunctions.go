@@ -6,8 +6,7 @@ import (
 )
 
 // Functions of a complex number in Go, by the formulas of package cmplx and the real functions of this package, which
-// take half of the time. What is infinite, NaN, real or imaginary, or so large that squares overflow, is left to
-// package cmplx, which tells such cases apart.
+// take half of the time. What is infinite or NaN is left to package cmplx, which tells such cases apart.
 
 // complexSqrt is cmplx.Sqrt without branches that are taken at random. Imaginary parts keep their sign, those too that
 // are nothing beside the real part.
@@ -57,10 +56,8 @@ func inBounds(z complex128, re, im float64) bool {
 	return math.Abs(real(z)) < re && math.Abs(imag(z)) < im
 }
 
-// plain reports whether a number is neither real nor imaginary, and squares of its parts do not overflow.
-func plain(z complex128) bool {
-	return inBounds(z, squareWithin, squareWithin) && real(z) != 0 && imag(z) != 0
-}
+// isFinite reports whether neither part of a number is infinite or NaN.
+func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
 // sinhCosh returns the hyperbolic sine and cosine of an x within powerWithin.
 func sinhCosh(x float64) (sinh, cosh float64) {
@@ -75,132 +72,75 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 	return s, math.Sqrt(1 + s*s)
 }
 
+// circular is cosh(y)*sin(x) and sinh(y)*cos(x), of finite numbers. From powerWithin on, the hyperbolic functions are
+// half an exponential, which may overflow where a product with it does not, and is no number to take 0 times: it is a
+// product of two. Beyond 1400 nothing but 0 times it is a number.
+func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
+	a := math.Abs(y)
+	if a < powerWithin {
+		sinh, cosh := sinhCosh(y)
+		return sin * cosh, cos * sinh
+	}
+	root := exp(0.5 * min(a, 1400))
+	return sin * (0.5 * root) * root, cos * math.Copysign(0.5*root, y) * root
+}
+
 func complexSin(z complex128) complex128 {
-	if !inBounds(z, math.MaxFloat64, powerWithin) {
+	if !isFinite(z) {
 		return cmplx.Sin(z)
 	}
 	sin, cos := sinCos(real(z))
-	sinh, cosh := sinhCosh(imag(z))
-	return complex(sin*cosh, cos*sinh)
+	re, im := circular(sin, cos, imag(z))
+	return complex(re, im)
 }
 
 func complexCos(z complex128) complex128 {
-	if !inBounds(z, math.MaxFloat64, powerWithin) {
+	if !isFinite(z) {
 		return cmplx.Cos(z)
 	}
 	sin, cos := sinCos(real(z))
-	sinh, cosh := sinhCosh(imag(z))
-	return complex(cos*cosh, -sin*sinh)
+	re, im := circular(cos, -sin, imag(z))
+	return complex(re, im)
 }
 
 func complexSinh(z complex128) complex128 {
-	if !inBounds(z, powerWithin, math.MaxFloat64) {
+	if !isFinite(z) {
 		return cmplx.Sinh(z)
 	}
 	sin, cos := sinCos(imag(z))
-	sinh, cosh := sinhCosh(real(z))
-	return complex(cos*sinh, sin*cosh)
+	im, re := circular(sin, cos, real(z))
+	return complex(re, im)
 }
 
 func complexCosh(z complex128) complex128 {
-	if !inBounds(z, powerWithin, math.MaxFloat64) {
+	if !isFinite(z) {
 		return cmplx.Cosh(z)
 	}
 	sin, cos := sinCos(imag(z))
-	sinh, cosh := sinhCosh(real(z))
-	return complex(cos*cosh, sin*sinh)
+	re, im := circular(cos, sin, real(z))
+	return complex(re, im)
 }
 
+// complexTan has nothing that cancels: cos(x)^2 + sinh(y)^2 is half of cos(2x) + cosh(2y). From tanFar on the square of
+// sinh is that of half an exponential, and more would be lost in it.
 func complexTan(z complex128) complex128 {
-	if inBounds(z, squareWithin, powerWithin/2) {
-		sin, cos := sinCos(2 * real(z))
-		sinh, cosh := sinhCosh(2 * imag(z))
-		if d := cos + cosh; d >= 0.25 { // else the sum cancels
-			return complex(sin/d, sinh/d)
-		}
+	if !isFinite(z) {
+		return cmplx.Tan(z)
 	}
-	return cmplx.Tan(z)
+	const tanFar = 20
+	sin, cos := sinCos(real(z))
+	if b := imag(z); math.Abs(b) >= tanFar {
+		return complex(4*sin*cos*exp(-2*math.Abs(b)), math.Copysign(1, b))
+	}
+	sinh, cosh := sinhCosh(imag(z))
+	d := cos*cos + sinh*sinh
+	return complex(sin*cos/d, sinh*cosh/d)
 }
 
 func complexTanh(z complex128) complex128 {
-	if inBounds(z, powerWithin/2, squareWithin) {
-		sin, cos := sinCos(2 * imag(z))
-		sinh, cosh := sinhCosh(2 * real(z))
-		if d := cosh + cos; d >= 0.25 {
-			return complex(sinh/d, sin/d)
-		}
+	if !isFinite(z) {
+		return cmplx.Tanh(z)
 	}
-	return cmplx.Tanh(z)
-}
-
-// complexLog is the logarithm of a sum whose square is a normal number.
-func complexLog(z complex128) complex128 {
-	a, b := real(z), imag(z)
-	square := a*a + b*b
-	if !(square > 0x1p-900 && square < 0x1p+900) {
-		return cmplx.Log(z)
-	}
-	return complex(0.5*log(square), atan2(b, a))
-}
-
-// The inverse functions are Kahan's ("Branch cuts for complex elementary functions", 1987): of the roots of 1 - z and
-// 1 + z, whose products neither cancel nor overflow, where logarithms of z + sqrt(z^2 + 1) do both.
-
-// roots returns the roots of 1 - z and 1 + z.
-func roots(z complex128) (minus, plus complex128) {
-	return complexSqrt(complex(1-real(z), -imag(z))), complexSqrt(complex(1+real(z), imag(z)))
-}
-
-func complexAsin(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Asin(z)
-	}
-	minus, plus := roots(z)
-	return complex(atan2(real(z), real(minus)*real(plus)-imag(minus)*imag(plus)),
-		math.Asinh(real(minus)*imag(plus)-imag(minus)*real(plus)))
-}
-
-func complexAcos(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Acos(z)
-	}
-	minus, plus := roots(z)
-	return complex(2*atan2(real(minus), real(plus)), math.Asinh(real(plus)*imag(minus)-imag(plus)*real(minus)))
-}
-
-func complexAsinh(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Asinh(z)
-	}
-	w := complexAsin(complex(-imag(z), real(z)))
-	return complex(imag(w), -real(w))
-}
-
-func complexAcosh(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Acosh(z)
-	}
-	w := complexAcos(z)
-	return complex(math.Abs(imag(w)), math.Copysign(real(w), imag(z)))
-}
-
-func complexAtan(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Atan(z)
-	}
-	a, b := real(z), imag(z)
-	less := math.Abs(b) - 1
-	below := a*a + less*less
-	if below == 0 {
-		return cmplx.Atan(z)
-	}
-	return complex(0.5*atan2(2*a, -less*(math.Abs(b)+1)-a*a), math.Copysign(0.25*math.Log1p(4*math.Abs(b)/below), b))
-}
-
-func complexAtanh(z complex128) complex128 {
-	if !plain(z) {
-		return cmplx.Atanh(z)
-	}
-	w := complexAtan(complex(-imag(z), real(z)))
+	w := complexTan(complex(-imag(z), real(z)))
 	return complex(imag(w), -real(w))
 }

@@ -132,9 +132,12 @@ var library = map[string][]definition{
 		"odd = isinf(b) or isnan(b); " +
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
 		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
-	"complex log":   {{"z", "", refused, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
-	"complex log2":  {{"z", "", refused, "log(z) / 0.693147180559945309417", 0}},
-	"complex log10": {{"z", "", refused, "log(z) / 2.302585092994045684018", 0}},
+	"complex log": {{"z", "", refused, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
+	// A complex quotient would make NaN of the angle beside an infinity, and lose its sign where it is 0.
+	"complex log2": {{"z", "", refused, "w = log(z); complex(real(w) / 0.693147180559945309417, " +
+		"imag(w) / 0.693147180559945309417)", 0}},
+	"complex log10": {{"z", "", refused, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
+		"imag(w) / 2.302585092994045684018)", 0}},
 	"complex /": {{"x y", "", refused, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); ratio = where(big, d / c, c / d); " +
 		"low = where(big, c + ratio * d, d + ratio * c); " +

@@ -24,6 +24,9 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
+// byParts is z/d, without NaN of what is 0 beside an infinity.
+func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
+
 // angle64 is math.Atan2 with the sign of y also where y / x is too small for a number.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
@@ -44,67 +47,4 @@ func power64(x, y float64) float64 {
 	}
 	fraction, exponent := math.Frexp(x)
 	return math.Pow(fraction, y) * math.Exp2(float64(exponent)*y)
-}
-
-// plainComplex reports whether a number is neither real nor imaginary, and squares of its parts do not overflow:
-// package cmplx is right at others.
-func plainComplex(z complex128) bool {
-	a, b := math.Abs(real(z)), math.Abs(imag(z))
-	return a < 1e150 && b < 1e150 && a > 0 && b > 0
-}
-
-// asinComplex is Kahan's inverse sine ("Branch cuts for complex elementary functions", 1987); that of package cmplx
-// cancels where the imaginary part is large and positive.
-func asinComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Asin(z)
-	}
-	minus, plus := cmplx.Sqrt(1-z), cmplx.Sqrt(1+z)
-	im := math.Asinh(imag(cmplx.Conj(minus) * plus))
-	return complex(math.Atan(real(z)/real(minus*plus)), math.Copysign(im, imag(z)))
-}
-
-func acosComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Acos(z)
-	}
-	minus, plus := cmplx.Sqrt(1-z), cmplx.Sqrt(1+z)
-	im := math.Asinh(imag(cmplx.Conj(plus) * minus))
-	return complex(2*math.Atan(real(minus)/real(plus)), math.Copysign(im, -imag(z)))
-}
-
-func asinhComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Asinh(z)
-	}
-	w := asinComplex(complex(-imag(z), real(z)))
-	return complex(imag(w), -real(w))
-}
-
-func acoshComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Acosh(z)
-	}
-	minus, plus := cmplx.Sqrt(z-1), cmplx.Sqrt(z+1)
-	im := 2 * math.Atan(imag(minus)/real(plus))
-	return complex(math.Asinh(real(cmplx.Conj(minus)*plus)), math.Copysign(im, imag(z)))
-}
-
-// atanComplex is the inverse tangent; that of package cmplx takes the wrong side of the imaginary axis where numbers
-// are large.
-func atanComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Atan(z)
-	}
-	a, b := real(z), math.Abs(imag(z))
-	im := 0.25 * math.Log1p(4*b/(a*a+(b-1)*(b-1)))
-	return complex(0.5*angle64(2*a, (1-b)*(1+b)-a*a), math.Copysign(im, imag(z)))
-}
-
-func atanhComplex(z complex128) complex128 {
-	if !plainComplex(z) {
-		return cmplx.Atanh(z)
-	}
-	w := atanComplex(complex(-imag(z), real(z)))
-	return complex(imag(w), -real(w))
 }

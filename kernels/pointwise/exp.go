@@ -14,10 +14,10 @@ var (
 		"exact near 0.", math.Expm1, nil)
 	Log  = transcendental("log", "log_vml_cpu", "Takes the natural logarithm of each element.", logarithm, complexLog)
 	Log2 = transcendental("log2", "log2_vml_cpu", "Takes the logarithm to base 2 of each element.", math.Log2,
-		func(z complex128) complex128 { return complexLog(z) / math.Ln2 })
+		func(z complex128) complex128 { return byParts(complexLog(z), math.Ln2) })
 	Log10 = transcendental("log10", "log10_vml_cpu", "Takes the logarithm to base 10 of each element.",
 		func(x float64) float64 { return logarithm(x) / math.Ln10 },
-		func(z complex128) complex128 { return complexLog(z) / math.Ln10 })
+		func(z complex128) complex128 { return byParts(complexLog(z), math.Ln10) })
 	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.",
 		math.Log1p, nil)
 )

@@ -1,29 +1,26 @@
 package pointwise
 
-import (
-	"math"
-	"math/cmplx"
-)
+import "math"
 
 // Circular and hyperbolic functions and their inverses; angles are in radians.
 var (
-	Sin  = transcendental("sin", "sin_vml_cpu", "Takes the sine of each element.", math.Sin, cmplx.Sin)
-	Cos  = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, cmplx.Cos)
-	Tan  = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, cmplx.Tan)
+	Sin  = transcendental("sin", "sin_vml_cpu", "Takes the sine of each element.", math.Sin, complexSin)
+	Cos  = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, complexCos)
+	Tan  = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, complexTan)
 	Asin = transcendental("asin", "asin_vml_cpu", "Takes the inverse sine of each element; NaN outside [-1, 1].",
-		math.Asin, asinComplex)
+		math.Asin, complexAsin)
 	Acos = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].",
-		math.Acos, acosComplex)
-	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, atanComplex)
-	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", sinh, cmplx.Sinh)
-	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", cosh, cmplx.Cosh)
-	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, cmplx.Tanh)
+		math.Acos, complexAcos)
+	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, complexAtan)
+	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", sinh, complexSinh)
+	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", cosh, complexCosh)
+	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, complexTanh)
 	Asinh = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh,
-		asinhComplex)
+		complexAsinh)
 	Acosh = transcendental("acosh", "acosh_cpu", "Takes the inverse hyperbolic cosine of each element; NaN below 1.",
-		math.Acosh, acoshComplex)
+		math.Acosh, complexAcosh)
 	Atanh = transcendental("atanh", "atanh_cpu", "Takes the inverse hyperbolic tangent of each element; NaN "+
-		"outside [-1, 1].", math.Atanh, atanhComplex)
+		"outside [-1, 1].", math.Atanh, complexAtanh)
 	Erf    = transcendental("erf", "erf_vml_cpu", "Takes the error function of each element.", math.Erf, nil)
 	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Takes the inverse of the error function of each element; NaN "+
 		"outside [-1, 1].", math.Erfinv, nil)

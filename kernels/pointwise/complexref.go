@@ -1,0 +1,156 @@
+package pointwise
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// References of complex functions where those of package cmplx have sums that cancel, divide infinities, take 0 times
+// an infinity, or do not tell the sides of cuts apart: W. Kahan's formulas (Branch Cuts for Complex Elementary
+// Functions, 1987). What is infinite or NaN is package cmplx's.
+
+func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
+
+// far reports whether the square of a number may overflow.
+func far(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
+
+// logOfTwice is the logarithm of the magnitude of twice a large number.
+func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(z*0.5)) + 2*math.Ln2 }
+
+// rootOf is cmplx.Sqrt whose imaginary part keeps its sign where it is nothing beside the real part.
+func rootOf(z complex128) complex128 {
+	w := cmplx.Sqrt(z)
+	return complex(real(w), math.Copysign(imag(w), imag(z)))
+}
+
+// alongImaginary is f of i*z, divided by i.
+func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
+	w := f(complex(-imag(z), real(z)))
+	return complex(imag(w), -real(w))
+}
+
+// complexSinh and complexCosh have exponentials of large numbers as a product of two.
+func complexSinh(z complex128) complex128 {
+	a := math.Abs(real(z))
+	if !finiteParts(z) || a < 600 {
+		return cmplx.Sinh(z)
+	}
+	sin, cos := math.Sincos(imag(z))
+	root := math.Exp(min(a, 1400) / 2)
+	return complex(math.Copysign(root/2, real(z))*cos*root, root/2*sin*root)
+}
+
+func complexCosh(z complex128) complex128 {
+	a := math.Abs(real(z))
+	if !finiteParts(z) || a < 600 {
+		return cmplx.Cosh(z)
+	}
+	sin, cos := math.Sincos(imag(z))
+	root := math.Exp(min(a, 1400) / 2)
+	return complex(root/2*cos*root, math.Copysign(root/2, real(z))*sin*root)
+}
+
+func complexSin(z complex128) complex128 {
+	if !finiteParts(z) {
+		return cmplx.Sin(z)
+	}
+	return alongImaginary(complexSinh, z)
+}
+
+func complexCos(z complex128) complex128 {
+	if !finiteParts(z) {
+		return cmplx.Cos(z)
+	}
+	return complexCosh(complex(-imag(z), real(z)))
+}
+
+func complexTan(z complex128) complex128 {
+	b := imag(z)
+	if !finiteParts(z) || math.Abs(b) < 100 && !far(z) {
+		return cmplx.Tan(z)
+	}
+	sin, cos := math.Sincos(real(z))
+	if math.Abs(b) < 100 { // twice the real part may overflow
+		d := cos*cos + math.Sinh(b)*math.Sinh(b)
+		return complex(sin*cos/d, math.Sinh(b)*math.Cosh(b)/d)
+	}
+	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
+}
+
+// complexTanh is made of the tangent, of which package cmplx has a series where its sum cancels.
+func complexTanh(z complex128) complex128 {
+	if !finiteParts(z) {
+		return cmplx.Tanh(z)
+	}
+	return alongImaginary(complexTan, z)
+}
+
+func complexAsinh(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !finiteParts(z):
+		return cmplx.Asinh(z)
+	case far(z):
+		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
+	}
+	p, q := rootOf(complex(1+b, -a)), rootOf(complex(1-b, a))
+	return complex(math.Asinh(real(p)*imag(q)-real(q)*imag(p)), angle64(b, real(p)*real(q)-imag(p)*imag(q)))
+}
+
+func complexAsin(z complex128) complex128 {
+	if !finiteParts(z) {
+		return cmplx.Asin(z)
+	}
+	return alongImaginary(complexAsinh, z)
+}
+
+func complexAcos(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !finiteParts(z):
+		return cmplx.Acos(z)
+	case far(z):
+		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
+	}
+	p, q := rootOf(complex(1-a, -b)), rootOf(complex(1+a, b))
+	return complex(2*angle64(real(p), real(q)), math.Asinh(real(q)*imag(p)-imag(q)*real(p)))
+}
+
+func complexAcosh(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !finiteParts(z):
+		return cmplx.Acosh(z)
+	case far(z):
+		return complex(logOfTwice(z), angle64(b, a))
+	}
+	p, q := rootOf(complex(a-1, b)), rootOf(complex(a+1, b))
+	return complex(math.Asinh(real(p)*real(q)+imag(p)*imag(q)), 2*angle64(imag(p), real(q)))
+}
+
+// complexAtanh is odd: the real part is taken as positive.
+func complexAtanh(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !finiteParts(z):
+		return cmplx.Atanh(z)
+	case math.Signbit(a):
+		w := complexAtanh(complex(-a, -b))
+		return complex(-real(w), -imag(w))
+	case far(z):
+		h := cmplx.Abs(z * 0.5)
+		return complex(a/4/h/h, math.Copysign(math.Pi/2, b))
+	case a == 1 && b == 0:
+		return complex(math.Inf(1), b)
+	case a == 1 && math.Abs(b) < 1e-150:
+		return complex((math.Ln2-logarithm(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
+	}
+	return complex(math.Log1p(4*a/((1-a)*(1-a)+b*b))/4, angle64(2*b, (1-a)*(1+a)-b*b)/2)
+}
+
+func complexAtan(z complex128) complex128 {
+	if !finiteParts(z) {
+		return cmplx.Atan(z)
+	}
+	return alongImaginary(complexAtanh, z)
+}
