@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -279,6 +280,10 @@ func (t *timed) letGo() {
 	t.g = t.g.Clone()
 	for _, v := range t.g.Constants {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
+	}
+	for i, v := range t.in.madeUp { // a value leads to its graph
+		at := slices.IndexFunc(t.g.Inputs, func(w *graph.Value) bool { return w.Name == v.Name })
+		t.in.madeUp[i] = t.g.Inputs[at]
 	}
 	debug.FreeOSMemory()
 }
