@@ -6,6 +6,8 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 type benchFlags struct {
@@ -134,7 +137,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 		return err
 	}
 	var r *runner
-	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
+	if err := j.do(planning, func() (err error) { r, err = benchRunner(&t, f, j); return err }); err != nil {
 		return err
 	}
 	err = r.measure(j.ctx, until{f.runs, f.span}, j.report)
@@ -240,7 +243,7 @@ func loadTimed(path string, dims, pins []string, hints []map[string]int, src sou
 }
 
 // benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
-func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
+func benchRunner(t *timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
@@ -256,6 +259,35 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 		o.Tracer = &r.observed
 	}
 	var err error
-	r.program, err = graphrun.Compile(t.g, o)
+	if r.program, err = graphrun.Compile(t.g, o); err == nil {
+		t.letGo()
+	}
 	return r, err
 }
+
+// letGo keeps of the graph, once it is compiled, what is asked of it later: all but the data of constants. Weights that
+// the program has packed would be in memory twice for as long as it runs.
+func (t *timed) letGo() {
+	bytes := 0
+	for _, v := range t.g.Constants {
+		if s := v.Const.Storage(); s != nil {
+			bytes += s.Len()
+		}
+	}
+	if bytes < worthReturning {
+		return
+	}
+	t.g = t.g.Clone()
+	for _, v := range t.g.Constants {
+		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
+	}
+	for i, v := range t.in.madeUp { // a value leads to its graph
+		at := slices.IndexFunc(t.g.Inputs, func(w *graph.Value) bool { return w.Name == v.Name })
+		t.in.madeUp[i] = t.g.Inputs[at]
+	}
+	debug.FreeOSMemory()
+}
+
+// worthReturning is from how many bytes on memory goes back to the system at once: runs allocate next to nothing, so
+// that the runtime would keep it.
+const worthReturning = 16 << 20
