@@ -16,7 +16,7 @@ type Repeated struct {
 }
 
 // listedMACs is the product for which all calls are listed: in larger ones to find them is lost.
-const listedMACs = 4 << 20
+const listedMACs = 1 << 24
 
 // again are the calls of a product that are the same in every run.
 type again struct {

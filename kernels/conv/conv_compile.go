@@ -65,7 +65,8 @@ func (s *convShape) depth() int { return s.cg * s.taps() }
 
 // pointwise reports whether an output pixel sees the input pixel at its own place only.
 func (s *convShape) pointwise() bool {
-	return s.taps() == 1 && s.deep.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h && s.ow == s.w
+	return s.taps() == 1 && s.deep.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h &&
+		s.ow == s.w
 }
 
 // denseNHWC reports whether a value is dense with channels fastest.

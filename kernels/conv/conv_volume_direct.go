@@ -93,8 +93,10 @@ func (v convolution) deepImpls() []graph.Impl {
 // deepWalks: there is machine code for batches of volumes, unless each channel goes by itself.
 func (v convolution) deepWalks(c *graph.Call, planes bool) []graph.Walk {
 	x, w := c.Meta(0), c.Meta(1)
-	if x.Rank() != 5 || c.Out[0].Numel() == 0 || x.Numel() == 0 || w.Numel() == 0 || w.Shape[1] == 1 && v.params(c).groups > 1 ||
-		!directComputes(v.deepShape(c, planes), multiply.ComputesIn(c)) {
+	switch {
+	case x.Rank() != 5 || c.Out[0].Numel() == 0 || x.Numel() == 0 || w.Numel() == 0,
+		w.Shape[1] == 1 && v.params(c).groups > 1,
+		!directComputes(v.deepShape(c, planes), multiply.ComputesIn(c)):
 		return nil
 	}
 	o, err := tensor.ChannelsLast3d.Order(5)

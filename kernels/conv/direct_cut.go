@@ -114,8 +114,8 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 // before and behind the image their first and last pixels see.
 type rowTile struct{ pixels, before, behind int }
 
-// cutRows makes a strip of each row of the result, plane by plane. Tiles side by side that see the same of the window are one call.
-// Rows have the same tiles, of which but the rows of the window differ.
+// cutRows makes a strip of each row of the result, plane by plane. Tiles side by side that see the same of the window
+// are one call. Rows have the same tiles, of which but the rows and planes of the window differ.
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
@@ -178,7 +178,8 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	window := tile.Loop{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if s.deep.in > 0 {
-		planes := tile.Loop{In: int32(s.deep.dilated * s.h * s.w * t.pixel()), Vec: int32(s.kh) * window.Vec, Turns: tile.Dynamic}
+		plane := s.deep.dilated * s.h * s.w * t.pixel()
+		planes := tile.Loop{In: int32(plane), Vec: int32(s.kh) * window.Vec, Turns: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
 	return f
