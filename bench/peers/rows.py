@@ -263,7 +263,7 @@ def products():
     def numpy_forms(np, v):
         o = np.empty_like(v["a"])
         return [lambda: np.matmul(v["a"], v["b"], out=o)]
-    for n in (64, 128, 256, 512, 1024, 2048):
+    for n in (64, 96, 128, 256, 512, 1024, 2048):
         small = n <= 256
         yield Row(f"matmul_{n}", f"matmul of {n}x{n} by {n}x{n}", {"a": Input((n, n)), "b": Input((n, n))},
                   [node("y", "mm", ["a", "b"])], torch_forms, ("fma", 2 * n ** 3 // FMA_TURN), 12 * n * n, numpy_forms,

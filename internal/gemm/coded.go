@@ -320,6 +320,21 @@ func (t *tileState[T]) panels(j, j1 int) int {
 	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
 }
 
+// panelsOf computes C[i0:i1, j0:j1] over a block of K: blocks of A that fit L2, and panels of B for each.
+func (t *tileState[T]) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
+	w, block := t.Plan.b.w, t.block
+	for ib := i0; ib < i1; ib += block {
+		ie := min(ib+block, i1)
+		for j, n := j0, 1; j < j1; j += n * w {
+			n = t.panels(j, j1)
+			t.strip(x, a, b, ib, ie, j, min(w, j1-j), n-1)
+			if t.last {
+				t.final(ib, ie, j, min(j+n*w, j1))
+			}
+		}
+	}
+}
+
 // strip computes rows [ib, ie) of C, those columns of it that panel j of B has, and of as many further panels.
 func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
@@ -399,7 +414,9 @@ func (t *tileState[T]) operands(x *jit.Args, a, b *feed, j, cols int) {
 func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
 	p, s := t.Plan, &t.spec
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
-	if err := code.Call(x); err != nil {
+	if t.record != nil {
+		*t.record = append(*t.record, callOf(code, x))
+	} else if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked it
 	}
 	x.Row[tile.Ahead] += n * (t.kc / tile.FewTerms) * p.ahead[how] * machine.LineBytes

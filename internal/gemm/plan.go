@@ -141,6 +141,7 @@ type Plan[T Number] struct {
 	far     bool          // rows of the result are asked for before they are written
 	ahead   [readings]int // lines of the next panel of B, for every few terms
 	across  bool          // all rows are one tile: a call goes from panel to panel of B
+	again   *again        // what is called in every run; nil where that is not listed
 }
 
 // workerLayout holds element offsets into an aligned worker scratch.
@@ -188,6 +189,7 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 			if err := p.compile(); err != nil {
 				return nil, err
 			}
+			p.listCalls()
 		}
 	}
 	return p, nil

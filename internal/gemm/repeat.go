@@ -1,48 +1,134 @@
 package gemm
 
 import (
+	"unsafe"
+
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated is a product of operands that stay where they are, ready to be computed again and again: of a small one Run
-// takes a good part of the time to find where things are. It belongs to one goroutine, and must not be copied.
+// Repeated is a product whose calls of machine code are known beforehand, ready to be computed again and again: of a
+// small one Run takes a good part of the time to find where things are. It belongs to one goroutine, and must not be
+// copied.
 type Repeated struct {
 	args jit.Args
-	code *jit.Func
+	of   *again
 }
 
-// Repeat prepares a product with args. It reports false where the product is more than one call of machine code, and
-// is to be run as any other.
-func (p *Plan[T]) Repeat(r *Repeated, args *Args[T]) bool {
+// listedMACs is the product for which all calls are listed: in larger ones to find them is lost.
+const listedMACs = 1 << 24
+
+// again are the calls of a product that are the same in every run.
+type again struct {
+	n                              int // terms
+	inRow, inTerm, vecTerm, outRow int // as in package tile
+	biased                         bool
+	tiles                          [][]call
+}
+
+// call is a call of machine code. Places are in bytes from where operands are.
+type call struct {
+	code                            *jit.Func
+	tiles                           int
+	in, vec, out, bias, ahead       int
+	inTile, vecTile, outTile, lanes int
+}
+
+// callOf returns the call that arguments are ready for.
+func callOf(code *jit.Func, x *jit.Args) call {
+	return call{code: code, tiles: x.Rows, in: x.Row[tile.In], vec: x.Row[tile.Vec], out: x.Row[tile.Out],
+		bias: x.Row[tile.Tails], ahead: x.Row[tile.Ahead], inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
+		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
+}
+
+// listCalls lists what is called of a small product whose operands and bias are read where they are.
+func (p *Plan[T]) listCalls() {
 	s := &p.spec
-	if !p.across || p.mTiles*p.nTiles > 1 || p.kc < s.K || p.b.packs() || s.N%p.b.w > 0 || s.M*s.N*s.K > callMACs {
+	switch {
+	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N*s.K > listedMACs:
+		return
+	case s.Bias != NoBias && s.BiasStride != 1:
+		return
+	}
+	room := make([]T, p.worker.total+1) // where operands are said to be
+	base := unsafe.Pointer(unsafe.SliceData(room))
+	x := exec[T]{Plan: p, pa: base, pb: base, pc: base, worker: base}
+	t := tileState[T]{exec: &x, kc: s.K, first: true}
+	var a, b feed
+	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
+	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
+	var args jit.Args
+	all := &again{tiles: make([][]call, p.Tiles(0)), biased: s.Bias != NoBias}
+	for i := range all.tiles {
+		t.record = &all.tiles[i]
+		i0, i1, j0, j1 := p.tile(allRows, i)
+		t.panelsOf(&args, &a, &b, i0, i1, j0, j1)
+	}
+	all.n, all.outRow = args.N, args.Step[tile.OutRow]
+	all.inRow, all.inTerm, all.vecTerm = args.Step[tile.InRow], args.Step[tile.InTerm], args.Step[tile.VecTerm]
+	p.again = all
+}
+
+// Repeat prepares a product with args, in another place than that which it had, maybe. It reports false where there is
+// too much to be called, or operands are packed, so that the product is to be run as any other.
+func (p *Plan[T]) Repeat(r *Repeated, args *Args[T]) bool {
+	c, x := p.again, &r.args
+	if c == nil {
 		return false
 	}
-	x := exec[T]{Plan: p, pa: args.A, pb: args.B, pc: args.C}
-	if p.swapped {
-		x.pa, x.pb = x.pb, x.pa
+	if r.of != c {
+		r.of, x.N = c, c.n
+		x.Step[tile.InRow], x.Step[tile.InTerm], x.Step[tile.VecTerm] = c.inRow, c.inTerm, c.vecTerm
+		x.Step[tile.OutRow] = c.outRow
 	}
-	var a, b feed
-	x.locate(&a, &p.a, x.pa, nil, nil, nil, 0, s.K, 0, s.M)
-	x.locate(&b, &p.b, x.pb, nil, nil, nil, 0, s.K, 0, s.N)
-	t := tileState[T]{exec: &x, kc: s.K, first: true}
-	t.operands(&r.args, &a, &b, 0, p.b.w)
-	r.args.Step[tile.VecTile] = b.at(p.b.w) * p.set.size
-	n := s.N / p.b.w
-	r.code = t.placeTiles(&r.args, &a, stack{0, s.M, n, 0}, firstBlock, plainly, 0, n, 0, p.b.w)
+	pa, pb := args.A, args.B
+	if p.swapped {
+		pa, pb = pb, pa
+	}
+	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = pa, pb, args.C, pb
+	if c.biased {
+		x.Ptr[tile.Tails] = args.Bias
+	}
 	return true
 }
 
 // Run computes the product once more, of what is in its operands now.
 func (r *Repeated) Run() {
-	if err := r.code.Call(&r.args); err != nil {
-		panic(err) // the plan has linked it
+	for i := range r.of.tiles {
+		r.tile(i)
 	}
 }
 
-// Release lets go of the operands and of the plan.
+// tile computes a tile of the plan.
+func (r *Repeated) tile(i int) {
+	x := &r.args
+	for k := range r.of.tiles[i] {
+		c := &r.of.tiles[i][k]
+		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lanes
+		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
+		x.Row[tile.Tails], x.Row[tile.Ahead] = c.bias, c.ahead
+		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
+		if err := c.code.Call(x); err != nil {
+			panic(err) // the plan has linked it
+		}
+	}
+}
+
+// RunRepeated is Run of a tile of the plan's only phase, for a product that was prepared with args.
+func (p *Plan[T]) RunRepeated(r *Repeated, tile int, args *Args[T]) {
+	r.tile(tile)
+	if after := args.Epilogue; after != nil {
+		i0, i1, j0, j1 := p.tile(allRows, tile)
+		if p.swapped {
+			i0, i1, j0, j1 = j0, j1, i0, i1
+		}
+		after(i0, i1, j0, j1)
+	}
+}
+
+// Release lets go of the operands.
 func (r *Repeated) Release() {
-	clear(r.args.Ptr[:])
-	r.code = nil
+	x := &r.args
+	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = nil, nil, nil, nil
+	x.Ptr[tile.Tails] = nil
 }

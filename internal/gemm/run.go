@@ -184,29 +184,28 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		defer release(args)
 	}
 	localB := unsafe.Pointer(at[T](x.worker, p.worker.b))
-	end, block := x.superK+x.depth, p.block
+	end := x.superK + x.depth
 	t := tileState[T]{exec: x, i0: i0, j0: j0, j1: j1}
 	var a, b feed
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
 		x.locate(&a, &p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
-		t.k0, t.kc, t.first = k0, k1-k0, k0 == 0
-		for ib := i0; ib < i1; ib += block {
-			ie := min(ib+block, i1)
-			for j, n := j0, 1; j < j1; j += n * p.b.w {
+		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
+		if args != nil {
+			t.panelsOf(args, &a, &b, i0, i1, j0, j1)
+			continue
+		}
+		for ib := i0; ib < i1; ib += p.block {
+			ie := min(ib+p.block, i1)
+			for j := j0; j < j1; j += p.b.w {
 				cols := min(p.b.w, j1-j)
-				if args != nil {
-					n = t.panels(j, j1)
-					t.strip(args, &a, &b, ib, ie, j, cols, n-1)
-				} else {
-					bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
-					for i := ib; i < ie; i += p.a.w {
-						t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
-					}
+				bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
+				for i := ib; i < ie; i += p.a.w {
+					t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
 				}
-				if k1 == s.K {
-					x.final(ib, ie, j, min(j+n*p.b.w, j1))
+				if t.last {
+					x.final(ib, ie, j, j+cols)
 				}
 			}
 		}
@@ -239,7 +238,8 @@ func (x *exec[T]) gatherBias(i0, i1, j0, j1 int) {
 type tileState[T Number] struct {
 	*exec[T]
 	i0, j0, j1, k0, kc int
-	first              bool
+	first, last        bool     // block of K
+	record             *[]call  // has what is to be called, which then is not
 	stacks             [4]stack // of so many rows and vectors
 	stacked            int
 	rows, vectors      int

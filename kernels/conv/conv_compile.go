@@ -21,6 +21,7 @@ type convShape struct {
 	sh, sw         int // steps
 	ph, pw, dh, dw int // padding, dilation
 	oh, ow         int
+	deep           convDeep // of volumes
 
 	xs, ws, os [4]int // strides of input, weight and output
 	bias       int    // stride of the bias
@@ -28,6 +29,22 @@ type convShape struct {
 	call       *graph.Call // whose operand 1 is the weight
 	tail       *graph.Tail // what is done to the result besides; nil for nothing
 }
+
+// convDeep is what a convolution of volumes has besides: over planes one behind another, each of which the rest of
+// convShape is about. It is zero for images. Operands are dense then.
+type convDeep struct {
+	in, out, k         int // planes of the input, of the result and of the window; 0 for images
+	step, pad, dilated int
+	ws                 int // stride of the weight
+}
+
+// rowsIn and rowsOut are those of an image or volume, and of its result, of all planes; so are pixels, and the taps of
+// the window.
+func (s *convShape) rowsIn() int    { return s.h * max(1, s.deep.in) }
+func (s *convShape) rowsOut() int   { return s.oh * max(1, s.deep.out) }
+func (s *convShape) pixelsIn() int  { return s.rowsIn() * s.w }
+func (s *convShape) pixelsOut() int { return s.rowsOut() * s.ow }
+func (s *convShape) taps() int      { return s.kh * s.kw * max(1, s.deep.k) }
 
 // spatial returns sizes and strides as of rank 4.
 func spatial(m tensor.Meta, dims int) (shape, strides [4]int) {
@@ -44,11 +61,12 @@ func spatial(m tensor.Meta, dims int) (shape, strides [4]int) {
 func (s *convShape) og() int { return s.o / s.groups }
 
 // depth is the number of terms of an output element.
-func (s *convShape) depth() int { return s.cg * s.kh * s.kw }
+func (s *convShape) depth() int { return s.cg * s.taps() }
 
 // pointwise reports whether an output pixel sees the input pixel at its own place only.
 func (s *convShape) pointwise() bool {
-	return s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h && s.ow == s.w
+	return s.taps() == 1 && s.deep.in == 0 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h &&
+		s.ow == s.w
 }
 
 // denseNHWC reports whether a value is dense with channels fastest.
@@ -71,14 +89,17 @@ func (s *convShape) pixelStride() (int, bool) {
 // errUneven is what no implementation comes to whose walks were asked for.
 var errUneven = errors.New("convolution writes outputs whose pixels lie evenly only")
 
+// tapAt is where an element of the window is in the weight.
+func (s *convShape) tapAt(tap int) int {
+	return tap/s.kw/s.kh*s.deep.ws + tap/s.kw%s.kh*s.ws[2] + tap%s.kw*s.ws[3]
+}
+
 // channelsLastTerms are the steps of a weight by depth: by place in the window, and then by channel.
 func (s *convShape) channelsLastTerms() []int {
 	terms := make([]int, 0, s.depth())
-	for kh := range s.kh {
-		for kw := range s.kw {
-			for c := range s.cg {
-				terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])
-			}
+	for tap := range s.taps() {
+		for c := range s.cg {
+			terms = append(terms, c*s.ws[1]+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -88,10 +109,8 @@ func (s *convShape) channelsLastTerms() []int {
 func (s *convShape) channelsFirstTerms() []int {
 	terms := make([]int, 0, s.depth())
 	for c := range s.cg {
-		for kh := range s.kh {
-			for kw := range s.kw {
-				terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])
-			}
+		for tap := range s.taps() {
+			terms = append(terms, c*s.ws[1]+s.tapAt(tap))
 		}
 	}
 	return terms
@@ -113,12 +132,20 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 		return p
 	case directByPixels:
 		f := newDirectShape(s, d, false)
-		return s.weightPanels(d, f.block(), "kh,kw,c", s.depth(), s.channelsLastTerms)
+		return s.weightPanels(d, f.block(), s.tapNames()+",c", s.depth(), s.channelsLastTerms)
 	case directFromPlanes:
 		f := newDirectShape(s, d, true)
-		return s.weightPanels(d, f.block(), "c,kh,kw", s.depth(), s.channelsFirstTerms)
+		return s.weightPanels(d, f.block(), "c,"+s.tapNames(), s.depth(), s.channelsFirstTerms)
 	}
 	return nil
+}
+
+// tapNames names the order of the window's elements.
+func (s *convShape) tapNames() string {
+	if s.deep.in > 0 {
+		return "kd,kh,kw"
+	}
+	return "kh,kw"
 }
 
 // weightPanels are the panels of each group's output channels. by names the order of the terms.

@@ -184,14 +184,14 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 func inReach(elements int, d tensor.DType) bool { return elements < math.MaxInt32/4/d.Size() }
 
 // outPixel is the distance between neighbouring pixels of results, whose images lie as pixels do; 0 where they do not.
-func (s *convShape) outPixel() int { return evenPixel(s.n, s.o, s.oh, s.ow, s.os) }
+func (s *convShape) outPixel() int { return evenPixel(s.n, s.o, s.rowsOut(), s.ow, s.os) }
 
 // inPixel is the same of operands, whose pixels lie together where they are in planes.
 func (s *convShape) inPixel(planes bool) int {
 	if planes {
 		return 1
 	}
-	return evenPixel(s.n, s.c, s.h, s.w, s.xs)
+	return evenPixel(s.n, s.c, s.rowsIn(), s.w, s.xs)
 }
 
 func evenPixel(n, channels, h, w int, strides [4]int) int {

@@ -64,7 +64,7 @@ func pointStride(m tensor.Meta) (step int, even bool) {
 // volumeImpls are the implementations of convolutions of volumes. That by products writes results of which the
 // elements of a channel lie evenly.
 func (v convolution) volumeImpls() []graph.Impl {
-	return []graph.Impl{v.tapsImpl(), {Name: "planes", Tails: true,
+	return append([]graph.Impl{v.tapsImpl(), {Name: "planes", Tails: true,
 		Doc: "Multiplies the packed weight by windows of volumes, one after another.",
 		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			list := []graph.Walk{{}}
@@ -95,7 +95,7 @@ func (v convolution) volumeImpls() []graph.Impl {
 				return graph.Packing{}, false
 			}
 			return e.volumePacking(v.volume(c), c.Out[0].DType)
-		})}}
+		})}}, v.deepImpls()...)
 }
 
 func (v convolution) lowerVolume(c *graph.Call) (*graph.Kernel, error) {

@@ -51,7 +51,8 @@ type direct struct {
 type directCall struct {
 	code         int
 	in, out, vec int // bytes from where the image, its result, and the block's panel begin
-	rows, tiles  int // of the window, where code goes by them; of the code
+	planes, rows int // of the window, where code goes by them
+	tiles        int // of the code
 }
 
 // directRun is what a worker needs.
@@ -74,9 +75,9 @@ const (
 // directComputes reports whether there is machine code for a convolution. What it depends on is the same wherever its
 // operands lie.
 func directComputes(s *convShape, d tensor.DType) bool {
-	bytes := float64(s.h*s.w) * float64(max(s.c, 1)) * float64(d.Size())
+	bytes := float64(s.pixelsIn()) * float64(max(s.c, 1)) * float64(d.Size())
 	weight := float64(s.depth()) * 128 * 8
-	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.oh*s.ow > 0 &&
+	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
 		s.depth() > 0 && s.depth() <= directDepth && bytes < math.MaxInt32/4 && weight < math.MaxInt32/4
 }
 
@@ -166,6 +167,9 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		}
 		t.tail.at(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTurns+t.shape.windowLoop()] = c.tiles, c.rows
+		if t.shape.deep {
+			a.Step[tile.LoopTurns+t.shape.windowLoop()-1] = c.planes
+		}
 		if err := codes[c.code].Call(a); err != nil {
 			return err
 		}

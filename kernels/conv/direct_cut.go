@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -47,7 +49,7 @@ func (t *direct) outPixel() int { return t.pitch * t.outSize }
 
 func (s *convShape) channelOf(planes bool) int {
 	if planes {
-		return s.h * s.w
+		return s.pixelsIn()
 	}
 	return 1
 }
@@ -112,12 +114,12 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 // before and behind the image their first and last pixels see.
 type rowTile struct{ pixels, before, behind int }
 
-// cutRows makes a strip of each row of the result. Tiles side by side that see the same of the window are one call.
-// Rows have the same tiles, of which but the rows of the window differ.
+// cutRows makes a strip of each row of the result, plane by plane. Tiles side by side that see the same of the window
+// are one call. Rows have the same tiles, of which but the rows and planes of the window differ.
 func (t *direct) cutRows() {
 	s := t.s
 	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
-	t.tiles, t.strips = split(s.ow, t.tileRows()), s.oh
+	t.tiles, t.strips = split(s.ow, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.at(i), t.tiles.size(i)
@@ -137,13 +139,21 @@ func (t *direct) cutRows() {
 }
 
 // rowCalls are those of a row of the result.
-func (t *direct) rowCalls(calls []directCall, oh int) []directCall {
-	s := t.s
+func (t *direct) rowCalls(calls []directCall, row int) []directCall {
+	s, oh := t.s, row%t.s.oh
 	first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
 	in := (oh*s.sh - s.ph + first*s.dh) * s.w * t.pixel()
+	vec, planes := first*s.kw*t.turn()*t.panel, 0
+	if v := &s.deep; v.in > 0 {
+		begin := row/s.oh*v.step - v.pad
+		from, to := validRange(begin, v.dilated, v.in, v.k)
+		planes = max(0, to-from)
+		in += (begin + from*v.dilated) * s.h * s.w * t.pixel()
+		vec += from * s.kh * s.kw * t.turn() * t.panel
+	}
 	for _, c := range t.row {
-		c.rows, c.vec = max(0, end-first), first*s.kw*t.turn()*t.panel
-		c.in, c.out = in+c.in, oh*s.ow*t.outPixel()+c.out
+		c.planes, c.rows, c.vec = planes, max(0, end-first), vec
+		c.in, c.out = in+c.in, row*s.ow*t.outPixel()+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -167,6 +177,11 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
 	window := tile.Loop{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}
 	f.Loops = t.overChannels(window)
+	if s.deep.in > 0 {
+		plane := s.deep.dilated * s.h * s.w * t.pixel()
+		planes := tile.Loop{In: int32(plane), Vec: int32(s.kh) * window.Vec, Turns: tile.Dynamic}
+		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
+	}
 	return f
 }
 
@@ -175,7 +190,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: int32(t.channel()), Vec: int32(t.s.kh * t.s.kw * t.panel), Turns: t.s.cg,
+	channels := tile.Loop{In: int32(t.channel()), Vec: int32(t.s.taps() * t.panel), Turns: t.s.cg,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }

@@ -41,7 +41,7 @@ func (t *direct) arrange() {
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.wide() {
 		pixels := s.n / t.images * t.size
-		read, written := pixels*s.c*s.h*s.w, pixels*s.o*s.oh*s.ow
+		read, written := pixels*s.c*s.pixelsIn(), pixels*s.o*s.pixelsOut()
 		bands := kit.DivUp(read, nearImage)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
@@ -49,7 +49,7 @@ func (t *direct) arrange() {
 		t.order.Band = kit.DivUp(strips, bands)
 		tiles := t.tiles.count
 		if t.shape.cut == alongRows {
-			tiles *= s.oh
+			tiles *= strips
 		}
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
@@ -58,6 +58,6 @@ func (t *direct) arrange() {
 		t.aheadImage = true
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
 	}
-	pixels := s.n * s.oh * s.ow / max(1, t.images*strips)
+	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), machine.MACGrain)
 }

@@ -11,6 +11,7 @@ import (
 // directShape is how a direct convolution is cut into register tiles.
 type directShape struct {
 	planes  bool // the input is in planes
+	deep    bool // windows have planes, too
 	lanes   int  // output channels of a vector
 	vectors int  // of a block
 	rows    int  // of a tile, at most
@@ -38,18 +39,22 @@ const (
 // block is the output channels that are computed at once.
 func (f *directShape) block() int { return f.vectors * f.lanes }
 
-// windowLoop is the loop over the window's rows: within that over channels, where the input is in planes.
-func (f *directShape) windowLoop() int {
+// windowLoop is the loop over the window's rows: within that over channels, where the input is in planes, and within
+// that over the window's planes, where it has some.
+func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
-		return 1
+		loop++
 	}
-	return 0
+	if f.deep {
+		loop++
+	}
+	return loop
 }
 
 // newDirectShape chooses by sizes alone. The sums of a tile are at least ten, where there are as many, since each
 // multiplication waits for the one before on the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
-	f := directShape{planes: planes, lanes: 32 / d.Size()}
+	f := directShape{planes: planes, deep: s.deep.in > 0, lanes: 32 / d.Size()}
 	registers := 16
 	if machine.Instructions() == machine.AVX512 {
 		f.lanes, registers = 64/d.Size(), 32
@@ -61,7 +66,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 		if !planes {
 			pixels *= s.n
 		}
-	case s.ow <= shortTile && s.oh*s.ow <= smallImage:
+	case !f.deep && s.ow <= shortTile && s.oh*s.ow <= smallImage:
 		f.cut, pixels = allTaps, s.oh*s.ow
 	}
 	most := kit.DivUp(s.og(), f.lanes)
@@ -139,7 +144,11 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	}
 	groups, images := float64(s.groups), s.n
 	seen := func() float64 {
-		return s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
+		planes := 1.0
+		if v := &s.deep; v.in > 0 {
+			planes = s.seen(v.step, v.pad, v.dilated, v.in, v.k, v.out)
+		}
+		return planes * s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
 	}
 	switch pixels := s.oh * s.ow; f.cut {
 	case flat:
@@ -150,20 +159,20 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	case allTaps:
 		add(split(pixels, f.rows), groups*float64(images), seen())
 	case alongRows:
-		add(split(s.ow, f.rows), groups*float64(images*s.oh), seen())
+		add(split(s.ow, f.rows), groups*float64(images*s.rowsOut()), seen())
 	}
 	multiply.Stored(w, s.call)
-	multiply.Paneled(w, s.call, 1, s.n*s.oh*s.ow)
+	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))
 	}
-	if page := float64(min(s.h*s.w*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > nearPages {
+	if page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes; planes && float64(s.cg)*page > nearPages {
 		turns += tiles * float64(s.cg) * pageTurns
 	}
 	w.Do(kernel, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
-	w.Flops = 2 * float64(s.n*s.o*s.oh*s.ow) * float64(s.depth())
+	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.depth())
 }
 
 // sumLatency is the turns after which a sum is there for the next multiplication.

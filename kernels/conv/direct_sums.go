@@ -19,7 +19,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	case s.depth() <= blockTerms:
 		return sumBlocks{}
 	case f.planes && f.cut != flat:
-		return sumBlocks{channels: evenParts(s.cg, max(1, blockTerms/(s.kh*s.kw)))}
+		return sumBlocks{channels: evenParts(s.cg, max(1, blockTerms/s.taps()))}
 	case s.cg > blockTerms:
 		return sumBlocks{terms: evenParts(s.cg, blockTerms), taps: 1}
 	}

@@ -11,7 +11,7 @@ import (
 // begins at the result first(i). Of images in planes all is needed. Strips may be those of all images at once,
 // where they are of pixels at the same places of images and results.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
-	if s.outPixel() != s.o || s.inPixel(planes) == 0 {
+	if s.deep.in > 0 || s.outPixel() != s.o || s.inPixel(planes) == 0 {
 		return nil
 	}
 	pixels := s.oh * s.ow

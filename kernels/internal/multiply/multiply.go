@@ -42,6 +42,7 @@ type Job[T gemm.Number] struct {
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
 	tail      graph.TailRun
+	again     gemm.Repeated // a product that is small enough
 
 	// What convolutions keep from panel to panel while they pack windows.
 	Lanes            []unsafe.Pointer
@@ -120,8 +121,12 @@ func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
 			e := chunk / tiles
 			j := x.get(m)
 			x.enter(j, e0+e)
-			j.Args.Shared = kit.SliceOf[T](m.Scratch, at+e*shared, x.Plan.ScratchLen())
-			x.Plan.Run(p, chunk%tiles, &j.Args, kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen()))
+			if x.Plan.Repeat(&j.again, &j.Args) {
+				x.Plan.RunRepeated(&j.again, chunk%tiles, &j.Args)
+			} else {
+				j.Args.Shared = kit.SliceOf[T](m.Scratch, at+e*shared, x.Plan.ScratchLen())
+				x.Plan.Run(p, chunk%tiles, &j.Args, kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen()))
+			}
 			j.release()
 			return nil
 		},
@@ -136,7 +141,13 @@ func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
 	worker := kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen())
 	for e := e0; e < e1; e++ {
 		x.enter(j, e)
-		x.Plan.RunAll(&j.Args, worker)
+		if x.Plan.Repeat(&j.again, &j.Args) {
+			for tile := range x.Plan.Tiles(0) {
+				x.Plan.RunRepeated(&j.again, tile, &j.Args)
+			}
+		} else {
+			x.Plan.RunAll(&j.Args, worker)
+		}
 	}
 	j.release()
 }
@@ -180,6 +191,7 @@ func (j *Job[T]) release() {
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
+	j.again.Release()
 	j.tail.Release()
 }
 
