@@ -8,7 +8,7 @@ import "unsafe"
 func eqFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i, step := int(unsafe.Sizeof(T(0))), 0, by.b
 	if by.a == size && (step == size || step == 0) {
-		y := (*[4]T)(b)
+		var y *[4]T // b may be one element
 		if step == 0 {
 			v := *(*T)(b)
 			y = &[4]T{v, v, v, v}
@@ -36,7 +36,7 @@ func eqFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *stride
 func neFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i, step := int(unsafe.Sizeof(T(0))), 0, by.b
 	if by.a == size && (step == size || step == 0) {
-		y := (*[4]T)(b)
+		var y *[4]T // b may be one element
 		if step == 0 {
 			v := *(*T)(b)
 			y = &[4]T{v, v, v, v}
