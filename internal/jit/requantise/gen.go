@@ -79,15 +79,19 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 
 // Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register. The first
 // and the third are overwritten. Zero points without a sign are added to words, which saturate.
-func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) {
+func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
+
+// pack is Pack of registers of either width, which it goes over by 16 bytes; add is what words without a sign take, in
+// a register or in memory.
+func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, add asm.Arg) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])
-	if l.Signed {
+	if signed {
 		a.Emit("VPACKSSWB", v[2], v[0], v[0])
 		return
 	}
-	a.Emit("VPADDSW", l.Add, v[0], v[0])
-	a.Emit("VPADDSW", l.Add, v[2], v[2])
+	a.Emit("VPADDSW", add, v[0], v[0])
+	a.Emit("VPADDSW", add, v[2], v[2])
 	a.Emit("VPACKUSWB", v[2], v[0], v[0])
 }
 

@@ -49,17 +49,7 @@ func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 
 // Pack packs levels of four registers into bytes in the first, as those of [Levels]: of each 16 bytes four are of each
 // register. The first and the third are overwritten.
-func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) {
-	a.Emit("VPACKSSDW", v[1], v[0], v[0])
-	a.Emit("VPACKSSDW", v[3], v[2], v[2])
-	if l.Signed {
-		a.Emit("VPACKSSWB", v[2], v[0], v[0])
-		return
-	}
-	a.Emit("VPADDSW", l.Add, v[0], v[0])
-	a.Emit("VPADDSW", l.Add, v[2], v[2])
-	a.Emit("VPACKUSWB", v[2], v[0], v[0])
-}
+func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
 
 // Order256 loads the order of doublewords by which the bytes of each register that was packed come together.
 func Order256(a *asm.Assembler, to asm.Vec) {
