@@ -254,7 +254,7 @@ func (n *Node) compare(x *Value, r Result) error {
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
-	free := n.Op.Kind == Follows || n.Op.Identity || n.Pin.Lays() || !n.Walk.Inferred()
+	free := n.Lays(n.Walk)
 	switch {
 	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
@@ -268,6 +268,12 @@ func (n *Node) compare(x *Value, r Result) error {
 		return fmt.Errorf("its layout was chosen, and %v is not dense", x.Meta)
 	}
 	return nil
+}
+
+// Lays reports whether the results of a node may lie otherwise than inferred where it is computed on a walk: which says
+// so itself, or the op writes any layout, or is pinned to one.
+func (n *Node) Lays(w Walk) bool {
+	return n.Op.Kind == Follows || n.Op.Identity || n.Pin.Lays() || !w.Inferred()
 }
 
 func aliasText(x *Value) string {

@@ -280,6 +280,11 @@ func (l *layouter) asWritten(v *graph.Value, by *layout.Copy) bool {
 	if by != nil && !by.Bare {
 		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View
 	}
+	if by != nil && by.Value != v { // something else stands for it, which has to begin where its memory does
+		if v = by.Value; v.Alias != nil || v.Meta.Offset != 0 {
+			return false
+		}
+	}
 	for ; v != nil; v = v.Alias {
 		if l.moved[v] {
 			return false

@@ -235,13 +235,16 @@ type layoutOf struct {
 // result lays a result out as its walk has it.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	if v.Alias == nil {
-		m, as := v.Node.Walk.Lay(i, v.Meta), tensor.Order("")
-		if i < len(v.Node.Walk.Out) {
-			as = v.Node.Walk.Out[i]
-		}
+		m, as := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
 		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
 		if asWritten && l.follows {
 			guardWritten(v, as, written.typ)
+		}
+		if lies := orderAt(c.Lies, i); !asWritten && lies != "" && lies.Rank() == m.Rank() {
+			if at := m.WithStrides(lies.Strides(m.Shape)); at.SameAddresses(m) {
+				guardWritten(v, as, v.Type.WithStrides(lies.StridesOf(v.Type.Shape)))
+				m, as = at, lies
+			}
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
@@ -254,6 +257,14 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 		v.Meta.Offset != written.meta.Offset {
 		l.moved[v] = true
 	}
+}
+
+// orderAt is an order of a list that may be short; empty beyond it.
+func orderAt(list []tensor.Order, i int) tensor.Order {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
 }
 
 // layAs lays a value out as m, which has the order. Where sizes are not known the type has the strides of that.

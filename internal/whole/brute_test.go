@@ -19,20 +19,21 @@ import (
 // values that are still read. Of the [layout.Model] it takes the forms that a value may have, and nothing else; prices
 // are of calls as they would lie.
 type brute struct {
-	t       *testing.T
-	p       *layout.Problem
-	m       *layout.Model
-	copier  *graph.Op
-	last    map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
-	must    map[*graph.Value]uint // forms that are there whoever reads them
-	stored  map[*graph.Value]bool // what an op looks at as storage
-	live    []*graph.Value
-	costs   map[string]int64 // by the sets of live values
-	bound   int64            // what costs more is not of interest
-	least   []int64          // of the nodes from one on: what they cost at least
-	ways    []bruteWays      // by node that computes
-	tries   int              // sets of results of views that were gone over
-	inexact bool             // there was more than this goes over
+	t        *testing.T
+	p        *layout.Problem
+	m        *layout.Model
+	copier   *graph.Op
+	last     map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
+	must     map[*graph.Value]uint // forms that are there whoever reads them
+	inferred map[*graph.Value]uint // forms that results have by inference alone, in some way
+	stored   map[*graph.Value]bool // what an op looks at as storage
+	live     []*graph.Value
+	costs    map[string]int64 // by the sets of live values
+	bound    int64            // what costs more is not of interest
+	least    []int64          // of the nodes from one on: what they cost at least
+	ways     []bruteWays      // by node that computes
+	tries    int              // sets of results of views that were gone over
+	inexact  bool             // there was more than this goes over
 
 	// What was found is kept: forms by value, sets by what they were found of.
 	known  map[*graph.Value][]tensor.Meta
@@ -77,9 +78,9 @@ const (
 // have too many forms. The problem must be as the model was made of.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
 	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
-		stored: map[*graph.Value]bool{},
-		bound:  bound,
-		costs:  map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
+		stored: map[*graph.Value]bool{}, inferred: map[*graph.Value]uint{},
+		bound: bound,
+		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
 		within: map[*graph.Value][]*layout.Place{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
@@ -335,6 +336,11 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		for _, w := range impl.Walks(n.Call(), orders) {
 			for _, in := range combos {
 				if way, ok := b.way(n, impl, w, in, looked); ok {
+					for j, v := range n.Out {
+						if !n.Lays(w) {
+							b.inferred[v] |= 1 << way.out[j]
+						}
+					}
 					for _, way := range b.places(n, impl, w, way) {
 						key := fmt.Sprint(way.in, way.out)
 						if old, ok := best[key]; !ok || way.cost < old.cost {

@@ -2,6 +2,7 @@ package whole_test
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -130,8 +131,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
-		own := b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && err == nil &&
-			res[k].Alias == graph.Fresh
+		own := b.own(n, err) && res[k].Alias == graph.Fresh
 		for f := range outside {
 			if cost, ok := b.copy(y, m, f); own && ok {
 				least(f, cost)
@@ -177,7 +177,7 @@ func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
 	switch {
 	case i == 0 && y.Alias != nil:
 		return true
-	case b.stored[y] && (y.Alias != nil || m.Offset != 0 || x.Node != nil && bruteView(x.Node)):
+	case b.stored[y] && (y.Alias != nil || m.Offset != 0 || !b.begins(x, i)):
 		return false
 	}
 	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || b.certain(x, i) && m.SameLayout(y.Meta)
@@ -195,27 +195,58 @@ func (b *brute) certain(v *graph.Value, f int) bool {
 	case v.Node == nil:
 		return copied
 	case !bruteView(v.Node):
-		return f == 0
+		return f == 0 || copied && b.inferred[v]>>f&1 == 0
 	case f == 0 && b.p.Fixed(v):
 		return true
 	}
-	x := v.Node.In[0].Value
-	for i, m := range b.forms(x) {
-		if v.Node.Op.Storage && i > 0 {
-			continue
-		}
-		if !b.transparent(v.Node) {
-			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
-			if err != nil || res[v.Index].Alias == graph.Fresh {
-				continue
-			}
-			m = res[v.Index].Meta()
-		}
-		if m.SameAddresses(form) && !(b.certain(x, i) && m.SameLayout(form)) {
+	for i, m := range b.viewed(v) {
+		if m.SameAddresses(form) && !(b.certain(v.Node.In[0].Value, i) && m.SameLayout(form)) {
 			return false
 		}
 	}
 	return copied
+}
+
+// begins reports whether a value in a form begins where its memory does, however it was made.
+func (b *brute) begins(v *graph.Value, f int) bool {
+	form := b.forms(v)[f]
+	if v.Node == nil || !bruteView(v.Node) {
+		return b.slot(v, f) == nil && (v.Node != nil || form.Offset == 0)
+	}
+	for i, m := range b.viewed(v) {
+		if m.SameAddresses(form) && (m.Offset != 0 || !b.begins(v.Node.In[0].Value, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// viewed yields how a view's result lies by the form of the operand, for those that it can show.
+func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
+	return func(yield func(int, tensor.Meta) bool) {
+		for i, m := range b.forms(v.Node.In[0].Value) {
+			if v.Node.Op.Storage && i > 0 {
+				continue
+			}
+			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
+			fresh := err != nil || res[v.Index].Alias == graph.Fresh
+			switch {
+			case !b.transparent(v.Node) && fresh || b.own(v.Node, err) && fresh && b.place(v, m) == 0:
+				continue
+			case !b.transparent(v.Node):
+				m = res[v.Index].Meta()
+			}
+			if !yield(i, m) {
+				return
+			}
+		}
+	}
+}
+
+// own reports whether a copy that is handed over, or pinned, is made where its inference says that it is one.
+func (b *brute) own(n *graph.Node, refused error) bool {
+	y := n.Out[0]
+	return b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && refused == nil
 }
 
 // transparent reports whether a node is a copy for which its operand can stand.

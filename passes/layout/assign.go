@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Assignment returns what labels of the variables of WCSP mean. Forms that nobody reads are not made, so it may cost
@@ -283,6 +284,12 @@ func (r *reading) task(t *task, c *Choice) {
 	c.Written = true
 	for k, v := range n.Out {
 		x := r.m.variables.At(v)
+		if x.exact>>l.out[k]&1 != 0 {
+			if c.Lies == nil {
+				c.Lies = make([]tensor.Order, len(n.Out))
+			}
+			c.Lies[k] = x.forms[l.out[k]].order
+		}
 		r.ref(x, l.out[k], &Copy{Value: v, Bare: true})
 		r.steps(x, r.way(x, 1<<l.out[k], nil).steps)
 		if x.forms[l.out[k]].slot != nil {

@@ -234,18 +234,36 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 		if l := x.forms[i].like; to == forms && l >= 0 {
 			y.forms[to].like = v.to[k][l]
 		}
-		if to == 0 && (i > 0 || out.Alias == nil) && w.m.differs(x, out, metas[k]) {
-			to = -1
-		}
 		v.to[k][i] = to
 	}
 }
 
-// differs reports whether v, where it is viewed of x otherwise than in the graph as written, is another storage for
-// those who look at that. What had memory of its own is the same where it shows all of a copy from the start.
-func (m *Model) differs(x *variable, v *graph.Value, meta tensor.Meta) bool {
-	n := x.value.Node
-	return m.Problem.storage[v] && (v.Alias != nil || meta.Offset != 0 || n != nil && m.views[m.places[n.Number()]] != nil)
+// begin finds the forms of a view's results that may begin elsewhere than their memory does, and has results whose
+// storage an op reads show nothing else than in the graph as written. What had memory of its own there is the same where
+// it shows all of something from the start.
+func (m *Model) begin(v *viewed, x *variable) {
+	if len(m.Problem.storage) == 0 {
+		return
+	}
+	for k, out := range v.node.Out {
+		y, stored := m.variables.At(out), m.Problem.storage[out]
+		for i, to := range v.to[k] {
+			if v.view(k, i) < 0 {
+				continue
+			}
+			inside := m.inside(x, i) || v.of(x.forms[i].meta)[k].Offset != 0
+			if to == 0 && stored && (i > 0 || out.Alias == nil) && (out.Alias != nil || inside) {
+				v.to[k][i] = -1
+			} else if inside {
+				y.inside |= 1 << to
+			}
+		}
+	}
+}
+
+// inside reports whether a form of a value may begin elsewhere than the memory that it is in.
+func (m *Model) inside(x *variable, i int) bool {
+	return x.inside>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
 }
 
 // settle finds the forms of a view's results whose strides are certain in dimensions of size 1, too, and has what an
@@ -283,9 +301,26 @@ func (m *Model) certain(x *variable, i int) bool {
 	case n == nil:
 		return i == 0 || x.canonical(i)
 	case m.views[m.places[n.Number()]] == nil:
-		return i == 0
+		return i == 0 || m.laidExactly(x, i)
 	}
 	return x.loose>>i&1 == 0
+}
+
+// laidExactly reports whether a result gets the very strides of its order wherever it is written in a form, and has it
+// be so. What inference alone lays out has those that this gives.
+func (m *Model) laidExactly(x *variable, i int) bool {
+	n := x.value.Node
+	t := m.tasks[m.places[n.Number()]]
+	if t == nil || !x.canonical(i) {
+		return false
+	}
+	for _, l := range t.labels {
+		if l.out[x.value.Index] == i && !n.Lays(l.walk) {
+			return false
+		}
+	}
+	x.exact |= 1 << i
+	return true
 }
 
 // canonical reports whether a form has the strides of its order in dimensions of size 1, too.

@@ -296,6 +296,7 @@ func (m *Model) reshapes(v *viewed) {
 			}
 		}
 	}
+	m.begin(v, x)
 	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {

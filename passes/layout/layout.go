@@ -275,6 +275,9 @@ type Choice struct {
 	In []*Copy
 	// Written says that results that are laid out in the order of the graph as written get its very strides.
 	Written bool
+	// Lies holds the orders whose very strides results get that lie otherwise, where somebody goes by those of dimensions
+	// of size 1; empty for any. A short list leaves results out.
+	Lies []tensor.Order
 	// After are copies of the results for all that read them.
 	After []*Copy
 	// Drop says that nobody reads what the node makes, which is left out.

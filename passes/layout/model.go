@@ -76,6 +76,8 @@ type variable struct {
 	// rigid says that nothing but a view leads to the first form: no copies are made into it.
 	rigid   bool
 	loose   uint           // forms of which the strides of dimensions of size 1 may be others
+	inside  uint           // forms that may begin elsewhere than the memory that they are in
+	exact   uint           // forms of results that are laid out with the very strides of their order
 	need    int            // forms that could be read at once
 	outputs []graph.Output // what hands it over
 	sets    []uint         // labels
