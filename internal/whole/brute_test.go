@@ -199,7 +199,7 @@ func (b *brute) heeds(n *graph.Node, impl *graph.Impl, c *graph.Call, w graph.Wa
 			continue
 		}
 		if p := b.pinned(n.In[k].Value); p >= 0 && f != p {
-			if _, ok := impl.Read(c, w, k, b.forms(n.In[k].Value)[p]); ok {
+			if _, ok := impl.Read(c, w, k, b.forms(n.In[k].Value)[p]); ok || n.In[k].Meta().Numel() == 0 {
 				return false
 			}
 		}
@@ -235,7 +235,7 @@ func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, boo
 			continue
 		}
 		work, ok := impl.Read(c, w, k, a.Meta())
-		if !ok {
+		if !ok && a.Meta().Numel() > 0 {
 			return 0, false
 		}
 		sum += layout.PS(b.p.Profile, work)

@@ -172,12 +172,41 @@ func (w *growth) spread(x *variable, i int) {
 			}
 			continue
 		}
-		if (f.dense || i > 0) && carries(n) && first(&w.done[u.node].results, follows) {
+		if !carries(n) {
+			continue
+		}
+		if repeats(f.meta) {
+			w.inferred(n, u.operand, f.meta)
+		} else if (f.dense || i > 0) && first(&w.done[u.node].results, follows) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
 					w.order(w.m.variables.At(out), follows)
 				}
 			}
+		}
+	}
+}
+
+// repeats reports whether a layout has elements at several places, as what is expanded does: its strides tell no order.
+func repeats(m tensor.Meta) bool {
+	for d, n := range m.Shape {
+		if n > 1 && m.Strides[d] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// inferred adds the orders that a node's results have where an operand lies so and all others as in the graph as
+// written.
+func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
+	res, err := n.Op.Infer(callWith(n, operand, meta))
+	if err != nil || len(res) != len(n.Out) {
+		return
+	}
+	for k, r := range res {
+		if o, dense := tensor.OrderOf(r.Meta()); dense && r.Alias == graph.Fresh {
+			w.order(w.m.variables.At(n.Out[k]), o)
 		}
 	}
 }

@@ -136,7 +136,8 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 	return l, true
 }
 
-// readings prices, by form of its value, how an operand is read. What is pinned is read so by whoever can.
+// readings prices, by form of its value, how an operand is read. What is pinned is read so by whoever can, and what has
+// no elements however it lies.
 func (m *Model) readings(call *graph.Call, impl *graph.Impl, w graph.Walk, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	allowed := uint(0)
@@ -144,7 +145,7 @@ func (m *Model) readings(call *graph.Call, impl *graph.Impl, w graph.Walk, k int
 		costs[i] = wcsp.Forbidden
 		if impl == nil {
 			costs[i] = 0
-		} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok {
+		} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
 			costs[i] = PS(m.Problem.Profile, work)
 		}
 		if costs[i] < wcsp.Forbidden && x.open(i) {
