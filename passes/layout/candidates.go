@@ -47,6 +47,7 @@ func (m *Model) grow() error {
 			}
 		}
 	}
+	w.pinned()
 	w.todo = nil
 	for _, x := range m.values {
 		for i := range x.forms {
@@ -85,6 +86,38 @@ func (m *Model) grow() error {
 	}
 	w.run()
 	return nil
+}
+
+// pinned adds how values lie where nothing is chosen but what pins say: what follows from inputs as they are pinned, and
+// what a node that is pinned writes before it is copied.
+func (w *growth) pinned() {
+	lies := map[*graph.Value]tensor.Meta{}
+	for _, v := range w.m.Problem.Graph.Inputs {
+		if x := w.m.variables.At(v); x.pinned() > 0 {
+			lies[v] = x.forms[x.pinned()].meta
+		}
+	}
+	for _, n := range w.m.Problem.Graph.Nodes {
+		c, moved := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
+		for k, a := range n.In {
+			if m, otherwise := lies[a.Value]; otherwise {
+				c.In[k], moved = callWith(n, k, m).In[k], true
+			}
+		}
+		if !moved || n.Op.Storage {
+			continue
+		}
+		res, err := n.Op.Infer(c)
+		if err != nil || len(res) != len(n.Out) {
+			continue
+		}
+		for k, r := range res {
+			m := r.Meta()
+			if i := w.add(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.Lays() {
+				lies[n.Out[k]] = m
+			}
+		}
+	}
 }
 
 func (w *growth) run() {

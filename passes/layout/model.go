@@ -301,7 +301,7 @@ func (m *Model) changesNothing(n *graph.Node) bool {
 }
 
 // maxForms bounds the forms of a value: the table of its sets has a label for each set of them.
-const maxForms = 6
+const maxForms = 8
 
 // add returns the place of a layout among the forms, where it is added if it is new; -1 where there is no room.
 func (x *variable) add(meta tensor.Meta) int {
