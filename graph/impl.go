@@ -182,8 +182,8 @@ func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told 
 	return true
 }
 
-// Reader is [Impl.Read] for many operands and layouts of a call, and a walk: what the step touches is added up once. The
-// function is for one goroutine.
+// Reader is [Impl.Read] for many operands and layouts of a call, and a walk: what the step touches is added up once.
+// The function is for one goroutine.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {

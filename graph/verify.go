@@ -286,8 +286,8 @@ func (n *Node) Holds() error {
 	return errors.Join(append([]error{n.typed()}, n.laidOut(nil)...)...)
 }
 
-// StillHolds is [Node.Holds] for a node that held before some of its operands, those that moved says true for, were laid
-// out otherwise: how others lie is not asked about again.
+// StillHolds is [Node.Holds] for a node that held before some of its operands, those that moved says true for, were
+// laid out otherwise: how others lie is not asked about again.
 func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -295,8 +295,8 @@ func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	return errors.Join(append([]error{n.typed()}, n.laidOut(moved)...)...)
 }
 
-// laidOut checks the implementation and the pin of a node; of its operands only those that moved says true for, if it is
-// not nil.
+// laidOut checks the implementation and the pin of a node; of its operands only those that moved says true for, if it
+// is not nil.
 func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {

@@ -137,8 +137,8 @@ func (p *Copy) Room() int {
 // so that rows are not a power of two apart there either.
 func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
-// arrange picks a and b from coalesced axes and cuts them into tiles. It returns the axes that are left, in the memory of
-// all.
+// arrange picks a and b from coalesced axes and cuts them into tiles. It returns the axes that are left, in the memory
+// of all, for [Copy.walks].
 func (p *Copy) arrange(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
 	p.a, p.b, p.all = one, one, 1
