@@ -177,9 +177,10 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 		return costs.NS(w)
 	}
 	ns = price(m.Work(c, c.Walk))
+	read := m.Reader(c, c.Walk)
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
-			if r, ok := m.Read(c, c.Walk, i, a.Meta()); ok {
+			if r, ok := read(i, a.Meta()); ok {
 				ns += price(r)
 			}
 		}

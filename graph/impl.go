@@ -134,48 +134,71 @@ func (n *Node) Work() (w Work) {
 // or the first one where none is chosen, does however operands lie, then what more it takes that each lies as it
 // does. It is nil for a view, for what has no implementation or no shape yet, and where the op fails to tell.
 func (n *Node) Works() (list []Work) {
-	if n == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
+	if n == nil {
 		return nil
+	}
+	list = make([]Work, 0, 1+len(n.In))
+	all := n.EachWork(nil, func(i int, w Work) {
+		if i < 0 || w != (Work{}) {
+			list = append(list, w)
+		}
+	})
+	if !all {
+		return nil
+	}
+	return list
+}
+
+// EachWork hands the parts of [Node.Works] to take, with the operand that each is for, -1 for what does not depend on
+// how operands lie; of operands only those that asked says true for, where it is not nil. It reports whether the op
+// told; false, too, where Works gives nil.
+func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (told bool) {
+	if n == nil || take == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
+		return false
 	}
 	defer func() {
 		if recover() != nil {
-			list = nil
+			told = false
 		}
 	}()
 	if n.IsView() || n.Out[0].Dynamic {
-		return nil
+		return false
 	}
 	impl := n.Impl
 	if impl == nil {
 		impl = &n.Op.Impls[0]
 	}
-	return impl.works(n.Call(), n.Walk)
+	c := n.Call()
+	if asked == nil || asked(-1) {
+		take(-1, impl.Work(c, n.Walk))
+	}
+	read := impl.Reader(c, n.Walk)
+	for i, a := range n.In {
+		if a.Kind == TensorArg && (asked == nil || asked(i)) {
+			w, _ := read(i, a.Meta())
+			take(i, w)
+		}
+	}
+	return true
 }
 
-// works are the work of a call and what its operands take more, as they lie.
-func (m *Impl) works(c *Call, w Walk) []Work {
-	list := append(make([]Work, 0, 1+len(c.In)), m.Work(c, w))
+// Reader is [Impl.Read] for many operands and layouts of a call, and a walk: what the step touches is added up once.
+// The function is for one goroutine.
+func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {
 		read = m.Read
 	}
-	for i, a := range c.In {
-		if a.Kind != TensorArg {
-			continue
-		}
-		r, _ := read(c, w, i, a.Meta())
-		if r == (Work{}) {
-			continue
-		}
-		if r.Footprint == 0 {
+	return func(i int, meta tensor.Meta) (Work, bool) {
+		r, ok := read(c, w, i, meta)
+		if r.Footprint == 0 && r != (Work{}) {
 			if touched == 0 { // once for all operands, which may be many
 				touched = c.Footprint()
 			}
 			r.Footprint = touched
 		}
-		list = append(list, r)
+		return r, ok
 	}
-	return list
 }
 
 // Footprint is the bytes of all operands and results of a call: what its step touches.
@@ -183,14 +206,17 @@ func (c *Call) Footprint() (bytes float64) {
 	if c == nil {
 		return 0
 	}
-	for _, a := range c.In {
-		if a.Kind == TensorArg {
-			m := a.Meta()
-			bytes += float64(m.Numel()) * float64(m.DType.Size())
+	for i := range c.In {
+		if a := &c.In[i]; a.Kind == TensorArg && a.Value != nil {
+			m := &a.Value.Meta
+			if p := a.Value.Packed; p != nil {
+				m = &p.Meta
+			}
+			bytes += float64(tensor.Numel(m.Shape)) * float64(m.DType.Size())
 		}
 	}
-	for _, m := range c.Out {
-		bytes += float64(m.Bytes())
+	for i := range c.Out {
+		bytes += float64(c.Out[i].Bytes())
 	}
 	return bytes
 }

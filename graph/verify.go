@@ -185,7 +185,7 @@ func (v *verifier) node(n *Node, props Props) {
 		}
 	}
 	if props&LaidOut != 0 {
-		for _, err := range n.laidOut() {
+		for _, err := range n.laidOut(nil) {
 			v.fail(n, "%w", err)
 		}
 	}
@@ -289,11 +289,21 @@ func (n *Node) Holds() error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}
-	return errors.Join(append([]error{n.typed()}, n.laidOut()...)...)
+	return errors.Join(append([]error{n.typed()}, n.laidOut(nil)...)...)
 }
 
-// laidOut checks the implementation and the pin of a node.
-func (n *Node) laidOut() (errs []error) {
+// StillHolds is [Node.Holds] for a node that held before some of its operands, those that moved says true for, were
+// laid out otherwise: how others lie is not asked about again.
+func (n *Node) StillHolds(moved func(v *Value) bool) error {
+	if n == nil || n.Op == nil || n.Op.Infer == nil {
+		return errors.New("there is no node with an op")
+	}
+	return errors.Join(append([]error{n.typed()}, n.laidOut(moved)...)...)
+}
+
+// laidOut checks the implementation and the pin of a node; of its operands only those that moved says true for, if it
+// is not nil.
+func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {
 		if !n.Pin.Holds(x.Meta) {
@@ -313,7 +323,7 @@ func (n *Node) laidOut() (errs []error) {
 		read = n.Impl.Read
 	}
 	for i, a := range n.In {
-		if a.Kind != TensorArg {
+		if a.Kind != TensorArg || moved != nil && !moved(a.Value) {
 			continue
 		}
 		if err := n.checkPacked(c, i); err != nil {

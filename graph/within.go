@@ -24,15 +24,16 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
 		return nil
 	}
-	at := sym.Int{}
-	list := make([]tensor.Type, len(n.In))
+	at, rank := sym.Int{}, len(out.Shape)
+	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In))
 	for i, a := range n.In {
 		t := a.Type()
-		if len(t.Shape) != len(out.Shape) {
+		if len(t.Shape) != rank {
 			continue // of no elements: joins has looked
 		}
 		list[i] = out
-		list[i].Shape = slices.Clone(out.Shape)
+		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
+		copy(list[i].Shape, out.Shape)
 		list[i].Shape[dim] = t.Shape[dim]
 		list[i].Offset = out.Offset.Add(at.Mul(out.Strides[dim]))
 		at = at.Add(t.Shape[dim])

@@ -46,6 +46,51 @@ func TestLiesWithin(t *testing.T) {
 	assert.NoError(t, c.Node.Holds())
 }
 
+// A node whose operand moves is held to what it reads of that, and its work is that of its parts.
+func TestWorkAndHoldsByOperand(t *testing.T) {
+	g := joined(t)
+	c, b := g.Value("c"), g.Value("b")
+	n := c.Node
+	parts := func(asked func(int) bool) map[int]graph.Work {
+		m := map[int]graph.Work{}
+		require.True(t, n.EachWork(asked, func(i int, w graph.Work) { m[i] = w }))
+		return m
+	}
+	isB := func(i int) bool { return i >= 0 && n.In[i].Value == b }
+	there := parts(nil)
+	require.Len(t, there, 1+len(n.In))
+	require.Equal(t, []graph.Work{there[-1], there[2]}, n.Works(), "what lies in place takes nothing")
+	require.Positive(t, there[2].Footprint)
+
+	typ, meta := b.Type, b.Meta
+	b.Within = nil
+	b.SetMeta(tensor.New(meta.DType, meta.Shape...))
+	moved := parts(isB)
+	require.Len(t, moved, 1)
+	there[1] = moved[1]
+	require.Equal(t, parts(nil), there, "others are as they were")
+	require.Equal(t, []graph.Work{there[-1], there[1], there[2]}, n.Works())
+	require.NoError(t, n.StillHolds(func(v *graph.Value) bool { return v == b }))
+	read := n.Impl.Reader(n.Call(), n.Walk)
+	for i, a := range n.In {
+		want, ok := n.Impl.Read(n.Call(), n.Walk, i, a.Meta())
+		got, does := read(i, a.Meta())
+		require.Equal(t, want, got)
+		require.Equal(t, ok, does)
+	}
+
+	picky := *n.Impl
+	refuses := func(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+		return graph.Work{}, m.Offset == 0
+	}
+	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
+	b.Type, b.Meta, b.Within = typ, meta, c
+	require.ErrorContains(t, n.StillHolds(func(v *graph.Value) bool { return v == b }), "does not read operand 1")
+	require.NoError(t, n.StillHolds(func(v *graph.Value) bool { return v != b }), "nobody asks about b")
+	require.False(t, (*graph.Node)(nil).EachWork(nil, nil))
+	require.Error(t, (*graph.Node)(nil).StillHolds(nil))
+}
+
 func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
 	for want, breakIt := range map[string]func(g *graph.Graph){
 		`it writes in "c" what a writes, too`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },

@@ -46,13 +46,13 @@ type placer struct {
 	p       *Plan
 	profile *layout.Profile
 	readers graph.ByValue[[]*graph.Node]
-	own     graph.ByValue[bool]     // by root
-	costs   map[*graph.Node]float64 // as values lie now; not of all nodes
+	own     graph.ByValue[bool]    // by root
+	costs   map[*graph.Node]priced // as values lie now; not of all nodes
 }
 
 func newPlacer(p *Plan) *placer {
 	w := &placer{p: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		own: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]float64{}}
+		own: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]priced{}}
 	if !p.priced {
 		w.profile = layout.For(p.profile, p.Graph)
 	}
@@ -123,8 +123,8 @@ type state struct {
 // trial lays a value and its views out, and notes whom that touches.
 type trial struct {
 	w      *placer
-	before []state
-	nodes  []*graph.Node // that compute
+	before []state       // of what moves
+	nodes  []*graph.Node // that compute: first the one that gives the value
 	views  []*graph.Node
 }
 
@@ -199,35 +199,63 @@ func (t *trial) touch(v *graph.Value) {
 	}
 }
 
-// cost is that of all nodes that a trial touches, as values lie before it. That of a node is the same until a trial
-// that touches it is accepted: most are readers of many values, such as the joins of a dense block.
-func (t *trial) cost() (ns float64) {
-	w := t.w
+// priced is what a node costs: its own work, and reading each operand, which do not depend on how other operands lie
+// ([graph.Impl.Read]). Most nodes that a trial touches read many values, such as the joins of a dense block, and it
+// moves one of them.
+type priced struct {
+	parts []float64 // own work, then by operand; nil where the op does not tell
+	ns    float64   // their sum
+}
+
+// price prices a node as values lie now. known is what it cost before some of its operands moved; without parts: all of
+// it is priced.
+func (w *placer) price(n *graph.Node, known priced, moved func(*graph.Value) bool) (p priced) {
 	if w.profile == nil {
-		return 0
+		return p
 	}
+	p.parts = make([]float64, 1+len(n.In))
+	asked := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
+	copy(p.parts, known.parts)
+	if !n.EachWork(asked, func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(w.profile, work)) / 1e3 }) {
+		return priced{}
+	}
+	for _, ns := range p.parts {
+		p.ns += ns
+	}
+	return p
+}
+
+// cost is that of all nodes that a trial touches, as values lie before it. That of a node is the same until a trial
+// that touches it is accepted.
+func (t *trial) cost() (ns float64) {
 	for _, n := range t.nodes {
-		c, known := w.costs[n]
+		c, known := t.w.costs[n]
 		if !known {
-			c = cost(n, w.profile)
-			w.costs[n] = c
+			c = t.w.price(n, c, nil)
+			t.w.costs[n] = c
 		}
-		ns += c
+		ns += c.ns
 	}
 	return ns
 }
 
 // costs are those of the nodes as values lie now, and their sum.
-func (t *trial) costs() (each []float64, ns float64) {
-	each = make([]float64, len(t.nodes))
-	if t.w.profile == nil {
-		return each, 0
-	}
+func (t *trial) costs() (each []priced, ns float64) {
+	each = make([]priced, len(t.nodes))
 	for i, n := range t.nodes {
-		each[i] = cost(n, t.w.profile)
-		ns += each[i]
+		known := t.w.costs[n]
+		if i == 0 {
+			known = priced{} // its result is what moves
+		}
+		each[i] = t.w.price(n, known, t.moved)
+		ns += each[i].ns
 	}
 	return each, ns
+}
+
+// moved reports whether the trial lays a value out otherwise.
+func (t *trial) moved(v *graph.Value) bool {
+	return slices.ContainsFunc(t.before, func(s state) bool { return s.v == v })
 }
 
 // holds infers views anew and reports whether they are views still, and all nodes do as they are laid out now.
@@ -245,8 +273,8 @@ func (t *trial) holds() bool {
 			}
 		}
 	}
-	for _, n := range t.nodes {
-		if n.Holds() != nil {
+	for i, n := range t.nodes {
+		if i == 0 && n.Holds() != nil || i > 0 && n.StillHolds(t.moved) != nil {
 			return false
 		}
 	}

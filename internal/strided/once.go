@@ -22,7 +22,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 		return
 	}
 	p := Copy{elem: e}
-	p.arrange(axes)
+	p.walks(p.arrange(axes))
 	var room []byte
 	if n := p.Room(); n > 0 {
 		room = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)

@@ -70,7 +70,14 @@ var far = machine.FarBytes
 // joined. The steps of dst must not be negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
-	p.arrange(Coalesce(append([]Axis(nil), axes...)))
+	p.walks(p.arrange(Coalesce(append([]Axis(nil), axes...))))
+	return p
+}
+
+// Look is [New] of a copy that is only asked what it is like, and never run: it takes no memory, and axes are changed.
+func Look(e Elem, axes []Axis) Copy {
+	p := Copy{elem: e}
+	p.arrange(Coalesce(axes))
 	return p
 }
 
@@ -130,8 +137,9 @@ func (p *Copy) Room() int {
 // so that rows are not a power of two apart there either.
 func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
-// arrange picks a and b from coalesced axes and cuts them into tiles.
-func (p *Copy) arrange(rest []Axis) {
+// arrange picks a and b from coalesced axes and cuts them into tiles. It returns the axes that are left, in the memory
+// of all, for [Copy.walks].
+func (p *Copy) arrange(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
 	p.a, p.b, p.all = one, one, 1
 	for _, x := range rest {
@@ -139,7 +147,7 @@ func (p *Copy) arrange(rest []Axis) {
 	}
 	take := func(i int) axis {
 		x := axis{Axis: rest[i]}
-		rest = append(rest[:i:i], rest[i+1:]...)
+		rest = append(rest[:i], rest[i+1:]...)
 		return x
 	}
 	if len(rest) > 0 {
@@ -163,10 +171,20 @@ func (p *Copy) arrange(rest []Axis) {
 	}
 	p.tiles = p.a.tiles * p.b.tiles
 	for _, x := range rest {
-		p.outer = append(p.outer, outerAxis{x, p.tiles})
 		p.tiles *= x.N
 	}
 	p.stream = p.stream && p.bytes() >= far
+	return rest
+}
+
+// walks has the copy go over the axes beside a and b, too.
+func (p *Copy) walks(outer []Axis) {
+	p.outer = make([]outerAxis, len(outer))
+	below := p.a.tiles * p.b.tiles
+	for i, x := range outer {
+		p.outer[i] = outerAxis{x, below}
+		below *= x.N
+	}
 }
 
 // rowsAlong picks the axis b of a copy by rows. It is the nearest one in dst, so that dst is written in order; a longer

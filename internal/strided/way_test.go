@@ -1,6 +1,7 @@
 package strided_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,33 @@ func TestTurning(t *testing.T) {
 		require.Equal(t, strided.Turned, way, x.name)
 		require.Equal(t, x.want, p.Turning(), x.name)
 	}
+}
+
+// What is only looked at is like what is copied.
+func TestLook(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	seen := map[strided.Way]int{}
+	for range 2000 {
+		size := []int{1, 2, 4, 8, 16}[r.IntN(5)]
+		axes := make([]strided.Axis, r.IntN(5))
+		dst, src := size, size
+		for i := range axes {
+			axes[i] = strided.Axis{N: 1 + r.IntN(60), Dst: dst}
+			dst *= axes[i].N
+		}
+		for _, i := range r.Perm(len(axes)) {
+			axes[i].Src = src
+			src *= axes[i].N + r.IntN(2)
+		}
+		p := strided.New(strided.Move(size), axes)
+		q := strided.Look(strided.Move(size), axes)
+		way, length := p.Way()
+		gotWay, gotLength := q.Way()
+		require.Equal(t, way, gotWay)
+		require.Equal(t, length, gotLength)
+		require.Equal(t, p.Turning(), q.Turning())
+		require.Equal(t, p.Tiles(), q.Tiles())
+		seen[way]++
+	}
+	require.Len(t, seen, 3, "ways that were there: %v", seen)
 }

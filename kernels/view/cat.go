@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -30,9 +31,28 @@ func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *gr
 	})
 }
 
+// partLists are lists of the types of operands, for the time of a call: a join that ends a dense block has dozens, and
+// is inferred dozens of times.
+var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
+
+// lent has the operands of a call, as they are joined, looked at in a list that is kept for other calls.
+func (j joinOp) lent(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
+	list := partLists.Get().(*[]tensor.Type)
+	parts, whole, dim, err := j.join((*list)[:0], c)
+	if err != nil {
+		return whole, 0, err
+	}
+	if look != nil {
+		look(parts)
+	}
+	clear(parts)
+	*list = parts
+	partLists.Put(list)
+	return whole, dim, nil
+}
+
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	var buf [fewParts]tensor.Type
-	_, t, _, err := j.join(buf[:0], c)
+	t, _, err := j.lent(c, nil)
 	return c.One(t), err
 }
 
@@ -50,14 +70,14 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 
 // joins tells the dimension where every operand has that of the result, or no elements at all.
 func (j joinOp) joins(c *graph.Call) (int, bool) {
-	parts, _, dim, err := j.join(nil, c)
-	if err != nil {
-		return 0, false
-	}
-	for i := range parts {
-		if parts[i].Rank() != c.Type(i).Rank() {
-			return 0, false
+	same := true
+	_, dim, err := j.lent(c, func(parts []tensor.Type) {
+		for i := range parts {
+			same = same && parts[i].Rank() == c.Type(i).Rank()
 		}
+	})
+	if err != nil || !same {
+		return 0, false
 	}
 	return dim, true
 }

@@ -170,6 +170,7 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 			w.order(w.m.variables.At(n.Out[k]), o)
 		}
 	}
+	read := m.Reader(call, walk)
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -179,7 +180,7 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 			if o.Rank() != meta.Rank() || o == "" {
 				continue
 			}
-			if _, ok := m.Read(call, walk, k, meta.WithStrides(o.Strides(meta.Shape))); ok {
+			if _, ok := read(k, meta.WithStrides(o.Strides(meta.Shape))); ok {
 				w.order(x, o)
 				break
 			}

@@ -149,12 +149,13 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
+	reads := o.impl.Reader(call, o.walk)
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		m := a.Meta()
-		read, ok := o.impl.Read(call, o.walk, k, m)
+		read, ok := reads(k, m)
 		if !ok {
 			order, found := o.readable(call, k, m)
 			if !found {
@@ -165,7 +166,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			}
 			o.copies[k] = order
 			to := m.WithStrides(order.Strides(m.Shape))
-			read, _ = o.impl.Read(call, o.walk, k, to)
+			read, _ = reads(k, to)
 			if v := n.In[k].Value; v.Const == nil && d.copies[copyKey{value: v, order: order}] == nil {
 				o.ns += d.Problem.copyNS(m, to) // a step of its own
 			}

@@ -104,8 +104,9 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 // priced prices a label. only holds, by operand, the one form that may be read; -1, or nil, for any.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
+	var read reader
 	if impl != nil {
-		l.cost = PS(m.Problem.Profile, impl.Work(call, w))
+		l.cost, read = PS(m.Problem.Profile, impl.Work(call, w)), impl.Reader(call, w)
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -113,7 +114,7 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		}
 		x := m.variables.At(a.Value)
 		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
-		costs := m.readings(call, impl, w, k, x, byData)
+		costs := m.readings(read, k, x, byData)
 		m.ownSlots(n, k, out, x, &l, costs)
 		best := -1
 		for i := range costs {
@@ -136,16 +137,19 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 	return l, true
 }
 
+// reader is [graph.Impl.Reader] of a call; nil where there is no implementation.
+type reader func(i int, meta tensor.Meta) (graph.Work, bool)
+
 // readings prices, by form of its value, how an operand is read. What is pinned is read so by whoever can, and what has
 // no elements however it lies.
-func (m *Model) readings(call *graph.Call, impl *graph.Impl, w graph.Walk, k int, x *variable, byData bool) []int64 {
+func (m *Model) readings(read reader, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	allowed := uint(0)
 	for i := range x.forms {
 		costs[i] = wcsp.Forbidden
-		if impl == nil {
+		if read == nil {
 			costs[i] = 0
-		} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
+		} else if work, ok := read(k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
 			costs[i] = PS(m.Problem.Profile, work)
 		}
 		if costs[i] < wcsp.Forbidden && x.open(i) {

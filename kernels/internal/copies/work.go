@@ -53,7 +53,7 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		return
 	}
 	bytes := n * float64(e.Dst+e.Src)
-	plan := strided.New(e, axes)
+	plan := strided.Look(e, axes)
 	switch way, length := plan.Way(); way {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
