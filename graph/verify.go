@@ -271,8 +271,11 @@ func (n *Node) compare(x *Value, r Result) error {
 }
 
 // Lays reports whether the results of a node may lie otherwise than inferred where it is computed on a walk: which says
-// so itself, or the op writes any layout, or is pinned to one.
+// so itself, or the op writes any layout, or is pinned to one. Without an op they may not.
 func (n *Node) Lays(w Walk) bool {
+	if n == nil || n.Op == nil {
+		return false
+	}
 	return n.Op.Kind == Follows || n.Op.Identity || n.Pin.Lays() || !w.Inferred()
 }
 

@@ -333,11 +333,13 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		if n.Pin.Impl != "" && n.Pin.Impl != impl.Name {
 			continue
 		}
-		for _, w := range impl.Walks(n.Call(), orders) {
+		walks := impl.Walks(n.Call(), orders)
+		chosen := slices.ContainsFunc(walks, func(w graph.Walk) bool { return !w.Inferred() })
+		for _, w := range walks {
 			for _, in := range combos {
 				if way, ok := b.way(n, impl, w, in, looked); ok {
 					for j, v := range n.Out {
-						if !n.Lays(w) {
+						if !n.Lays(w) && !chosen {
 							b.inferred[v] |= 1 << way.out[j]
 						}
 					}

@@ -41,22 +41,17 @@ func (b *brute) once(v *graph.Value, set uint) bool {
 	return placed < 2
 }
 
-// order is that in which a form of a value lies, or that within which it does; empty where it is in none.
-func (b *brute) order(v *graph.Value, f int) tensor.Order {
-	if p := b.slot(v, f); p != nil {
-		return p.Order
-	}
-	o, dense := tensor.OrderOf(b.forms(v)[f])
-	if !dense {
-		return ""
-	}
-	return o
+// home reports whether the result of a node that joins values has memory of its own in a form, in an order: else
+// nothing lies within it there.
+func (b *brute) home(n *graph.Node, f int, o tensor.Order) bool {
+	lies, dense := tensor.OrderOf(b.forms(n.Out[0])[f])
+	return b.slot(n.Out[0], f) == nil && dense && lies == o
 }
 
 // agrees reports whether what a node joins lies within its result in no other order than the result does.
 func (b *brute) agrees(n *graph.Node, w bruteWay, v *graph.Value, set uint) bool {
 	for f := range b.forms(v) {
-		if p := b.slot(v, f); set>>f&1 != 0 && p != nil && p.Join == n && p.Order != b.order(n.Out[0], w.out[0]) {
+		if p := b.slot(v, f); set>>f&1 != 0 && p != nil && p.Join == n && !b.home(n, w.out[0], p.Order) {
 			return false
 		}
 	}
@@ -77,12 +72,10 @@ func (b *brute) joined(n *graph.Node, c *graph.Call, w bruteWay) bool {
 		if p == nil || p.Join != n {
 			continue
 		}
-		o := b.order(n.Out[0], w.out[0])
-		if p.Order != o {
+		if !b.home(n, w.out[0], p.Order) {
 			return false
 		}
-		out := n.Out[0].Meta
-		place, _ := n.PlacesIn(out.WithStrides(o.Strides(out.Shape)).Type())[k].Meta()
+		place, _ := n.PlacesIn(b.forms(n.Out[0])[w.out[0]].Type())[k].Meta()
 		lies := b.forms(n.In[k].Value)[f]
 		c.InPlace[k] = lies.SameAddresses(place) && lies.Offset == place.Offset
 	}
@@ -108,13 +101,13 @@ func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteW
 			if !lies.IsNonOverlappingAndDense() && (impl.Writes == nil || !impl.Writes(c, w, k, lies)) {
 				continue
 			}
-			if !b.joined(n, c, way) {
+			at := bruteWay{in: way.in, out: slices.Clone(way.out)}
+			if at.out[k] = f; !b.joined(n, c, at) {
 				continue
 			}
 			if cost, ok := b.price(impl, c, w); ok {
-				out := slices.Clone(way.out)
-				out[k] = f
-				list = append(list, bruteWay{in: way.in, out: out, cost: cost})
+				at.cost = cost
+				list = append(list, at)
 			}
 		}
 	}

@@ -88,8 +88,8 @@ func (m *Model) grow() error {
 	return nil
 }
 
-// pinned adds how values lie where nothing is chosen but what pins say: what follows from inputs as they are pinned, and
-// what a node that is pinned writes before it is copied.
+// pinned adds how values lie where nothing is chosen but what pins say: what follows from inputs as they are pinned,
+// and what a node that is pinned writes before it is copied.
 func (w *growth) pinned() {
 	lies := map[*graph.Value]tensor.Meta{}
 	for _, v := range w.m.Problem.Graph.Inputs {
@@ -302,8 +302,8 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 }
 
 // begin finds the forms of a view's results that may begin elsewhere than their memory does, and has results whose
-// storage an op reads show nothing else than in the graph as written. What had memory of its own there is the same where
-// it shows all of something from the start.
+// storage an op reads show nothing else than in the graph as written. What had memory of its own there is the same
+// where it shows all of something from the start.
 func (m *Model) begin(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return

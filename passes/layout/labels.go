@@ -30,8 +30,11 @@ func (m *Model) label(i int, n *graph.Node) error {
 		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
 			supported = true
 			for _, l := range m.walk(n, call, impl, w) {
-				if !slices.ContainsFunc(t.labels, l.same) {
+				switch k := slices.IndexFunc(t.labels, l.same); {
+				case k < 0:
 					t.labels = append(t.labels, l)
+				case t.labels[k].walk.Inferred(): // a walk that lays out results does so within others, too
+					t.labels[k] = l
 				}
 			}
 		}

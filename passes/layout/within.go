@@ -285,32 +285,33 @@ func (m *Model) shows(i int, n *graph.Node, out int, in []int) {
 	t.labels = append(t.labels, l)
 }
 
-// ownSlots prices the forms of operand k that lie within a node's own result, whose forms are out: nothing.
+// ownSlots prices the forms of operand k that lie within a node's own result, whose forms are out: nothing. Where that
+// lies within another value itself they are elsewhere.
 func (m *Model) ownSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
 	if n.Op.Joins == nil || len(out) != 1 {
 		return
 	}
-	i, order := m.places[n.Number()], m.variables.At(n.Out[0]).forms[out[0]].follows()
-	for f := range x.forms {
-		s := x.forms[f].slot
+	i, f := m.places[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
+	for at := range x.forms {
+		s := x.forms[at].slot
 		if s == nil || s.join != i {
 			continue
 		}
 		if l.slots == nil {
 			l.slots = make([]uint, len(n.In))
 		}
-		l.slots[k] |= 1 << f
+		l.slots[k] |= 1 << at
 		switch {
-		case s.order != order:
-			costs[f] = wcsp.Forbidden
+		case f.slot != nil || s.order != f.order:
+			costs[at] = wcsp.Forbidden
 		case s.operand == k:
-			costs[f] = 0
+			costs[at] = 0
 		}
 	}
 }
 
-// amiss marks, by label of a node that joins values, the forms of an operand that lie within its result in another
-// order than that of the label; nil where there are none.
+// amiss marks, by label of a node that joins values, the forms of an operand that lie within its result otherwise than
+// the label has that; nil where there are none.
 func (m *Model) amiss(t *task, x *variable) (list []uint) {
 	if t.node.Op.Joins == nil {
 		return nil
@@ -325,20 +326,12 @@ func (m *Model) amiss(t *task, x *variable) (list []uint) {
 			list = make([]uint, len(t.labels))
 		}
 		for i := range t.labels {
-			if y.forms[t.labels[i].out[0]].follows() != s.order {
+			if lies := &y.forms[t.labels[i].out[0]]; lies.slot != nil || lies.order != s.order {
 				list[i] |= 1 << f
 			}
 		}
 	}
 	return list
-}
-
-// follows is the order in which what has a form lies, or that within which it does; empty where it is in none.
-func (f *form) follows() tensor.Order {
-	if f.slot != nil {
-		return f.slot.order
-	}
-	return f.order
 }
 
 // placedOnce reports whether a set has at most one form that lies within another value, and not the same one alone.
