@@ -29,6 +29,10 @@ const (
 	slideGrain = 4 * machine.DirectMACGrain
 	// slideMove is how many multiplications and additions take as long as moving an element.
 	slideMove = 8
+	// touchVectors and touchBytes are from which on tiles ask for the lines of their results: vectors of channels, and
+	// bytes that are read and written.
+	touchVectors = 4
+	touchBytes   = 3 * machine.L2Bytes / 2
 	// fewStrips are the rows of tiles of an image that is cut by channels.
 	fewStrips = 2
 )
@@ -198,12 +202,22 @@ func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
 		Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * result), int32(result)},
-		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * result), Bias: s.hasBias, Tail: t.tail.steps}
+		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * result), Bias: s.hasBias, Tail: t.tail.steps,
+		Touch: t.touches()}
 	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
 	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p
+}
+
+// touches reports whether tiles ask for the lines of their results before the sums: where the second cache does not
+// hold them beside what is read, so that they are far when they are written, and pixels are of more lines than the
+// processor asks for by itself.
+func (t *depthwiseSlide) touches() bool {
+	s, f := t.s, &t.slideShape
+	moved := (s.h*s.w + s.oh*s.ow) * s.c * f.size
+	return f.bytes == machine.LineBytes && f.vectors >= touchVectors && moved > touchBytes
 }
 
 func sameSpec(a, b *slide.Spec) bool {

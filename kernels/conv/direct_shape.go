@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -34,6 +36,10 @@ const (
 const (
 	smallImage = 64
 	shortTile  = 7
+	// mostVectors are those of a block, and nearPanel its weight at most where it has more than two: each tile reads
+	// all of it, and tiles of more vectors have fewer rows, so that it has to stay in the nearest cache.
+	mostVectors = 6
+	nearPanel   = 32 << 10
 )
 
 // block is the output channels that are computed at once.
@@ -74,16 +80,46 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	switch {
 	case most == 3 && registers == 32:
 		f.vectors = 3
+	case pixels >= shortTile && registers == 32:
+		f.vectors = fewestInstructions(most, pixels, f.lanes*d.Size()*s.depth())
 	case pixels <= 2:
 		f.vectors = min(most, registers/4)
 	case pixels < shortTile:
 		f.vectors = min(most, 4, registers/4-1)
 	}
-	f.rows = (registers - 2 - f.vectors) / f.vectors
-	if f.vectors == 1 {
-		f.rows -= registers / 32 // 28 rather than 29 divides more sizes
-	}
+	f.rows = rowsBeside(f.vectors, registers)
 	return f
+}
+
+// rowsBeside is how many rows of so many sums registers hold beside the vectors and two elements.
+func rowsBeside(vectors, registers int) int {
+	rows := (registers - 2 - vectors) / vectors
+	if vectors == 1 {
+		rows -= registers / 32 // 28 rather than 29 divides more sizes
+	}
+	return rows
+}
+
+// fewestInstructions returns how many vectors a block has, of 32 registers: where tiles of all blocks have the fewest
+// instructions a term, loads of elements and of vectors beside multiplications. So channels that do not fill blocks of
+// two are not left with tiles of one vector, which load as much as they multiply. A vector's panel has so many bytes.
+func fewestInstructions(most, pixels, panel int) (best int) {
+	least := math.MaxInt
+	for v := min(2, most); v <= min(most, mostVectors) && (v <= 2 || v*panel <= nearPanel); v++ {
+		n := 0
+		for _, kind := range split(pixels, rowsBeside(v, 32)).kinds() {
+			rows := kind.n / kind.count
+			of := func(vectors int) int { return kind.count * max(rows*vectors+rows+vectors, 2*sumLatency) }
+			n += most / v * of(v)
+			if rest := most % v; rest > 0 {
+				n += of(rest)
+			}
+		}
+		if n < least {
+			least, best = n, v
+		}
+	}
+	return best
 }
 
 // pieces are n parted into so many, as even as they can be: the longer ones first. There is none of nothing.

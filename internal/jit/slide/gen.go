@@ -98,6 +98,9 @@ func (g *gen) emit() {
 	g.Align(32)
 	g.Bind(eachVector)
 	g.start()
+	if g.s.Touch {
+		g.eachResult(out, func(_ asm.Vec, at asm.Mem) { g.Emit("PREFETCHT0", at) })
+	}
 	g.windows()
 	g.finish()
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), in)

@@ -39,7 +39,8 @@ const operands = slide.Tails + 3
 func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
-	s := &slide.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0}
+	s := &slide.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
+		Touch: rng.IntN(2) == 0}
 	c.spec = s
 	registers := 16
 	if isa == machine.AVX512 {

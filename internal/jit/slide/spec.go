@@ -39,6 +39,8 @@ type Spec struct {
 	NextIn, NextOut int32    // bytes from a tile to the next, in the input and in the result
 
 	Bias bool
+	// Touch asks for the lines of a tile's results before their sums, so that they are near when these are written.
+	Touch bool
 	// Tail is what follows the sum, in order. Operands by rows are none of a tile's here.
 	Tail []tile.Tail
 }
