@@ -131,27 +131,11 @@ func (r *Rows) plan(c *Call) (rowPlan, error) {
 		ins = append(ins, r.seen(m))
 	}
 	if r.unsuited(full) != "" {
-		if p, err := sweeps.NewPieces(r.Code, outs, ins, r.Mask, r.way(full)); p != nil || err != nil {
+		if p, err := sweeps.NewPieces(r.Code, outs, ins, r.Mask, r.Way); p != nil || err != nil {
 			return p, err
 		}
 	}
-	return sweeps.New(r.Code, outs, ins, r.Mask, r.way(full))
-}
-
-// Groups of so many channels, which lie side by side, in so many places are gone over by rows: columns would go along
-// the groups, which would be brought together and back (measured).
-const (
-	channelRun  = 8
-	channelRuns = 64
-)
-
-// way is how loops go in operands of that shape.
-func (r *Rows) way(full []int) sweeps.Way {
-	if r.Way == sweeps.Choose && r.Split != 0 && full[1]/r.Split >= channelRun &&
-		tensor.Numel(full[2:]) >= channelRuns {
-		return sweeps.ByRows
-	}
-	return r.Way
+	return sweeps.New(r.Code, outs, ins, r.Mask, r.Way)
 }
 
 // rank is the number of dimensions in which rows lie, of those of the operands.

@@ -29,6 +29,7 @@ type Plan struct {
 	kept, red []axis
 	reduced   int  // elements of a row
 	columns   bool // loops run along kept[0]
+	beside    int  // positions along kept[0] that are parts of one row
 	single    bool // by rows, of one reduced axis: several rows go together
 	tile      int  // positions along kept[0] that go together, at most
 	pieces    int  // tiles along kept[0]
@@ -115,6 +116,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 		return nil, errors.New("sweeps: a scan along several dimensions")
 	}
 	p.choose(way)
+	p.partRows()
 	p.cutTiles()
 	if err := p.build(); err != nil {
 		return nil, err
@@ -211,7 +213,7 @@ func (p *Plan) cutTiles() {
 	default:
 		p.tile = 1 // one row, several runs of which go together or are brought to the worker's memory
 	}
-	p.tile = max(1, min(p.tile, one.n))
+	p.tile = max(p.beside, min(p.tile, one.n)/p.beside*p.beside)
 	p.pieces = (one.n + p.tile - 1) / p.tile
 	p.units = p.pieces * p.results() / max(1, one.n)
 	work := p.tile * max(p.reduced, 1)

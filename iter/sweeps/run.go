@@ -56,6 +56,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 			p.gather(s, t)
 			for k := range p.steps {
 				p.sweep(s, t, &p.steps[k])
+				p.joinParts(s, t, &p.steps[k])
 				p.scanned(s, t, &p.steps[k])
 				p.afterwards(s, t, &p.steps[k])
 			}
@@ -109,6 +110,7 @@ func (p *Plan) merge(s *State, unit int, ptrs []unsafe.Pointer, scratch, worker 
 		at := unsafe.Pointer(&scratch[q.at+unit*p.cuts*q.size])
 		p.run(s, f.join, []unsafe.Pointer{s.base[f.number], s.base[f.number], at}, []int{0, 0, q.size}, t.n, p.cuts)
 	}
+	p.joinParts(s, t, &p.steps[0])
 	p.afterwards(s, t, &p.steps[0])
 	for _, mv := range p.moves {
 		if !mv.whole && mv.back {

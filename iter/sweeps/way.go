@@ -24,7 +24,7 @@ func (p *Plan) choose(way Way) {
 	case way != Choose:
 		p.columns = way == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.columns = a.n < 16 && k.n >= a.n && k.n > 1 || p.turns(k)
+		p.columns = a.n < 16 && k.n >= a.n && k.n > 1 || p.turns(k) || p.parted()
 	default:
 		p.columns = k.n >= leastColumns || k.n > a.n
 	}

@@ -3,7 +3,6 @@ package index
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -35,19 +34,17 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
 			tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
-	b, s = b.CopyTo(tensor.New(tensor.Float64, b.Shape...)), s.CopyTo(tensor.New(tensor.Float64, s.Shape...))
+	sides, scores := float64s(b), float64s(s)
+	count := b.Shape[1]
+	boxes := make([]nmsBox, count)
 	var out []int64
 	for n := range s.Shape[0] {
-		boxes := make([]nmsBox, b.Shape[1])
 		for i := range boxes {
-			boxes[i] = newNMSBox(a.CenterPointBox != 0, b.At(n, i, 0).Float(), b.At(n, i, 1).Float(), b.At(n, i, 2).Float(),
-				b.At(n, i, 3).Float())
+			boxes[i] = newNMSBox(a.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
 		}
 		for k := range s.Shape[1] {
-			kept := suppress(boxes, func(i int) float64 {
-				return s.At(n, k, i).Float()
-			}, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass)
-			for _, i := range kept {
+			list := scores[(n*s.Shape[1]+k)*count:][:count]
+			for _, i := range suppress(boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
 				out = append(out, int64(n), int64(k), int64(i))
 			}
 		}
@@ -77,65 +74,15 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
 			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
-	b = b.CopyTo(tensor.New(tensor.Float64, b.Shape...))
-	boxes := make([]nmsBox, b.Shape[0])
+	boxes, sides := make([]nmsBox, b.Shape[0]), float64s(b)
 	for i := range boxes {
-		v := [4]float64{b.At(i, 0).Float(), b.At(i, 1).Float(), b.At(i, 2).Float(), b.At(i, 3).Float()}
+		v := [4]float64(sides[4*i:])
 		boxes[i] = nmsBox{v[0], v[1], v[2], v[3]}
 	}
-	kept := suppress(boxes, func(i int) float64 {
-		return s.At(i).Float()
-	}, kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
+	kept := suppress(boxes, float64s(s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, i := range kept {
 		out[k] = int64(i)
 	}
 	return []*tensor.Tensor{vectorOf(out)}, nil
 })
-
-type nmsBox struct{ x0, y0, x1, y1 float64 }
-
-func newNMSBox(center bool, a, b, c, d float64) nmsBox {
-	if center {
-		return nmsBox{a - c/2, b - d/2, a + c/2, b + d/2}
-	}
-	return nmsBox{min(a, c), min(b, d), max(a, c), max(b, d)}
-}
-
-// iou is the area that two boxes share, divided by the area of both.
-func (b nmsBox) iou(o nmsBox) float64 {
-	w, h := min(b.x1, o.x1)-max(b.x0, o.x0), min(b.y1, o.y1)-max(b.y0, o.y0)
-	if !(w > 0 && h > 0) {
-		return 0
-	}
-	both := w * h
-	return both / ((b.x1-b.x0)*(b.y1-b.y0) + (o.x1-o.x0)*(o.y1-o.y0) - both)
-}
-
-// suppress returns the boxes to keep, best first, at most n.
-func suppress(boxes []nmsBox, score func(i int) float64, iou float64, least *float64, n int) []int {
-	var order, kept []int
-	for i := range boxes {
-		if least == nil || score(i) > *least {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := score(a), score(b); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	for _, i := range order {
-		if len(kept) >= n {
-			break
-		}
-		if !slices.ContainsFunc(kept, func(k int) bool { return boxes[k].iou(boxes[i]) > iou }) {
-			kept = append(kept, i)
-		}
-	}
-	return kept
-}

@@ -72,6 +72,27 @@ func resampleDType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
+// resampleImpls are those of an op that resamples.
+func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
+	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, the fastest one first, by loops over " +
+		"the elements that lie together.",
+		Lower: func(c *graph.Call) (*graph.Kernel, error) {
+			r, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			return r.compile(c)
+		},
+		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
+			w := graph.Work{Steps: 1}
+			c.Streamed(&w)
+			if r, err := of(c); err == nil {
+				r.work(&w, c.Meta(0).Shape, walk.Lay(0, c.Out[0]))
+			}
+			return w
+		}}}
+}
+
 func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -79,17 +100,23 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Rank() == 0 {
 		return copies.Call(c)
 	}
-	picks := true
-	for _, t := range r.taps {
-		picks = picks && (t == nil || t.picks())
-	}
-	if picks {
+	if r.picks() {
 		return r.pickKernel(c), nil
 	}
 	if resampleDType(c.Out[0].DType) == tensor.Float32 {
-		return resampleKernel[float32](r, c), nil
+		return resampleKernel[float32](r, c)
 	}
-	return resampleKernel[float64](r, c), nil
+	return resampleKernel[float64](r, c)
+}
+
+// picks reports whether every element of the result is one of the operand.
+func (r *resampling) picks() bool {
+	for _, t := range r.taps {
+		if t != nil && !t.picks() {
+			return false
+		}
+	}
+	return true
 }
 
 // pickKernel moves elements, row by row of the output.
@@ -123,125 +150,10 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	}}}}
 }
 
-// resamplePass resamples one dimension: a row-major array [outer, in, inner] becomes
-// [outer, n, inner].
-type resamplePass[T float32 | float64] struct {
-	from, to         kit.Buffer
-	outer, in, inner int
-	taps             *axisTaps
-	w                []T
-	outside          T
-}
-
-// resampleKernel converts the operand to a row-major array, resamples dimension by
-// dimension from the last on, and converts the result.
-func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) *graph.Kernel {
-	d := tensor.DTypeOf[T]()
-	src, k := kit.InBuffer(c, 0), &graph.Kernel{}
-	room := func(shape []int) kit.Buffer {
-		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
-		k.Scratch += kit.AlignUp(s.Meta.Bytes())
-		return s
-	}
-	move := func(dst, src kit.Buffer) {
-		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
-	}
-	cur := src
-	if src.Meta.DType != d || !src.Meta.IsContiguous() {
-		cur = room(src.Meta.Shape)
-		move(cur, src)
-	}
-	cur.Meta = tensor.New(d, src.Meta.Shape...)
-	direct := c.Out[0].DType == d && c.Out[0].IsContiguous()
-	left := 0
-	for _, t := range r.taps {
-		if t != nil {
-			left++
-		}
-	}
-	for dim := len(r.taps) - 1; dim >= 0; dim-- {
-		t := r.taps[dim]
-		if t == nil {
-			continue
-		}
-		left--
-		s := cur.Meta.Shape
-		p := &resamplePass[T]{from: cur, outer: tensor.Numel(s[:dim]), in: s[dim], inner: tensor.Numel(s[dim+1:]), taps: t,
-			outside: T(r.outside)}
-		for _, w := range t.w {
-			p.w = append(p.w, T(w))
-		}
-		shape := slices.Clone(s)
-		shape[dim] = t.size()
-		if left == 0 && direct {
-			p.to = kit.OutBuffer(c, 0)
-		} else {
-			p.to = room(shape)
-		}
-		k.Phases = append(k.Phases, p.phase())
-		cur = p.to
-		cur.Meta = tensor.New(d, shape...)
-	}
-	if !direct {
-		move(kit.OutBuffer(c, 0), cur)
-	}
-	return k
-}
-
-func (p *resamplePass[T]) phase() graph.Phase {
-	n := p.taps.size()
-	units := p.outer * n
-	each := max(1, p.inner*max(1, len(p.w)/max(1, n)))
-	grain := max(1, machine.GatherGrain/each)
-	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to := p.from.Address(m), p.to.Address(m)
-		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
-			o, i := u/n, u%n
-			src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)
-			dst := unsafe.Slice((*T)(kit.Elem[T](to, u*p.inner)), p.inner)
-			p.row(dst, src, p.taps.first[i], p.taps.first[i+1])
-		}
-		return nil
-	}}
-}
-
-func (p *resamplePass[T]) row(dst, src []T, first, end int) {
-	if first == end {
-		for i := range dst {
-			dst[i] = p.outside
-		}
-		return
-	}
-	if len(dst) == 1 {
-		var s T
-		for k := first; k < end; k++ {
-			s += p.w[k] * src[p.taps.at[k]]
-		}
-		dst[0] = s
-		return
-	}
-	for k := first; k < end; k++ {
-		w, x := p.w[k], src[p.taps.at[k]*p.inner:][:len(dst)]
-		if k == first {
-			for i, v := range x {
-				dst[i] = w * v
-			}
-			continue
-		}
-		for i, v := range x {
-			dst[i] += w * v
-		}
-	}
-}
-
 // reference sums over all combinations of taps, in float64.
 func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
-	exact := true
-	for _, x := range r.taps {
-		exact = exact && (x == nil || x.picks())
-	}
+	exact := r.picks()
 	kit.EachIndex(out.Shape, func(index []int) {
 		at := slices.Clone(index)
 		if exact {

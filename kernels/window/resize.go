@@ -37,13 +37,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 		_, _, _, out, err := resizePlan(c)
 		return c.One(out), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		r, err := newResize(c)
-		if err != nil {
-			return nil, err
-		}
-		return r.compile(c)
-	},
+	Impls: resampleImpls(newResize),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		r, err := newResize(c)
 		if err != nil {

@@ -83,13 +83,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			out, err := kit.FreshIn(t.DType, kit.With(t.Shape, 2, size...), f)
 			return c.One(out), err
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			r, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			return r.compile(c)
-		},
+		Impls: resampleImpls(of),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			r, err := of(c)
 			if err != nil {

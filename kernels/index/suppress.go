@@ -1,0 +1,140 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// float64s are the elements of a tensor of floats, in row-major order.
+func float64s(t *tensor.Tensor) []float64 {
+	flat := t.CopyTo(tensor.New(tensor.Float64, t.Shape...))
+	list, err := tensor.ToSlice[float64](flat)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
+type nmsBox struct{ x0, y0, x1, y1 float64 }
+
+func newNMSBox(center bool, v [4]float64) nmsBox {
+	a, b, c, d := v[0], v[1], v[2], v[3]
+	if center {
+		return nmsBox{a - c/2, b - d/2, a + c/2, b + d/2}
+	}
+	return nmsBox{min(a, c), min(b, d), max(a, c), max(b, d)}
+}
+
+// iou is the area that two boxes share, divided by the area of both.
+func (b *nmsBox) iou(o *nmsBox) float64 {
+	w, h := min(b.x1, o.x1)-max(b.x0, o.x0), min(b.y1, o.y1)-max(b.y0, o.y0)
+	if !(w > 0 && h > 0) {
+		return 0
+	}
+	both := w * h
+	return both / ((b.x1-b.x0)*(b.y1-b.y0) + (o.x1-o.x0)*(o.y1-o.y0) - both)
+}
+
+// scored is a box and its score.
+type scored struct {
+	score float64
+	box   int
+}
+
+// suppress returns the boxes to keep, best first, at most n; of equal scores the first box is better, and NaN is the
+// best, as for PyTorch's sort.
+func suppress(boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
+	var order []scored
+	for i, s := range scores {
+		if least == nil || s > *least {
+			order = append(order, scored{s, i})
+		}
+	}
+	slices.SortFunc(order, func(a, b scored) int {
+		if a.score != a.score || b.score != b.score {
+			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
+	})
+	k := newKeptBoxes(boxes, iou)
+	for _, s := range order {
+		if len(k.order) >= n {
+			break
+		}
+		if b := &boxes[s.box]; !k.overlap(b) {
+			k.keep(s.box, b)
+		}
+	}
+	return k.order
+}
+
+// keptBoxes are those that are kept so far, by strips of the plane: a box is in that of its left side. What a box can
+// overlap begins before the box ends, and not farther before it begins than the widest box is wide. So of many boxes
+// few are looked at, as where classes have places of their own.
+type keptBoxes struct {
+	iou          float64
+	order        []int
+	strips       [][]nmsBox
+	begin, scale float64
+	widest       float64
+}
+
+// mostStrips is how many there are, at most.
+const mostStrips = 1024
+
+func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
+	k := &keptBoxes{iou: iou}
+	if !(iou >= 0) { // what does not touch is too much then, or, for NaN, nothing is
+		k.strips = make([][]nmsBox, 1)
+		return k
+	}
+	first, last := false, 0.0
+	for i := range boxes {
+		b := &boxes[i]
+		if !first || b.x0 < k.begin {
+			k.begin = b.x0
+		}
+		if !first || b.x1 > last {
+			last = b.x1
+		}
+		first = true
+		k.widest = max(k.widest, b.x1-b.x0)
+	}
+	n := min(mostStrips, len(boxes)/4+1)
+	if k.scale = float64(n) / (last - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
+		n, k.scale = 1, 0
+	}
+	k.strips = make([][]nmsBox, n)
+	return k
+}
+
+// strip is where a place is; those before and behind all boxes are in the first and the last one.
+func (k *keptBoxes) strip(x float64) int {
+	if len(k.strips) == 1 {
+		return 0
+	}
+	return int(min(max((x-k.begin)*k.scale, 0), float64(len(k.strips)-1)))
+}
+
+func (k *keptBoxes) keep(i int, b *nmsBox) {
+	at := k.strip(b.x0)
+	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
+}
+
+// overlap reports whether a box overlaps one that is kept too much. A strip more on the left is for what is rounded.
+func (k *keptBoxes) overlap(b *nmsBox) bool {
+	first, last := max(0, k.strip(b.x0-k.widest)-1), k.strip(b.x1)
+	if first > last { // of a box whose sides are the other way round
+		return false
+	}
+	for _, strip := range k.strips[first : last+1] {
+		for i := range strip {
+			if strip[i].iou(b) > k.iou {
+				return true
+			}
+		}
+	}
+	return false
+}

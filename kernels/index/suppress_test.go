@@ -1,0 +1,67 @@
+package index
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestSuppress holds strips of boxes to a look at all of them.
+func TestSuppress(t *testing.T) {
+	all := func(boxes []nmsBox, scores []float64, iou float64, least float64, n int) (kept []int) {
+		var order []int
+		for i, s := range scores {
+			if s > least {
+				order = append(order, i)
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case scores[a] > scores[b]:
+				return -1
+			case scores[a] < scores[b]:
+				return 1
+			}
+			return 0
+		})
+		for _, i := range order {
+			if len(kept) < n && !slices.ContainsFunc(kept, func(k int) bool { return boxes[k].iou(&boxes[i]) > iou }) {
+				kept = append(kept, i)
+			}
+		}
+		return kept
+	}
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e308, -1e308, 0}
+	few := 0
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		boxes, scores := make([]nmsBox, rng.IntN(300)), []float64{}
+		spread, size := math.Exp(rng.NormFloat64()*4), math.Exp(rng.NormFloat64())
+		for i := range boxes {
+			x, y := rng.Float64()*spread, rng.Float64()*4
+			boxes[i] = nmsBox{x, y, x + rng.Float64()*size, y + rng.Float64()*size}
+			if rng.IntN(50) == 0 {
+				boxes[i] = newNMSBox(rng.IntN(2) == 0, [4]float64{x, y, x - size, y - size})
+			}
+			if seed%5 == 0 && rng.IntN(40) == 0 {
+				boxes[i].x0 = odd[rng.IntN(len(odd))]
+			}
+			if seed%5 == 1 && rng.IntN(40) == 0 { // the other way round
+				boxes[i].x1 = boxes[i].x0 - 3*spread
+			}
+			scores = append(scores, math.Round(rng.Float64()*100)/100)
+		}
+		iou, least, n := []float64{0.3, 0.7, 0, -1, 1, math.NaN()}[rng.IntN(6)], rng.Float64()/2, 1+rng.IntN(300)
+		got, want := suppress(boxes, scores, iou, &least, n), all(boxes, scores, iou, least, n)
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: kept %v and not %v", seed, got, want)
+		}
+		if len(want) < len(boxes)/2 {
+			few++
+		}
+	}
+	if few < 20 {
+		t.Errorf("only %d cases lose half of their boxes", few)
+	}
+}

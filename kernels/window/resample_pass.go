@@ -1,0 +1,316 @@
+package window
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	// leastTogether is how many elements lie together, at least, where they are one row of a loop.
+	leastTogether = 8
+	// loopTaps is how many rows a loop adds up, at most.
+	loopTaps = 4
+	// longRow is how many elements that lie together are worth a loop of their own. Of fewer, up to sharedRows rows that
+	// have the same weights go together: more would be so far apart that they put one another out of the cache.
+	longRow    = 1024
+	sharedRows = 8
+	// gatheredTap is about the operations of Go code that a tap takes of an element that is looked up.
+	gatheredTap = 7
+	// summedTap is about the instructions of a loop that a tap takes of an element of a row: what counts is memory.
+	summedTap = 22
+	// loopRuns is about the runs of a loop that it takes to begin one.
+	loopRuns = 6
+)
+
+// resamplePass resamples one dimension: a dense array [outer, in, inner] becomes [outer, n, inner].
+type resamplePass[T float32 | float64] struct {
+	from, to         kit.Buffer
+	outer, in, inner int
+	rows             int // that go together, at most
+	taps             *axisTaps
+	w                []T
+	outside          T
+	sums             [2][loopTaps]*loops.Loop // of so many rows and one; those of the second row add to the result
+	state            graph.PerWorker[resampleRun]
+}
+
+// resampleRun is what a worker needs to run loops.
+type resampleRun struct {
+	loops.State
+	ptrs  [2 + 2*loopTaps]unsafe.Pointer
+	steps [2 + 2*loopTaps]int
+}
+
+// resampleOrder is the order of dimensions in memory, slowest first, in which arrays are between passes.
+func resampleOrder(out tensor.Meta) []int {
+	if o, ok := tensor.OrderOf(out); ok {
+		return o.Dims()
+	}
+	return tensor.RowMajorOrder(out.Rank()).Dims()
+}
+
+// resampleKernel converts the operand to a dense array that lies as the result does, resamples dimension by dimension
+// from the fastest on, and converts the result.
+func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
+	d, order := tensor.DTypeOf[T](), resampleOrder(c.Out[0])
+	k := &graph.Kernel{}
+	turned := func(b kit.Buffer) (kit.Buffer, error) {
+		m, err := b.Meta.Permute(order)
+		b.Meta = m
+		return b, err
+	}
+	room := func(shape []int) kit.Buffer {
+		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
+		k.Scratch += kit.AlignUp(s.Meta.Bytes())
+		return s
+	}
+	move := func(dst, src kit.Buffer) {
+		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
+		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
+	}
+	cur, err := turned(kit.InBuffer(c, 0))
+	if err != nil {
+		return nil, err
+	}
+	last, err := turned(kit.OutBuffer(c, 0))
+	if err != nil {
+		return nil, err
+	}
+	if src := cur; src.Meta.DType != d || !src.Meta.IsContiguous() {
+		cur = room(src.Meta.Shape)
+		move(cur, src)
+	}
+	direct := last.Meta.DType == d && last.Meta.IsContiguous()
+	passes := r.passes(cur.Meta.Shape, order)
+	for i, one := range passes {
+		p := &resamplePass[T]{from: cur, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
+			rows: rowsTogether(one.outer, one.inner), outside: T(r.outside)}
+		for _, w := range p.taps.w {
+			p.w = append(p.w, T(w))
+		}
+		if p.to = last; i < len(passes)-1 || !direct {
+			p.to = room([]int{one.outer, one.taps.size(), one.inner})
+		}
+		if err := p.loops(); err != nil {
+			return nil, err
+		}
+		k.Phases = append(k.Phases, p.phase())
+		cur = p.to
+	}
+	if !direct {
+		cur.Meta = tensor.New(d, last.Meta.Shape...)
+		move(last, cur)
+	}
+	return k, nil
+}
+
+// axisPass is one dimension of a resampling: of an array [outer, in, inner].
+type axisPass struct {
+	outer, in, inner int
+	taps             *axisTaps
+}
+
+// passes lists the dimensions that change, of an array of a shape whose dimensions are those that order tells: first
+// those that get shorter, from the slowest on, and then those that get longer, from the fastest on, so that there is
+// least to do for elements that do not lie together.
+func (r *resampling) passes(shape, order []int) (list []axisPass) {
+	s := slices.Clone(shape)
+	add := func(at int, shorter bool) {
+		if t := r.taps[order[at]]; t != nil && t.size() < shape[at] == shorter {
+			list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), t})
+			s[at] = t.size()
+		}
+	}
+	for at := range order {
+		add(at, true)
+	}
+	for at := range slices.Backward(order) {
+		add(at, false)
+	}
+	return list
+}
+
+// rowsTogether is how many rows of inner elements that have the same weights go together.
+func rowsTogether(outer, inner int) int {
+	if inner >= longRow {
+		return 1
+	}
+	return max(1, min(outer, sharedRows))
+}
+
+// work adds what the passes take where the result lies as out does.
+func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
+	if out.Numel() == 0 || out.Rank() == 0 {
+		return
+	}
+	if r.picks() {
+		w.Do(resizeElement, float64(out.Numel()))
+		return
+	}
+	order := resampleOrder(out)
+	var s []int
+	for _, d := range order {
+		s = append(s, shape[d])
+	}
+	size := float64(resampleDType(out.DType).Size())
+	passes := r.passes(s, order)
+	for i, p := range passes {
+		rows, taps := float64(p.outer*p.taps.size()), float64(len(p.taps.w))/float64(max(1, p.taps.size()))
+		n := rows * float64(p.inner)
+		w.Flops += n * 2 * taps
+		if i < len(passes)-1 {
+			w.Bytes[graph.Dense] += 2 * n * size
+		}
+		if p.inner < leastTogether {
+			w.Do(graph.GoSimple, n*taps*gatheredTap)
+			continue
+		}
+		w.Do(graph.Simple, n*taps*summedTap*size/4)
+		w.Wait(graph.Run, loopRuns*rows/float64(rowsTogether(p.outer, p.inner)))
+	}
+}
+
+// loops makes the loops of a pass whose elements lie together.
+func (p *resamplePass[T]) loops() error {
+	if p.inner < leastTogether {
+		return nil
+	}
+	d, most := tensor.DTypeOf[T](), 0
+	for i := range p.taps.size() {
+		most = max(most, p.taps.first[i+1]-p.taps.first[i])
+	}
+	for more := range p.sums {
+		for n := range min(most, loopTaps) {
+			if more > 0 && most <= loopTaps {
+				continue
+			}
+			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+more)...)
+			scalar, sum := make([]bool, 2*(n+1)+more), expr.None
+			if more > 0 {
+				sum = b.Load(2 * (n + 1))
+			}
+			for k := range n + 1 {
+				v := b.Do(expr.Mul, b.Load(2*k), b.Load(2*k+1))
+				if scalar[2*k+1] = true; sum != expr.None {
+					v = b.Do(expr.Add, sum, v)
+				}
+				sum = v
+			}
+			code, err := b.Build(b.Real(sum))
+			if err != nil {
+				return err
+			}
+			if p.sums[more][n], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *resamplePass[T]) phase() graph.Phase {
+	if p.inner < leastTogether {
+		return p.gathers()
+	}
+	n := p.taps.size()
+	units := kit.DivUp(p.outer, p.rows) * n
+	grain := max(1, machine.MoveGrain/max(1, p.inner*p.rows*max(1, len(p.w)/max(1, n))))
+	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
+		from, to := p.from.Address(m), p.to.Address(m)
+		s := p.state.Of(m)
+		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
+			o, i := u/n*p.rows, u%n
+			p.sum(s, kit.Elem[T](to, (o*n+i)*p.inner), kit.Elem[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
+		}
+		clear(s.ptrs[:])
+		s.Release()
+		return nil
+	}}
+}
+
+// sum makes element i along the dimension: of so many rows, each the sum of those of src by their weights.
+func (p *resamplePass[T]) sum(s *resampleRun, dst, src unsafe.Pointer, i, rows int) {
+	first, end := p.taps.first[i], p.taps.first[i+1]
+	n := p.taps.size()
+	if first == end {
+		for row := range rows {
+			to := unsafe.Slice((*T)(kit.Elem[T](dst, row*n*p.inner)), p.inner)
+			for at := range to {
+				to[at] = p.outside
+			}
+		}
+		return
+	}
+	size := int(unsafe.Sizeof(p.outside))
+	for k, more := first, 0; k < end; more = 1 {
+		taps := min(end-k, loopTaps)
+		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
+		for t := range taps {
+			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, p.taps.at[k+t]*p.inner), p.in*p.inner*size
+			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&p.w[k+t]), 0
+		}
+		if more > 0 {
+			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, n*p.inner*size
+		}
+		used := 1 + 2*taps + more
+		p.sums[more][taps-1].Run(&s.State, s.ptrs[:used], s.steps[:used], p.inner, rows)
+		k += taps
+	}
+}
+
+// gathers is the phase of a pass over elements of which few lie together.
+func (p *resamplePass[T]) gathers() graph.Phase {
+	n := p.taps.size()
+	units := p.outer * n
+	grain := max(1, machine.GatherGrain/max(1, p.inner*max(1, len(p.w)/max(1, n))))
+	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
+		p.gather(p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
+		return nil
+	}}
+}
+
+// gather resamples the rows from begin on, of few elements each, element by element.
+func (p *resamplePass[T]) gather(from, to unsafe.Pointer, begin, end int) {
+	n := p.taps.size()
+	for u := begin; u < end; {
+		o, i := u/n, u%n
+		src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)
+		last := min(n, i+end-u)
+		dst := unsafe.Slice((*T)(kit.Elem[T](to, u*p.inner)), (last-i)*p.inner)
+		for at := range p.inner {
+			p.line(dst[at:], src[at:], i, last)
+		}
+		u += last - i
+	}
+}
+
+// line makes the elements from i to last along the dimension, inner elements apart.
+func (p *resamplePass[T]) line(dst, src []T, i, last int) {
+	begin, inner, to := p.taps.first[i], p.inner, 0
+	for _, end := range p.taps.first[i+1 : last+1] {
+		at, w := p.taps.at[begin:end], p.w[begin:end]
+		switch begin = end; len(at) {
+		case 0:
+			dst[to] = p.outside
+		case 1:
+			dst[to] = w[0] * src[at[0]*inner]
+		case 2:
+			dst[to] = w[0]*src[at[0]*inner] + w[1]*src[at[1]*inner]
+		default:
+			var s T
+			for k, f := range w {
+				s += f * src[at[k]*inner]
+			}
+			dst[to] = s
+		}
+		to += inner
+	}
+}
