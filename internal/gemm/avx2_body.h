@@ -105,3 +105,71 @@ sum:
 	MOVS X0, (DX)
 	VZEROUPPER
 	RET
+
+// Four vectors of a column times those of x in Y8 to Y11, added to sums.
+#define COLUMN(y, a, b, c, d) \
+	FMA (y), Y8, a \
+	FMA 32(y), Y9, b \
+	FMA 64(y), Y10, c \
+	FMA 96(y), Y11, d
+
+// The sums of a column, added up as DOT does; Y0 and Y1 are those of the first.
+#define SUMS(a, b, c, d, rest, to) \
+	ADD  b, a, Y0 \
+	ADD  d, c, c \
+	ADD  c, Y0, Y0 \
+	VEXTRACTF128 $1, Y0, X1 \
+	ADD  X1, X0, X0 \
+	HSUM \
+	ADD  rest, X0, X0 \
+	MOVS X0, to(DX)
+
+// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
+//
+// Two columns, each as DOT computes it.
+TEXT DOTS(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), DI
+	MOVQ y+16(FP), SI
+	MOVQ ldy+24(FP), R8
+	MOVQ out+32(FP), DX
+	LEAQ (SI)(R8*1), R9
+	ZERO4(Y0, Y1, Y2, Y3)
+	ZERO4(Y4, Y5, Y6, Y7)
+	VXORPS X12, X12, X12
+	VXORPS X13, X13, X13
+	SUBQ $(4*HALF), CX
+	JLT  rest
+
+loop:
+	MOVU (DI), Y8
+	MOVU 32(DI), Y9
+	MOVU 64(DI), Y10
+	MOVU 96(DI), Y11
+	COLUMN(SI, Y0, Y1, Y2, Y3)
+	COLUMN(R9, Y4, Y5, Y6, Y7)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	ADDQ $128, R9
+	SUBQ $(4*HALF), CX
+	JGE  loop
+
+rest:
+	ADDQ $(4*HALF), CX
+	JZ   sum
+
+one:
+	MOVS (DI), X8
+	FMAS (SI), X8, X12
+	FMAS (R9), X8, X13
+	ADDQ $ES, DI
+	ADDQ $ES, SI
+	ADDQ $ES, R9
+	DECQ CX
+	JNZ  one
+
+sum:
+	SUMS(Y0, Y1, Y2, Y3, X12, (0*ES))
+	SUMS(Y4, Y5, Y6, Y7, X13, (1*ES))
+	VZEROUPPER
+	RET

@@ -112,3 +112,96 @@ sum:
 	MOVS X0, (DX)
 	VZEROUPPER
 	RET
+
+// Four vectors of a column times those of x in Z16 to Z19, added to sums.
+#define COLUMN(y, a, b, c, d) \
+	FMA (y), Z16, a \
+	FMA 64(y), Z17, b \
+	FMA 128(y), Z18, c \
+	FMA 192(y), Z19, d
+
+// The sums of a column, added up as DOT does; Z0 and Z1 are those of the first.
+#define SUMS(a, b, c, d, to) \
+	ADD  b, a, Z0 \
+	ADD  d, c, c \
+	ADD  c, Z0, Z0 \
+	VEXTRACTF64X4 $1, Z0, Y1 \
+	ADD  Y1, Y0, Y0 \
+	VEXTRACTF128 $1, Y0, X1 \
+	ADD  X1, X0, X0 \
+	HSUM \
+	MOVS X0, to(DX)
+
+// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
+//
+// Four columns, each as DOT computes it.
+TEXT DOTS(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), DI
+	MOVQ y+16(FP), SI
+	MOVQ ldy+24(FP), R8
+	MOVQ out+32(FP), DX
+	LEAQ (SI)(R8*1), R9
+	LEAQ (R9)(R8*1), R10
+	LEAQ (R10)(R8*1), R11
+	ZERO4(Z0, Z1, Z2, Z3)
+	ZERO4(Z4, Z5, Z6, Z7)
+	ZERO4(Z8, Z9, Z10, Z11)
+	ZERO4(Z12, Z13, Z14, Z15)
+	SUBQ $(4*HALF), CX
+	JLT  rest
+
+loop:
+	MOVU (DI), Z16
+	MOVU 64(DI), Z17
+	MOVU 128(DI), Z18
+	MOVU 192(DI), Z19
+	COLUMN(SI, Z0, Z1, Z2, Z3)
+	COLUMN(R9, Z4, Z5, Z6, Z7)
+	COLUMN(R10, Z8, Z9, Z10, Z11)
+	COLUMN(R11, Z12, Z13, Z14, Z15)
+	ADDQ $256, DI
+	ADDQ $256, SI
+	ADDQ $256, R9
+	ADDQ $256, R10
+	ADDQ $256, R11
+	SUBQ $(4*HALF), CX
+	JGE  loop
+
+rest:
+	ADDQ $(3*HALF), CX
+	JLT  tail
+
+vec:
+	MOVU (DI), Z16
+	FMA  (SI), Z16, Z0
+	FMA  (R9), Z16, Z4
+	FMA  (R10), Z16, Z8
+	FMA  (R11), Z16, Z12
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, R11
+	SUBQ $HALF, CX
+	JGE  vec
+
+tail:
+	ADDQ  $HALF, CX
+	JZ    sum
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	MOVUZ (DI), K1, Z16
+	FMA   (SI), Z16, K1, Z1
+	FMA   (R9), Z16, K1, Z5
+	FMA   (R10), Z16, K1, Z9
+	FMA   (R11), Z16, K1, Z13
+
+sum:
+	SUMS(Z0, Z1, Z2, Z3, (0*ES))
+	SUMS(Z4, Z5, Z6, Z7, (1*ES))
+	SUMS(Z8, Z9, Z10, Z11, (2*ES))
+	SUMS(Z12, Z13, Z14, Z15, (3*ES))
+	VZEROUPPER
+	RET

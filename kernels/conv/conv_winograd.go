@@ -33,6 +33,9 @@ const (
 	// winogradNear are the bytes of weights up to which they stay in the second cache, beside winogradPoints of points.
 	winogradNear   = 1 << 20
 	winogradPoints = 256 << 10
+	// winogradPassing are those of weights that come from the third cache as fast as they are multiplied with, though not
+	// all of them stay in the second: there a section's points and products do, which else would go to the third and back.
+	winogradPassing = 5 << 20
 	// winogradFarPoints are those of the points of a section that stay in the second cache while weights go by, and
 	// winogradAllPoints of one that does not, all of which goes to memory and back.
 	winogradFarPoints = 5 << 18
@@ -84,7 +87,8 @@ func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
 type winogradWay uint8
 
 const (
-	// allNear: weights stay near, and a chunk does all that there is to do for a section, in memory of its own.
+	// allNear: weights stay near, or come in time, and a chunk does all that there is to do for a section, in memory of
+	// its own.
 	allNear winogradWay = iota
 	// byBlocks: points of a section stay near, and all workers share them while the weights go by, block by block of
 	// output channels, once for each section.
@@ -97,11 +101,11 @@ const (
 // way chooses by the bytes that come from afar.
 func (w *winogradConv) way() winogradWay {
 	weights := 4 * w.transformed()
-	if weights <= winogradNear {
-		if w.nearSections() == 1 {
-			return byPoints
-		}
+	switch several := w.nearSections() > 1; {
+	case several && weights <= winogradPassing:
 		return allNear
+	case weights <= winogradNear:
+		return byPoints
 	}
 	points, products := w.farTraffic()
 	if k := w.into(byBlocks); weights*k <= weights*w.into(byPoints)+points+products {

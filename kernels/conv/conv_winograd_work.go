@@ -48,9 +48,14 @@ const (
 // weightsFromAfar are the bytes of weights that are waited for. Strips of tiles of a section take turns with the
 // weights of a point: the first asks for its lines as it goes, which is as slow as memory is; where others follow,
 // they ask for what comes next while they multiply with what is near. Of weights that do not stay near half come in
-// time, since each block asks for the next one.
+// time, since each block asks for the next one. What a section that has all near reads, it finds where the one before
+// read it.
 func (w *winogradConv) weightsFromAfar() float64 {
-	strips := kit.DivUp(w.sections().at(0).n, w.rows)
+	tiles := w.tiles()
+	if w.way() != allNear {
+		tiles = w.sections().at(0).n
+	}
+	strips := kit.DivUp(tiles, w.rows)
 	bytes := 4 * float64(w.transformed()) * 2 / float64(1+strips)
 	return (bytes + min(bytes, winogradNear)) / 2
 }
@@ -71,7 +76,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
 	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
 	switch way := w.way(); {
-	case weights <= winogradNear:
+	case way == allNear, weights <= winogradNear:
 	case way == byPoints:
 		p, r := w.farTraffic()
 		k.Do(winogradFar, float64(p+r))
