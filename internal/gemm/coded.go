@@ -25,10 +25,8 @@ const (
 	// packedDepth is that of products with an operand that a callback packs: what it fills stays in L1.
 	packedDepth = 256
 	// fewRows are those for which no B is packed, and someRows those for which none is that stays in L2 panel by panel.
-	// For any number of them a B of placeBytes stays there as a whole.
-	fewRows    = 24
-	someRows   = 128
-	placeBytes = machine.L2Bytes
+	fewRows  = 24
+	someRows = 128
 	// mostAhead is how many lines are asked for between few terms. More would wait for one another.
 	mostAhead = 4
 	// aheadBytes is how far ahead of a panel's only tile its lines are asked for.
@@ -50,12 +48,12 @@ func codedSet(kind reflect.Kind, isa machine.ISA, t thin) *kernelSet {
 	if kind == reflect.Float64 {
 		s.size = 8
 	}
-	vectors, bytes := maxVectors, 64
+	vectors, narrow, bytes := maxVectors, 2, 64
 	if isa == machine.AVX2 {
 		vectors, bytes = 2, 32
 	}
 	s.lanes = bytes / s.size
-	s.nr = vectors * s.lanes
+	s.nr, s.narrow = vectors*s.lanes, narrow*s.lanes
 	return s
 }
 
@@ -340,7 +338,7 @@ func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further i
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
-	st, each := laterBlock, max(1, callMACs/(set.nr*t.kc))
+	st, each := laterBlock, max(1, callMACs/(p.b.w*t.kc))
 	switch {
 	case s.CColStride != 1:
 		st, each = apart, 1

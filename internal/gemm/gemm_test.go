@@ -143,8 +143,12 @@ func (p *problem[T]) args(pl *Plan[T]) *Args[T] {
 	}
 	switch s.B.Source {
 	case Prepacked:
-		buf := make([]T, roundUp(s.N, pl.PackCols())*s.K+1)
-		packB(buf[:len(buf)-1], 0, s.K, 0, s.N)
+		width := pl.PackCols()
+		if s.B.Panel > 0 {
+			width = s.B.Panel
+		}
+		buf := make([]T, roundUp(s.N, width)*s.K+1)
+		PackPanels(buf, width, p.b.ptr(), s.K, s.N, p.b.rs, p.b.cs)
 		x.B = unsafe.Pointer(&buf[0])
 	case Custom:
 		x.B, x.PackB = nil, packB

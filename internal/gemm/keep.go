@@ -18,10 +18,13 @@ func fetches(terms, every int) int { return ceilDiv(terms/tile.FewTerms, every/t
 // powerWithin is the greatest power of two that is at most n, from the terms of a turn on.
 func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.FewTerms))) - 1) }
 
-// farResult reports whether the result is more than L2 keeps beside the operands, and is written row by row.
+// farResult reports whether the result is more than L2 keeps beside the operands, and is written row by row. Where B is
+// packed beforehand, a result of half as much is asked for in vain: lines of B come ahead then, too.
 func (p *Plan[T]) farResult() bool {
 	s := &p.spec
-	return s.CColStride == 1 && s.M*s.N*p.set.size > machine.L2Bytes/2
+	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
+		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
+	return s.CColStride == 1 && far
 }
 
 // fetches are what tiles ask for besides.

@@ -62,6 +62,8 @@ type kernelSet struct {
 	size  int
 	lanes int
 	tall  [maxVectors + 1]int
+	// narrow is the width of panels of B for few rows.
+	narrow int
 }
 
 // panelRows is the narrowest A panel a plan with m rows can use.
@@ -96,6 +98,22 @@ func PanelRows[T Number]() int { return kernelsOf[T]().mr }
 
 // PanelCols is the width NR of packed B panels of T.
 func PanelCols[T Number]() int { return kernelsOf[T]().nr }
+
+// PanelColsOf is the width of packed B panels of T for a product of so many rows, which is told by Operand.Panel. A
+// panel that few rows read has come from afar for them: a narrow one stays in L1 from tile to tile, and leaves the way
+// to L2 to the one that follows.
+func PanelColsOf[T Number](rows int) int {
+	s := kernelsOf[T]()
+	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {
+		return s.narrow
+	}
+	return s.nr
+}
+
+// hasPanel reports whether products take panels of an operand's width.
+func (s *kernelSet) hasPanel(b Operand) bool {
+	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrow)
+}
 
 // zeroRow is the initial value of overwriting tiles: a row of zeros as wide as
 // the widest register tile, read with a row stride of 0.

@@ -39,8 +39,12 @@ func PackA[T Number](dst []T, src unsafe.Pointer, m, k, rs, cs int) {
 // PackB packs the k×n matrix at src, with element strides rs and cs, into
 // dst[:PackedBLen(k, n)]; see PackA.
 func PackB[T Number](dst []T, src unsafe.Pointer, k, n, rs, cs int) {
-	set := kernelsOf[T]()
-	packPanels(dst[:roundUp(n, set.nr)*k], set.nr, src, cs, rs, 0, k, 0, n)
+	PackPanels(dst, kernelsOf[T]().nr, src, k, n, rs, cs)
+}
+
+// PackPanels is PackB into panels of a width, that of Operand.Panel.
+func PackPanels[T Number](dst []T, width int, src unsafe.Pointer, k, n, rs, cs int) {
+	packPanels(dst[:roundUp(n, width)*k], width, src, cs, rs, 0, k, 0, n)
 }
 
 // Interleave stores dst[k*w+l] = runs[l][k] for k < depth and l < len(runs)

@@ -25,6 +25,8 @@ type Operand struct {
 	Source    Source
 	RowStride int
 	ColStride int
+	// Panel is how many columns a panel of a Prepacked B has, PanelCols or PanelColsOf; 0 for the former.
+	Panel int
 }
 
 // Bias selects a vector added to every row or column of the product.
@@ -151,7 +153,7 @@ type workerLayout struct {
 
 var (
 	errShape  = errors.New("gemm: negative dimension")
-	errOption = errors.New("gemm: unknown source, bias or way")
+	errOption = errors.New("gemm: unknown source, bias, way or panel")
 	errWay    = errors.New("gemm: the product cannot be computed in the way that is asked for")
 )
 
@@ -166,7 +168,7 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 	if s.M < 0 || s.N < 0 || s.K < 0 {
 		return nil, errShape
 	}
-	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Way > Tiled {
+	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Way > Tiled || !set.hasPanel(s.B) {
 		return nil, errOption
 	}
 	p := &Plan[T]{spec: s, set: set}
@@ -228,6 +230,9 @@ func (p *Plan[T]) sides() {
 	p.b = side{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.w = p.set.panelRows(s.M)
+	}
+	if s.B.Panel > 0 {
+		p.b.w = s.B.Panel
 	}
 	if p.set.coded() {
 		p.placeOperands()
@@ -297,7 +302,7 @@ func (p *Plan[T]) placeOperands() {
 		p.a.place = p.a.ks == 1 || p.a.ls == 1 && !p.a.crowds(p.kc)
 	}
 	if s.B.Source == Strided && p.b.ls == 1 {
-		small := s.M <= someRows || s.K*s.N*p.b.size <= placeBytes
+		small := s.M <= someRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
 		p.b.place = s.M <= fewRows || small && !p.b.crowds(p.kc)
 		p.b.kept = !p.b.place && !p.a.packs()
 	}
@@ -308,6 +313,13 @@ func (p *Plan[T]) placeOperands() {
 func (d side) crowds(depth int) bool {
 	step := d.ks * d.size
 	return depth*(step&-step) > machine.L2Bytes
+}
+
+// leavesCache reports whether so many elements, of an operand or the result, take so many bytes at least, and all three
+// together so many that L2 does not keep them from tile to tile.
+func (p *Plan[T]) leavesCache(elems, bytes, all int) bool {
+	s, size := &p.spec, p.b.size
+	return elems*size >= bytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= all
 }
 
 // along reports whether elements of one lane are side by side in memory, rather than those of one depth.

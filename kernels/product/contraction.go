@@ -150,7 +150,7 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 	if is, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
 		return nil, err
 	} else if is {
-		spec.B.Source, w.B = gemm.Prepacked, panelsB.Places(w.B)
+		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.Places(w.B)
 	}
 
 	bias, stride, vector := x.vectorBias()
@@ -186,7 +186,7 @@ const tinyMACs = 4096
 // contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read in its
 // own layout.
 func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) *multiply.Panels {
-	p, width, lanes := x.b, gemm.PanelCols[T](), x.n
+	p, width, lanes := x.b, gemm.PanelColsOf[T](x.m), x.n
 	lane, step := p.col, p.row
 	if isA {
 		p, width, lanes = x.a, gemm.PanelRows[T](), x.m

@@ -80,10 +80,10 @@ func evenSteps(steps []int) (n, apart int) {
 // fillMatrix fills all panels of a matrix. Even steps are the engine's own.
 func fillMatrix[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer) {
 	switch {
-	case p.Terms == nil && p.Width == gemm.PanelCols[T]():
-		gemm.PackB(dst, src, p.Depth, p.Lanes, p.Step, p.Lane)
 	case p.Terms == nil && p.Width == gemm.PanelRows[T]():
 		gemm.PackA(dst, src, p.Lanes, p.Depth, p.Lane, p.Step)
+	case p.Terms == nil:
+		gemm.PackPanels(dst, p.Width, src, p.Depth, p.Lanes, p.Step, p.Lane)
 	default:
 		terms := p.terms()
 		for i := range kit.DivUp(p.Lanes, p.Width) {
