@@ -18,6 +18,5 @@
 
 #define AXPY4 ·axpy4AVX2F32
 #define DOT ·dotAVX2F32
-#define DOTS ·dotsAVX2F32
 
 #include "avx2_body.h"

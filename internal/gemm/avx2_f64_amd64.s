@@ -17,6 +17,5 @@
 
 #define AXPY4 ·axpy4AVX2F64
 #define DOT ·dotAVX2F64
-#define DOTS ·dotsAVX2F64
 
 #include "avx2_body.h"

@@ -18,6 +18,5 @@
 
 #define AXPY4 ·axpy4AVX512F32
 #define DOT ·dotAVX512F32
-#define DOTS ·dotsAVX512F32
 
 #include "avx512_body.h"

@@ -17,6 +17,5 @@
 
 #define AXPY4 ·axpy4AVX512F64
 #define DOT ·dotAVX512F64
-#define DOTS ·dotsAVX512F64
 
 #include "avx512_body.h"

@@ -50,7 +50,7 @@ func (p *Plan[T]) planDirect() bool {
 	switch {
 	case s.B.RowStride == 1:
 		p.path = pathDot
-		p.nt = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, per)), p.set.columns)
+		p.nt = max(ceilDiv(s.N, 32), ceilDiv(directMACs, per))
 	case s.B.ColStride == 1 && s.N >= 16:
 		p.path = pathAxpy
 		p.nt = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, per)), 32)
@@ -117,32 +117,18 @@ func (x *exec[T]) runDirect(j0, j1 int) {
 	sums := unsafe.Pointer(at[T](x.worker, x.Plan.worker.b))
 	n := j1 - j0
 	if x.path == pathDot {
-		x.dotColumns(rows, lda, sums, j0, n)
+		for j := range n {
+			col := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
+			for i := range s.M {
+				x.set.dot(s.K, unsafe.Pointer(at[T](rows, i*lda)), col, unsafe.Pointer(at[T](sums, i*n+j)))
+			}
+		}
 	} else {
 		x.axpyColumns(rows, lda, sums, j0, n)
 	}
 	for i := range s.M {
 		for j := range n {
 			x.finish(i, j0+j, *at[T](sums, i*n+j))
-		}
-	}
-}
-
-// dotColumns multiplies every row of A with columns of B, as many at once as there is code for.
-func (x *exec[T]) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, j0, n int) {
-	s, columns := &x.spec, x.set.columns
-	ldb := s.B.ColStride * int(unsafe.Sizeof(*(*T)(nil)))
-	j := 0
-	for ; j+columns <= n; j += columns {
-		col := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
-		for i := range s.M {
-			x.set.dots(s.K, unsafe.Pointer(at[T](rows, i*lda)), col, ldb, unsafe.Pointer(at[T](sums, i*n+j)))
-		}
-	}
-	for ; j < n; j++ {
-		col := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
-		for i := range s.M {
-			x.set.dot(s.K, unsafe.Pointer(at[T](rows, i*lda)), col, unsafe.Pointer(at[T](sums, i*n+j)))
 		}
 	}
 }

@@ -35,16 +35,10 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// dotsFunc is dotFunc for some columns y, ldy bytes apart: as many sums, each of the same bits.
-type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
-
-// thin is what products of few rows or columns are made of. dots takes so many columns at once: memory is read faster
-// in several places than in one.
+// thin is what products of few rows or columns are made of.
 type thin struct {
-	axpy4   axpyFunc
-	dot     dotFunc
-	dots    dotsFunc
-	columns int
+	axpy4 axpyFunc
+	dot   dotFunc
 }
 
 // kernelSet is one implementation of the inner loops for one element type:

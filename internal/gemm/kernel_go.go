@@ -10,7 +10,7 @@ const (
 // goKernels returns the portable kernel set of T.
 func goKernels[T Number]() *kernelSet {
 	return &kernelSet{
-		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T], goDots[T], 1},
+		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T]},
 	}
 }
 
@@ -90,9 +90,6 @@ func goDot[T Number](n int, x, y, out unsafe.Pointer) {
 	}
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
-
-// goDots takes one column: several at once are no faster here.
-func goDots[T Number](n int, x, y unsafe.Pointer, _ int, out unsafe.Pointer) { goDot[T](n, x, y, out) }
 
 // at addresses element i of the T array at p.
 func at[T any](p unsafe.Pointer, i int) *T {

@@ -4,8 +4,8 @@ package gemm
 
 import "unsafe"
 
-// Declarations of the routines in avx512_body.h and avx2_body.h; see axpyFunc,
-// dotFunc and dotsFunc.
+// Declarations of the routines in avx512_body.h and avx2_body.h; see axpyFunc
+// and dotFunc.
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
@@ -14,16 +14,10 @@ func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 func dotAVX512F32(n int, x, y, out unsafe.Pointer)
 
 //go:noescape
-func dotsAVX512F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
-
-//go:noescape
 func axpy4AVX2F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 //go:noescape
 func dotAVX2F32(n int, x, y, out unsafe.Pointer)
-
-//go:noescape
-func dotsAVX2F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
 
 //go:noescape
 func axpy4AVX512F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
@@ -32,13 +26,7 @@ func axpy4AVX512F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 func dotAVX512F64(n int, x, y, out unsafe.Pointer)
 
 //go:noescape
-func dotsAVX512F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
-
-//go:noescape
 func axpy4AVX2F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 //go:noescape
 func dotAVX2F64(n int, x, y, out unsafe.Pointer)
-
-//go:noescape
-func dotsAVX2F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer)
