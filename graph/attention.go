@@ -68,6 +68,9 @@ func (x attended) pack(c *Call, i int) (p Packing, ok bool) {
 		return p, false
 	}
 	seen := c.Attrs.(*Fusion).Seen[i]
+	if _, err = c.Meta(i).View(seen); err != nil {
+		return p, false
+	}
 	m := turned(tensor.New(c.Meta(i).DType, seen...))
 	from := func(t *tensor.Tensor) *tensor.Tensor {
 		v, err := t.Meta.View(seen)
@@ -241,8 +244,8 @@ func (x attended) read(c *Call, walk Walk, i int, m tensor.Meta) (w Work, ok boo
 	d.In[i] = Of(&Value{Meta: m, Type: m.Type()})
 	a, err := x.attentionOf(d)
 	switch {
-	case err != nil:
-		return w, true
+	case err != nil: // rows that are joined, as the scores have them, do not lie so
+		return w, false
 	case i < 3:
 		w = x.Read(a, i)
 	case c.Constant(i) && a.ByColumns() && differs(a.others[i-3]): // it is packed

@@ -28,10 +28,12 @@ func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error
 	}
 	scores, folds := first.Out[0].Meta.Shape, false
 	for i, v := range []*Value{first.Out[0], first.Out[0], last.Out[0]} {
-		if err := w.sees(i, v.Meta.Shape, fine); err != nil {
+		seen, ok := seenAs(w.node.In[i].Meta().Shape, v.Meta.Shape, fine)
+		if err := w.sees(i, seen, ok); err != nil {
 			return err
 		}
 	}
+	rows := append(slices.Clone(fine), scores[len(scores)-2])
 	for i, m := range parts {
 		local := m.Out[0].Meta.Shape
 		switch between, err := f.between(m, scores); {
@@ -53,7 +55,8 @@ func (w *whole) attention(f *Fuser, parts []*Node, keep func(*Value) bool) error
 			if a.Part >= 0 || a.Number.IsSet() {
 				continue
 			}
-			if err := w.sees(a.Place, local, fine); err != nil {
+			seen, ok := seenRows(w.node.In[a.Place].Meta().Shape, local, rows)
+			if err := w.sees(a.Place, seen, ok); err != nil {
 				return err
 			}
 		}
@@ -115,9 +118,8 @@ func (w *whole) product(i int, m *Node, keep func(*Value) bool) {
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// sees notes in which shape operand k is seen, which is broadcast to a shape of the parts.
-func (w *whole) sees(k int, local, fine []int) error {
-	seen, ok := seenAs(w.node.In[k].Meta().Shape, local, fine)
+// sees notes in which shape operand k is seen, if it can be.
+func (w *whole) sees(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
 		return fmt.Errorf("%q lies along other dimensions", w.node.In[k].Value.Name)
@@ -157,16 +159,16 @@ func (f *Fuser) between(m *Node, scores []int) (folds bool, err error) {
 }
 
 // alikeScores reports whether a shape is one of scores, or of one number for each row of them, whatever the shape of
-// their batch.
+// their batch and however rows are cut.
 func alikeScores(shape, scores []int) bool {
 	a, b := len(shape), len(scores)
-	if a < 2 || b < 2 || shape[a-2] != scores[b-2] || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
+	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
 		return false
 	}
-	return tensor.Numel(shape[:a-2]) == tensor.Numel(scores[:b-2])
+	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
 }
 
-// showsAlike reports whether a node shows its operand's elements in the same order, in another shape.
+// showsAlike reports whether a node shows its operand's rows in the same order, in another shape.
 func showsAlike(m *Node) bool {
 	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != TensorArg {
 		return false
@@ -174,29 +176,38 @@ func showsAlike(m *Node) bool {
 	from, to := m.In[0].Meta(), m.Out[0].Meta
 	a, b := from.Rank(), to.Rank()
 	return from.IsContiguous() && to.IsContiguous() && from.Numel() == to.Numel() && from.Offset == to.Offset &&
-		a >= 2 && b >= 2 && slices.Equal(from.Shape[a-2:], to.Shape[b-2:])
+		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch is the coarsest shape that the batches of all parts are views of: it has no sizes of 1.
+// fineBatch is the coarsest shape that the batches of all parts are views of: it has no sizes of 1. Parts between the
+// products may see rows of scores in any shape: what is less than the rows of a matrix is no part of a batch.
 func fineBatch(parts []*Node) ([]int, error) {
-	batch := func(shape []int) []int { return shape[:max(0, len(shape)-2)] }
-	whole := tensor.Numel(batch(parts[0].Out[0].Meta.Shape))
+	scores := parts[0].Out[0].Meta.Shape
+	if len(scores) < 2 {
+		return nil, errors.New("its first product is not of two matrices")
+	}
+	rows, whole := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
 	if whole == 0 {
 		return nil, errors.New("there are no matrices in it")
 	}
-	ends := []int{1} // products of sizes, from the last on
-	for _, m := range parts {
+	ends := []int{rows} // products of sizes, from the last but one on
+	for i, m := range parts {
 		if len(m.Out) != 1 {
 			return nil, fmt.Errorf("%q makes several values", m.Name)
 		}
-		shape := batch(m.Out[0].Meta.Shape)
-		if tensor.Numel(shape) != whole {
+		shape := m.Out[0].Meta.Shape
+		lead := shape[:max(0, len(shape)-1)]
+		if tensor.Numel(lead) != whole {
 			return nil, fmt.Errorf("%q makes another batch of matrices", m.Name)
 		}
+		if i == len(parts)-1 && (len(lead) == 0 || lead[len(lead)-1] != rows) {
+			return nil, fmt.Errorf("%q multiplies matrices of other rows", m.Name)
+		}
 		n := 1
-		for _, size := range slices.Backward(shape) {
-			n *= size
-			ends = append(ends, n)
+		for _, size := range slices.Backward(lead) {
+			if n *= size; n > rows {
+				ends = append(ends, n)
+			}
 		}
 	}
 	slices.Sort(ends)
@@ -211,31 +222,58 @@ func fineBatch(parts []*Node) ([]int, error) {
 	return fine, nil
 }
 
-// seenAs is the shape in which an operand that is broadcast to a shape is seen where the batch of that is seen as fine;
-// false where its sizes do not fit.
+// seenAs is the shape in which an operand of a product, which is broadcast to a shape, is seen where the batch of that
+// is seen as fine; false where its sizes do not fit.
 func seenAs(shape, local, fine []int) ([]int, bool) {
-	pad, at := len(local)-len(shape), len(fine)
-	if pad < 0 {
+	rank := len(local) - 2
+	lead, ok := seenLead(shape, local, rank, fine)
+	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
+}
+
+// seenRows is that of an operand of loops over scores, which may see their rows in another shape: one that differs
+// within the rows of a matrix differs from each to the next.
+func seenRows(shape, local, fine []int) ([]int, bool) {
+	rank := len(local) - 1
+	lead, ok := seenLead(shape, local, rank, fine)
+	return append(lead, sizeIn(shape, local, rank)), ok
+}
+
+// sizeIn is the size of a value in a dimension of a shape to which it is broadcast.
+func sizeIn(shape, local []int, d int) int {
+	if d -= len(local) - len(shape); d < 0 {
+		return 1
+	}
+	return shape[d]
+}
+
+// seenLead has the first dimensions of a value, so many of those of the shape to which it is broadcast, seen as fine.
+func seenLead(shape, local []int, rank int, fine []int) ([]int, bool) {
+	if len(shape) > len(local) {
 		return nil, false
 	}
-	size := func(d int) int {
-		if d < pad {
-			return 1
-		}
-		return shape[d-pad]
-	}
-	seen := append(slices.Repeat([]int{1}, len(fine)), size(len(local)-2), size(len(local)-1))
-	for d := len(local) - 3; d >= 0; d-- {
-		if size(d) != 1 && size(d) != local[d] {
+	at, left := len(fine), 1 // of fine[at], from the last on
+	once := slices.Repeat([]bool{false}, len(fine))
+	seen := slices.Repeat([]int{1}, len(fine))
+	for d := rank - 1; d >= 0; d-- {
+		size := sizeIn(shape, local, d)
+		if size != 1 && size != local[d] {
 			return nil, false
 		}
-		for n := local[d]; n > 1; n /= fine[at] {
-			if at--; at < 0 || n%fine[at] != 0 {
+		for n := local[d]; n > 1; {
+			if left == 1 {
+				if at--; at < 0 {
+					return nil, false
+				}
+				left = fine[at]
+			}
+			step := min(n, left)
+			if n%step != 0 || left%step != 0 || once[at] && (size != 1) != (seen[at] != 1) {
 				return nil, false
 			}
-			if size(d) != 1 {
+			if once[at] = true; size != 1 {
 				seen[at] = fine[at]
 			}
+			n, left = n/step, left/step
 		}
 	}
 	return seen, true

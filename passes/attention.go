@@ -129,7 +129,7 @@ func (g *grouper) attended(nodes []*graph.Node) error {
 			fits.Holds()
 		}
 		if m.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 {
-			equal(from[len(from)-2:], to[len(to)-2:]).Holds()
+			equal(from[len(from)-1:], to[len(to)-1:]).Holds()
 		}
 		m.Out[0].Type.Numel().Gt(sym.Int{}).Holds()
 	}

@@ -39,7 +39,8 @@ var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
 	{Name: "restate", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes, " +
-		"states products of 16-bit floats as those of float32, and products by repeated matrices by each of them once",
+		"states products of 16-bit floats as those of float32, equations of labels as products, and products by repeated " +
+		"matrices by each of them once",
 		Needs: graph.Typed, Rounds: true, Levels: true, Run: restate},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},

@@ -1,7 +1,7 @@
 // Bodies of the AVX2+FMA routines for products of few rows or columns, shared
 // by avx2_f32_amd64.s and avx2_f64_amd64.s. The including file defines the
-// element: ES (bytes), BCAST, FMA, FMAS (scalar), ADD, MOVU, MOVS, HSUM, HALF
-// (lanes of one vector) and the symbol names.
+// element: ES (bytes), BCAST, FMA, FMAS (scalar), ADD, MOVU, MOVS, HSUM, SUM4
+// (sums of Y0 to Y3 stored to (DX)), HALF (lanes of one vector) and the symbol names.
 
 #define ZERO4(a, b, c, d) \
 	VXORPS a, a, a \
@@ -103,5 +103,153 @@ sum:
 	HSUM
 	ADD  X8, X0, X0
 	MOVS X0, (DX)
+	VZEROUPPER
+	RET
+
+// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+TEXT DOTS(SB), NOSPLIT, $0-48
+	MOVQ  n+0(FP), SI
+	MOVQ  x+8(FP), DI
+	MOVQ  y+16(FP), R8
+	MOVQ  ldy+24(FP), R12
+	MOVQ  out+32(FP), DX
+	MOVQ  quads+40(FP), R13
+	MOVQ  SI, CX
+	ANDQ  $(HALF-1), CX
+	SUBQ  CX, SI
+	IMULQ $ES, SI
+
+quad:
+	LEAQ (R8)(R12*1), R9
+	LEAQ (R9)(R12*1), R10
+	LEAQ (R10)(R12*1), R11
+	ZERO4(Y0, Y1, Y2, Y3)
+	XORQ AX, AX
+
+loop:
+	CMPQ AX, SI
+	JGE  sum
+	MOVU (DI)(AX*1), Y4
+	FMA  (R8)(AX*1), Y4, Y0
+	FMA  (R9)(AX*1), Y4, Y1
+	FMA  (R10)(AX*1), Y4, Y2
+	FMA  (R11)(AX*1), Y4, Y3
+	ADDQ $32, AX
+	JMP  loop
+
+sum:
+	SUM4
+	MOVQ  CX, BX
+	TESTQ BX, BX
+	JZ    next
+	MOVS  (0*ES)(DX), X0
+	MOVS  (1*ES)(DX), X1
+	MOVS  (2*ES)(DX), X2
+	MOVS  (3*ES)(DX), X3
+
+rest:
+	MOVS (DI)(AX*1), X4
+	FMAS (R8)(AX*1), X4, X0
+	FMAS (R9)(AX*1), X4, X1
+	FMAS (R10)(AX*1), X4, X2
+	FMAS (R11)(AX*1), X4, X3
+	ADDQ $ES, AX
+	DECQ BX
+	JNZ  rest
+	MOVS X0, (0*ES)(DX)
+	MOVS X1, (1*ES)(DX)
+	MOVS X2, (2*ES)(DX)
+	MOVS X3, (3*ES)(DX)
+
+next:
+	LEAQ (R11)(R12*1), R8
+	ADDQ $(4*ES), DX
+	DECQ R13
+	JNZ  quad
+	VZEROUPPER
+	RET
+
+// func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+TEXT AXPYS(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), CX
+	MOVQ y+8(FP), DI
+	MOVQ b+16(FP), R8
+	MOVQ ldb+24(FP), R9
+	MOVQ x+32(FP), BX
+	MOVQ k+40(FP), R10
+
+four:
+	CMPQ CX, $(4*HALF)
+	JLT  single
+	MOVU (DI), Y0
+	MOVU 32(DI), Y1
+	MOVU 64(DI), Y2
+	MOVU 96(DI), Y3
+	MOVQ R8, R11
+	MOVQ BX, R12
+	MOVQ R10, AX
+
+fourrows:
+	BCAST (R12), Y4
+	FMA  (R11), Y4, Y0
+	FMA  32(R11), Y4, Y1
+	FMA  64(R11), Y4, Y2
+	FMA  96(R11), Y4, Y3
+	ADDQ R9, R11
+	ADDQ $ES, R12
+	DECQ AX
+	JNZ  fourrows
+	MOVU Y0, (DI)
+	MOVU Y1, 32(DI)
+	MOVU Y2, 64(DI)
+	MOVU Y3, 96(DI)
+	ADDQ $128, DI
+	ADDQ $128, R8
+	SUBQ $(4*HALF), CX
+	JMP  four
+
+single:
+	CMPQ CX, $HALF
+	JLT  one
+	MOVU (DI), Y0
+	MOVQ R8, R11
+	MOVQ BX, R12
+	MOVQ R10, AX
+
+singlerows:
+	BCAST (R12), Y4
+	FMA  (R11), Y4, Y0
+	ADDQ R9, R11
+	ADDQ $ES, R12
+	DECQ AX
+	JNZ  singlerows
+	MOVU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, R8
+	SUBQ $HALF, CX
+	JMP  single
+
+one:
+	TESTQ CX, CX
+	JZ   done
+	MOVS (DI), X0
+	MOVQ R8, R11
+	MOVQ BX, R12
+	MOVQ R10, AX
+
+onerows:
+	MOVS (R12), X4
+	FMAS (R11), X4, X0
+	ADDQ R9, R11
+	ADDQ $ES, R12
+	DECQ AX
+	JNZ  onerows
+	MOVS X0, (DI)
+	ADDQ $ES, DI
+	ADDQ $ES, R8
+	DECQ CX
+	JMP  one
+
+done:
 	VZEROUPPER
 	RET

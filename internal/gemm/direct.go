@@ -50,7 +50,7 @@ func (p *Plan[T]) planDirect() bool {
 	switch {
 	case s.B.RowStride == 1:
 		p.path = pathDot
-		p.nt = max(ceilDiv(s.N, 32), ceilDiv(directMACs, per))
+		p.nt = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, per)), 4)
 	case s.B.ColStride == 1 && s.N >= 16:
 		p.path = pathAxpy
 		p.nt = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, per)), 32)
@@ -102,8 +102,8 @@ func (x *exec[T]) finish(i, j int, v T) {
 	*d = v
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. Sums build up in
-// worker scratch, so C may have any strides.
+// runDirect computes columns [j0, j1) of a C with few rows. Sums build up where C has them if its rows are contiguous
+// and nothing is added to them, else in worker scratch.
 func (x *exec[T]) runDirect(j0, j1 int) {
 	s := &x.spec
 	rows, lda := x.pa, s.A.RowStride
@@ -114,17 +114,19 @@ func (x *exec[T]) runDirect(j0, j1 int) {
 		e.Block(rows, x.pa, strided.Axis{N: s.K, Dst: size, Src: s.A.ColStride * size},
 			strided.Axis{N: s.M, Dst: s.K * size, Src: s.A.RowStride * size})
 	}
-	sums := unsafe.Pointer(at[T](x.worker, x.Plan.worker.b))
 	n := j1 - j0
+	sums, ldc := unsafe.Pointer(at[T](x.worker, x.Plan.worker.b)), n
+	there := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
+	if there {
+		sums, ldc = unsafe.Pointer(at[T](x.pc, j0)), s.CRowStride
+	}
 	if x.path == pathDot {
-		for j := range n {
-			col := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
-			for i := range s.M {
-				x.set.dot(s.K, unsafe.Pointer(at[T](rows, i*lda)), col, unsafe.Pointer(at[T](sums, i*n+j)))
-			}
-		}
+		x.dotColumns(rows, lda, sums, ldc, j0, n)
 	} else {
-		x.axpyColumns(rows, lda, sums, j0, n)
+		x.axpyColumns(rows, lda, sums, ldc, j0, n)
+	}
+	if there {
+		return
 	}
 	for i := range s.M {
 		for j := range n {
@@ -133,23 +135,75 @@ func (x *exec[T]) runDirect(j0, j1 int) {
 	}
 }
 
+// nearBytes are what is read of B before the next row of A reads it again, from L1.
+const nearBytes = 16 << 10
+
+// dotColumns reads columns of B once, four at a time, and those that are near for every row of A.
+func (x *exec[T]) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
+	s := &x.spec
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	ldb := s.B.ColStride * size
+	near := max(1, nearBytes/(4*s.K*size))
+	if s.M == 1 {
+		near = n
+	}
+	for j := 0; j < n; {
+		quads := min(near, (n-j)/4)
+		b := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
+		for i := range s.M {
+			row, out := unsafe.Pointer(at[T](rows, i*lda)), unsafe.Pointer(at[T](sums, i*ldc+j))
+			if quads > 0 {
+				x.set.dots(s.K, row, b, ldb, out, quads)
+				continue
+			}
+			for c := range n - j {
+				x.set.dot(s.K, row, unsafe.Add(b, c*ldb), unsafe.Pointer(at[T](out, c)))
+			}
+		}
+		if quads == 0 {
+			return
+		}
+		j += 4 * quads
+	}
+}
+
+// shortRow is the number of columns up to which sums of a row stay in registers over all rows of B that are near.
+const shortRow = 128
+
 // axpyColumns streams rows of B once, four at a time, adding them to the sums
 // of every row of A while they are in L1.
-func (x *exec[T]) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, j0, n int) {
+func (x *exec[T]) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
 	s := &x.spec
-	clear(unsafe.Slice((*T)(sums), s.M*n))
-	ldb := s.B.RowStride * int(unsafe.Sizeof(*(*T)(nil)))
+	for i := range s.M {
+		clear(unsafe.Slice(at[T](sums, i*ldc), n))
+	}
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	ldb := s.B.RowStride * size
 	k := 0
+	if n <= shortRow {
+		near := s.K
+		if s.M > 1 {
+			near = max(4, nearBytes/(n*size))
+		}
+		for ; k < s.K; k += near {
+			b := unsafe.Pointer(at[T](x.pb, k*s.B.RowStride+j0))
+			for i := range s.M {
+				x.set.axpys(n, unsafe.Pointer(at[T](sums, i*ldc)), b, ldb, unsafe.Pointer(at[T](rows, i*lda+k)),
+					min(near, s.K-k))
+			}
+		}
+		return
+	}
 	for ; k+4 <= s.K; k += 4 {
 		b := unsafe.Pointer(at[T](x.pb, k*s.B.RowStride+j0))
 		for i := range s.M {
-			x.set.axpy4(n, unsafe.Pointer(at[T](sums, i*n)), b, ldb, unsafe.Pointer(at[T](rows, i*lda+k)))
+			x.set.axpy4(n, unsafe.Pointer(at[T](sums, i*ldc)), b, ldb, unsafe.Pointer(at[T](rows, i*lda+k)))
 		}
 	}
 	for ; k < s.K; k++ {
 		b := unsafe.Slice(at[T](x.pb, k*s.B.RowStride+j0), n)
 		for i := range s.M {
-			v, y := *at[T](rows, i*lda+k), unsafe.Slice(at[T](sums, i*n), n)
+			v, y := *at[T](rows, i*lda+k), unsafe.Slice(at[T](sums, i*ldc), n)
 			for j := range y {
 				y[j] += v * b[j]
 			}

@@ -35,10 +35,20 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
+// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1, a few j at a time:
+// for short rows; ldb is in bytes.
+type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+
+// dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and
+// quads >= 1; ldy is in bytes.
+type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+
 // thin is what products of few rows or columns are made of.
 type thin struct {
 	axpy4 axpyFunc
 	dot   dotFunc
+	axpys axpysFunc
+	dots  dotsFunc
 }
 
 // kernelSet is one implementation of the inner loops for one element type:

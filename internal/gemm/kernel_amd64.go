@@ -12,12 +12,12 @@ import (
 // thinRoutines are the assembly for few rows or columns, by instruction set and kind.
 var thinRoutines = map[machine.ISA]map[reflect.Kind]thin{
 	machine.AVX512: {
-		reflect.Float32: {axpy4AVX512F32, dotAVX512F32},
-		reflect.Float64: {axpy4AVX512F64, dotAVX512F64},
+		reflect.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
+		reflect.Float64: {axpy4AVX512F64, dotAVX512F64, axpysAVX512F64, dotsAVX512F64},
 	},
 	machine.AVX2: {
-		reflect.Float32: {axpy4AVX2F32, dotAVX2F32},
-		reflect.Float64: {axpy4AVX2F64, dotAVX2F64},
+		reflect.Float32: {axpy4AVX2F32, dotAVX2F32, axpysAVX2F32, dotsAVX2F32},
+		reflect.Float64: {axpy4AVX2F64, dotAVX2F64, axpysAVX2F64, dotsAVX2F64},
 	},
 }
 

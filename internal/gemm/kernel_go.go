@@ -10,7 +10,7 @@ const (
 // goKernels returns the portable kernel set of T.
 func goKernels[T Number]() *kernelSet {
 	return &kernelSet{
-		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T]},
+		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
 	}
 }
 
@@ -89,6 +89,21 @@ func goDot[T Number](n int, x, y, out unsafe.Pointer) {
 		s0 += v * ys[i]
 	}
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
+}
+
+func goAxpys[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
+	ys := unsafe.Slice((*T)(y), n)
+	for q, v := range unsafe.Slice((*T)(x), k) {
+		for j, w := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
+			ys[j] += v * w
+		}
+	}
+}
+
+func goDots[T Number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
+	for j := range 4 * quads {
+		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(at[T](out, j)))
+	}
 }
 
 // at addresses element i of the T array at p.

@@ -4,8 +4,8 @@ package gemm
 
 import "unsafe"
 
-// Declarations of the routines in avx512_body.h and avx2_body.h; see axpyFunc
-// and dotFunc.
+// Declarations of the routines in avx512_body.h and avx2_body.h; see axpyFunc,
+// dotFunc, axpysFunc and dotsFunc.
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
@@ -30,3 +30,27 @@ func axpy4AVX2F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 //go:noescape
 func dotAVX2F64(n int, x, y, out unsafe.Pointer)
+
+//go:noescape
+func axpysAVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+
+//go:noescape
+func dotsAVX512F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+
+//go:noescape
+func axpysAVX2F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+
+//go:noescape
+func dotsAVX2F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+
+//go:noescape
+func axpysAVX512F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+
+//go:noescape
+func dotsAVX512F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+
+//go:noescape
+func axpysAVX2F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
+
+//go:noescape
+func dotsAVX2F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)

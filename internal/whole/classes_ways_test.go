@@ -73,9 +73,18 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 			return openInput(g, name, tensor.NoFormat, graph.Dim{Symbol: "N"}, heads, graph.Dim{Symbol: length}, wide)
 		}
 		q, k, v := value("q", "H"), value("k", "W"), value("v", "W")
-		if rng.IntN(2) == 0 {
+		switch rng.IntN(4) {
+		case 0:
 			y = op.ScaledDotProductAttention(q, k, v, nil)
-		} else {
+		case 1:
+			y = op.Matmul(op.Softmax(op.Matmul(q, op.Transpose(k, 2, 3)), 3), v)
+		case 2: // by labels
+			y = op.Softmax(op.Einsum([]*graph.Value{q, k}, "bhid,bhjd->bhij"), 3)
+			y = op.Einsum([]*graph.Value{y, v}, "bhij,bhjd->bihd")
+		case 3: // a row for each of several heads that share keys and values
+			q = openInput(g, "row", tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3 * heads.Size},
+				graph.Dim{Size: 1}, wide)
+			k, v = groupings[1].build(k, 3), groupings[1].build(v, 3)
 			y = op.Matmul(op.Softmax(op.Matmul(q, op.Transpose(k, 2, 3)), 3), v)
 		}
 	default:

@@ -88,8 +88,7 @@ func TestGroupedHeads(t *testing.T) {
 			for _, v := range g.Inputs {
 				in[v.Name] = operand(r, "", v.Meta)
 			}
-			plain := slices.DeleteFunc(apart(), func(p passes.Pass) bool { return p.Name == "restate" })
-			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: plain}, 1)
+			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: asWritten()}, 1)
 			o := passes.Options{Strategy: layout.Optimal, Check: true, Exact: true}
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)

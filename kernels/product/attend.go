@@ -71,13 +71,29 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 	n := float64(z.entries * z.blocks)
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, 2*n)
-	multiply.Product(&w, d, n, z.rows, z.s, z.e)
-	multiply.Product(&w, d, n, z.rows, z.v, z.s)
+	thin := thinProducts(a)
+	for i, m := range [2][3]int{{z.rows, z.s, z.e}, {z.rows, z.v, z.s}} {
+		if thin[i] {
+			multiply.ThinProduct(&w, d, n, float64(m[0]*m[1]*m[2]))
+		} else {
+			multiply.Product(&w, d, n, m[0], m[1], m[2])
+		}
+	}
 	packs := attendPacks(a)
 	for i, kernel := range packs {
 		pack(&w, kernel, z.packed(i))
 	}
 	return w
+}
+
+// thinProducts reports, of the products with keys and with values, whether they read these where they are, once.
+func thinProducts(a *graph.Attention) [2]bool {
+	z := sizesOfAttention(a)
+	scores, values := z.specs(a, z.rows)
+	if a.Out.DType == tensor.Float64 {
+		return [2]bool{gemm.Supports[float64](scores, gemm.Thin), gemm.Supports[float64](values, gemm.Thin)}
+	}
+	return [2]bool{gemm.Supports[float32](scores, gemm.Thin), gemm.Supports[float32](values, gemm.Thin)}
 }
 
 // packed is the number of elements that are packed of query, key or value.
@@ -96,13 +112,14 @@ func attendPacks(a *graph.Attention) (kernels [3]string) {
 	}
 	q, k := packs(scores)
 	_, v := packs(values)
-	if q {
+	thin := thinProducts(a)
+	if q && !thin[0] {
 		kernels[0] = packing(scores.A.ColStride, scores.A.RowStride)
 	}
-	if k {
+	if k && !thin[0] {
 		kernels[1] = packing(scores.B.RowStride, scores.B.ColStride)
 	}
-	if v {
+	if v && !thin[1] {
 		kernels[2] = packing(values.B.RowStride, values.B.ColStride)
 	}
 	return kernels

@@ -27,6 +27,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 			return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
 		},
 		Pack: multiply.Packs(nil)}},
+	Restate: restateEinsum,
 	Flops: func(c *graph.Call) float64 {
 		e, err := newEinsum(c)
 		if err != nil {

@@ -17,13 +17,16 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
 	}
+	if r, err = restateWeighed(into, c); err != nil || r.Results != nil {
+		return r, err
+	}
 	x, y := c.In[0], c.In[1]
 	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
 		return r, nil
 	}
 	by, ok := repeatedOf(y.Value, repeatDepth)
 	if !ok {
-		return r, nil
+		return restateShared(into, c)
 	}
 	rank := len(y.Type().Shape)
 	if by.dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[by.dim].Same(y.Type().Shape[by.dim]) {
@@ -44,6 +47,36 @@ func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	}
 	r.Results, err = p.Result(out)
 	r.Why = "matrices that are repeated are read where they are"
+	return r, err
+}
+
+// restateShared restates a product by a matrix that several in a batch share, of one row each, as that of these rows.
+func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
+	x, y := c.In[0], c.In[1]
+	rank := x.Type().Rank()
+	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
+		return r, nil
+	}
+	one := func(a graph.Arg, d int) bool {
+		n, known := a.Type().Shape[d].Known()
+		return known && n == 1
+	}
+	n, known := x.Type().Shape[rank-3].Known()
+	if !one(x, rank-2) || !one(y, rank-3) || !known || n < 2 {
+		return r, nil
+	}
+	p := compose.Of(into, c)
+	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
+	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
+	if _, err = p.Result(); err != nil {
+		return r, err
+	}
+	product, err := into.Again(into.Whole(), rows, matrix)
+	if err != nil {
+		return r, err
+	}
+	r.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
+	r.Why = "a matrix that is shared is multiplied by all rows at once"
 	return r, err
 }
 
