@@ -82,6 +82,9 @@ func TestSplits(t *testing.T) {
 		{"alone, with little to hand on", 256, []int{1, 2, 1}, []float64{1e3, 12e3, 1e3}, []bool{false, true, false}},
 		{"all alike", 64 * kib, []int{2, 2, 2}, []float64{12e3, 12e3, 12e3}, []bool{true, true, true}},
 		{"not worth it", 64 * kib, []int{2, 2}, []float64{4e3, 4e3}, []bool{false, false}},
+		{"between others", 64 * kib, []int{2, 2, 2}, []float64{12e3, 4e3, 12e3}, []bool{true, true, true}},
+		{"some between others", 64 * kib, []int{2, 2, 2, 2}, []float64{12e3, 4e3, 4e3, 12e3}, []bool{true, true, true, true}},
+		{"little between others", 256, []int{2, 2, 2}, []float64{12e3, 1e3, 12e3}, []bool{true, false, true}},
 	} {
 		assert.Equal(t, c.want, rows(c.bytes, c.chunks...).splits(c.costs, share), c.name)
 	}

@@ -24,10 +24,12 @@ type move struct {
 
 // splits chooses the steps whose chunks are handed out: those that are worth it, but for a few between others that are
 // not. A step that two workers share takes half as long, and what is written by one and read by both, or the other way
-// round, goes from core to core. Beginning with all that are worth it, a step is given to one worker where that takes
-// less time, as its neighbours are, until there is none.
+// round, goes from core to core. Beginning with all that are worth it, a step between them that is not is split, too,
+// where that takes less time than to bring together what they have apart, until there is none; then a step is given to
+// one worker where that takes less time, as its neighbours are, until there is none.
 func (p *Program) splits(costs []float64, share float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
+	several := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
 		for _, ph := range p.steps[i].kernel.Phases {
@@ -36,27 +38,30 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 				phases++
 			}
 		}
-		split[i] = chunks > 1 && costs[i] >= share
+		several[i] = chunks > 1
+		split[i] = several[i] && costs[i] >= share
 		gains[i] = costs[i]*(1-1/float64(min(chunks, p.threads))) - float64(phases)*share/handingPart
 	}
 	moves := p.moves(share / linePart)
 	lost := make([]float64, len(p.steps)) // that the neighbours are done otherwise, if the step is split
-	for range mostSweeps {
-		clear(lost)
-		for _, m := range moves {
-			lost[m.from] += m.loss(split[m.to])
-			lost[m.to] += m.loss(split[m.from])
-		}
-		settled := true
-		for i := range split {
-			if split[i] && gains[i] < lost[i] {
-				split[i], settled = false, false
+	settle := func(to bool) {             // until no other step is better so
+		settled := false
+		for n := 0; n < mostSweeps && !settled; n++ {
+			clear(lost)
+			for _, m := range moves {
+				lost[m.from] += m.loss(split[m.to])
+				lost[m.to] += m.loss(split[m.from])
+			}
+			settled = true
+			for i := range split {
+				if split[i] != to && several[i] && (gains[i] < lost[i]) != to {
+					split[i], settled = to, false
+				}
 			}
 		}
-		if settled {
-			break
-		}
 	}
+	settle(true)
+	settle(false)
 	return split
 }
 

@@ -243,3 +243,34 @@ func TestTilesOfRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfDst: where rows of a copy that is turned have rows of others between them, halves of its tiles are those
+// of what is written, as far as tiles are alike; where rows are whole lines, tiles are larger.
+func TestPartsOfDst(t *testing.T) {
+	for _, c := range []struct{ pixels, channels, half int }{{49, 488, 512 * 49}, {196, 64, 64 * 196}, {64, 64, 0}} {
+		n := c.pixels * c.channels * 2
+		p := strided.New(strided.Move(4), []strided.Axis{{N: 2, Dst: 4 * c.pixels, Src: 4 * c.channels},
+			{N: c.channels, Dst: 8 * c.pixels, Src: 4}, {N: c.pixels, Dst: 4, Src: 8 * c.channels}})
+		src, dst := make([]float32, n), make([]float32, n)
+		for i := range src {
+			src[i] = 1
+		}
+		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.Room()), 0, p.Tiles()/2)
+		first := 0
+		for first < n && dst[first] == 1 {
+			first++
+		}
+		if c.half > 0 && first != c.half {
+			t.Errorf("%d pixels: half of %d tiles write the first %d elements, want %d", c.pixels, p.Tiles(), first, c.half)
+		}
+		for _, x := range dst[first:] {
+			if c.half > 0 && x != 0 {
+				t.Fatalf("%d pixels: half of %d tiles write behind the first half", c.pixels, p.Tiles())
+			}
+		}
+		p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), make([]byte, p.Room()), p.Tiles()/2, p.Tiles())
+		if i := slices.Index(dst, 0); i >= 0 {
+			t.Errorf("%d pixels: element %d is not written", c.pixels, i)
+		}
+	}
+}
