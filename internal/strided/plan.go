@@ -195,10 +195,10 @@ func (p *Copy) between(rest []Axis) int {
 	return n
 }
 
-// walks has the copy go over the axes beside a and b, too, its tiles numbered as they lie in dst. So a part of them that
-// one of several workers has is a part of dst: were rows of one between those of another, each line that has the end of
-// a row would go from core to core many times, while both write to it. Two workers, one of whom had the even planes of
-// 7 by 7 pixels, took 40 us, one 15.
+// walks has the copy go over the axes beside a and b, too, its tiles numbered as they lie in dst. So a part of them
+// that one of several workers has is a part of dst: were rows of one between those of another, each line that has the
+// end of a row would go from core to core many times, while both write to it. Two workers, one of whom had the even
+// planes of 7 by 7 pixels, took 40 us, one 15.
 func (p *Copy) walks(rest []Axis) {
 	at, below := p.between(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
