@@ -1,14 +1,15 @@
 package strided
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // Run copies once, in this goroutine: axes as [New] takes them, which are sorted and joined in
 // place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
-	for _, x := range axes {
-		if x.N == 0 {
-			return
-		}
+	if empty(axes) {
+		return
 	}
 	switch axes = Coalesce(axes); {
 	case len(axes) == 0:
@@ -33,16 +34,20 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 // nearElems is the number of elements up to which tiles are not worth their plan.
 const nearElems = 1024
 
+// empty reports whether there are no elements: then there may be no memory either, in which places could be reckoned.
+func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
+
 // InOrder copies in the order of the axes, the last one fastest: where several elements of dst
 // are one place in memory, the last one stays.
 func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
+	if empty(axes) {
+		return
+	}
 	switch len(axes) {
 	case 0:
 		e.Row(dst, src, 0, 0, 1)
 	case 1:
-		if axes[0].N > 0 {
-			e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
-		}
+		e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
 	default:
 		for i := range axes[0].N {
 			e.InOrder(unsafe.Add(dst, i*axes[0].Dst), unsafe.Add(src, i*axes[0].Src), axes[1:])

@@ -135,7 +135,7 @@ func TestCopies(t *testing.T) { withISA(t, testCopies) }
 func testCopies(t *testing.T) {
 	r, order := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 3)) // problems do not depend on the number of tiles
 	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
-	turned, blocks := 0, 0
+	turned, blocks, between := 0, 0, 0
 	for i := range 500 {
 		e := Move(sizes[r.IntN(len(sizes))])
 		if i%5 == 0 {
@@ -149,6 +149,9 @@ func testCopies(t *testing.T) {
 			}
 			shape, n = append(shape, k), n*k
 		}
+		if i%7 == 3 {
+			shape = []int{2 + r.IntN(3), 100 + r.IntN(200), 20 + r.IntN(40)}
+		}
 		p := makeUp(r, e, shape)
 		c := New(e, p.axes)
 		if c.staged {
@@ -160,6 +163,15 @@ func testCopies(t *testing.T) {
 				c.Run(dst, src, mem, tile, tile+1)
 			}
 		})
+		p.check(t, "parts", func(dst, src unsafe.Pointer) {
+			mem, step := room(c.Room()), 1+order.IntN(max(1, c.Tiles()))
+			for from := 0; from < c.Tiles(); from += step {
+				c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
+			}
+		})
+		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.ofB }) {
+			between++
+		}
 		p.check(t, "Run", func(dst, src unsafe.Pointer) { e.Run(dst, src, slices.Clone(p.axes)) })
 		p.check(t, "InOrder", func(dst, src unsafe.Pointer) { e.InOrder(dst, src, p.axes) })
 		if len(shape) == 2 {
@@ -167,8 +179,9 @@ func testCopies(t *testing.T) {
 			p.check(t, "Block", func(dst, src unsafe.Pointer) { e.Block(dst, src, p.axes[0], p.axes[1]) })
 		}
 	}
-	if turned < 8 || blocks < 33 {
-		t.Errorf("%d copies were turned and %d blocks; the test is to have more", turned, blocks)
+	if turned < 8 || blocks < 33 || between < 8 {
+		t.Errorf("%d copies were turned, %d blocks, and %d had rows of others between; the test is to have more", turned,
+			blocks, between)
 	}
 }
 
