@@ -87,13 +87,14 @@ func TestWinograd(t *testing.T) {
 		check(1+r.IntN(3), 1+r.IntN(40), h, w, 1+r.IntN(70), pad, r.IntN(2) == 0)
 	}
 	one := []int{1, 1, 1, 1}
-	check(1, 64, 28, 28, 64, one, true)   // several sections
-	check(1, 512, 7, 7, 64, one, true)    // weights of a block that are read once
-	check(2, 1024, 5, 6, 33, one, false)  // pixels 4096 bytes apart
-	check(1, 16, 60, 61, 16, one, true)   // many tiles
-	check(1, 3, 9, 9, 8, []int{5}, false) // tiles beside the image
-	check(1, 128, 36, 33, 70, one, true)  // several sections, of which the points stay near
-	check(1, 256, 24, 24, 130, one, true) // points and products that do not
+	check(1, 64, 28, 28, 64, one, true)    // several sections
+	check(1, 512, 7, 7, 64, one, true)     // weights of a block that are read once
+	check(2, 1024, 5, 6, 33, one, false)   // pixels 4096 bytes apart
+	check(1, 16, 60, 61, 16, one, true)    // many tiles
+	check(1, 3, 9, 9, 8, []int{5}, false)  // tiles beside the image
+	check(1, 128, 36, 33, 70, one, true)   // several sections, which weights that do not stay near pass by
+	check(1, 256, 30, 32, 130, one, false) // several sections, of which the points stay near while the weights go by
+	check(1, 256, 24, 24, 130, one, true)  // points and products that do not
 }
 
 // checkWinograd runs a call, whose weight is brought to the points before or in the run, and compares.
