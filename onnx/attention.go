@@ -18,8 +18,8 @@ type attending struct {
 }
 
 // attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. The standard's first text had the cap behind the mask, and
-// numbered the scores that are given by that. Here they are as it has them now: 0 the products, 1 what is capped, 2 what
-// is masked, 3 the weights.
+// numbered the scores that are given by that. Here they are as it has them now: 0 the products, 1 what is capped, 2
+// what is masked, 3 the weights.
 func attention(n *node) []*val {
 	a := n.attending()
 	scores := a.scores()
