@@ -1,4 +1,4 @@
-// Package onnx reads ONNX models, of operator sets 1 to 21, as graphs.
+// Package onnx reads ONNX models, of operator sets 1 to 24, as graphs.
 //
 // [Load] reads a file:
 //

@@ -15,7 +15,7 @@ import (
 )
 
 // maxOpset is the newest operator set that is supported.
-const maxOpset = 21
+const maxOpset = 24
 
 // Model is an ONNX model that was read but not converted yet.
 type Model struct {

@@ -318,10 +318,10 @@ func (n *node) floats(name string) ([]float64, bool) {
 	return out, true
 }
 
-// dtypeAttr returns a dtype attribute; Invalid if it is not given.
+// dtypeAttr returns a dtype attribute; Invalid if it is not given, or given as undefined.
 func (n *node) dtypeAttr(name string) tensor.DType {
 	a := n.attr(name, pb.AttributeProto_INT)
-	if a == nil {
+	if a == nil || a.I == 0 {
 		return tensor.Invalid
 	}
 	d, err := dtypeOf(int32(a.I))

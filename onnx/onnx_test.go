@@ -62,9 +62,9 @@ func TestErrorsNameTheNode(t *testing.T) {
 }
 
 func TestOperatorSetsOutOfRange(t *testing.T) {
-	for _, v := range []int64{0, -1, 22} {
+	for _, v := range []int64{0, -1, 25} {
 		_, err := convert(model(v, &pb.GraphProto{}), Options{})
-		require.ErrorContains(t, err, "is not supported: want 1 to 21")
+		require.ErrorContains(t, err, "is not supported: want 1 to 24")
 	}
 }
 

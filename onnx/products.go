@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 func matMul(n *node) []*val {
@@ -46,12 +47,18 @@ func gemm(n *node) []*val {
 	return one(n.op("addmm", attrs, c, a, b))
 }
 
+// einsum gives integers of the operands' dtype. The op sums as PyTorch does, which makes int64 of others, of some
+// equations in the midst of them: they are computed as int64, whose lowest bits are the same.
 func einsum(n *node) []*val {
-	list := make([]any, len(n.in))
+	d, list := n.x(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {
-		list[i] = n.x(i)
+		x := n.x(i)
+		if d.IsIntegral(true) {
+			x = n.cast(x, tensor.Int64)
+		}
+		list[i] = x
 	}
-	return one(n.op("einsum", graph.Attrs{"equation": n.text("equation", "")}, list...))
+	return one(n.cast(n.op("einsum", graph.Attrs{"equation": n.text("equation", "")}, list...), d))
 }
 
 func det(n *node) []*val {

@@ -71,7 +71,9 @@ func isQuantised(d tensor.DType) bool {
 func quantizeLinear(n *node) []*val {
 	x, scale, zero := n.x(0), n.x(1), n.opt(2)
 	d := n.dtypeAttr("output_dtype")
-	if at, ok := n.linear(x, scale, zero); ok && (d == tensor.Invalid || isQuantised(d)) {
+	wide := n.dtypeAttr("precision")
+	asIs := wide == tensor.Invalid || wide == x.dtype()
+	if at, ok := n.linear(x, scale, zero); ok && asIs && (d == tensor.Invalid || isQuantised(d)) {
 		if zero == nil && d != tensor.Invalid {
 			at["dtype"] = d
 		}
@@ -83,8 +85,10 @@ func quantizeLinear(n *node) []*val {
 	case d == tensor.Invalid:
 		d = tensor.Uint8
 	}
-	wide := x.dtype()
-	if !wide.IsFloat() || wide.IsReducedFloat() {
+	if asIs {
+		wide = x.dtype()
+	}
+	if !wide.IsFloat() || asIs && wide.IsReducedFloat() {
 		wide = tensor.Float32
 	}
 	scaled := n.op("div", nil, n.cast(x, wide), n.cast(n.perAxis(scale, x), wide))
@@ -93,8 +97,11 @@ func quantizeLinear(n *node) []*val {
 
 func dequantizeLinear(n *node) []*val {
 	x, scale, zero := n.x(0), n.x(1), n.opt(2)
-	d := scale.dtype()
-	if at, ok := n.linear(x, scale, zero); ok && isQuantised(x.dtype()) {
+	d := n.dtypeAttr("output_dtype")
+	if d == tensor.Invalid {
+		d = scale.dtype()
+	}
+	if at, ok := n.linear(x, scale, zero); ok && isQuantised(x.dtype()) && d == scale.dtype() {
 		return n.emit("dequantize_linear", at, x, scale, zero) // weights are not computed here: they may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)

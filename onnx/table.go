@@ -74,6 +74,7 @@ var products = map[string]converter{
 	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose,
 	"DeformConv": deformConv,
 	"MaxPool":    maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
+	"Attention": attention, "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 

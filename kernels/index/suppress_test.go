@@ -65,3 +65,20 @@ func TestSuppress(t *testing.T) {
 		t.Errorf("only %d cases lose half of their boxes", few)
 	}
 }
+
+// TestSuppressNaN: scores that are no numbers are the best, in their order, as for PyTorch's sort, and none where there
+// is a least score.
+func TestSuppressNaN(t *testing.T) {
+	nan, least := math.NaN(), math.Inf(-1)
+	boxes := []nmsBox{{0, 0, 1, 1}, {0, 0, 1, 1}, {5, 0, 6, 1}, {9, 0, 10, 1}, {9, 0, 10, 1}, {2, 0, 3, 1}}
+	scores := []float64{math.Inf(1), nan, 0.5, 0.5, nan, math.Copysign(0, -1)}
+	if got := suppress(boxes, scores, 0.5, nil, len(boxes)); !slices.Equal(got, []int{1, 4, 2, 5}) {
+		t.Errorf("kept %v", got)
+	}
+	if got := suppress(boxes, scores, 0.5, &least, len(boxes)); !slices.Equal(got, []int{0, 2, 3, 5}) {
+		t.Errorf("kept %v of numbers alone", got)
+	}
+	if got := suppress(nil, nil, 0.5, nil, 3); len(got) > 0 {
+		t.Errorf("kept %v of nothing", got)
+	}
+}

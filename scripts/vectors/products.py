@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 
-from case import f, i64, op
+from case import f, i64, ints, op
 
 
 def by(fn):
@@ -59,3 +59,8 @@ op("DeformConv", [f(1, 2, 5, 5), f(3, 2, 2, 2), f(1, 8, 6, 6, low=-1, high=1), f
 op("Col2Im", [f(1, 8, 9), i64(4, 4), i64(2, 2)], by(lambda x, *_: F.fold(x, (4, 4), 2)), 18, known=(1, 2))
 op("Col2Im", [f(2, 18, 4), i64(5, 5), i64(3, 3)], by(lambda x, *_: F.fold(x, (5, 5), 3, padding=1, stride=3)), 18, known=(1, 2),
    strides=[3, 3], pads=[1, 1, 1, 1])
+
+for eq, shapes in (("ij->i", ((2, 3),)), ("ij,jk->ik", ((2, 3), (3, 4))), ("ab,bc,c->a", ((2, 3), (3, 4), (4,))), ("i,j->", ((2,), (3,)))):
+    for d in (np.int32, np.int8, np.uint8):
+        op("Einsum", [ints(*s, low=0 if d == np.uint8 else -9, dtype=d) for s in shapes],
+           lambda *v, e=eq: np.einsum(e, *v).astype(v[0].dtype), 12, equation=eq)

@@ -78,3 +78,7 @@ for more, extra in (([], 0), ([bias], bias.reshape(3, 1, 1))):
     for known in ((), (3, 4, 5)):
         op("QLinearConv", [x, sa, np.uint8(128), w, sb, np.uint8(64), np.float32(2), np.uint8(110)] + more,
            back(convolved(x, w, 128, 64, 1) + extra, np.float64(sa) * sb / 2, np.uint8(110)), 10, known=known, pads=[1, 1, 1, 1])
+q = ints(2, 3, low=-128, high=127, dtype=np.int8)
+op("DequantizeLinear", [q, np.float32(0.5), np.int8(3)], ((q.astype(float) - 3) * 0.5).astype(np.float64), 23, output_dtype=11)
+op("DequantizeLinear", [q, np.float32(0.5), np.int8(3)], ((q.astype(float) - 3) * 0.5).astype(np.float32), 24, output_dtype=0)
+op("QuantizeLinear", [x, scale, np.int8(-3)], quantise(x.astype(float), float(scale), np.int8(-3)), 23, precision=11)

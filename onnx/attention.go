@@ -1,0 +1,205 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// attending is an Attention node while it is converted: [batch, heads, places, elements] of queries, and of keys and
+// values with those of the past.
+type attending struct {
+	*node
+	q, k, v *val
+	past    sym.Int // keys before those of the node
+	flat    bool    // heads are side by side in operands and in the result
+}
+
+// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. The standard's first text had the cap behind the mask, and
+// numbered the scores that are given by that. Here they are as it has them now: 0 the products, 1 what is capped, 2
+// what is masked, 3 the weights.
+func attention(n *node) []*val {
+	a := n.attending()
+	scores := a.scores()
+	told, mode := []*val{scores, nil, nil, nil}, n.int("qk_matmul_output_mode", 0)
+	if c := n.float("softcap", 0); c > 0 {
+		scores = n.op("mul", nil, n.op("tanh", nil, n.op("div", nil, scores, c)), c)
+	}
+	told[1] = scores
+	scores = a.masked(scores)
+	told[2] = scores
+	precision := n.dtypeAttr("softmax_precision")
+	if precision == tensor.Invalid {
+		precision = scores.dtype()
+	}
+	if !precision.IsFloat() || mode < 0 || mode >= len(told) {
+		n.failf("softmax_precision %s and qk_matmul_output_mode %d do not go", precision, mode)
+	}
+	weights := n.op("softmax", graph.Attrs{"dim": -1}, n.cast(scores, precision))
+	weights = n.cast(weights, a.q.dtype())
+	told[3] = weights
+	y := n.op("matmul", nil, weights, a.shared(a.v))
+	if a.flat {
+		y = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
+		s := n.form(y)
+		y = n.reshapeFor(y, s[0], s[1], s[2].Mul(s[3]))
+	}
+	return []*val{y, a.k, a.v, told[mode]}
+}
+
+// attending brings the operands of an attention into one form.
+func (n *node) attending() *attending {
+	a := &attending{node: n, flat: n.rank(n.x(0)) == 3}
+	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
+	for i, to := range []**val{&a.q, &a.k, &a.v} {
+		x := n.x(i)
+		if rank := n.rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
+			n.failf("operand %d has %d dimensions", i, rank)
+		}
+		if a.flat {
+			x = n.splitHeads(x, heads[i])
+			x = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
+		}
+		*to = x
+	}
+	if n.opt(4) == nil && n.opt(5) == nil {
+		return a
+	}
+	a.past = n.form(n.x(4))[2]
+	a.k = n.op("cat", graph.Attrs{"dim": 2}, n.x(4), a.k)
+	a.v = n.op("cat", graph.Attrs{"dim": 2}, n.x(5), a.v)
+	return a
+}
+
+// splitHeads shows [batch, places, heads times elements] as [batch, places, heads, elements].
+func (n *node) splitHeads(x *val, heads int) *val {
+	s := n.form(x)
+	if size, known := s[2].Known(); heads < 1 || known && size%heads != 0 {
+		n.failf("%s elements cannot form %d heads", s[2], heads)
+	}
+	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
+}
+
+// shared repeats each head of keys or values for the heads of queries that share it.
+func (a *attending) shared(x *val) *val {
+	s, q := a.form(x), a.form(a.q)
+	if s[1].Same(q[1]) {
+		return x
+	}
+	heads, known := numbersOf([]sym.Int{q[1], s[1]})
+	if known && (heads[1] < 1 || heads[0]%heads[1] != 0) {
+		a.failf("%d heads of queries cannot share %d of keys and values", heads[0], heads[1])
+	}
+	times := q[1].Div(s[1])
+	wide := a.op("unsqueeze", graph.Attrs{"dim": 2}, x)
+	wide = a.op("expand", graph.Attrs{"size": a.sizeAttr(s[0], s[1], times, s[2], s[3])}, wide)
+	return a.reshapeFor(wide, s[0], s[1].Mul(times), s[2], s[3])
+}
+
+// scores are the products of queries and keys, scaled.
+func (a *attending) scores() *val {
+	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.shared(a.k)))
+	if a.attrs["scale"] != nil {
+		return a.op("mul", nil, products, a.float("scale", 1))
+	}
+	for _, x := range []*val{a.q, a.k} {
+		if e, known := a.form(x)[3].Known(); known {
+			return a.op("mul", nil, products, 1/math.Sqrt(float64(e)))
+		}
+	}
+	return a.op("div", nil, products, a.op("sqrt", nil, a.op("to", graph.Attrs{"dtype": products.dtype()},
+		a.integer(a.form(a.q)[3]))))
+}
+
+// masked are scores with what the node says about who sees whom.
+func (a *attending) masked(scores *val) *val {
+	keys, none := a.form(a.k)[2], math.Inf(-1)
+	see := func(seen *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, seen), none) }
+	if mask := a.opt(3); mask != nil {
+		rank, bools := a.rank(mask), mask.dtype() == tensor.Bool
+		if rank < 1 {
+			a.failf("the mask has no dimensions")
+		}
+		after := make([]sym.Int, rank)
+		if size := a.form(mask)[rank-1]; !size.Same(keys) {
+			after[rank-1] = keys.Sub(size)
+		}
+		if before := make([]sym.Int, rank); bools {
+			see(a.padded(mask, before, after, false))
+		} else {
+			scores = a.op("add", nil, scores, a.padded(mask, before, after, none))
+		}
+	}
+	count := a.opt(6)
+	if count != nil {
+		count = a.reshape(a.cast(count, tensor.Int64), -1, 1, 1, 1)
+		see(a.op("lt", nil, a.places(keys), count))
+	}
+	if a.flag("is_causal", false) {
+		queries := a.form(a.q)[2]
+		last := a.op("unsqueeze", graph.Attrs{"dim": 1}, a.places(queries))
+		if count != nil && a.opt(4) == nil {
+			last = a.op("sub", nil, a.op("add", nil, last, count), a.integer(queries))
+		} else {
+			last = a.op("add", nil, last, a.integer(a.past))
+		}
+		see(a.op("le", nil, a.places(keys), last))
+	}
+	return scores
+}
+
+// places are 0, 1 ... up to a size.
+func (n *node) places(size sym.Int) *val {
+	return n.op("arange", graph.Attrs{"end": n.sizeAttrOne(size), "dtype": tensor.Int64})
+}
+
+// rotaryEmbedding turns pairs of elements of each head by angles, which differ by place.
+func rotaryEmbedding(n *node) []*val {
+	x, rank := n.x(0), n.rank(n.x(0))
+	if rank != 3 && rank != 4 {
+		n.failf("operand 0 has %d dimensions", rank)
+	}
+	heads := 1 // the dimension of heads
+	if rank == 3 {
+		x, heads = n.splitHeads(x, n.int("num_heads", 0)), 2
+	}
+	turned := n.int("rotary_embedding_dim", 0)
+	if turned == 0 {
+		last := []sym.Int{n.form(x)[3]}
+		if pairs := n.form(n.x(1)); len(pairs) > 0 && !n.static(x) {
+			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
+		}
+		turned = n.numbers("the elements of a head", last)[0]
+	}
+	if turned < 0 || turned%2 != 0 {
+		n.failf("%d elements are not pairs", turned)
+	}
+	angles := func(i int) *val {
+		t := n.x(i)
+		if ids := n.opt(3); ids != nil {
+			t = n.op("index", nil, t, n.cast(ids, tensor.Int64))
+		}
+		return n.op("unsqueeze", graph.Attrs{"dim": heads}, t)
+	}
+	cos, sin := angles(1), angles(2)
+	part := func(start int, end any, step int) *val {
+		return n.op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
+	}
+	paired := n.flag("interleaved", false)
+	a, b := part(0, turned/2, 1), part(turned/2, turned, 1)
+	if paired {
+		a, b = part(0, turned, 2), part(1, turned, 2)
+	}
+	mul := func(a, b *val) *val { return n.op("mul", nil, a, b) }
+	a, b = n.op("sub", nil, mul(cos, a), mul(sin, b)), n.op("add", nil, mul(sin, a), mul(cos, b))
+	s, list := n.form(x), []any{a, b}
+	if paired {
+		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(turned))}
+	}
+	if !s[3].Same(sym.Of(turned)) {
+		list = append(list, part(turned, n.sizeAttrOne(s[3]), 1))
+	}
+	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.form(n.x(0))...))
+}
