@@ -131,6 +131,9 @@ func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *m
 		p.Lanes, p.Starts = s.o, []int{0} // groups make no difference
 		return p
 	case directByPixels:
+		if s.slidesGroups(d) {
+			return s.slidePanels(d)
+		}
 		f := newDirectShape(s, d, false)
 		return s.weightPanels(d, f.block(), s.tapNames()+",c", s.depth(), s.channelsLastTerms)
 	case directFromPlanes:

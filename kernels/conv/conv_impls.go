@@ -55,7 +55,7 @@ func (v convolution) impls() []graph.Impl {
 		convByPixels: {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
 		convByPlanes: {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
 		directByPixels: {"direct_nhwc", "Multiplies pixels where they are by the packed weight, in machine code made for " +
-			"the window; channels last."},
+			"the window; channels last. Of groups of few channels several are in a vector."},
 		directFromPlanes: {"direct_planes", "Multiplies pixels of planes where they are by the packed weight, in machine " +
 			"code made for the window; the result has its channels last."},
 	}

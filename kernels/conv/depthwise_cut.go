@@ -9,7 +9,8 @@ import (
 )
 
 // The tiles of results that stay in registers: 4 by 4, as far as there are registers, and wider where rows of 7 or 14
-// would be cut unevenly. Windows of many elements, of which code would be long, are for tiles of one row.
+// would be cut unevenly, of depthwise convolutions: of groups each channel goes through all that a tile reads, which is
+// nearer where tiles are square. Windows of many elements, of which code would be long, are for tiles of one row.
 const (
 	tileRows     = 4
 	tileCols     = 4
@@ -17,6 +18,7 @@ const (
 	longCols     = 8
 	longWindow   = 49
 	rolledRows   = 5        // rows of windows from which on they are a loop, where there are all of them
+	groupInputs  = 4        // registers for pixels of which a channel goes to all lanes of a group
 	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of the nearest cache
 )
 
@@ -37,8 +39,9 @@ const (
 	fewStrips = 2
 )
 
-// slideShape is how the results of a depthwise convolution by pixels are cut: into tiles of pixels, and into blocks of
-// vectors of channels. It depends on sizes and the instruction set alone, and decides no bits.
+// slideShape is how the results are cut of a convolution by pixels whose windows slide, channel by channel: into tiles
+// of pixels, and into blocks of vectors of channels. It depends on sizes and the instruction set alone, and decides no
+// bits.
 type slideShape struct {
 	size, bytes    int // of an element and of a vector
 	lanes, vectors int
@@ -47,28 +50,32 @@ type slideShape struct {
 	block, blocks  int // vectors of a block
 }
 
-// newSlideShape returns false where there are fewer channels than the shortest vector has lanes.
+// newSlideShape returns false where there are fewer channels than the shortest vector has lanes, or where vectors would
+// not have several whole groups of them.
 func newSlideShape(s *convShape, size int) (f slideShape, ok bool) {
 	f.size, f.bytes = size, 32
-	registers := 16
+	registers, wide := 16, false
 	if machine.Instructions() == machine.AVX512 {
-		f.bytes, registers = 64, 32
+		f.bytes, registers, wide = 64, 32, true
 	}
 	for f.bytes > 16 && s.c*size < f.bytes {
 		f.bytes /= 2
 	}
 	f.lanes = f.bytes / size
-	if s.c < f.lanes {
+	if s.c < f.lanes || s.cg > 1 && (s.cg == f.lanes || f.lanes%s.cg != 0) {
 		return f, false
 	}
 	f.vectors = kit.DivUp(s.c, f.lanes)
 	f.again = f.vectors*f.lanes - s.c
 	rows, cols := tileRows, tileCols
-	if registers == 32 && (s.ow == evenCols || s.ow == 2*evenCols) {
+	if wide && s.cg == 1 && (s.ow == evenCols || s.ow == 2*evenCols) {
 		cols = evenCols
 	}
+	if s.cg > 1 {
+		registers -= groupInputs
+	}
 	switch {
-	case s.kh*s.kw > longWindow && registers == 32:
+	case s.kh*s.kw > longWindow && wide:
 		rows, cols = 1, longCols
 	case s.kh*s.kw > longWindow:
 		rows = 1
@@ -76,7 +83,7 @@ func newSlideShape(s *convShape, size int) (f slideShape, ok bool) {
 		rows = min(rows, max(1, (registers-1-s.kw)/cols))
 	}
 	f.tile = [2]int{rows, cols}
-	most := max(1, blockWeights/(s.kh*s.kw*f.bytes))
+	most := max(1, blockWeights/(s.depth()*f.bytes))
 	f.blocks = kit.DivUp(f.vectors, most)
 	f.block = kit.DivUp(f.vectors, f.blocks)
 	f.blocks = kit.DivUp(f.vectors, f.block)
@@ -171,7 +178,7 @@ func (t *depthwiseSlide) callsOf(calls []slideCall, strip int) []slideCall {
 func (t *depthwiseSlide) most(results int) int {
 	s, f := t.s, &t.slideShape
 	work := results * f.block
-	return max(1, min(slideCallMACs/(work*s.kh*s.kw*f.lanes), slideCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
+	return max(1, min(slideCallMACs/(work*s.depth()*f.lanes), slideCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
 }
 
 // call is that of a tile.
@@ -198,8 +205,8 @@ func (t *depthwiseSlide) call(down, across side) slideCall {
 func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
 	s, f := t.s, &t.slideShape
 	pixel, result := s.inPixel(false)*f.size, t.pitch*f.size
-	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Tile: [2]int{down.n, across.n}, Window: [2]int{s.kh, s.kw},
-		Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
+	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
+		Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * result), int32(result)},
 		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * result), Bias: s.hasBias, Tail: t.tail.steps,

@@ -15,9 +15,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// depthwiseSlide convolves pixels, whose channels lie together, by machine code made for the window: tiles of pixels
-// that stay in registers, at the borders of images by code that leaves out what is not there. Where channels do not
-// fill vectors, the last vector begins before the end of the one before it, and has some of the results again.
+// depthwiseSlide convolves pixels, whose channels lie together and of which few are in a group, by machine code made
+// for the window: tiles of pixels that stay in registers, at the borders of images by code that leaves out what is not
+// there. Where channels do not fill vectors, the last vector begins before the end of the one before it, and has some
+// of the results again.
 type depthwiseSlide struct {
 	slideShape
 	s     *convShape
@@ -39,7 +40,7 @@ type slideRun struct {
 	calls []slideCall // of a strip
 }
 
-// slides reports whether there is machine code for a depthwise convolution by pixels.
+// slides reports whether there is machine code by pixels for a convolution of groups of one channel, or of few.
 func slides(s *convShape, d tensor.DType) bool {
 	if s.o != s.c || jit.Available() != nil || d != tensor.Float32 && d != tensor.Float64 {
 		return false
@@ -53,7 +54,10 @@ func slides(s *convShape, d tensor.DType) bool {
 func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
 	f, _ := newSlideShape(s, d.Size())
 	p := &multiply.Panels{Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
-		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsLastTerms, Starts: f.starts()}
+		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+	if s.cg > 1 {
+		p.Form += fmt.Sprintf(" of groups of %d", s.cg)
+	}
 	for i := range p.Starts {
 		p.Starts[i] *= s.ws[0]
 	}
@@ -121,7 +125,7 @@ func (t *depthwiseSlide) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.P
 func (t *depthwiseSlide) work(strips int) int {
 	s := t.s
 	results := kit.DivUp(s.oh, strips) * s.ow * t.block * t.lanes
-	return results * max(s.kh*s.kw, slideMove*(1+s.sh*s.sw))
+	return results * max(s.depth(), slideMove*(1+s.sh*s.sw))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
@@ -138,7 +142,7 @@ func (t *depthwiseSlide) strip(r *slideRun, image, block, strip int) error {
 	}
 	in := image*s.h*s.w*s.inPixel(false)*t.size + channel
 	out := image*s.oh*s.ow*t.pitch*t.size + channel
-	weights := first * s.kh * s.kw * t.bytes
+	weights := first * s.depth() * t.bytes
 	a.Row[slide.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {

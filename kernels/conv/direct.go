@@ -194,6 +194,9 @@ func (t *direct) listings() (list []expr.Listing) {
 // convDirect is the kernel of direct convolution.
 func convDirect[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
+	if a == directByPixels && s.slidesGroups(d) {
+		return convGroups[T](s, d)
+	}
 	weight, err := newPackedWeight[T](s.call, convPanels[T](s, a, d))
 	if err != nil {
 		return nil, err

@@ -160,8 +160,12 @@ const (
 )
 
 // directWork adds what a direct convolution takes, by the inner kernel that multiplies: tiles of few sums wait for
-// their own results, or for elements, and count as if they had more.
+// their own results, or for elements, and count as if they had more. Windows that slide over groups are another thing.
 func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
+	if !planes && kernel == directTaps && s.slidesGroups(d) {
+		s.groupWork(w, d)
+		return
+	}
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // turns: two multiplications of vectors
 	add := func(p pieces, n, taps float64) {

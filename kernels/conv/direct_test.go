@@ -26,7 +26,7 @@ type directCase struct {
 }
 
 // drawDirect draws one: blocks of several vectors, and what is left of them; rows of one tile and of several; images
-// that are one tile, and those of a pixel; windows that reach far out of the image.
+// that are one tile, and those of a pixel; windows that reach far out of the image; many groups of few channels.
 func drawDirect(r *rand.Rand) directCase {
 	for {
 		pick := func(n ...int) int { return n[r.IntN(len(n))] }
@@ -36,6 +36,10 @@ func drawDirect(r *rand.Rand) directCase {
 			h: pick(1, 2, 5, 7, 9, 16), w: pick(1, 3, 6, 7, 11, 15, 29, 33), kh: pick(1, 1, 2, 3, 5), kw: pick(1, 1, 3, 4, 7),
 			sh: pick(1, 1, 2), sw: pick(1, 1, 2, 3), dh: pick(1, 1, 2), dw: pick(1, 1, 3), ph: r.IntN(4), pw: r.IntN(5),
 			ph1: r.IntN(4), pw1: r.IntN(5), bias: r.IntN(3) > 0}
+		if few := pick(1, 2, 4, 8); few > 1 && r.IntN(2) == 0 {
+			d.groups = pick(2, 3, 5, 8, 11)
+			d.c, d.o = d.groups*few, d.groups*few
+		}
 		if d.kh*d.kw == 1 && r.IntN(3) > 0 {
 			d.ph, d.pw, d.ph1, d.pw1 = 0, 0, 0, 0
 		}

@@ -29,6 +29,9 @@ const (
 	scratch   = asm.AX // outside of windows
 )
 
+// channelsLeft is where the channels of a group are counted, behind the operands of tails.
+const channelsLeft = jit.MaxOperands - Tails
+
 // fewInputs are the registers for elements of the input beside all weights: one is loaded while others are used.
 const fewInputs = 4
 
@@ -39,13 +42,13 @@ type gen struct {
 
 	sums   int // registers of them, from 0 on
 	kept   int // registers of weights behind them: all of them, of a row of the window, or none
-	inputs int // registers behind those
+	inputs int // registers behind those; then that of the places of channels, where there are groups
 	next   int // of the inputs
 }
 
 func newGen(s *Spec, isa machine.ISA, list bool) *gen {
 	g := &gen{Assembler: asm.Assembler{NoEVEX: isa != machine.AVX512, List: list}, s: s, sums: s.Tile[0] * s.Tile[1]}
-	n := s.registers(isa)
+	n := s.registers(isa) - s.shared()
 	switch all := s.Window[0] * s.Window[1]; {
 	case !s.Told && g.sums+all+fewInputs <= n:
 		g.kept = all
@@ -101,12 +104,11 @@ func (g *gen) emit() {
 	if g.s.Touch {
 		g.eachResult(out, func(_ asm.Vec, at asm.Mem) { g.Emit("PREFETCHT0", at) })
 	}
-	g.windows()
+	g.group()
 	g.finish()
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), in)
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), out)
 	g.Emit("ADDQ", asm.Imm(g.s.Bytes), channel)
-	g.Emit("ADDQ", asm.Imm(g.s.Window[0]*g.s.Window[1]*g.s.Bytes), weights)
 	g.Emit("DECQ", vectors)
 	g.Emit("JEQ", tileDone)
 	g.Emit("CMPQ", vectors, asm.Imm(1))
@@ -158,6 +160,57 @@ func (g *gen) start() {
 	for i := 1; i < g.sums; i++ {
 		g.Emit("VMOVAPS", first, g.register(i))
 	}
+}
+
+// group adds the windows of each channel of a group, with weights that follow one another.
+func (g *gen) group() {
+	s := g.s
+	next := func() { g.Emit("ADDQ", asm.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
+	if s.Group == 1 {
+		g.windows()
+		next()
+		return
+	}
+	top := g.NewLabel()
+	g.Emit("VMOVUPS", g.Constant(g.places()), g.place())
+	g.Emit("MOVL", asm.Imm(s.Group), rowsLeft)
+	g.Align(16)
+	g.Bind(top)
+	g.Emit("MOVQ", rowsLeft, word(channelsLeft))
+	g.windows()
+	next()
+	one := binary.LittleEndian.AppendUint32(nil, uint32(s.Size/4))
+	g.Emit("VPADDD", g.Constant(bytes.Repeat(one, s.Bytes/4)), g.place(), g.place())
+	g.Emit("MOVQ", word(channelsLeft), rowsLeft)
+	g.Emit("DECQ", rowsLeft)
+	g.Emit("JNE", top)
+}
+
+// place is the register of where the channel of each lane's group is, in words of four bytes.
+func (g *gen) place() asm.Vec { return g.register(g.sums + g.kept + g.inputs) }
+
+// places are those of the groups' first channels.
+func (g *gen) places() (b []byte) {
+	words := g.s.Size / 4
+	for i := range g.s.Bytes / 4 {
+		first := i / words / g.s.Group * g.s.Group
+		b = binary.LittleEndian.AppendUint32(b, uint32(first*words+i%words))
+	}
+	return b
+}
+
+// load brings an element of the input to a register: of groups, a channel to all lanes of its group.
+func (g *gen) load(x asm.Mem, to asm.Vec) {
+	switch {
+	case g.s.Group > 1 && g.s.Bytes > 16:
+		g.Emit("VPERMPS", x, g.place(), to)
+		return
+	case g.s.Group > 1:
+		g.Emit("VMOVUPS", x, to)
+		g.Emit("VPERMILPS", g.place(), to, to)
+		return
+	}
+	g.Emit("VMOVUPS", x, to)
 }
 
 // windows adds what there is of the windows. Where registers hold all weights each element of the input is loaded once,
@@ -255,7 +308,7 @@ func (g *gen) under(uses []use, row, col, first int) []use {
 // element adds an element of the input to the results that it is under.
 func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	fma := g.op("VFMADD231P")
-	if len(uses) == 1 && g.kept > 0 {
+	if len(uses) == 1 && g.kept > 0 && g.s.Group == 1 {
 		g.Emit(fma, x, g.register(g.sums+uses[0].weight), uses[0].sum)
 		return
 	}
@@ -264,7 +317,7 @@ func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	}
 	loaded := g.register(g.sums + g.kept + g.next%g.inputs)
 	g.next++
-	g.Emit("VMOVUPS", x, loaded)
+	g.load(x, loaded)
 	for _, u := range uses {
 		if g.kept > 0 {
 			g.Emit(fma, loaded, g.register(g.sums+u.weight), u.sum)

@@ -47,8 +47,12 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 		registers = 32
 		s.Bytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
 	}
+	s.Group = 1 << max(0, rng.IntN(7)-2)
+	for s.Group > s.Bytes/size {
+		s.Group /= 2
+	}
 	s.Tile[1] = 1 + rng.IntN(8)
-	s.Tile[0] = 1 + rng.IntN((registers-2)/s.Tile[1])
+	s.Tile[0] = 1 + rng.IntN((registers-2-min(s.Group-1, 1))/s.Tile[1])
 	var span [2]int
 	for d := range 2 {
 		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(5)/3
@@ -77,7 +81,7 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 	s := c.spec
 	lanes := s.Bytes / s.Size
 	if c.vectors > 1 {
-		c.again = rng.IntN(lanes)
+		c.again = rng.IntN(lanes/s.Group) * s.Group
 	}
 	c.channels = c.vectors*lanes - c.again
 	c.stride = c.channels + rng.IntN(3)
@@ -122,7 +126,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
 	bytes[slide.In] = c.size[0] * int(s.In[0])
-	bytes[slide.Weights] = c.vectors * s.Window[0] * s.Window[1] * s.Bytes
+	bytes[slide.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.Bytes
 	bytes[slide.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
 	bytes[slide.Bias] = c.channels * s.Size
 	bytes[slide.Tails] = bytes[slide.Out]
@@ -140,7 +144,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		}
 	}
 	// Channels that two vectors have are the same in both.
-	lanes, taps := s.Bytes/s.Size, s.Window[0]*s.Window[1]
+	lanes, taps := s.Bytes/s.Size, s.Group*s.Window[0]*s.Window[1]
 	for k := range taps {
 		for i := range c.again {
 			*c.weight(mem, c.vectors-1, k, i) = *c.weight(mem, c.vectors-2, k, lanes-c.again+i)
@@ -153,7 +157,7 @@ func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(
 
 func (c *call[T]) weight(mem [][]byte, vector, tap, lane int) *T {
 	s := c.spec
-	return c.elem(mem, slide.Weights, (vector*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
+	return c.elem(mem, slide.Weights, (vector*s.Group*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
 }
 
 // Reference computes the tiles in Go.
@@ -187,17 +191,17 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	if s.Bias {
 		sum = *c.elem(mem, slide.Bias, ch*s.Size)
 	}
-	for ky := range s.Window[0] {
-		for kx := range s.Window[1] {
-			y := c.begin[0] + row*s.Step[0] + ky*s.Apart[0]
-			x := c.begin[1] + col*s.Step[1] + kx*s.Apart[1]
-			if y < 0 || y >= c.size[0] || x < 0 || x >= c.size[1] {
-				continue
-			}
-			e := *c.elem(mem, slide.In, ((y*c.size[1]+x)*c.stride+ch)*s.Size)
-			w := *c.weight(mem, vector, ky*s.Window[1]+kx, lane)
-			sum = T(math.FMA(float64(e), float64(w), float64(sum)))
+	taps := s.Window[0] * s.Window[1]
+	for k := range s.Group * taps {
+		ky, kx := k%taps/s.Window[1], k%s.Window[1]
+		y := c.begin[0] + row*s.Step[0] + ky*s.Apart[0]
+		x := c.begin[1] + col*s.Step[1] + kx*s.Apart[1]
+		if y < 0 || y >= c.size[0] || x < 0 || x >= c.size[1] {
+			continue
 		}
+		e := *c.elem(mem, slide.In, ((y*c.size[1]+x)*c.stride+ch-ch%s.Group+k/taps)*s.Size)
+		w := *c.weight(mem, vector, k, lane)
+		sum = T(math.FMA(float64(e), float64(w), float64(sum)))
 	}
 	return sum
 }
@@ -268,7 +272,7 @@ func TestForms(t *testing.T) {
 // TestRefused asks for what there is no code for.
 func TestRefused(t *testing.T) {
 	good := func() *slide.Spec {
-		return &slide.Spec{Size: 4, Bytes: 32, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
+		return &slide.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
 			Apart: [2]int{1, 1}}
 	}
 	if _, err := slide.Compile(good(), machine.AVX2); err != nil {
@@ -278,6 +282,7 @@ func TestRefused(t *testing.T) {
 		"elements of 2 bytes":     func(s *slide.Spec) { s.Size = 2 },
 		"vectors of 8":            func(s *slide.Spec) { s.Bytes = 8 },
 		"without AVX-512":         func(s *slide.Spec) { s.Bytes = 64 },
+		"groups of 3":             func(s *slide.Spec) { s.Group = 3 },
 		"by steps [0 1]":          func(s *slide.Spec) { s.Step[0] = 0 },
 		"in 16 registers":         func(s *slide.Spec) { s.Tile[0] = 4 },
 		"operation 0 at the end":  func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },

@@ -1,13 +1,17 @@
 // Package slide makes machine code of windows that slide over pixels whose channels lie together, each channel for
-// itself: depthwise convolutions, for AVX-512 and AVX2 on amd64.
+// itself or for the few of its group: depthwise and grouped convolutions, for AVX-512 and AVX2 on amd64.
 //
 // A tile of results stays in vector registers, a vector of channels at a time. For each row of the window its weights
 // are loaded once for the tile, and each element of the input once for all results of a row that it is under. What of
 // the window is outside of the image is left out: a [Spec] says which rows and columns there are, and tiles at borders
 // have code of their own.
 //
-// The additions of an element have one order, that of the window's rows and columns, each by one fused multiply-add:
-// however results are cut into tiles, they have the same bits.
+// Of groups of several channels a vector has several. The windows slide once for each channel of a group, over vectors
+// in which that channel stands in all lanes of its group: one instruction brings it there, for all results that a pixel
+// is under.
+//
+// The additions of an element have one order, that of the group's channels, the window's rows and columns, each by one
+// fused multiply-add: however results are cut into tiles, they have the same bits.
 package slide
 
 import (
@@ -23,6 +27,7 @@ import (
 type Spec struct {
 	Size   int // bytes of an element: 4 for float32, 8 for float64
 	Bytes  int // of a vector of channels: 64, which is AVX-512, 32 or 16
+	Group  int // channels of a group, of which a vector has whole ones: as many of the input as of the result
 	Tile   [2]int
 	Window [2]int
 	Step   [2]int // of the window, from result to result
@@ -47,8 +52,8 @@ type Spec struct {
 
 // Operands: entries of Ptr of [jit.Args]. Each begins Row[k] bytes behind Ptr[k]. In is the first element of the input
 // that there is under the first tile, Weights the first vector of the window's first row that there is. Weights are by
-// vectors of channels, of each the window's elements one behind another. Args.N is how many vectors of channels there
-// are, and Args.Rows how many tiles, both 1 or more. Tail operand i is at Tails+i.
+// vectors of channels, of each the window's elements one behind another, for each channel of a group. Args.N is how
+// many vectors of channels there are, and Args.Rows how many tiles, both 1 or more. Tail operand i is at Tails+i.
 const (
 	In = iota
 	Weights
@@ -71,9 +76,12 @@ func (s *Spec) registers(isa machine.ISA) int {
 	return 16
 }
 
+// shared is how many registers tell which channels stand where.
+func (s *Spec) shared() int { return min(s.Group-1, 1) }
+
 // check says what is wrong with a spec.
 func (s *Spec) check(isa machine.ISA) error {
-	sums := s.Tile[0] * s.Tile[1]
+	sums := s.Tile[0]*s.Tile[1] + s.shared()
 	switch {
 	case isa < machine.AVX2:
 		return fmt.Errorf("slide: no machine code for %v", isa)
@@ -81,6 +89,8 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("slide: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
 	case s.Bytes == 64 && isa != machine.AVX512:
 		return errors.New("slide: vectors of 64 bytes without AVX-512")
+	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
+		return fmt.Errorf("slide: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
 		return fmt.Errorf("slide: a tile %v of windows %v by steps %v of elements %v apart", s.Tile, s.Window, s.Step,
 			s.Apart)
