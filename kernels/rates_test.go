@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -57,7 +58,7 @@ func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 	t.Helper()
 	calls := 0
 	for _, op := range kernels.All() {
-		for _, ex := range op.Examples {
+		for _, ex := range slices.Concat(op.Examples, moreExamples(op.Name)) {
 			c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
 			if err != nil {
 				continue
@@ -76,50 +77,80 @@ func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 }
 
 // TestWorksAreApart holds implementations to what makes prices add up: walks, work and what it takes to read an
-// operand depend on no other operand's layout.
+// operand depend on no other operand's layout, whatever that is, and on whether others lie in place.
 func TestWorksAreApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 22))
 	eachCall(t, func(op *graph.Op, c *graph.Call) {
-		other := *c
-		other.In = slices.Clone(c.In)
-		for i, a := range c.In {
-			if a.Kind == graph.TensorArg {
-				m := a.Meta()
-				m = m.WithStrides(backwards(m.Rank()).Strides(m.Shape))
-				other.In[i] = graph.Of(&graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type(), Const: a.Value.Const})
-			}
-		}
-		for i := range op.Impls {
-			impl := &op.Impls[i]
-			walks := impl.Walks(c, nil)
-			if again := impl.Walks(&other, nil); !reflect.DeepEqual(walks, again) {
-				t.Errorf("%s by %s has walks %v, and %v where operands lie otherwise", op.Name, impl.Name, walks, again)
-			}
-			for _, w := range walks {
-				if is, was := impl.Work(&other, w), impl.Work(c, w); is != was {
-					t.Errorf("%s by %s has work %+v, and %+v where operands lie otherwise", op.Name, impl.Name, was, is)
-				}
-				for k, a := range c.In {
-					if a.Kind != graph.TensorArg {
-						continue
-					}
-					was, _ := impl.Read(c, w, k, a.Meta())
-					if is, _ := impl.Read(&other, w, k, a.Meta()); is != was {
-						t.Errorf("%s by %s reads operand %d for %+v, and for %+v where others lie otherwise", op.Name,
-							impl.Name, k, was, is)
-					}
-				}
-			}
+		for range 8 {
+			apart(t, op, c, r)
 		}
 	})
 }
 
-// backwards is the order with the first dimension fastest.
-func backwards(rank int) tensor.Order {
-	dims := make([]int, rank)
-	for d := range dims {
-		dims[d] = rank - 1 - d
+// apart compares what implementations say of a call with what they say where operands lie otherwise.
+func apart(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
+	call, other := *c, *c
+	call.In, other.In, other.InPlace = slices.Clone(c.In), slices.Clone(c.In), make([]bool, len(c.In))
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			v, m := *a.Value, lying(r, a.Meta())
+			if r.IntN(3) == 0 && v.Const == nil {
+				v.Const = tensor.Zeros(m.DType, m.Shape...)
+			}
+			call.In[i] = graph.Of(&v)
+			w := v
+			w.Meta, w.Type, other.InPlace[i] = m, m.Type(), op.Joins != nil && r.IntN(2) == 0
+			other.In[i] = graph.Of(&w)
+		}
 	}
-	o, err := tensor.NewOrder(dims...)
+	candidates := []tensor.Order{randomOrder(r, call.Out[0].Rank())}
+	for i := range op.Impls {
+		impl := &op.Impls[i]
+		walks := impl.Walks(&call, candidates)
+		if again := impl.Walks(&other, candidates); !reflect.DeepEqual(walks, again) {
+			t.Errorf("%s by %s has walks %v, and %v where operands lie otherwise", op.Name, impl.Name, walks, again)
+		}
+		for _, w := range walks {
+			if is, was := impl.Work(&other, w), impl.Work(&call, w); is != was {
+				t.Errorf("%s by %s has work %+v, and %+v where operands lie otherwise", op.Name, impl.Name, was, is)
+			}
+			for k, a := range call.In {
+				if a.Kind != graph.TensorArg {
+					continue
+				}
+				m := lying(r, a.Meta())
+				call.InPlace = make([]bool, len(c.In))
+				call.InPlace[k] = other.InPlace[k]
+				was, does := impl.Read(&call, w, k, m)
+				if is, still := impl.Read(&other, w, k, m); is != was || still != does {
+					t.Errorf("%s by %s reads operand %d, %v, for %+v, %t, and for %+v, %t, where others lie otherwise", op.Name,
+						impl.Name, k, m, was, does, is, still)
+				}
+			}
+		}
+	}
+}
+
+// lying is a layout in a random order: dense, a slice of a larger value, or with elements that repeat in a dimension.
+func lying(r *rand.Rand, m tensor.Meta) tensor.Meta {
+	o, shape := randomOrder(r, m.Rank()), slices.Clone(m.Shape)
+	if len(shape) == 0 {
+		return m
+	}
+	d := r.IntN(len(shape))
+	switch r.IntN(4) {
+	case 0:
+		shape[d] += 1 + r.IntN(3)
+	case 1:
+		strides := o.Strides(shape)
+		strides[d] = 0
+		return m.WithStrides(strides)
+	}
+	return m.WithStrides(o.Strides(shape))
+}
+
+func randomOrder(r *rand.Rand, rank int) tensor.Order {
+	o, err := tensor.NewOrder(r.Perm(rank)...)
 	if err != nil {
 		panic(err)
 	}

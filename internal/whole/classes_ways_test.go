@@ -73,7 +73,7 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 			return openInput(g, name, tensor.NoFormat, graph.Dim{Symbol: "N"}, heads, graph.Dim{Symbol: length}, wide)
 		}
 		q, k, v := value("q", "H"), value("k", "W"), value("v", "W")
-		switch rng.IntN(4) {
+		switch rng.IntN(5) {
 		case 0:
 			y = op.ScaledDotProductAttention(q, k, v, nil)
 		case 1:
@@ -86,11 +86,36 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 				graph.Dim{Size: 1}, wide)
 			k, v = groupings[1].build(k, 3), groupings[1].build(v, 3)
 			y = op.Matmul(op.Softmax(op.Matmul(q, op.Transpose(k, 2, 3)), 3), v)
+		case 4:
+			y = headsAsRows(g, heads, wide, rng)
 		}
 	default:
 		y = drawImages(g, rng, constant)
 	}
 	return g.Output("y", y)
+}
+
+// headsAsRows is an attention whose heads share keys and values: they are rows of its products, and of their own where
+// masks are added.
+func headsAsRows(g *graph.Graph, heads, wide graph.Dim, rng *rand.Rand) *graph.Value {
+	n, long, keys := graph.Dim{Symbol: "N"}, graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"}
+	q := openInput(g, "rows", tensor.NoFormat, n, long, heads, wide)
+	k := openInput(g, "shared", tensor.NoFormat, n, keys, wide)
+	last := 2
+	rows := op.FlattenAttrs{StartDim: 1, EndDim: &last}
+	x := op.Matmul(op.Flatten(q, rows), op.Transpose(k, 1, 2))
+	x = op.Unflatten(x, 1, []int{-1, heads.Size})
+	one := graph.Dim{Size: 1}
+	switch rng.IntN(4) {
+	case 0:
+		x = op.Add(x, openInput(g, "mask", tensor.NoFormat, n, one, one, keys))
+	case 1:
+		x = op.Add(x, openInput(g, "bias", tensor.NoFormat, long, heads, keys))
+	case 2:
+		x = op.Add(x, openInput(g, "head", tensor.NoFormat, heads, one))
+	}
+	x = op.Flatten(op.Softmax(x, 3), rows)
+	return op.Matmul(x, openInput(g, "values", tensor.NoFormat, n, keys, wide))
 }
 
 // drawImages draws convolutions and pools of images whose batch, height and width are open.
