@@ -225,7 +225,8 @@ func (c *Call) Footprint() (bytes float64) {
 // reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
 // which is to write it, too, into blocks that are near when they are read again, and read with steps where its
 // elements do not lie side by side; where those that do are fewer than in the result, as in a slice of each row,
-// there are as many runs more. A loop over no elements reads nothing.
+// there are as many runs more, each of which begins where nothing was asked for ahead. A loop over no elements reads
+// nothing.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	if to.Extent() == 0 { // panics where strides are missing
@@ -240,11 +241,19 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
 	case m.Rank() == to.Rank():
 		if runs := runsOf(m, to); runs > 1 {
-			w.Wait(Run, runs)
+			waitRuns(&w, runs, bytes/runs)
+			w.Bytes[Copied] = apartBytes * min(float64(extent*m.DType.Size()), runs*pageBytes)
 		}
 	}
 	return w
 }
+
+const (
+	// apartBytes is how many copied bytes one takes that runs apart from one another span: what asks for lines ahead
+	// stops where a run ends and at the end of a page.
+	apartBytes = .75
+	pageBytes  = 4096
+)
 
 // runsOf is the number of runs of an operand in which its elements lie as those of a result do, if the operand has as
 // many and repeats none; else 0.

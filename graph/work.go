@@ -2,10 +2,12 @@ package graph
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -186,9 +188,20 @@ func (o *Op) exampleCode() *expr.Code {
 // doRuns adds what it takes that a loop over a result that lies so has more than one run.
 func (c *Call) doRuns(w *Work, lies tensor.Meta) {
 	if runs := c.runs(lies); runs > 1 {
-		w.Wait(Run, runs)
+		waitRuns(w, runs, float64(lies.Bytes())/runs)
 		w.Wait(Broadcast, 1)
 	}
+}
+
+// wholeRun is how much of a run one takes that fills lines: vectors go on from it to the next, and nothing is left.
+const wholeRun = .15
+
+// waitRuns adds what it takes that a loop has so many runs of so many bytes.
+func waitRuns(w *Work, n, bytes float64) {
+	if math.Mod(bytes, machine.LineBytes) == 0 {
+		n *= wholeRun
+	}
+	w.Wait(Run, n)
 }
 
 // runs is the number of runs of a loop over a result that lies so: the fastest dimensions over which each operand
