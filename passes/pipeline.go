@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -431,4 +432,5 @@ func (p *Plan) summarise() {
 		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
 			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
+	p.CostNS = math.Round(1000*p.CostNS) / 1000 // whole picoseconds, in whatever order the nodes are
 }
