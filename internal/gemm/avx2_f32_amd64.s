@@ -12,21 +12,11 @@
 #define ADD VADDPS
 #define MOVU VMOVUPS
 #define MOVS VMOVSS
-#define HSUM \
-	VHADDPS X0, X0, X0 \
-	VHADDPS X0, X0, X0
-
-#define SUM4 \
-	VHADDPS Y1, Y0, Y0 \
-	VHADDPS Y3, Y2, Y2 \
-	VHADDPS Y2, Y0, Y0 \
-	VEXTRACTF128 $1, Y0, X1 \
-	VADDPS X1, X0, X0 \
-	VMOVUPS X0, (DX)
 
 #define AXPY4 ·axpy4AVX2F32
 #define DOT ·dotAVX2F32
 #define AXPYS ·axpysAVX2F32
 #define DOTS ·dotsAVX2F32
 
+#include "sums_f32.h"
 #include "avx2_body.h"
