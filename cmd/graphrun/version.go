@@ -17,7 +17,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Long: `Prints the version of the module, the commit that it was built from ("modified" where files
 differed from it), and the version of Go; and which instructions the machine code has that is made
-while graphs run, or why there is none. graphrun --version prints the same.`,
+while graphs run, and whether for a matrix unit, or why there is none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    noArguments,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
@@ -54,5 +54,5 @@ func machineCode() string {
 	if err := jit.Available(); err != nil {
 		return fmt.Sprintf("no machine code: %v", err)
 	}
-	return fmt.Sprintf("machine code for %v", machine.Instructions())
+	return "machine code for " + machine.Describe()
 }

@@ -17,6 +17,18 @@ const (
 // of bytes: AVX512_VNNI or AVX_VNNI. GODEBUG=cpu.avx512vnni=off and cpu.avxvnni=off leave them out.
 func (i ISA) MultipliesBytes() bool { return i <= instructions && byteProducts[min(i, AVX512)] }
 
+// MultipliesMatrices reports whether this processor has a unit for products of matrices of bytes, AMX, and the system
+// lets the process use it: only who has asked so may. GODEBUG=cpu.amxtile=off and cpu.amxint8=off leave it out.
+func MultipliesMatrices() bool { return matrixUnit() }
+
+// Describe tells what machine code is made for: the instruction set in use, and whether there is a matrix unit.
+func Describe() string {
+	if MultipliesMatrices() {
+		return Instructions().String() + " with a matrix unit for bytes"
+	}
+	return Instructions().String()
+}
+
 func (i ISA) String() string { return [...]string{"portable", "avx2", "avx512"}[min(i, AVX512)] }
 
 // Instructions returns the highest level that this processor and this build have. It is the one

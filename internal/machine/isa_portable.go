@@ -5,3 +5,5 @@ package machine
 const instructions = Portable
 
 var byteProducts [AVX512 + 1]bool
+
+func matrixUnit() bool { return false }

@@ -14,7 +14,7 @@ func TestInstructions(t *testing.T) {
 		os.Stdout.WriteString("isa=" + Instructions().String() + "\n")
 		return
 	}
-	t.Logf("this process: %v", Instructions()) // make avx2 looks for it
+	t.Logf("this process: %v", Describe()) // make avx2 and make nounit look for it
 	for _, tc := range []struct {
 		debug string
 		most  ISA
@@ -48,5 +48,24 @@ func TestMultipliesBytes(t *testing.T) {
 	cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+os.Getenv("GODEBUG")+",cpu.avxvnni=off,cpu.avx512vnni=off")
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "bytes=false,false\n") {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestMultipliesMatrices leaves out the matrix unit from outside, in a process of its own.
+func TestMultipliesMatrices(t *testing.T) {
+	if os.Getenv("PRINT_ISA") != "" {
+		fmt.Printf("matrices=%v\n", MultipliesMatrices())
+		return
+	}
+	t.Logf("matrices=%v", MultipliesMatrices())
+	if MultipliesMatrices() && Instructions() < AVX512 {
+		t.Error("a matrix unit without vectors of AVX-512")
+	}
+	for _, debug := range []string{"cpu.amxint8=off", "cpu.amxtile=off", "cpu.avx512f=off"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestMultipliesMatrices$")
+		cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+os.Getenv("GODEBUG")+","+debug)
+		if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "matrices=false\n") {
+			t.Errorf("GODEBUG=%s: %q, %v", debug, out, err)
+		}
 	}
 }

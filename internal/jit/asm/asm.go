@@ -1,11 +1,11 @@
 // Package asm assembles machine code for amd64: the instructions that loops over vectors are made of, for AVX2 with
-// its companions FMA, F16C and BMI2 and for AVX-512 (F, BW, DQ, VL, BF16). It writes bytes and runs nothing, so it is
-// there on every platform.
+// its companions FMA, F16C and BMI2, for AVX-512 (F, BW, DQ, VL, BF16) and for the matrix unit (AMX). It writes bytes
+// and runs nothing, so it is there on every platform.
 //
 // Instructions are named, and take their operands in the order, as in Go's assembler: sources first, the destination
 // last, a mask right before it. A table has one row for each form of an instruction, and one function encodes it: by
 // VEX where all operands have a place in it, else by EVEX. What was assembled can be had as a text that Go's assembler
-// takes, and tests compare the bytes that it makes of it.
+// takes, but for instructions that it does not know, and tests compare the bytes that it makes of it.
 package asm
 
 import (
@@ -89,6 +89,9 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			}
 			if len(in.args) > 1 && in.clash() {
 				a.fail(name, args, "indices, mask and destination of a gather are different registers")
+			}
+			if in.alike() {
+				a.fail(name, args, "factors and sums are different tiles")
 			}
 			a.encode(&in)
 			return

@@ -64,6 +64,8 @@ func (r *row) accepts(spec string, o *operand, length uint8) bool {
 		return o.kind == isLabel
 	case 'M':
 		return o.kind == isMem
+	case 'B':
+		return o.kind == isMem && !o.pool
 	case 'm':
 		if o.kind == isMem {
 			return true
@@ -76,6 +78,8 @@ func (r *row) accepts(spec string, o *operand, length uint8) bool {
 		return o.kind == isReg
 	case 'k':
 		return o.kind == isMask && !o.zero
+	case 't':
+		return o.kind == isTile
 	}
 	return o.kind == isVec && o.width == widthOf(spec[1], length)
 }
@@ -139,6 +143,13 @@ func (in *instruction) fitsEVEX() bool {
 	return true
 }
 
+// alike reports whether products of tiles have a tile twice. Processors refuse it.
+func (in *instruction) alike() bool {
+	args := in.args
+	return len(args) == 3 && args[0].kind == isTile &&
+		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
+}
+
 // clash reports whether a gather has a register twice among indices, destination and, by VEX, mask. Processors
 // refuse it.
 func (in *instruction) clash() bool {
@@ -179,6 +190,7 @@ func (in *instruction) fields() fields {
 			f.imm, f.immBytes = o.imm, immBytes(spec[1])
 		default:
 			f.rm = o
+			o.sib = spec[0] == 'B'
 		}
 		if spec[1] == '1' && o.kind == isReg && o.num > 3 {
 			f.byteReg = true
@@ -229,7 +241,7 @@ func (a *Assembler) encode(in *instruction) {
 	}
 	switch {
 	case r.code&fixed != 0:
-		a.code = append(a.code, 0xC0|r.digit()<<3)
+		a.code = append(a.code, 0xC0|f.reg<<3)
 	case f.rm != nil && !hasLow(r):
 		a.modrm(f.reg, f.rm, unit, f.immBytes)
 	}
@@ -319,7 +331,7 @@ func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
 	case o.scale > 0:
 		ss := byte(bits.TrailingZeros8(o.scale))
 		a.code = append(a.code, mod|reg|4, ss<<6|o.index&7<<3|o.num&7)
-	case o.num&7 == uint8(SP): // SP and R12 need a SIB, here without an index
+	case o.sib || o.num&7 == uint8(SP): // SP and R12 need a SIB, here without an index
 		a.code = append(a.code, mod|reg|4, 4<<3|o.num&7)
 	default:
 		a.code = append(a.code, mod|reg|o.num&7)

@@ -70,7 +70,7 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 		if !vex && r.evex != 0 {
 			unit = r.unit(length, broadcast)
 		}
-		memory := spec[0] == 'M' || spec[0] == 'm' && d.IntN(2) == 0
+		memory := spec[0] == 'M' || spec[0] == 'B' || spec[0] == 'm' && d.IntN(2) == 0
 		switch {
 		case memory:
 			args = append(args, d.mem(unit, broadcast))
@@ -83,6 +83,8 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 			args = append(args, d.reg())
 		case spec[1] == 'k':
 			args = append(args, Mask(d.IntN(8)))
+		case spec[1] == 't':
+			args = append(args, Tile(i))
 		default:
 			args = append(args, d.vec(widthOf(spec[1], length), vex))
 		}
@@ -106,6 +108,11 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 func otherwise(name string, args []Arg) bool {
 	if strings.HasPrefix(name, "VCVTNEPS2BF16") { // it does not know them; TestUnknownToGo
 		return true
+	}
+	for i := range tileRows { // nor these; TestTiles
+		if tileRows[i].name == name {
+			return true
+		}
 	}
 	ax, imm := false, strings.HasPrefix(name, "TEST")
 	for _, a := range args {

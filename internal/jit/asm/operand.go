@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// An Arg is an operand of an instruction: a [Reg], a [Vec], a [Mask], a [Mem], a [VMem], an [Imm] or a [Label].
+// An Arg is an operand of an instruction: a [Reg], a [Vec], a [Mask], a [Tile], a [Mem], a [VMem], an
+// [Imm] or a [Label].
 type Arg interface{ operand() operand }
 
 // Reg is a general register, in the order of the hardware's numbers. Mnemonics tell whether 32 or 64 bits of it are
@@ -80,6 +81,9 @@ const (
 // Zero returns the mask with elements that are not written set to zero.
 func (k Mask) Zero() Mask { return k | zeroing }
 
+// Tile is a register of the matrix unit, 0 to 7.
+type Tile uint8
+
 // Imm is a constant within an instruction.
 type Imm int64
 
@@ -112,6 +116,7 @@ const (
 	isReg kind = iota
 	isVec
 	isMask
+	isTile
 	isMem
 	isVMem
 	isImm
@@ -128,6 +133,7 @@ type operand struct {
 	zero  bool // mask: others become zero
 	bcast bool
 	pool  bool
+	sib   bool // memory that is written with a SIB byte whether it has an index or not
 	disp  int32
 	imm   int64 // or number of the label
 }
@@ -141,6 +147,8 @@ func (v Vec) operand() operand {
 func (k Mask) operand() operand {
 	return operand{kind: isMask, num: uint8(k &^ zeroing), zero: k&zeroing != 0}
 }
+
+func (t Tile) operand() operand { return operand{kind: isTile, num: uint8(t)} }
 
 func (i Imm) operand() operand { return operand{kind: isImm, imm: int64(i)} }
 
@@ -166,6 +174,10 @@ func (o *operand) wrong() string {
 	case isMask:
 		if o.num > 7 {
 			return "there is no such mask"
+		}
+	case isTile:
+		if o.num > 7 {
+			return "there is no such tile"
 		}
 	case isVec, isVMem:
 		if o.width > 2 {
@@ -198,6 +210,9 @@ func (v Vec) String() string { return "XYZ?"[v>>5&3:][:1] + strconv.Itoa(v.Num()
 
 // String returns the register's name in Go's assembler.
 func (k Mask) String() string { return "K" + strconv.Itoa(int(k&7)) }
+
+// String returns the register's name in Intel's manual: Go's assembler has none for it.
+func (t Tile) String() string { return "TMM" + strconv.Itoa(int(t)) }
 
 // String returns the constant as Go's assembler writes it.
 func (i Imm) String() string { return "$" + strconv.FormatInt(int64(i), 10) }

@@ -4,13 +4,13 @@ import "sync"
 
 // row is one form of an instruction. Rows of a mnemonic are in the order in which they are tried, which is that of
 // Go's assembler. The rows of VEX and EVEX were taken from its table (cmd/internal/obj/x86/avx_optabs.go, made from
-// Intel's manual), those of VCVTNEPS2BF16 and of general registers from the manual itself.
+// Intel's manual), those of VCVTNEPS2BF16, of tiles and of general registers from the manual itself.
 //
 // args is a list of operands in the order of Go's assembler, two letters each. The first says where it goes:
 //
 //	r  ModRM.reg                m  ModRM.rm, register or memory     b  ModRM.rm, register only
 //	v  VEX.vvvv                 M  ModRM.rm, memory only            S  ModRM.rm, memory by a vector of indices
-//	h  high half of the last byte                                   o  low bits of the opcode
+//	h  high half of the last byte     B  ModRM.rm, memory by SIB    o  low bits of the opcode
 //	i  immediate                                                    j  target of a jump
 //
 // the second what it is:
@@ -18,6 +18,7 @@ import "sync"
 //	v  vector of the instruction's length    h  of half its length, at least 128 bits
 //	x  vector of 128 bits                    g  general register, or memory
 //	k  mask                                  1  byte of a general register
+//	t  tile
 //
 // and of immediates, how they are written: 1 is the number 1 and not written, b eight bits with sign, u eight bits
 // without, d 32 bits with sign, w 32 bits without, q 64 bits.
@@ -99,7 +100,8 @@ func (r *row) unit(length uint8, broadcast bool) int32 {
 }
 
 // tables are all rows, by subject.
-var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, conversionRows, shuffleRows, maskRows}
+var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, conversionRows, shuffleRows, maskRows,
+	tileRows}
 
 // rowsOf finds the rows of a mnemonic. It is made when the first instruction is assembled.
 var rowsOf = sync.OnceValue(func() map[string][]row {

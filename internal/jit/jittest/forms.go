@@ -30,6 +30,7 @@ var (
 	vectorReg = regexp.MustCompile(`^([XYZ])([0-9]+)$`)
 	maskReg   = regexp.MustCompile(`^K([0-7])$`)
 	address   = regexp.MustCompile(`^(-?[0-9]*)\(([A-Z0-9]+)\)(?:\(([A-Z0-9]+)\*([1248])\))?$`)
+	tiles     = regexp.MustCompile(`TILE|TMM`)
 	constant  = regexp.MustCompile(`^const<>\+[0-9]+\(SB\)$`)
 )
 
@@ -186,8 +187,9 @@ func equal(ours, want []byte, distance bool) bool {
 	return false
 }
 
-// otherwise tells of the instructions that Go's assembler does not know, which package asm compares with LLVM's bytes,
-// and of those for which it has a form of AX alone that is as good.
+// otherwise tells of the instructions that Go's assembler does not know, which package asm compares with the bytes of
+// others, and of those for which it has a form of AX alone that is as good.
 func otherwise(line string) bool {
-	return strings.HasPrefix(line, "VCVTNEPS2BF16") || strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
+	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
+		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
 }
