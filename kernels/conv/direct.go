@@ -105,7 +105,7 @@ func (t *direct) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.Ahead, spec.Tail = t.ahead, t.tail.steps
 			spec.Lanes, spec.Levels = channels%t.shape.lanes, t.levels
-			spec.Bytes, spec.Words = t.bytes, t.words
+			spec.Bytes, spec.Words, spec.Unit = t.bytes, t.words, t.shape.unit
 			if t.s.hasBias {
 				spec.Start = tile.FromLanes
 			}

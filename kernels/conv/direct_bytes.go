@@ -26,6 +26,9 @@ func perElement() int {
 	return elementBytes / 2
 }
 
+// directDType is the dtype that is as wide as an element.
+const directDType = tensor.Float32
+
 // smallGroup is from how many output channels on a group fills enough of a vector.
 const smallGroup = 8
 
@@ -77,7 +80,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most of a vector would be empty
-	if !supported || small || s.n*s.o*s.oh*s.ow == 0 || !directComputes(s.inElements(perElement()), tensor.Float32) {
+	if !supported || small || s.n*s.o*s.oh*s.ow == 0 || !directComputes(s.inElements(perElement()), directDType) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -89,7 +92,11 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	s := byteConv.bytesShape(c)
 	per := perElement()
 	q := s.inElements(per)
-	q.directWork(&w, directFours, tensor.Float32, false)
+	if f := q.elementShape(per); f.unit {
+		q.unitWork(&w, &f)
+	} else {
+		q.directWork(&w, directFours, directDType, false)
+	}
 	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesX).DType) != 0 {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h*s.w + elementBytes*q.c*q.h*q.w))
 	}
@@ -160,7 +167,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 		t.copied, t.flip = true, 0
 	}
 	q := s.inElements(t.per)
-	shape := newDirectShape(q, tensor.Float32, false)
+	shape := q.elementShape(t.per)
 	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.block() * elementBytes, images: q.n,
 		near: q.c * elementBytes, pitch: q.o, levels: tile.Unsigned, outSize: 1}
 	if s.joins(t.per) {
@@ -223,7 +230,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t.room.sums = t.room.weight
 	t.room.point = t.room.sums + t.s.o*elementBytes
-	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+elementBytes)
+	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read by whole vectors
 	t.room.all = t.room.images
 	if t.copied {
 		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // what is read behind the last pixel
@@ -231,6 +238,9 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
 		k.Worker = t.s.w * t.wide()
+	}
+	if t.shape.unit {
+		k.Worker = tile.UnitRoom
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -392,6 +402,9 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.room.sums])
 		if t.levels != tile.Sums {
 			a.Ptr[tile.Scales], a.Ptr[tile.Point] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.room.point])
+		}
+		if t.shape.unit {
+			a.Ptr[tile.Room] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
 		t.tail.enter(a, &r.tail, m)
 		err := t.order.Each(chunk, func(image, block, strip int) error {

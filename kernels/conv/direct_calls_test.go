@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,6 +42,35 @@ func TestDirectCallsAreShort(t *testing.T) {
 			}
 			if n := d.order.Chunks(); n < c.chunks {
 				t.Errorf("%+v, planes %v: %d chunks", c, planes, n)
+			}
+		}
+	}
+}
+
+// TestUnitCallsAreShort counts what calls of the matrix unit multiply, chunks of few terms and parts of few rows as
+// whole ones: those take as long.
+func TestUnitCallsAreShort(t *testing.T) {
+	for _, c := range []struct{ cg, groups, h, w, o, k, dilation int }{
+		{1, 1, 512, 512, 16, 1, 1}, {4, 1, 512, 512, 32, 1, 1}, {1, 1, 5000, 5, 16, 3, 2}, {1, 1, 20000, 1, 16, 1, 1},
+		{2, 8, 224, 224, 64, 3, 1}, {2, 1, 224, 224, 16, 3, 2}, {16, 1, 56, 56, 64, 3, 1}, {128, 1, 7, 7, 512, 3, 1},
+		{16384, 1, 9, 9, 64, 1, 1},
+	} {
+		out := func(n int) int { return n - (c.k-1)*c.dilation }
+		s := &convShape{n: 1, c: c.cg * c.groups, h: c.h, w: c.w, o: c.o, cg: c.cg, kh: c.k, kw: c.k, groups: c.groups,
+			sh: 1, sw: 1, dh: c.dilation, dw: c.dilation, oh: out(c.h), ow: out(c.w)}
+		f := s.elementShape(elementBytes)
+		if !f.unit {
+			t.Skip("there is no matrix unit")
+		}
+		d := &direct{s: s, shape: f, size: elementBytes, panel: f.block() * elementBytes, images: 1,
+			near: s.c * elementBytes, pitch: s.o, outSize: 1}
+		d.cut()
+		for strip := range d.strips {
+			for _, call := range d.callsOf(nil, strip) {
+				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
+				if n := call.tiles * rows * f.block() * s.unitDepth(); n > unitCallFours && call.tiles > 1 {
+					t.Fatalf("%+v: a call of %d, %d are the most", c, n, unitCallFours)
+				}
 			}
 		}
 	}

@@ -17,6 +17,8 @@ func (t *direct) cut() {
 		t.cutSmall()
 	case alongRows:
 		t.cutRows()
+	case byBands:
+		t.cutBands()
 	}
 }
 
@@ -25,6 +27,8 @@ func (t *direct) callsOf(calls []directCall, strip int) []directCall {
 	switch t.shape.cut {
 	case flat:
 		return t.flatCalls(calls, strip)
+	case byBands:
+		return t.bandCalls(calls, strip)
 	case allTaps:
 		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixel()})
 	}
@@ -37,6 +41,9 @@ func (t *direct) firstPixel(strip int) int {
 		return strip * t.s.ow
 	}
 	first, _ := t.parts.Range(strip)
+	if t.shape.cut == byBands {
+		return min(first*t.bandRows(), t.s.oh) * t.s.ow
+	}
 	return t.tiles.at(first)
 }
 
@@ -56,11 +63,20 @@ func (s *convShape) channelOf(planes bool) int {
 
 // spec returns a tile of so many rows, whose places and terms are to come.
 func (t *direct) spec(rows int) *tile.Spec {
-	return &tile.Spec{Size: t.size, Rows: rows, Near: aheadBytes}
+	s := &tile.Spec{Size: t.size, Rows: rows}
+	if !t.shape.unit { // of the matrix unit a load has many lines, which wait for one another anyway
+		s.Near = aheadBytes
+	}
+	return s
 }
 
 // callMACs bounds the multiplications of a call by what vectors there are.
-func (t *direct) callMACs() int { return directCallMACs * t.shape.lanes / 16 }
+func (t *direct) callMACs() int {
+	if t.shape.unit {
+		return unitCallFours
+	}
+	return directCallMACs * t.shape.lanes / 16
+}
 
 // tileRows are the rows of a tile, at most.
 func (t *direct) tileRows() int {
@@ -75,7 +91,11 @@ func (t *direct) cutFlat() {
 		pixels, t.images = pixels*s.n, 1
 	}
 	t.tiles = split(pixels, t.tileRows())
-	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*s.depth(), directFlatMACs)
+	strip, depth := directFlatMACs, s.depth()
+	if t.shape.unit {
+		strip, depth = unitStripFours, s.unitDepth()
+	}
+	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
 	t.strips = t.parts.Chunks
 	for _, p := range t.tiles.kinds() {
 		t.specs = append(t.specs, t.flatSpec(p.n/p.count))

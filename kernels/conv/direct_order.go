@@ -59,5 +59,9 @@ func (t *direct) arrange() {
 		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
-	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), machine.MACGrain)
+	grain := machine.MACGrain
+	if t.shape.unit {
+		grain *= unitGrain
+	}
+	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), grain)
 }

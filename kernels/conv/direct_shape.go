@@ -18,6 +18,7 @@ type directShape struct {
 	vectors int  // of a block
 	rows    int  // of a tile, at most
 	cut     directCut
+	unit    bool // the matrix unit multiplies
 }
 
 // directCut tells what the rows of a tile are.
@@ -30,6 +31,8 @@ const (
 	allTaps
 	// flat: pixels that are at the same places of the input.
 	flat
+	// byBands: pixels of one row of the result, or of two, for the matrix unit.
+	byBands
 )
 
 // smallImage is how many output pixels an image has whose rows are too short to make tiles of.

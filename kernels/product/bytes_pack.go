@@ -34,6 +34,7 @@ type packerRun struct {
 	state loops.State
 	args  jit.Args
 	tail  byteTailRun
+	point int32
 }
 
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {

@@ -31,7 +31,7 @@ type byteRows struct {
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
 	r := &byteRows{byteShape: s, signed: signed, row: x.a.row, col: x.a.col, summed: summed,
 		group: max(1, machine.MoveGrain/s.k)}
-	r.copied = signed || s.per < groupBytes || s.k%s.per > 0 || x.a.col != 1
+	r.copied = signed || s.per < groupBytes || s.k%s.per > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
 	text, out := "", tensor.Uint8
 	switch {
 	case s.per < groupBytes && signed:

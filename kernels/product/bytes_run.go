@@ -125,12 +125,13 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		if t.begins {
 			a.Ptr[tile.Bias] = scratch(m, t.room.begin)
 		}
+		t.enterUnit(m, r, scale, zero)
 		err := t.order.Each(chunk, func(entry, block, strip int) error {
 			first := strip * t.stripH
 			rows := min(t.m, first+t.stripH) - first
-			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.cRow*groupBytes
-			if t.finishing.Scaled {
-				to, step = unsafe.Pointer(unsafe.SliceData(m.Worker)), t.width()*groupBytes
+			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outStep()
+			if t.aside() {
+				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
 			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
 				return err
@@ -149,6 +150,37 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		r.state.Release()
 		return err
 	}}
+}
+
+// aside reports whether sums are put aside before they are scaled.
+func (t *byteTiles) aside() bool { return t.finishing.Scaled && t.inTile == tile.Sums }
+
+// outStep is the bytes from a row to the next of what tiles write.
+func (t *byteTiles) outStep() int {
+	switch {
+	case t.aside():
+		return t.width() * groupBytes
+	case t.inTile != tile.Sums:
+		return t.cRow * t.d.Size()
+	}
+	return t.cRow * groupBytes
+}
+
+// enterUnit notes what tiles of the matrix unit need besides.
+func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
+	if !t.unit {
+		return
+	}
+	at := 0
+	if t.aside() {
+		at = t.stripH * t.width() * groupBytes
+	}
+	a := &r.args
+	a.Ptr[tile.Room] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
+	if t.inTile != tile.Sums {
+		r.point = byteAt(zero(m), t.d, 0)
+		a.Ptr[tile.Scales], a.Ptr[tile.Point] = scale(m), unsafe.Pointer(&r.point)
+	}
 }
 
 // place is the element of the result at which a block of a row begins, and at its byte.
@@ -171,14 +203,22 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	last := block == t.blocks()-1
 	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
-	start := tile.Zero
+	if t.inTile != tile.Sums {
+		a.Row[tile.Scales], a.Row[tile.Point] = block*t.width()*groupBytes, 0
+	}
+	a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
+	a.Row[tile.Ahead] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
+	start, most := tile.Zero, byteCallMACs
 	if t.begins {
 		start = tile.FromLanes
+	}
+	if t.unit {
+		most = byteUnitMACs
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		a.N = min(callGroups, t.groups-g)
 		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
-		most := max(1, byteCallMACs/(t.width()*t.height*a.N))
+		most := max(1, most/(t.width()*t.height*a.N))
 		for _, k := range t.stacks(rows) {
 			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.a.step(), k.height*step
 			for i := 0; i < k.n; i += most {
@@ -186,7 +226,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 				a.Rows = min(most, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
 				t.tail.at(a, t.place(entry, first+row, block), block*t.width())
-				if err := t.codes[byteCode{k.height, last, start}].Call(a); err != nil {
+				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
 					return err
 				}
 			}

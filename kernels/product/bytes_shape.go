@@ -19,15 +19,21 @@ func MultipliesBytes() bool { return machine.Instructions() >= machine.AVX2 && j
 // another zero point.
 type byteShape struct {
 	m, n, k int
-	per     int // elements of a group
-	groups  int // of the depth
-	lanes   int // columns of a vector
-	vectors int // of a block of columns
-	height  int // rows of a tile, at most
+	per     int  // elements of a group
+	groups  int  // of the depth
+	lanes   int  // columns of a vector
+	vectors int  // of a block of columns
+	height  int  // rows of a tile, at most
+	unit    bool // the matrix unit multiplies
 }
 
-// groupBytes are those of a group.
-const groupBytes = 4
+const (
+	groupBytes = 4 // of a group
+	// byteUnitRows is from how many rows on the matrix unit multiplies.
+	byteUnitRows = 8
+	// byteUnitStep is how many bytes rows may be from one another: 32 of them are told by numbers of 32 bits.
+	byteUnitStep = 1 << 26
+)
 
 // newByteShape chooses by sizes alone: of few rows there are more vectors, so that as many sums wait for
 // multiplications as those take.
@@ -42,6 +48,12 @@ func newByteShape(m, n, k, rows int) byteShape {
 		s.per, beside = 2, 2
 	}
 	s.groups = kit.DivUp(k, s.per)
+	if s.per == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
+		machine.MultipliesMatrices() {
+		s.unit, s.height = true, 2*tile.UnitRows
+		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
+		return s
+	}
 	most := 2
 	switch {
 	case registers < 32:
@@ -124,7 +136,11 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	multiply.Paneled(&w, c, bytesB, s.m)
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, entries)
-	w.Do(multiply.TileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.per))
+	if s.unit {
+		w.Do(multiply.UnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
+	} else {
+		w.Do(multiply.TileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.per))
+	}
 	w.Do(multiply.TileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
 	if a := c.Meta(bytesA); s.per < groupBytes || a.DType == tensor.Int8 || s.k%s.per > 0 {
 		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.per))

@@ -31,11 +31,13 @@ type byteTiles struct {
 	scaleStep, stripH int                   // elements from column to column of the scale; rows of a strip
 	finish            *loops.Loop           // where sums are corrected, or one scale is for all
 	levels            *multiply.Requantiser // where they are not, and each column has a scale
+	inTile            tile.Levels           // or what tiles make of them then
 	finishing         multiply.Finish
 	tail              byteTail // of sums that are the result
 	codes             map[byteCode]*jit.Func
 	order             multiply.Strips
 	room              struct{ a, rows, points, b, begin, columns, all int }
+	ahead             int // lines of the next panel that the matrix unit's tiles ask for in a turn
 	run               graph.PerWorker[packerRun]
 }
 
@@ -44,6 +46,7 @@ type byteCode struct {
 	height int
 	last   bool // of the last block of columns
 	start  tile.Start
+	groups int // that the matrix unit multiplies, which are told; else 0
 }
 
 const (
@@ -51,12 +54,21 @@ const (
 	// multiplies, which takes less than 50 us by words of 256 bits.
 	callGroups   = 4096
 	byteCallMACs = 1 << 19
+	// byteUnitMACs is the same of the matrix unit, and byteUnitStrip about how many a call has of it, since it takes as
+	// long to begin one as to multiply 1<<16 groups; of so many sums at most.
+	byteUnitMACs  = 5 << 20
+	byteUnitStrip = 1 << 20
+	byteUnitSums  = 1 << 15
+	// byteAhead are the lines of the next panel that are asked for in a turn, at most.
+	byteAhead = 4
 	// byteStrip is about how many sums stay near until they are finished, and byteBand the bytes of rows that do while
 	// all columns go by.
 	byteStrip = 1 << 12
 	byteBand  = 1 << 20
 	// byteGrain is the multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
+	// byteUnitGrain is how many times that the matrix unit has of a chunk.
+	byteUnitGrain = 4
 )
 
 func newByteTiles(c *graph.Call) (*byteTiles, error) {
@@ -82,12 +94,21 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.unit && t.levels != nil && t.groups <= callGroups {
+		t.levels, t.inTile = nil, tile.Unsigned
+		if t.d == tensor.Int8 {
+			t.inTile = tile.Signed
+		}
+	}
 	t.tail = t.newTail(c.Tail)
 	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishing.Rows); err != nil {
 		return nil, err
 	}
 	if t.b, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
 		return nil, err
+	}
+	if t.unit && t.outStep() > byteUnitStep {
+		return nil, fmt.Errorf("rows of the result are %d bytes from one another, and may be %d", t.outStep(), byteUnitStep)
 	}
 	t.entries(c, x)
 	t.arrange()
@@ -126,12 +147,22 @@ func (t *byteTiles) entries(c *graph.Call, x *contraction) {
 // arrange cuts rows into strips, and finds the order and the memory.
 func (t *byteTiles) arrange() {
 	tiles := kit.DivUp(t.m, t.height)
-	most := max(1, byteStrip/(t.height*t.width()))
+	sums := byteStrip
+	if t.unit {
+		sums = min(byteUnitStrip/t.groups, byteUnitSums)
+	}
+	most := max(1, sums/(t.height*t.width()))
 	t.stripH = kit.DivUp(t.m, kit.DivUp(tiles, most))
 	strips := kit.DivUp(t.m, t.stripH)
+	turns := kit.DivUp(min(t.m, t.stripH), t.height) * strips * kit.DivUp(t.groups, tile.FewTerms)
+	t.ahead = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
 	t.order = multiply.Strips{Images: len(t.cOff), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
-	t.order.Cut(t.stripH*t.width()*t.k, byteGrain)
+	grain := byteGrain
+	if t.unit {
+		grain *= byteUnitGrain
+	}
+	t.order.Cut(t.stripH*t.width()*t.k, grain)
 	at := 0
 	take := func(need bool, bytes int) int {
 		from := at
@@ -167,10 +198,12 @@ func (t *byteTiles) compile() error {
 					if k.n == 0 || !last && t.blocks() == 1 {
 						continue
 					}
-					code := byteCode{k.height, last, start}
-					var err error
-					if t.codes[code], err = tile.Compile(t.spec(code), machine.Instructions()); err != nil {
-						return fmt.Errorf("product of bytes: %w", err)
+					for _, n := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
+						code := t.code(k.height, last, start, n)
+						var err error
+						if t.codes[code], err = tile.Compile(t.spec(code), machine.Instructions()); err != nil {
+							return fmt.Errorf("product of bytes: %w", err)
+						}
 					}
 				}
 			}
@@ -179,12 +212,26 @@ func (t *byteTiles) compile() error {
 	return nil
 }
 
+// code tells the code of tiles that multiply n groups.
+func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCode {
+	if !t.unit {
+		n = 0
+	}
+	return byteCode{height, last, start, n}
+}
+
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
 		Tail:    t.tail.steps,
 		Vectors: t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(t.width() * groupBytes), Terms: tile.Dynamic}}}
+	if t.unit {
+		s.Unit, s.Levels, s.Runs[0].Terms, s.Ahead = true, t.inTile, k.groups, t.ahead
+		for i := range k.height {
+			s.In, s.Out = append(s.In, int32(i*t.a.step())), append(s.Out, int32(i*t.outStep()))
+		}
+	}
 	if k.last {
 		cols := t.n - (t.blocks()-1)*t.width()
 		s.Vectors = kit.DivUp(cols, t.lanes)
@@ -212,8 +259,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
-	if t.finishing.Scaled {
-		k.Worker = t.stripH * t.width() * groupBytes
+	if t.unit {
+		k.Worker = tile.UnitRoom
+	}
+	if t.aside() {
+		k.Worker += t.stripH * t.width() * groupBytes
 	}
 	k.Worker = max(k.Worker, t.a.room())
 	if !t.packed {
@@ -231,7 +281,7 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 	for h := t.height; h > 0; h-- {
 		for _, last := range []bool{false, true} {
 			for _, start := range []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult} {
-				if code := t.codes[byteCode{h, last, start}]; code != nil {
+				if code := t.codes[t.code(h, last, start, min(t.groups, callGroups))]; code != nil {
 					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[last],
 						map[bool]string{true: ", later terms"}[start == tile.FromResult])
 					list = append(list, expr.Listing{Name: name, Assembly: code.Listing()})

@@ -16,10 +16,6 @@ func Rates() []graph.Rate {
 	bmm := func(entries, m, k, n int) graph.RateCall {
 		return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}
 	}
-	bytes := func(m, k, n int) graph.RateCall {
-		return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
-			tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
-	}
 	row := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
 	f32 := tensor.Float32
 	weight := func(m, k, n int) graph.RateCall {
@@ -43,7 +39,9 @@ func Rates() []graph.Rate {
 		{Name: multiply.TileGo, Unit: "the same of other dtypes, in Go",
 			Calls: []graph.RateCall{mm("tiled", tensor.Int64, 64, 64, 64, 1)}},
 		{Name: multiply.TileBytes, Unit: "a multiplication and an addition of bytes in register tiles",
-			Calls: []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}},
+			Calls: append(manyBytes(), bytes(4, 512, 2048), bytes(7, 2048, 512))},
+		{Name: multiply.UnitBytes, Unit: "a multiplication and an addition of bytes on the matrix unit, all of tiles",
+			Calls: manyBytes()},
 		{Name: multiply.TileCall, Unit: "a register tile, for each block of the depth",
 			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
 		{Name: multiply.Start, Unit: "to begin a step of products", Calls: []graph.RateCall{row(8, 48), row(32, 120),
@@ -64,4 +62,15 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
 	}
+}
+
+// bytes is a product of bytes by a constant.
+func bytes(m, k, n int) graph.RateCall {
+	return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
+		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
+}
+
+// manyBytes are products of bytes of as many rows as a matrix unit is for.
+func manyBytes() []graph.RateCall {
+	return []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}
 }

@@ -24,7 +24,9 @@ func (s *Spec) check(isa machine.ISA) error {
 		return fmt.Errorf("tile: no machine code for %v", isa)
 	case s.Size != 4 && s.Size != 8:
 		return fmt.Errorf("tile: elements of %d bytes", s.Size)
-	case s.Rows < 1 || s.Vectors < 1 || s.needs(isa) > n:
+	case s.Unit && isa != machine.AVX512:
+		return fmt.Errorf("tile: no matrix unit for %v", isa)
+	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.needs(isa) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors in %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: %d lanes of %d", s.Lanes, bytes/s.Size)
@@ -61,7 +63,10 @@ func (s *Spec) check(isa machine.ISA) error {
 			return fmt.Errorf("tile: operation %d at the end is %+v", i, t)
 		}
 	}
-	return s.checkRuns()
+	if err := s.checkRuns(); err != nil || !s.Unit {
+		return err
+	}
+	return s.checkUnit()
 }
 
 func (s *Spec) checkFetch() error {

@@ -66,6 +66,7 @@ type gen struct {
 	bcasts int // registers of elements that are broadcast, behind the vectors'
 	bcast  int // the one that is next
 	mask   asm.Vec
+	unit   *unitGen // of a spec that says so
 }
 
 func newGen(s *Spec, isa machine.ISA, list bool) *gen {
@@ -108,6 +109,10 @@ func word(k int) asm.Mem     { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpil
 
 // emit writes the whole function.
 func (g *gen) emit() {
+	if g.s.Unit {
+		g.emitUnit()
+		return
+	}
 	g.begin()
 	g.Align(32)
 	tile := g.NewLabel()
@@ -303,7 +308,7 @@ func (g *gen) advance(r asm.Reg, d int32) {
 
 // runs writes the terms of a turn.
 func (g *gen) runs() {
-	full := g.writtenOut()
+	full := g.unit == nil && g.writtenOut()
 	atIn, atVec := int32(0), int32(0)
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
@@ -315,9 +320,12 @@ func (g *gen) runs() {
 			g.told(r)
 			return
 		}
-		if r.Block > 0 {
+		switch {
+		case g.unit != nil:
+			g.unit.run(r)
+		case r.Block > 0:
 			g.inBlocks(r)
-		} else {
+		default:
 			g.known(r, r.Terms, full)
 		}
 		atIn, atVec = r.In+int32(r.Terms)*r.InStep, r.Vec+int32(r.Terms)*r.VecStep

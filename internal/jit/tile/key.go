@@ -14,7 +14,7 @@ func (s *Spec) key(isa machine.ISA) string {
 	k.b = append(k.b, isa.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll,
 		int(s.Levels), int(s.Keep))
-	k.truths(s.Bytes, s.Words, s.Masked, s.Touch)
+	k.truths(s.Bytes, s.Unit, s.Words, s.Masked, s.Touch)
 	k.list('i', s.In)
 	k.list('o', s.Out)
 	k.loop('t', &s.Tiles)

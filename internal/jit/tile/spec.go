@@ -30,6 +30,10 @@ type Spec struct {
 	// operand and with one in the vector operand; sums, and what they start with, are int32, and become float32 before a
 	// tail. The processor must multiply bytes by the vectors that code is for.
 	Bytes bool
+	// Unit says that the processor's matrix unit multiplies Bytes. Places of rows, and numbers of terms, are told then;
+	// terms lie side by side, rows evenly, all of them or in two parts, and have all terms. The bias has whole vectors,
+	// and Room is UnitRoom bytes of memory. Needs AVX512.
+	Unit bool
 	// Words says that elements are two int16 each, of which products are added up likewise. Any instruction set has it.
 	Words bool
 	// Levels says that sums become bytes, where Bytes or Words is set: distances of results are of those. Out must be
@@ -143,6 +147,7 @@ const (
 	Bias
 	Ahead
 	Kept
+	Room
 	Fetches
 	Tails = Fetches + maxFetches
 )

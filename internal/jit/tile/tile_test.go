@@ -184,6 +184,9 @@ func (c *call[T]) extents() (from, to []int) {
 	touch(tile.Bias, 0, max(wide, c.spec.Rows)*size)
 	if c.spec.Start == tile.FromLanes {
 		from[tile.Bias], to[tile.Bias] = 0, wide*size
+		if c.spec.Unit {
+			to[tile.Bias] = c.spec.Vectors * c.lanes * size
+		}
 	}
 	if c.spec.Levels != tile.Sums {
 		touch(tile.Scales, 0, wide*size)
@@ -296,6 +299,9 @@ func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, row, lane int) T {
 func (c *call[T]) Fill(a *jit.Args) {
 	a.N, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
+	if c.spec.Unit {
+		a.Ptr[tile.Room], a.Row[tile.Room] = unsafe.Pointer(new([tile.UnitRoom]byte)), 0
+	}
 	for i := range c.spec.Fetch {
 		a.Ptr[tile.Fetches+i], a.Step[tile.FetchStep+i] = a.Ptr[tile.Ahead], 999*i
 	}

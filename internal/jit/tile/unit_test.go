@@ -1,0 +1,97 @@
+//go:build linux || darwin
+
+package tile_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// randomUnit draws a call of the matrix unit: rows in one part or in two, terms that are chunks of one size or have a
+// rest.
+func randomUnit(rng *rand.Rand) *call[int32] {
+	c := &call[int32]{lanes: 16, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
+	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Vectors: 1 + rng.IntN(tile.UnitVectors), Touch: rng.IntN(3) == 0,
+		Start: []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
+	c.spec = s
+	if rng.IntN(2) == 0 {
+		s.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
+	}
+	parts, rows := 1+rng.IntN(2), 1+rng.IntN(tile.UnitRows)
+	if parts == 1 && rng.IntN(2) == 0 {
+		rows += tile.UnitRows
+	}
+	wide, step, apart := s.Vectors*64, 4*rng.IntN(50), rng.IntN(3)*4
+	for p := range parts {
+		begin := p * (4000 + 4*rng.IntN(9))
+		for i := range rows {
+			s.In, s.Out = append(s.In, int32(begin+i*step)), append(s.Out, int32((p*rows+i)*(wide+apart)))
+		}
+	}
+	if s.Rows = parts * rows; rng.IntN(4) == 0 {
+		s.Out[s.Rows-1] += 4
+	}
+	s.Tiles = tile.Loop{In: c.or(rng, 4*rng.IntN(99), tile.InTile), Vec: c.or(rng, 4*rng.IntN(99), tile.VecTile),
+		Out: c.or(rng, s.Rows*(wide+8)+8, tile.OutTile)}
+	chunk, rest := 1+rng.IntN(40), rng.IntN(2)*rng.IntN(16)
+	for range 1 + rng.IntN(3) {
+		s.Runs = append(s.Runs, tile.Run{In: int32(4 * (rng.IntN(99) - 50)), Vec: int32(4 * (rng.IntN(999) - 500)),
+			Terms: chunk + 16*rng.IntN(2)*min(rest, 1), InStep: 4, VecStep: int32(wide)})
+	}
+	for i := range rng.IntN(tile.MaxLoops) {
+		s.Loops = append(s.Loops, tile.Loop{In: int32(4 * rng.IntN(99)), Vec: int32(4 * (rng.IntN(999) - 500)),
+			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
+	}
+	c.drawLevels(rng)
+	if rng.IntN(3) == 0 {
+		s.Near = int32(rng.IntN(10000))
+	}
+	s.Ahead = max(0, rng.IntN(8)-5)
+	return c
+}
+
+// TestUnit compares tiles that the matrix unit multiplies with Go.
+func TestUnit(t *testing.T) {
+	for _, isa := range jittest.Sets(t) {
+		if isa != machine.AVX512 || !machine.MultipliesMatrices() {
+			continue
+		}
+		jittest.CheckDrawnFor(t, isa, operands, 4, 1200, func(rng *rand.Rand, _ machine.ISA) jittest.Drawn {
+			return randomUnit(rng)
+		})
+	}
+}
+
+// A spec that the matrix unit has no place for is refused.
+func TestUnitRefuses(t *testing.T) {
+	for name, change := range map[string]func(s *tile.Spec){
+		"rows at places that are told": func(s *tile.Spec) { s.In = nil },
+		"a number of terms":            func(s *tile.Spec) { s.Runs[0].Terms = tile.Dynamic },
+		"uneven rows":                  func(s *tile.Spec) { s.In[2]++ },
+		"three parts":                  func(s *tile.Spec) { s.In[1], s.In[3] = 100, 1 },
+		"terms apart":                  func(s *tile.Spec) { s.Runs[0].InStep = 8 },
+		"rows without terms":           func(s *tile.Spec) { s.Runs[0].Rows = 1 },
+		"floats":                       func(s *tile.Spec) { s.Bytes = false },
+		"vectors":                      func(s *tile.Spec) { s.Vectors = 3 },
+		"a start by rows":              func(s *tile.Spec) { s.Start = tile.FromRows },
+	} {
+		s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 4, Vectors: 1, In: []int32{0, 8, 16, 24},
+			Out: []int32{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
+		if _, err := tile.Compile(s, machine.AVX512); err != nil {
+			t.Fatal(err)
+		}
+		change(s)
+		if _, err := tile.Compile(s, machine.AVX512); err == nil {
+			t.Errorf("%s: the matrix unit takes %+v", name, s)
+		}
+	}
+	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 1, Vectors: 1, In: []int32{0}, Out: []int32{0},
+		Runs: []tile.Run{{Terms: 1, InStep: 4, VecStep: 64}}}
+	if _, err := tile.Compile(s, machine.AVX2); err == nil {
+		t.Error("vectors of 256 bits have a matrix unit")
+	}
+}

@@ -1,0 +1,136 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+)
+
+const (
+	// unitCallFours bounds a call of the matrix unit, by four products each, to 25 us at a third of its rate.
+	unitCallFours = 5 << 20
+	// unitStripFours are those of a strip: to begin a call takes 0.1 us, in which the unit multiplies 1<<16.
+	unitStripFours = 1 << 20
+	// unitGrain is how many times the work of vectors a chunk has.
+	unitGrain = 4
+	// unitPixels is from how many pixels on the unit multiplies: of fewer it reads the weight as often.
+	unitPixels = 8
+)
+
+// unitMultiplies reports whether the processor's matrix unit computes a convolution of elements of four bytes.
+func (s *convShape) unitMultiplies() bool {
+	return machine.MultipliesMatrices() && s.n*s.oh*s.ow >= unitPixels && s.og() >= smallGroup
+}
+
+// elementShape is how a convolution of elements of several bytes is cut.
+func (s *convShape) elementShape(per int) directShape {
+	f := newDirectShape(s, directDType, false)
+	if per < elementBytes || !s.unitMultiplies() {
+		return f
+	}
+	f.unit = true
+	f.vectors = min(tile.UnitVectors, kit.DivUp(s.og(), f.lanes))
+	f.rows = 2 * tile.UnitRows
+	if f.cut != flat {
+		f.cut = byBands
+	}
+	return f
+}
+
+// bandRows are the rows of the result that tiles of the matrix unit have: two that are parts of them, or one.
+func (t *direct) bandRows() int {
+	if t.s.ow > tile.UnitRows || 2*t.s.ow > t.tileRows() {
+		return 1
+	}
+	return min(2, t.s.oh)
+}
+
+// unitChunks are the chunks of terms that the matrix unit multiplies for a pixel. Pixels of a row of the window follow
+// one another where nothing is between them.
+func (s *convShape) unitChunks() int {
+	if s.dw == 1 && s.groups == 1 {
+		return s.kh * kit.DivUp(s.kw*s.cg, tile.UnitTerms)
+	}
+	return s.kh * s.kw * kit.DivUp(s.cg, tile.UnitTerms)
+}
+
+// unitDepth are the terms that a tile takes the time of: a chunk takes as long as a whole one.
+func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
+
+// cutBands makes strips of bands, which are rows of the result that tiles have together. Tiles of a strip that are
+// above one another are one call; the last band of an image may have fewer rows, and then tiles of its own.
+func (t *direct) cutBands() {
+	s, band := t.s, t.bandRows()
+	t.tiles = split(s.ow, t.tileRows()/band)
+	bands := kit.DivUp(s.oh, band)
+	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.ow, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
+	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), unitStripFours)
+	t.strips = t.parts.Chunks
+	for _, rows := range []int{band, s.oh % band} {
+		for _, p := range t.tiles.kinds() {
+			if rows > 0 {
+				t.specs = append(t.specs, t.bandSpec(rows, p.n/p.count))
+			}
+		}
+	}
+}
+
+// bandCalls are those of a strip: of whole bands, and of the last one.
+func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
+	s, band := t.s, t.bandRows()
+	first, end := t.parts.Range(strip)
+	whole := min(end, s.oh/band)
+	kinds := t.tiles.kinds()
+	add := func(code, from, tiles int) {
+		for i := 0; i < t.tiles.count && tiles > 0; i++ {
+			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
+				code++
+			}
+			ow := t.tiles.at(i)
+			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.kh,
+				in:  (from*band*s.sh*s.w + ow*s.sw) * t.pixel(),
+				out: (from*band*s.ow + ow) * t.outPixel()})
+		}
+	}
+	add(0, first, whole-first)
+	add(len(kinds), whole, end-whole)
+	return calls
+}
+
+// bandSpec is a tile of n pixels of each of some rows of the result. Images have a border, so that all of the window is
+// there.
+func (t *direct) bandSpec(rows, n int) *tile.Spec {
+	s, f := t.s, t.spec(rows*n)
+	for i := range rows * n {
+		row, col := i/n, i%n
+		f.In = append(f.In, int32((row*s.sh*s.w+col*s.sw)*t.pixel()))
+		f.Out = append(f.Out, int32((row*s.ow+col)*t.outPixel()))
+	}
+	f.Tiles = tile.Loop{In: int32(rows * s.sh * s.w * t.pixel()), Out: int32(rows * s.ow * t.outPixel())}
+	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
+	f.Loops = []tile.Loop{{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}}
+	return f
+}
+
+// unitWork adds what a convolution takes of which the matrix unit multiplies elements.
+func (s *convShape) unitWork(w *graph.Work, f *directShape) {
+	t := &direct{s: s, shape: *f, size: elementBytes}
+	pixels, parts := s.n*s.oh*s.ow, 0
+	if f.cut == flat {
+		parts = split(pixels, tile.UnitRows).count
+	} else {
+		parts = s.n * s.oh * split(s.ow, tile.UnitRows).count
+	}
+	multiply.Stored(w, s.call)
+	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())
+	w.Wait(directBegin, 1)
+	if !s.call.Constant(1) {
+		w.Do(multiply.PackRow, float64(s.o*s.depth()))
+	}
+	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.og(), s.unitChunks())
+	w.Do(multiply.UnitBytes, float64(parts*s.groups)*macs)
+	w.Do(directTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
+	w.Flops = 2 * float64(pixels*s.o) * float64(s.depth())
+}
