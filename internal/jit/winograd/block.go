@@ -111,6 +111,14 @@ func (b *block) fma(k float64, x, y value) value {
 	return b.do(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
+// scaled is y + k*x, where k may be 1.
+func (b *block) scaled(k float64, x, y value) value {
+	if k == 1 {
+		return b.add(x, y)
+	}
+	return b.fma(k, x, y)
+}
+
 // store stores a value; what nobody computed is 0.
 func (b *block) store(v value, row, col int) {
 	if v == zero {
@@ -232,7 +240,7 @@ func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 	for row := range rows {
 		for col, v := range f.result(b, half[row]) {
 			if col < cols {
-				v = b.add(v, add)
+				v = b.scaled(f.scale(row)*f.scale(col), v, add)
 				for _, t := range tail {
 					v = b.tail(t, v, row, col, lanes)
 				}

@@ -106,7 +106,7 @@ func numbers(f Form, g [9]float64) []float64 {
 }
 
 // TestWeights holds the transform of weights against its matrix: at a point, the polynomial of three weights over the
-// product of the point's distances from the others.
+// product of the point's distances from the others, and at infinity by what results lack.
 func TestWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, f := range forms() {
@@ -121,7 +121,7 @@ func TestWeights(t *testing.T) {
 			}
 			rows = append(rows, [3]float64{1 / scale, p / scale, p * p / scale})
 		}
-		rows = append(rows, [3]float64{0, 0, 1})
+		rows = append(rows, [3]float64{0, 0, 1 / f.scale(f.M-1)})
 		for range 20 {
 			var g [9]float64
 			for i := range 9 {

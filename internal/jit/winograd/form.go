@@ -45,14 +45,22 @@ func (f Form) outer(b *block, d []value) (zero, infinite value) {
 	return b.fma(product, d[0], b.fma(-sum, d[2], d[4])), b.fma(product, d[1], b.fma(-sum, d[3], d[5]))
 }
 
-// result is the transform of a row of points to m results.
+// result is the transform of a row of points to m results, each of which is to be multiplied by its scale.
 func (f Form) result(b *block, p []value) []value {
 	if f.M == 2 {
 		return []value{b.add(b.add(p[1], p[2]), p[0]), b.add(b.sub(p[1], p[2]), p[3])}
 	}
 	s, t := b.add(p[1], p[2]), b.sub(p[1], p[2])
 	u, v := b.add(p[3], p[4]), b.sub(p[3], p[4])
-	const a2, b2, a3, b3 = pointA * pointA, pointB * pointB, pointA * pointA * pointA, pointB * pointB * pointB
-	return []value{b.add(b.add(s, u), p[0]), b.fma(pointA, t, b.mul(pointB, v)),
-		b.fma(a2, s, b.mul(b2, u)), b.add(b.fma(a3, t, b.mul(b3, v)), p[5])}
+	const r = pointB / pointA
+	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
+}
+
+// scale is what result i of a row lacks: a power of a point, which it costs nothing to multiply by at last, where the
+// bias is added. Weights have that of infinity.
+func (f Form) scale(i int) float64 {
+	if f.M == 2 {
+		return 1
+	}
+	return [...]float64{1, pointA, pointA * pointA, pointA * pointA * pointA}[i]
 }

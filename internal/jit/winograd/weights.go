@@ -38,5 +38,5 @@ func weights[V any](f Form, by Sums[V], a, b, c V) []V {
 	evenAt, oddAt := by.Add(by.Mul(scaleA, a), by.Mul(evenA, c)), by.Mul(oddA, b)
 	evenBt, oddBt := by.Add(by.Mul(scaleB, a), by.Mul(evenB, c)), by.Mul(oddB, b)
 	return []V{by.Mul(scaleZero, a), by.Add(evenAt, oddAt), by.Sub(evenAt, oddAt), by.Add(evenBt, oddBt),
-		by.Sub(evenBt, oddBt), c}
+		by.Sub(evenBt, oddBt), by.Mul(1/f.scale(f.M-1), c)}
 }
