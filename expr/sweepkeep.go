@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -48,7 +49,7 @@ func (s *splitter) putAside(v Value, k int) {
 				dears++
 			}
 		}
-		if dears != 1 || price(s.code.Insts[v].Op) > 1 {
+		if dears != 1 || price(s.code.Insts[v].Op) > 1 || s.users(from) == 1 && s.reads(v, from) {
 			break
 		}
 		v = from
@@ -65,6 +66,29 @@ func (s *splitter) putAside(v Value, k int) {
 		}
 	}
 	s.made, s.last = append(s.made, s.level[v]), append(s.last, k)
+}
+
+// users is how many values, or outputs, are made of v.
+func (s *splitter) users(v Value) (n int) {
+	for _, out := range s.code.Out {
+		if out.Re == v || out.Im == v {
+			n++
+		}
+	}
+	for _, i := range s.code.Insts {
+		if slices.Contains(i.Uses(), v) {
+			n++
+		}
+	}
+	return n
+}
+
+// reads reports whether v is computed of more than one of its operands that differs within a row: if that is put aside
+// alone, the others are to be read once more.
+func (s *splitter) reads(v, aside Value) bool {
+	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
+		return u != aside && s.stream[u] && s.row[u] < 0
+	})
 }
 
 // cost returns about what it takes to compute an element of v of operands, numbers and rows, in simple operations; of

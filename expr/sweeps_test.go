@@ -296,3 +296,30 @@ func TestSweepsCount(t *testing.T) {
 		}
 	}
 }
+
+// What is put aside is what later sweeps need, rather than what that is made of together with operands.
+func TestSweepsReadOnce(t *testing.T) {
+	const f = tensor.Float32
+	b := NewBuilder(f)
+	e := b.Do(Exp, b.Do(Sub, b.Load(0), b.Reduce(Max, b.Load(0))))
+	exact, err := b.Build(b.Real(b.Do(Div, e, b.Reduce(Add, e))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := exact.FlushExp(-60)
+	if !ok {
+		t.Fatal("nothing is flushed")
+	}
+	s, err := c.Sweeps([]bool{false}, []bool{true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Steps) != 3 || len(s.Rows) != 1 {
+		t.Fatalf("%d sweeps, %d rows put aside", len(s.Steps), len(s.Rows))
+	}
+	for _, p := range s.Steps[2].In {
+		if p.Kind == AtOperand {
+			t.Error("weights are flushed again, of scores")
+		}
+	}
+}
