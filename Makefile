@@ -11,10 +11,22 @@ CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
 
 # What computes otherwise where there is less of machine code, or none, and what holds results against references.
 PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./iter/... ./kernels/... ./exec \
-	./passes/... ./internal/whole ./onnx
+	./passes ./passes/layout ./internal/whole ./onnx
 
-# What asks whether there is machine code, which on the paths without assembly there never is.
-ASKS = ./internal/jit/... ./iter/... ./exec ./internal/whole
+# What asks whether there is machine code, which on the paths without assembly there never is. Whole graphs without
+# machine code are run by these and by the race detector, from which machine code is kept away, too.
+ASKS = ./internal/jit/... ./iter/...
+
+# What computes on the matrix unit where there is one; whole graphs in which it has a part.
+UNIT = ./internal/machine ./internal/jit/tile ./kernels/product ./kernels/conv ./kernels/quantised
+UNIT_GRAPHS = ^(TestQuantise.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
+
+# What has files for builds without assembly.
+STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/team
+
+# Tests collect garbage a quarter as often, which takes a third off their time for 200 MB more, and have no symbols for
+# debuggers, which takes a third off linking.
+TEST = GOGC=400 $(GO) test -ldflags=-w
 
 # Random loops that are compiled and interpreted: a million different ones, half of them for each instruction set. Two
 # million are each of these for both.
@@ -23,40 +35,56 @@ LOOPS ?= 1000000
 # Tests of kernels' results that take seconds: without machine code they are the interpreter's.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths avx2 portable noasm loops format vet staticcheck test race regenerate fuzz bench
+.PHONY: check lint paths avx2 nounit portable noasm loops format vet staticcheck test race regenerate fuzz bench
 
 check: test paths lint
 
 # The tests on the paths that this machine does not take by itself, and the long one of machine code.
-paths: avx2 portable noasm loops
+paths: avx2 nounit portable noasm loops
 
 # Tests that make the code of both instruction sets, and run it where there are both: a process that has AVX-512 has
 # done what they do here.
 BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
 
-# Results do not depend on the cache of go test: it does not know of GODEBUG. A test that fails or does not tell what
-# there is fails here, too.
+# What this process has, as a test tells it. One that fails or does not tell fails what asks.
+SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
+
+# Results do not depend on the cache of go test: it does not know of GODEBUG.
 avx2:
-	@said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }; \
+	@$(SAID); \
 	case "$$said" in \
-	*'this process: avx512'*) \
-		echo "GODEBUG=cpu.avx512f=off $(GO) test -count=1 -vet=off -skip '$(BOTH_SETS)' $(PATHS)"; \
-		GODEBUG=cpu.avx512f=off $(GO) test -count=1 -vet=off -skip '$(BOTH_SETS)' $(PATHS) ;; \
+	*'this process: avx512'*) set -x; \
+		GODEBUG=cpu.avx512f=off $(TEST) -count=1 -vet=off -skip '$(BOTH_SETS)' $(PATHS) ;; \
 	*'this process: '*) echo "avx2: nothing to do, this processor has no AVX-512: make test ran without" ;; \
 	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac
 
+# Without the matrix unit, and with all else that there is. Go's compiler, too, says that it does not know the name,
+# which only golang.org/x/sys does.
+NOUNIT = -exec 'env GODEBUG=cpu.amxtile=off'
+nounit:
+	@$(SAID); \
+	case "$$said" in \
+	*'this process: '*' with a matrix unit'*) set -ex; \
+		$(TEST) $(NOUNIT) -count=1 -vet=off $(UNIT); \
+		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(VALUES)' ./kernels; \
+		$(TEST) $(NOUNIT) -count=1 -vet=off -run '$(UNIT_GRAPHS)' ./internal/whole ;; \
+	*'this process: '*) echo "nounit: nothing to do, there is no matrix unit: make test ran without" ;; \
+	*) echo "nounit: TestInstructions does not tell what this process has"; exit 1 ;; \
+	esac
+
 # Machine code switched off: expressions run block by block in Go.
 portable:
-	GRAPHRUN_JIT=off $(GO) test -count=1 -vet=off $(ASKS)
-	GRAPHRUN_JIT=off $(GO) test -count=1 -vet=off -run '$(VALUES)' ./kernels
+	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off $(ASKS)
+	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off -run '$(VALUES)' ./kernels
 
 # Nothing of ours in assembly: what other processors run.
 noasm:
-	$(GO) test -tags noasm $(PATHS)
+	$(GO) vet -tags noasm $(STUBS)
+	$(TEST) -tags noasm -vet=off $(PATHS)
 
 loops:
-	GRAPHRUN_LOOPS=$(LOOPS) $(GO) test -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
+	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
 # All of check but tests of results, and go vet, which is part of test.
 lint: format staticcheck race regenerate
@@ -65,18 +93,18 @@ format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }
 
 vet:
-	$(GO) vet ./...
+	GOGC=400 $(GO) vet ./...
 
 # It is 30 % faster if it collects garbage less often, and has 800 MB then.
 staticcheck:
 	GOGC=400 $(STATICCHECK) ./...
 
-# With all of go vet. The other paths have the same files, but for those without assembly.
+# With all of go vet. The other paths have the same files, but for builds without assembly.
 test:
-	$(GO) test -vet=all ./...
+	$(TEST) -vet=all ./...
 
 race:
-	$(GO) test -race -vet=off $(CONCURRENT)
+	$(TEST) -race -vet=off $(CONCURRENT)
 
 # Generated files: marked sources, and the weights of the example graphs.
 GENERATED = { grep -rlE '^// Code generated .* DO NOT EDIT' --include='*.go' --include='*.s' . ; ls examples/models/*.npz; } | sort

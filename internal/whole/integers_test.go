@@ -164,11 +164,15 @@ func fromLevels(why string) bool { return strings.HasSuffix(why, "is computed fr
 // of integers are rounded once, so that levels differ by one at most, and seldom; exact plans state none in integers.
 func TestQuantisedNumbersStayIntegers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 21))
-	elements, differ, products, moved, pairs := 0, 0, 0, 0, 0
+	elements, differ, products, moves, moved, pairs := 0, 0, 0, 0, 0, 0
 	for i := range 36 {
+		if leavesOut(i, 5) {
+			continue
+		}
 		q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
 		if i%3 == 0 {
 			q.moves()
+			moves++
 		} else {
 			q.product()
 		}
@@ -201,8 +205,8 @@ func TestQuantisedNumbersStayIntegers(t *testing.T) {
 		}
 	}
 	assert.Less(t, differ*200, elements, "levels that differ")
-	assert.Greater(t, moved, 8)
-	assert.Equal(t, 12, pairs)
+	assert.Greater(t, 3*moved, 2*moves, "moved as bytes")
+	assert.Equal(t, moves, pairs)
 	if loops.Compiles() {
 		assert.Greater(t, products, 10)
 	}
@@ -250,6 +254,9 @@ func TestHalfwayLevelsAreEven(t *testing.T) {
 func TestGreatestOfQuantisedNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	for i := range 24 {
+		if leavesOut(i, 5) {
+			continue
+		}
 		q := &quantisedGraph{r: r, g: graph.New("g", kernels.Lookup)}
 		_, x := q.through(q.g.Input("x", tensor.Float32, 1+r.IntN(2), 1+r.IntN(20), 4+r.IntN(9), 4+r.IntN(9)), 0.02)
 		pad := r.IntN(2)
