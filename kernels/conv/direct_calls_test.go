@@ -68,8 +68,8 @@ func TestUnitCallsAreShort(t *testing.T) {
 		for strip := range d.strips {
 			for _, call := range d.callsOf(nil, strip) {
 				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
-				if n := call.tiles * rows * f.block() * s.unitDepth(); n > unitCallFours && call.tiles > 1 {
-					t.Fatalf("%+v: a call of %d, %d are the most", c, n, unitCallFours)
+				if n := call.tiles * rows * f.block() * s.unitDepth(); n > tile.UnitCallFours && call.tiles > 1 {
+					t.Fatalf("%+v: a call of %d, %d are the most", c, n, tile.UnitCallFours)
 				}
 			}
 		}

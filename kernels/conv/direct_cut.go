@@ -73,7 +73,7 @@ func (t *direct) spec(rows int) *tile.Spec {
 // callMACs bounds the multiplications of a call by what vectors there are.
 func (t *direct) callMACs() int {
 	if t.shape.unit {
-		return unitCallFours
+		return tile.UnitCallFours
 	}
 	return directCallMACs * t.shape.lanes / 16
 }
@@ -93,7 +93,7 @@ func (t *direct) cutFlat() {
 	t.tiles = split(pixels, t.tileRows())
 	strip, depth := directFlatMACs, s.depth()
 	if t.shape.unit {
-		strip, depth = unitStripFours, s.unitDepth()
+		strip, depth = tile.UnitStripFours, s.unitDepth()
 	}
 	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
 	t.strips = t.parts.Chunks

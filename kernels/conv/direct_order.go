@@ -61,7 +61,7 @@ func (t *direct) arrange() {
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
 	if t.shape.unit {
-		grain *= unitGrain
+		grain *= tile.UnitGrain
 	}
 	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), grain)
 }

@@ -8,16 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-const (
-	// unitCallFours bounds a call of the matrix unit, by four products each, to 25 us at a third of its rate.
-	unitCallFours = 5 << 20
-	// unitStripFours are those of a strip: to begin a call takes 0.1 us, in which the unit multiplies 1<<16.
-	unitStripFours = 1 << 20
-	// unitGrain is how many times the work of vectors a chunk has.
-	unitGrain = 4
-	// unitPixels is from how many pixels on the unit multiplies: of fewer it reads the weight as often.
-	unitPixels = 8
-)
+// unitPixels is from how many pixels on the unit multiplies: of fewer it reads the weight as often.
+const unitPixels = 8
 
 // unitMultiplies reports whether the processor's matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
@@ -66,7 +58,7 @@ func (t *direct) cutBands() {
 	t.tiles = split(s.ow, t.tileRows()/band)
 	bands := kit.DivUp(s.oh, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.ow, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), unitStripFours)
+	t.parts = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripFours)
 	t.strips = t.parts.Chunks
 	for _, rows := range []int{band, s.oh % band} {
 		for _, p := range t.tiles.kinds() {

@@ -213,7 +213,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 		start = tile.FromLanes
 	}
 	if t.unit {
-		most = byteUnitMACs
+		most = tile.UnitCallFours
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		a.N = min(callGroups, t.groups-g)

@@ -54,11 +54,8 @@ const (
 	// multiplies, which takes less than 50 us by words of 256 bits.
 	callGroups   = 4096
 	byteCallMACs = 1 << 19
-	// byteUnitMACs is the same of the matrix unit, and byteUnitStrip about how many a call has of it, since it takes as
-	// long to begin one as to multiply 1<<16 groups; of so many sums at most.
-	byteUnitMACs  = 5 << 20
-	byteUnitStrip = 1 << 20
-	byteUnitSums  = 1 << 15
+	// byteUnitSums are those of a strip that the matrix unit multiplies, at most.
+	byteUnitSums = 1 << 15
 	// byteAhead are the lines of the next panel that are asked for in a turn, at most.
 	byteAhead = 4
 	// byteStrip is about how many sums stay near until they are finished, and byteBand the bytes of rows that do while
@@ -67,8 +64,6 @@ const (
 	byteBand  = 1 << 20
 	// byteGrain is the multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
-	// byteUnitGrain is how many times that the matrix unit has of a chunk.
-	byteUnitGrain = 4
 )
 
 func newByteTiles(c *graph.Call) (*byteTiles, error) {
@@ -149,7 +144,7 @@ func (t *byteTiles) arrange() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
 	if t.unit {
-		sums = min(byteUnitStrip/t.groups, byteUnitSums)
+		sums = min(tile.UnitStripFours/t.groups, byteUnitSums)
 	}
 	most := max(1, sums/(t.height*t.width()))
 	t.stripH = kit.DivUp(t.m, kit.DivUp(tiles, most))
@@ -160,7 +155,7 @@ func (t *byteTiles) arrange() {
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
 	grain := byteGrain
 	if t.unit {
-		grain *= byteUnitGrain
+		grain *= tile.UnitGrain
 	}
 	t.order.Cut(t.stripH*t.width()*t.k, grain)
 	at := 0

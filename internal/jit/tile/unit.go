@@ -19,6 +19,12 @@ const (
 	UnitVectors = 2
 	// UnitRoom is the memory that sums of a tile of the unit take.
 	UnitRoom = 2 * UnitRows * UnitVectors * lineBytes
+	// UnitCallFours bounds a call of the unit, by products of four bytes, to 25 us at a third of its rate.
+	UnitCallFours = 5 << 20
+	// UnitStripFours are those that a call is worth: to begin one takes 0.1 us, in which the unit multiplies 1<<16.
+	UnitStripFours = 1 << 20
+	// UnitGrain is how many times the work of vectors a chunk has.
+	UnitGrain = 4
 	// unitPass is how many registers are for sums that the unit made.
 	unitPass = 28
 )
