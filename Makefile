@@ -32,15 +32,22 @@ TEST = GOGC=400 $(GO) test -ldflags=-w
 # million are each of these for both.
 LOOPS ?= 1000000
 
+# How long calls with extreme attributes are drawn on each path. Each prints at the end how many calls there were, how
+# many of these were accepted, and the faults.
+EXTREMETIME ?= 60s
+# The first call; an empty one is drawn.
+EXTREMESEED ?= 1
+
 # Tests of kernels' results that take seconds: without machine code they are the interpreter's.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths avx2 nounit portable noasm loops format vet staticcheck test race regenerate fuzz bench
+.PHONY: check lint paths avx2 nounit portable noasm loops extreme types builds format vet staticcheck test race \
+	regenerate fuzz bench
 
 check: test paths lint
 
 # The tests on the paths that this machine does not take by itself, and the long one of machine code.
-paths: avx2 nounit portable noasm loops
+paths: avx2 nounit portable noasm loops extreme
 
 # Tests that make the code of both instruction sets, and run it where there are both: a process that has AVX-512 has
 # done what they do here.
@@ -86,8 +93,32 @@ noasm:
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
+# With what the processor has, without AVX-512, and without machine code.
+extreme:
+	@failed=0; for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_JIT=off; do \
+		echo "== $$path"; \
+		env $$path GRAPHRUN_EXTREME=$(EXTREMETIME) GRAPHRUN_EXTREME_SEED=$(EXTREMESEED) \
+			$(TEST) -count=1 -vet=off -run '^TestExtremeSoak$$' -timeout 0 -v ./kernels/internal/extreme || failed=1; \
+	done; exit $$failed
+
+# Platforms for which everything builds. The library alone builds for wasip1, where no terminal is known. A build
+# takes 100 s of one core on a fresh machine, type-checking from source 6 s: CI does the latter on all of them.
+PLATFORMS = linux/amd64 linux/arm64 linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 \
+	freebsd/amd64 freebsd/arm64
+
+types:
+	$(GO) run ./scripts/platforms $(PLATFORMS) wasip1/wasm
+
+builds:
+	@set -e; for p in $(PLATFORMS); do \
+		echo "build $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+	done; \
+	export CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm; echo "build wasip1/wasm, without the command"; \
+	$(GO) build $$($(GO) list ./... | grep -v -e /cmd/ -e /scripts/)
+	@set -e; for os in darwin windows; do echo "vet $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./...; done
+
 # All of check but tests of results, and go vet, which is part of test.
-lint: format staticcheck race regenerate
+lint: format types staticcheck race regenerate
 
 format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }

@@ -1,15 +1,16 @@
 package graphrun
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -26,7 +27,8 @@ type class struct {
 	plan      *passes.Plan // for its hint; it holds the constants that all bindings share
 	err       error        // why there is none
 
-	asked  sync.Once // for what follows, see guarded
+	asking ends.Mutex // guards the fields below, see guarded
+	asked  bool
 	guards []graph.Guard
 	truth  *sym.Evaluator // of the guards; nil where they are not known: it serves its hint alone
 	why    error          // they are not
@@ -50,22 +52,32 @@ func distance(a, b []int) (d float64) {
 
 // classAt returns the class of a hint, which is planned when it is first asked for; nil where there is no hint, or the
 // graph cannot be planned for it.
-func (p *Program) classAt(hint []int) *class {
+//
+// It panics when the context ends, as all functions that plan classes do: see [ends.Look].
+func (p *Program) classAt(ctx context.Context, hint []int) *class {
 	if hint == nil {
 		return nil
 	}
-	p.planning.Lock()
-	defer p.planning.Unlock()
+	defer p.lock(ctx)()
 	i := slices.IndexFunc(p.planned, func(k *class) bool { return slices.Equal(k.hint, hint) })
 	if i < 0 {
 		k := &class{hint: hint}
-		k.err = k.make(p)
+		k.err = k.make(ctx, p)
+		ends.Look(ctx)
 		i = p.addClass(k)
 	}
 	if k := p.planned[i]; k.err == nil {
 		return k
 	}
 	return nil
+}
+
+// lock takes the lock of planned classes and regions. It panics when the context ends: see [ends.Look].
+func (p *Program) lock(ctx context.Context) (unlock func()) {
+	if p.planning.Lock(ctx) != nil {
+		ends.Look(ctx)
+	}
+	return p.planning.Unlock
 }
 
 // addClass keeps a class, and drops the oldest of those that nobody gave a hint for where there are too many. It
@@ -82,13 +94,13 @@ func (p *Program) addClass(k *class) int {
 }
 
 // make plans a class without compiling it.
-func (k *class) make(p *Program) (err error) {
+func (k *class) make(ctx context.Context, p *Program) (err error) {
 	defer tensor.CatchMemory(&err)
-	g, err := p.at(k.hint)
+	g, err := p.at(ctx, k.hint)
 	if err != nil {
 		return err
 	}
-	o := p.planOptions()
+	o := p.planOptions(ctx)
 	o.Record = true
 	if k.plan, err = passes.Run(g, o); err != nil {
 		return err
@@ -101,63 +113,67 @@ func (k *class) make(p *Program) (err error) {
 }
 
 // at returns the graph with sizes of the open symbols, inferred.
-func (p *Program) at(sizes []int) (*graph.Graph, error) {
+func (p *Program) at(ctx context.Context, sizes []int) (*graph.Graph, error) {
 	told := make(map[string]int, len(sizes))
 	for i, name := range p.open {
 		told[name] = sizes[i]
 	}
+	ends.Look(ctx)
 	g := p.graph.Clone()
 	if err := p.bind(g, told); err != nil {
 		return nil, err
 	}
-	return g, Infer(g)
+	return g, inferUnder(ctx, g)
 }
 
 // prepare plans and compiles an inferred graph: by the class that its sizes belong to, or by itself where there is
 // none.
-func (c *compiled) prepare(p *Program, sizes []int) error {
+func (c *compiled) prepare(ctx context.Context, p *Program, sizes []int) error {
 	if !p.classes() || c.runs.Dynamic() {
-		return c.plans(p, passes.Options{})
+		return c.plans(ctx, p, passes.Options{})
 	}
 	if !c.hinted && p.first != nil && len(c.failed) == 0 {
-		if k := p.classFor(sizes); k != nil {
-			err := c.plans(p, passes.Options{Follow: k.decisions})
+		if k := p.classFor(ctx, sizes); k != nil {
+			err := c.plans(ctx, p, passes.Options{Follow: k.decisions})
 			if err == nil {
 				c.class = k
 				return nil
 			}
-			if errors.As(err, new(*MemoryError)) {
+			if errors.As(err, new(*MemoryError)) || ends.Err(ctx) != nil {
 				return err
 			}
 		}
 	}
-	if err := c.plans(p, passes.Options{Record: c.hinted}); err != nil || !c.hinted {
+	if err := c.plans(ctx, p, passes.Options{Record: c.hinted}); err != nil || !c.hinted {
 		return err
 	}
 	if len(c.failed)+len(c.plan.Failed) > 0 {
 		return nil // it is a plan of what is left at these sizes
 	}
 	c.class = &class{hint: sizes, decisions: c.plan.Decisions, plan: c.plan}
-	p.planning.Lock()
-	defer p.planning.Unlock()
+	defer p.lock(ctx)()
 	p.addClass(c.class)
 	return nil
 }
 
 // planOptions are those of the program for its passes.
-func (p *Program) planOptions() passes.Options {
+func (p *Program) planOptions(ctx context.Context) passes.Options {
 	o := p.options
-	return passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
+	return passes.Options{Context: ctx,
+		Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
 		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
 		SolveLimit: o.SolveLimit}
 }
 
 // plans plans and compiles the graph. Of how it is planned, with says what to record or to follow.
-func (c *compiled) plans(p *Program, with passes.Options) (err error) {
+func (c *compiled) plans(ctx context.Context, p *Program, with passes.Options) (err error) {
 	o, ahead := p.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		o.Progress("planning")
-		how := p.planOptions()
+		how := p.planOptions(ctx)
+		if !ahead {
+			how.Context = nil // the segment has the context of the run
+		}
 		how.Record, how.Follow = with.Record, with.Follow
 		if ahead {
 			how.Dump = o.Dump
@@ -176,13 +192,14 @@ func (c *compiled) plans(p *Program, with passes.Options) (err error) {
 		return made.Graph, nil
 	}
 	start := time.Now()
-	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
-		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing})
+	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Context: ctx,
+		Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
+		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing, Pool: p.pool})
 	if err != nil {
 		return err
 	}
 	if c.ahead = c.runner.Program(); c.ahead == nil {
-		c.place, c.ahead, err = c.runner.Ahead()
+		c.place, c.ahead, err = c.runner.Ahead(ctx)
 	}
 	ahead = false // from now on it plans segments, in runs
 	c.took += time.Since(start)

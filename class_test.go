@@ -62,13 +62,13 @@ func TestFewClasses(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 3, 8} {
 			used := map[*class]bool{}
 			for _, size := range []int{1, 7, 32, 65} {
-				c, err := p.compiledFor(map[string]int{"N": n, "H": size, "W": size + 1}, false)
+				c, err := p.compiledFor(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
 				require.NoError(t, err)
 				require.NotNil(t, c.class, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
 				used[c.class] = true
 				assert.True(t, c.class.truth.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
-					assert.Equal(t, p.generic(), c.class.hint)
+					assert.Equal(t, p.generic(t.Context()), c.class.hint)
 				}
 				assert.Equal(t, []int{n, 1000}, c.plan.Graph.Outputs[0].Value.Meta.Shape)
 			}
@@ -93,7 +93,7 @@ func TestClassesInAnyOrder(t *testing.T) {
 		for range 2 {
 			slices.Reverse(sizes)
 			for _, s := range sizes {
-				k := p.classFor(s)
+				k := p.classFor(t.Context(), s)
 				if k == nil { // planned by itself
 					hints[fmt.Sprint(s)] = nil
 					continue
@@ -118,14 +118,14 @@ func TestClassesInAnyOrder(t *testing.T) {
 func TestClassMemory(t *testing.T) {
 	p, err := Compile(residualNet(4, 1, 2), Options{})
 	require.NoError(t, err)
-	k := p.classAt(p.generic())
+	k := p.classAt(t.Context(), p.generic(t.Context()))
 	var r ClassReport
 	memory := p.buffers(k, &r)
 	require.NotNil(t, memory)
 	assert.Equal(t, "4000*N", r.Memory.Outputs)
 	assert.Contains(t, r.Memory.AtOnce, "N")
 	for _, sizes := range [][]int{{16, 2, 16}, {64, 1, 48}, {33, 8, 70}} {
-		c, err := p.compiledFor(p.named(sizes), false)
+		c, err := p.compiledFor(t.Context(), p.named(sizes), false)
 		require.NoError(t, err)
 		require.Same(t, k, c.class)
 		bytes, err := memory.Sizes(nil, sizes)
@@ -165,11 +165,11 @@ func TestClassesOfOwnPasses(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range []int{1, 2, 5} {
 			sizes := map[string]int{"N": n, "H": 32, "W": 40}
-			c, err := p.compiledFor(sizes, false)
+			c, err := p.compiledFor(t.Context(), sizes, false)
 			require.NoError(t, err)
 			require.NotNil(t, c.class)
-			assert.Equal(t, p.generic(), c.class.hint)
-			other, err := plain.compiledFor(sizes, false)
+			assert.Equal(t, p.generic(t.Context()), c.class.hint)
+			other, err := plain.compiledFor(t.Context(), sizes, false)
 			require.NoError(t, err)
 			assert.Len(t, c.plan.Graph.Nodes, len(other.plan.Graph.Nodes))
 		}
@@ -211,7 +211,7 @@ func TestOwnPassBySizes(t *testing.T) {
 		want, err := Run(context.Background(), g, in)
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].String(), out["y"].String())
-		c, err := p.suiting(in)
+		c, err := p.suiting(t.Context(), in)
 		require.NoError(t, err)
 		assert.Equal(t, nodes == 4, c.class != nil)
 		assert.Len(t, c.plan.Graph.Nodes, nodes)
@@ -223,10 +223,10 @@ func TestGuardsAllocateNothing(t *testing.T) {
 	p, err := Compile(residualNet(4, 1, 2), Options{Strategy: ChannelsLast})
 	require.NoError(t, err)
 	sizes := []int{48, 3, 64}
-	k := p.classFor(sizes)
+	k := p.classFor(t.Context(), sizes)
 	require.NotNil(t, k)
 	require.NotEmpty(t, k.guards)
-	assert.Zero(t, testing.AllocsPerRun(100, func() { k.holds(p, sizes) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { k.holds(t.Context(), p, sizes) }))
 }
 
 // The nearest of the hints serves sizes, and each is planned before the first run.
@@ -236,7 +236,7 @@ func TestHints(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.planned, 2)
 	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
-		c, err := p.compiledFor(map[string]int{"N": n, "H": 32, "W": 40}, false)
+		c, err := p.compiledFor(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
 		require.NoError(t, err)
 		require.NotNil(t, c.class)
 		assert.Equal(t, p.hints[at], c.class.hint, "N=%d", n)
@@ -254,10 +254,10 @@ func TestBindingIsFound(t *testing.T) {
 	p, err := Compile(residualNet(4, 1), Options{})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
-	first, err := p.suiting(in)
+	first, err := p.suiting(t.Context(), in)
 	require.NoError(t, err)
 	least := testing.AllocsPerRun(100, func() {
-		if c, err := p.suiting(in); err != nil || c != first {
+		if c, err := p.suiting(t.Context(), in); err != nil || c != first {
 			panic("another program")
 		}
 	})
@@ -279,7 +279,7 @@ func TestBindingsAtOnce(t *testing.T) {
 				if assert.NoError(t, err) {
 					assert.Equal(t, []int{n, 1000}, out["y"].Shape)
 				}
-				seen[n][k], _ = p.suiting(in)
+				seen[n][k], _ = p.suiting(t.Context(), in)
 			})
 		}
 	}
@@ -297,7 +297,7 @@ func BenchmarkBind(b *testing.B) {
 	require.NoError(b, err)
 	bind := func(n int) {
 		c := &compiled{told: map[string]int{"N": n, "H": 224, "W": 224}}
-		require.NoError(b, c.compile(p, []int{224, n, 224}))
+		require.NoError(b, c.compile(b.Context(), p, []int{224, n, 224}))
 		require.NotNil(b, c.class)
 	}
 	bind(2)
@@ -314,7 +314,7 @@ func BenchmarkFindBinding(b *testing.B) {
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.suiting(in); err != nil {
+		if _, err := p.suiting(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
 	}

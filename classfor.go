@@ -2,9 +2,11 @@ package graphrun
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -19,21 +21,21 @@ const (
 // classFor returns the class that serves sizes, by its guards: the nearest of the hints that were given whose guards
 // hold, else that at which no size is 0 or 1 by chance, else one that is planned for this region of sizes. It is nil
 // where there is none.
-func (p *Program) classFor(sizes []int) *class {
+func (p *Program) classFor(ctx context.Context, sizes []int) *class {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
 		hints = [][]int{p.assumed} // what Compile planned, which may have gone from the bindings since
 	}
 	slices.SortStableFunc(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
-	if generic := p.generic(); generic != nil {
+	if generic := p.generic(ctx); generic != nil {
 		hints = append(hints, generic)
 	}
 	for _, hint := range hints {
-		if k := p.classAt(hint); k.holds(p, sizes) {
+		if k := p.classAt(ctx, hint); k.holds(ctx, p, sizes) {
 			return k
 		}
 	}
-	return p.regional(sizes)
+	return p.regional(ctx, sizes)
 }
 
 // region is a set of sizes at which inference goes the same way: those for which the guards hold that it records. All
@@ -47,15 +49,16 @@ type region struct {
 const keptRegions = 32
 
 // regionOf returns the region of sizes; nil where inference for unknown sizes goes no way at all.
-func (p *Program) regionOf(sizes []int) *region {
-	p.planning.Lock()
-	defer p.planning.Unlock()
+func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
+	generic := p.generic(ctx) // it plans, too
+	defer p.lock(ctx)()
 	for _, r := range p.regions {
 		if r.guards.Hold(sizes) {
 			return r
 		}
 	}
-	s, err := p.symbolicAt(sizes)
+	s, err := p.symbolicAt(ctx, sizes)
+	ends.Look(ctx)
 	if err != nil {
 		return nil
 	}
@@ -66,7 +69,7 @@ func (p *Program) regionOf(sizes []int) *region {
 	if len(p.regions) == keptRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
-	r := &region{guards, p.points(s, sizes)}
+	r := &region{guards, p.points(s, generic, sizes)}
 	p.regions = append(p.regions, r)
 	return r
 }
@@ -74,18 +77,18 @@ func (p *Program) regionOf(sizes []int) *region {
 // regional returns a class that is planned for the region of sizes. It is priced at sizes that follow from the region,
 // so that it is the same whichever of its sizes came first. Where guards of its planning do not hold at the sizes, the
 // part of the region in which they have the same truths as here has a class of its own.
-func (p *Program) regional(sizes []int) *class {
-	r := p.regionOf(sizes)
+func (p *Program) regional(ctx context.Context, sizes []int) *class {
+	r := p.regionOf(ctx, sizes)
 	if r == nil {
 		return nil
 	}
 	within := []func([]int) bool{r.guards.Hold}
 	for range mostCuts {
-		k := p.classAt(firstPoint(r.points, within))
+		k := p.classAt(ctx, firstPoint(r.points, within))
 		switch {
 		case k == nil:
 			return nil
-		case k.holds(p, sizes):
+		case k.holds(ctx, p, sizes):
 			return k
 		case k.truth == nil:
 			return nil
@@ -97,12 +100,17 @@ func (p *Program) regional(sizes []int) *class {
 }
 
 // symbolicAt infers the graph for unknown sizes, as inference goes at these.
-func (p *Program) symbolicAt(sizes []int) (*graph.Symbolic, error) {
+func (p *Program) symbolicAt(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
 	g := p.graph.Clone()
 	if err := p.bind(g, nil); err != nil {
 		return nil, err
 	}
-	return g.Symbolic(p.named(sizes))
+	g.SetContext(ctx)
+	s, err := g.Symbolic(p.named(sizes))
+	if s != nil && s.Graph != nil {
+		s.Graph.SetContext(context.Background()) // it is kept
+	}
+	return s, err
 }
 
 // evaluator returns what computes expressions over the open symbols, and tells whether conditions on them hold.
@@ -116,14 +124,13 @@ func (p *Program) evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool
 
 // points are, by open symbol, the sizes at which a class of the region of sizes may be priced: those that are usual
 // first. They are the same for all sizes of the region.
-func (p *Program) points(s *graph.Symbolic, sizes []int) [][]int {
+func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	bound := map[string]bool{}
 	for _, g := range s.Guards {
 		for _, name := range g.Binds {
 			bound[name] = true
 		}
 	}
-	usual := p.generic()
 	if usual == nil {
 		usual = p.assumed
 	}
@@ -173,25 +180,31 @@ func firstPoint(values [][]int, within []func([]int) bool) []int {
 
 // holds reports whether a class serves sizes: its guards hold there, or it was planned for them. A nil class serves
 // none.
-func (k *class) holds(p *Program, sizes []int) bool {
+func (k *class) holds(ctx context.Context, p *Program, sizes []int) bool {
 	if k == nil {
 		return false
 	}
 	if slices.Equal(k.hint, sizes) {
 		return true
 	}
-	k.guarded(p)
+	k.guarded(ctx, p)
 	return k.truth.Hold(sizes)
 }
 
 // guarded finds the guards of a class, once.
-func (k *class) guarded(p *Program) {
-	k.asked.Do(func() {
-		form, err := p.form(k, k.hint)
-		if err == nil {
-			k.truth, err = p.evaluator(form.Symbolic, nil, form.Env.Guards())
-			k.guards = form.guards
-		}
-		k.why = err
-	})
+func (k *class) guarded(ctx context.Context, p *Program) {
+	if k.asking.Lock(ctx) != nil {
+		ends.Look(ctx)
+	}
+	defer k.asking.Unlock()
+	if k.asked {
+		return
+	}
+	form, err := p.form(ctx, k, k.hint)
+	ends.Look(ctx)
+	if err == nil {
+		k.truth, err = p.evaluator(form.Symbolic, nil, form.Env.Guards())
+		k.guards = form.guards
+	}
+	k.why, k.asked = err, true
 }

@@ -2,6 +2,7 @@ package graphrun
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,14 +69,14 @@ func (p *Program) Classes() ([]ClassReport, error) {
 // mainClasses are those by which nearly all sizes are served.
 func (p *Program) mainClasses() (list []*class) {
 	hints := slices.Clone(p.hints)
-	if generic := p.generic(); len(hints) == 0 && generic != nil {
+	if generic := p.generic(context.Background()); len(hints) == 0 && generic != nil {
 		hints = append(hints, generic)
 	}
 	if len(hints) == 0 {
 		hints = append(hints, p.assumed)
 	}
 	for _, hint := range hints {
-		if k := p.classAt(hint); k != nil && !slices.Contains(list, k) {
+		if k := p.classAt(context.Background(), hint); k != nil && !slices.Contains(list, k) {
 			list = append(list, k)
 		}
 	}
@@ -94,7 +95,7 @@ func (p *Program) named(sizes []int) map[string]int {
 func (p *Program) report(k *class) (r ClassReport, err error) {
 	r = ClassReport{Hint: p.named(k.hint), Holds: []string{}, Guards: []GuardReport{}, Copies: len(k.plan.Copies),
 		Regret: []RegretReport{}}
-	if k.guarded(p); k.why != nil {
+	if k.guarded(context.Background(), p); k.why != nil {
 		r.Unknown = k.why.Error()
 	}
 	for _, g := range k.guards {
@@ -125,7 +126,7 @@ func (p *Program) report(k *class) (r ClassReport, err error) {
 // buffers states the sizes of a class's buffers, and returns what computes those of outputs and of what is there at
 // once; nil where they are no short expressions.
 func (p *Program) buffers(k *class, r *ClassReport) *sym.Evaluator {
-	form, err := p.form(k, k.hint)
+	form, err := p.form(context.Background(), k, k.hint)
 	if err != nil {
 		return nil
 	}
@@ -182,7 +183,7 @@ func (p *Program) corners() (list []corner) {
 		for times := beyond; times > 1; times /= 2 {
 			far := slices.Clone(last)
 			far[i] = max(last[i], 1) * times
-			if _, err := p.at(far); err == nil { // else values were larger than memory can be
+			if _, err := p.at(context.Background(), far); err == nil { // else values were larger than memory can be
 				add(far, fmt.Sprintf("%d times the hint of %s, which has no upper bound", times, name))
 				break
 			}
@@ -193,15 +194,15 @@ func (p *Program) corners() (list []corner) {
 
 // regret prices a class at sizes.
 func (p *Program) regret(k *class, at corner) (r RegretReport, err error) {
-	g, err := p.at(at.sizes)
+	g, err := p.at(context.Background(), at.sizes)
 	if err != nil {
 		return r, err
 	}
 	r.Sizes, r.Which = p.named(at.sizes), at.which
-	if !k.holds(p, at.sizes) {
+	if !k.holds(context.Background(), p, at.sizes) {
 		return r, nil
 	}
-	o := p.planOptions()
+	o := p.planOptions(context.Background())
 	o.Check, o.MemoryLimit = false, -1
 	best, err := passes.Run(g, o)
 	if err != nil {
@@ -231,13 +232,13 @@ type form struct {
 }
 
 // form plans the graph for unknown sizes by the decisions of a class; what form does not decide is as at the hints.
-func (p *Program) form(k *class, hints []int) (*form, error) {
-	s, err := p.symbolicAt(hints)
+func (p *Program) form(ctx context.Context, k *class, hints []int) (*form, error) {
+	s, err := p.symbolicAt(ctx, hints)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}
 	written := slices.Clone(s.Guards) // who asks for others is planning
-	o := p.planOptions()
+	o := p.planOptions(ctx)
 	o.Follow, o.Check, o.MemoryLimit = k.decisions, false, -1
 	plan, err := passes.Run(s.Graph, o)
 	if err != nil {

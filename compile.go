@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
@@ -130,6 +131,9 @@ func (e *PinError) Unwrap() error { return e.Err }
 // Run compiles a graph with default options and runs it once. Symbols take their sizes from the inputs.
 // A graph that runs more often is better compiled once, by [Compile].
 func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	p, err := newProgram(g, Options{InputsHeld: true})
 	if err != nil {
 		return nil, err
@@ -145,6 +149,18 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // The error names the node that no implementation supports, with its place in the file, or is a
 // [*PinError] or an [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
+	return CompileContext(context.Background(), g, o)
+}
+
+var errNoContext = errors.New("the context is nil: context.Background() is one that never ends")
+
+// CompileContext is [Compile] that ends when the context does: the error is then [context.Cause], with the place at
+// which it ended. Strategies find the context in the problem ([layout.Problem.Context]). The program does not depend on
+// the context: planning within a run ends with the context of the run.
+func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	p, err := newProgram(g, o)
 	if err != nil {
 		return nil, err
@@ -154,7 +170,10 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 		hints = []map[string]int{nil}
 	}
 	for i, hint := range hints {
-		c, err := p.compiledFor(hint, true)
+		c, err := p.compiledFor(ctx, hint, true)
+		if err != nil && ends.Err(ctx) != nil {
+			return nil, fmt.Errorf("compiling the graph: %w", err)
+		}
 		switch {
 		case err != nil && i > 0:
 			p.refused = append(p.refused, RefusedHint{hint, err.Error()})
@@ -181,6 +200,9 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("Options.Threads is %d: want a positive number, or 0, which stands for GOMAXPROCS", o.Threads)
+	}
 	o.Hints = slices.Clone(o.Hints)
 	sizes, err := sizesNamed(g, o.Sizes)
 	if err != nil {
@@ -206,7 +228,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
+	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own, pool: new(tensor.Pool)}
 	p.bound.Number, p.bound.Bytes = keptBindings, max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // what a loader gave are sizes for inputs that were made up

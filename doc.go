@@ -6,7 +6,8 @@
 //	p, err := graphrun.Compile(g, graphrun.Options{})         // the zero Options are good defaults
 //	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": x}) // from any number of goroutines
 //
-// [Run] is the last two in one, for a graph that runs once.
+// [Run] is the last two in one, for a graph that runs once. [Program.RunInto] writes results into
+// tensors of the caller, and [tensor.Tensor.Release] gives the memory of results back.
 //
 // # Graphs
 //

@@ -34,7 +34,7 @@ type LayoutReport struct {
 // EffectiveReport is an operand as the permutation rule sees it.
 type EffectiveReport struct {
 	Name    string `json:"name" doc:"The operand: a value, or a number."`
-	Strides []int  `json:"strides" doc:"Its strides over the broadcast shape: 0 where it is repeated."`
+	Strides Sizes  `json:"strides" doc:"Its strides over the broadcast shape: 0 where it is repeated."`
 }
 
 // CompareReport is one comparison of two dimensions.
@@ -73,8 +73,9 @@ func (p *Program) Explain(value string) (*Explanation, error) {
 	return e, nil
 }
 
-// ExplainLayout tells of a value of an inferred graph, by its name, why it lies as it does: what [Program.Explain]
-// tells of it before anything is planned. The error is that there is no such value.
+// ExplainLayout explains the layout of a value of an inferred graph, by its name, as [Program.Explain] does before
+// anything is planned. In a graph of [graph.Graph.Symbolic] strides are expressions, and comparisons that expressions
+// and bounds do not decide are decided by the hints. The error says that there is no such value.
 func ExplainLayout(g *graph.Graph, value string) (*LayoutReport, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -124,8 +125,9 @@ func layoutOf(v *graph.Value) LayoutReport {
 			r.Why = fmt.Sprintf("%s has nothing to do here: it gives %s itself", n.Op.Name, v.Alias.Name)
 			break
 		}
-		r.Why = fmt.Sprintf("%s is a view: the strides are those of %s, which has %s by %s, mapped",
-			n.Op.Name, v.Alias.Name, tensor.ListString(v.Alias.Meta.Shape), tensor.ListString(v.Alias.Meta.Strides))
+		t := v.Alias.Type.Simplify()
+		r.Why = fmt.Sprintf("%s is a view: the strides are those of %s, which has %v by %v, mapped",
+			n.Op.Name, v.Alias.Name, SizesOf(t.Shape), SizesOf(t.Strides))
 	case n.Op.Pointwise != nil:
 		if rule, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
 			r.byPermutation(n, rule)
@@ -149,13 +151,13 @@ func ownRule(v *graph.Value) string {
 	var read []string
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
-			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, LayoutName(a.Value.Meta)))
+			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, layoutName(a.Value)))
 		}
 	}
 	if len(read) > 0 {
 		why += "; " + strings.Join(read, ", ")
 	}
-	why += "; the result is " + LayoutName(v.Meta)
+	why += "; the result is " + layoutName(v)
 	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
 		if slices.ContainsFunc(layoutWords, func(w string) bool { return strings.Contains(sentence, w) }) {
 			why += ". " + strings.TrimSuffix(sentence, ".")
@@ -173,18 +175,50 @@ var layoutWords = []string{"row-major", "channels-last", "layout", "memory forma
 // LayoutName names how a value lies: "row-major", "channels-last", both, "dense in order [...]" with its dimensions
 // from the slowest on, or "not dense, by [...]" with its strides, in elements.
 func LayoutName(m tensor.Meta) string {
-	row, last := m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()
-	switch o, dense := tensor.OrderOf(m); {
-	case row && last:
-		return "row-major and channels-last"
-	case row:
-		return "row-major"
-	case last:
-		return "channels-last"
-	case dense:
+	if name := formatName(m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()); name != "" {
+		return name
+	}
+	if o, dense := tensor.OrderOf(m); dense {
 		return "dense in order " + tensor.ListString(o.Dims())
 	}
 	return "not dense, by " + tensor.ListString(m.Strides)
+}
+
+// formatName names the memory formats of a value; it is empty for a value in neither format.
+func formatName(rowMajor, channelsLast bool) string {
+	switch {
+	case rowMajor && channelsLast:
+		return "row-major and channels-last"
+	case rowMajor:
+		return "row-major"
+	case channelsLast:
+		return "channels-last"
+	}
+	return ""
+}
+
+// layoutName is LayoutName of a value whose sizes may be unknown: the format that holds for all sizes, else the
+// strides.
+func layoutName(v *graph.Value) string {
+	if _, known := v.Type.Meta(); known {
+		return LayoutName(v.Meta)
+	}
+	always := func(p tensor.Predicate) bool {
+		if rank := p.Rank(); rank > 0 && rank != v.Type.Rank() {
+			return false
+		}
+		holds, known := v.Type.If(p).Decide().Known()
+		return known && holds
+	}
+	name := formatName(always(tensor.IsContiguous), always(tensor.IsChannelsLast) || always(tensor.IsChannelsLast3d))
+	strides := SizesOf(v.Type.Simplify().Strides).String()
+	switch {
+	case name != "":
+		return name
+	case always(tensor.IsNonOverlappingAndDense):
+		return "dense, by " + strides
+	}
+	return "by " + strides
 }
 
 // byPermutation tells what the permutation rule saw, and did.
@@ -201,7 +235,7 @@ func (r *LayoutReport) byPermutation(n *graph.Node, rule *iter.Rule) {
 		return n.In[i-outs].Number.String()
 	}
 	for i := outs; i < rule.Len() && i-outs < len(n.In); i++ {
-		r.Operands = append(r.Operands, EffectiveReport{name(i), hints(rule.Effective(i))})
+		r.Operands = append(r.Operands, EffectiveReport{name(i), SizesOf(mapped(rule.Effective(i), sym.Int.Simplify))})
 	}
 	for _, c := range rule.Sort() {
 		d := CompareReport{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
@@ -265,9 +299,4 @@ func onlyIn(m tensor.Meta, f tensor.MemoryFormat) bool {
 		return m.IsContiguous() && !m.IsChannelsLast() && !m.IsChannelsLast3d()
 	}
 	return m.Is(f) && !m.IsContiguous()
-}
-
-// hints are sizes in numbers.
-func hints(list []sym.Int) []int {
-	return mapped(list, sym.Int.Hint)
 }

@@ -57,7 +57,8 @@ func TestExplainTies(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, e.Layout.Sort, 1)
 	assert.Equal(t, "", e.Layout.Sort[0].By, "each operand repeats one of the two")
-	want := []graphrun.EffectiveReport{{Name: "row", Strides: []int{0, 1}}, {Name: "column", Strides: []int{1, 0}}}
+	want := []graphrun.EffectiveReport{{Name: "row", Strides: graphrun.Sizes{{}, {N: 1}}},
+		{Name: "column", Strides: graphrun.Sizes{{N: 1}, {}}}}
 	assert.Equal(t, want, e.Layout.Operands)
 	e, err = p.Explain("tie")
 	require.NoError(t, err)

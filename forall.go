@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -163,7 +164,7 @@ func (f *forAll) cover() error {
 // shown makes a case of all sizes at which the class has the property for the reasons that it has at these, and notes
 // whether that is all sizes that it serves.
 func (f *forAll) shown(k *class, sizes []int) {
-	form, err := f.p.form(k, sizes)
+	form, err := f.p.form(context.Background(), k, sizes)
 	if err != nil {
 		return
 	}
@@ -184,24 +185,24 @@ func (f *forAll) shown(k *class, sizes []int) {
 // Classes of hints, and the one at which no size is 0 or 1 by chance, are asked first, whatever the sizes.
 func (f *forAll) asked(k *class, sizes []int) (conds []sym.Bool, ok bool) {
 	p := f.p
-	if slices.Equal(k.hint, p.generic()) ||
+	if slices.Equal(k.hint, p.generic(context.Background())) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.hint) }) {
 		return nil, true
 	}
-	r := p.regionOf(sizes)
+	r := p.regionOf(context.Background(), sizes)
 	if r == nil {
 		return nil, false
 	}
 	within := []func([]int) bool{r.guards.Hold}
 	for range mostCuts {
-		before := p.classAt(firstPoint(r.points, within))
+		before := p.classAt(context.Background(), firstPoint(r.points, within))
 		if before == k {
 			return conds, true
 		}
 		if before == nil {
 			break
 		}
-		before.guarded(p)
+		before.guarded(context.Background(), p)
 		here := before.truth.Truths(nil, sizes)
 		if len(here) != len(before.guards) {
 			break
@@ -245,11 +246,12 @@ func (f *forAll) unshown() *class {
 // unseen returns a class that may serve sizes, and of which the property is not known to hold for all of these.
 func (f *forAll) unseen() *class {
 	p := f.p
-	p.planning.Lock()
+	unlock := p.lock(context.Background())
 	list := slices.Clone(p.planned)
-	p.planning.Unlock()
+	unlock()
 	for _, k := range list {
-		alone := len(p.hints) == 0 && slices.Equal(k.hint, p.assumed) && !slices.Equal(k.hint, p.generic())
+		alone := len(p.hints) == 0 && slices.Equal(k.hint, p.assumed) &&
+			!slices.Equal(k.hint, p.generic(context.Background()))
 		has, looked := f.used[k]
 		if k.err == nil && !has && (looked || !alone) {
 			return k
@@ -260,7 +262,7 @@ func (f *forAll) unseen() *class {
 
 // refused makes a case of all sizes that the graph refuses for the reason that it has at these.
 func (f *forAll) refused(sizes []int) {
-	if s, err := f.p.symbolicAt(sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+	if s, err := f.p.symbolicAt(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.add(s, nil, sizes, true)
 	}
 }
@@ -331,7 +333,7 @@ func (f *forAll) conclude() error {
 func (f *forAll) samples() [][]int {
 	p := f.p
 	list := append(slices.Clone(p.hints), p.assumed)
-	if g := p.generic(); g != nil {
+	if g := p.generic(context.Background()); g != nil {
 		list = append(list, g)
 	}
 	each := make([][]int, len(p.open))
@@ -365,13 +367,13 @@ func (f *forAll) samples() [][]int {
 
 // planAt plans the graph for sizes as a run would, without compiling it. The class is nil where none serves them.
 func (p *Program) planAt(sizes []int) (*passes.Plan, *class, error) {
-	g, err := p.at(sizes)
+	g, err := p.at(context.Background(), sizes)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := p.planOptions()
+	o := p.planOptions(context.Background())
 	o.Check, o.MemoryLimit, o.Price = false, -1, true
-	if k := p.classFor(sizes); k != nil {
+	if k := p.classFor(context.Background(), sizes); k != nil {
 		o.Follow = k.decisions
 		if plan, err := passes.Run(g, o); err == nil {
 			return plan, k, nil

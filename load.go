@@ -1,16 +1,20 @@
 package graphrun
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
@@ -20,6 +24,12 @@ import (
 // Load reads a graph file or an ONNX model, and infers it. Sizes that are symbols in it stay symbols.
 // [Loader] is for what needs more than a path.
 func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
+
+// LoadContext is [Load] that ends when the context does: the error is then [context.Cause], with the place at which it
+// ended.
+func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
+	return Loader{}.LoadContext(ctx, path)
+}
 
 // Loader says how graphs are loaded. The zero Loader is what [Load] uses.
 type Loader struct {
@@ -49,19 +59,32 @@ type Loader struct {
 //
 // The error is a [graph.Errors] where there are several mistakes, each with its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
-	f, err := l.Open(path)
+	return l.LoadContext(context.Background(), path)
+}
+
+// LoadContext is [Loader.Load] that ends when the context does: see [LoadContext].
+func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
+	f, err := l.OpenContext(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	g, err := f.Graph()
+	g, err := f.GraphContext(ctx)
 	switch {
 	case g == nil:
 		return nil, err
 	case l.KeepGoing:
+		g.SetContext(ctx)
 		g.InferAll() // whoever runs the graph is told what is refused
+		g.SetContext(context.Background())
+		if ended := ends.Err(ctx); ended != nil {
+			return nil, fmt.Errorf("%s: inferring types: %w", path, ended)
+		}
 		return g, err
 	}
-	if err := Infer(g); err != nil {
+	if err := inferUnder(ctx, g); err != nil {
+		if ends.Err(ctx) != nil {
+			err = inFile(path, err)
+		}
 		return nil, err
 	}
 	return g, nil
@@ -80,7 +103,13 @@ type File struct {
 }
 
 // Open reads a graph file or an ONNX model.
-func (l Loader) Open(path string) (*File, error) {
+func (l Loader) Open(path string) (*File, error) { return l.OpenContext(context.Background(), path) }
+
+// OpenContext is [Loader.Open] that ends when the context does: see [LoadContext].
+func (l Loader) OpenContext(ctx context.Context, path string) (*File, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	if l.Lookup == nil {
 		l.Lookup = kernels.Lookup
 	}
@@ -89,9 +118,12 @@ func (l Loader) Open(path string) (*File, error) {
 	switch {
 	case err != nil:
 	case model:
-		err = f.openModel()
+		err = f.openModel(ctx)
 	default:
-		err = f.parse()
+		err = f.parse(ctx)
+	}
+	if ended := ends.Err(ctx); ended != nil {
+		return nil, fmt.Errorf("%s: reading it: %w", path, ended)
 	}
 	if err != nil {
 		return nil, err
@@ -108,23 +140,23 @@ func isModel(path string) (bool, error) {
 	case ".json":
 		return false, nil
 	}
-	r, info, err := files.Open(path)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return false, nil // opening a pipe and closing it would end its writer
+	}
+	r, _, err := files.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
 	var first [1]byte
-	if !info.Mode().IsRegular() {
-		return false, nil
-	}
 	if _, err := io.ReadFull(r, first[:]); err != nil {
 		return false, nil // who reads it will tell
 	}
 	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0])), nil
 }
 
-func (f *File) openModel() (err error) {
-	if f.model, err = onnx.Open(f.path); err != nil {
+func (f *File) openModel(ctx context.Context) (err error) {
+	if f.model, err = onnx.OpenContext(ctx, f.path); err != nil {
 		return err
 	}
 	if f.signature, err = f.model.Signature(); err != nil {
@@ -137,13 +169,21 @@ func (f *File) openModel() (err error) {
 }
 
 // parse reads a graph file without inferring it.
-func (f *File) parse() error {
-	r, _, err := files.Open(f.path)
+func (f *File) parse(ctx context.Context) error {
+	data, pipe, err := files.ReadPipe(ctx, f.path)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	o := graphfile.Options{Name: f.path, Dir: filepath.Dir(f.path)}
+	var r io.Reader = bytes.NewReader(data)
+	if !pipe {
+		file, _, err := files.Open(f.path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		r = file
+	}
+	o := graphfile.Options{Context: ctx, Name: f.path, Dir: filepath.Dir(f.path)}
 	if f.Loader.KeepGoing {
 		f.signature, f.missing, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
 	} else {
@@ -175,7 +215,13 @@ func (f *File) Symbols() map[string]graph.Bounds {
 // Graph returns the graph, with sizes as the Loader's fields tell them now. It is yet to be inferred:
 // by [Infer], or by [graph.Graph.InferAll], which goes on past mistakes. It is to be called once. With
 // [Loader.KeepGoing] an error may come beside the graph.
-func (f *File) Graph() (*graph.Graph, error) {
+func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
+
+// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After that it may be called again.
+func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	if f == nil || f.signature == nil {
 		return nil, errors.New("no file was opened: Loader.Open opens one")
 	}
@@ -185,9 +231,12 @@ func (f *File) Graph() (*graph.Graph, error) {
 	}
 	g := f.signature
 	if f.model != nil {
-		g, err = f.convert(sizes)
+		g, err = f.convert(ctx, sizes)
 	} else {
 		err = g.BindOnly(sizes)
+	}
+	if ended := ends.Err(ctx); ended != nil {
+		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)
 	}
 	switch {
 	case err != nil:
@@ -199,9 +248,9 @@ func (f *File) Graph() (*graph.Graph, error) {
 }
 
 // convert converts a model.
-func (f *File) convert(sizes map[string]int) (g *graph.Graph, err error) {
+func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
 	l := f.Loader
-	o := onnx.Options{Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
+	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
 		Replaced: l.Replaced, Lost: l.Lost}
 	if l.KeepGoing {
 		g, f.missing, err = f.model.GraphSome(o)
@@ -299,6 +348,17 @@ func names(values []*graph.Value) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// inferUnder is [Infer] that ends with a context.
+func inferUnder(ctx context.Context, g *graph.Graph) error {
+	g.SetContext(ctx)
+	defer g.SetContext(context.Background())
+	err := Infer(g)
+	if ended := ends.Err(ctx); ended != nil {
+		return fmt.Errorf("inferring types: %w", ended)
+	}
+	return err
 }
 
 // Infer infers a graph. Where nodes are refused, the error is a [graph.Errors] of all that are for a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,18 +31,20 @@ type Program struct {
 	// ownPasses says that the list of passes is the caller's: nobody else could plan the graph again.
 	ownPasses bool
 
+	pool     *tensor.Pool // of results; results refer to it, not to the program
 	bound    bindings
 	hints    [][]int // of the open symbols, as options give them
 	refused  []RefusedHint
-	planning sync.Mutex // of planned and regions; held by who plans a class or finds a region
+	planning ends.Mutex // guards planned and regions, also while one is planned
 	planned  []*class
 	regions  []*region
 
 	whyOnce sync.Once
 	why     *without // see there
 
-	genericOnce  sync.Once
-	genericSizes []int // see generic
+	genericLock  ends.Mutex // guards the fields below, see generic
+	genericFound bool
+	genericSizes []int
 }
 
 // compiled is a program for one set of sizes.
@@ -51,6 +54,9 @@ type compiled struct {
 	class  *class         // by which it was planned; nil where plans serve one set of sizes
 	done   chan struct{}  // closed when the rest is there
 	err    error
+	// interrupted says that compiling failed because the context of its caller ended.
+	interrupted bool
+
 	graph  *graph.Graph // bound and inferred
 	runs   *graph.Graph // of it what inference does not refuse
 	failed graph.Errors // nodes that inference refused
@@ -68,9 +74,10 @@ type compiled struct {
 	asked   error           // why there is none
 }
 
-// compiledFor returns the program for sizes of open symbols by name; others are as the graph assumes. The first caller
-// who asks for sizes compiles, others wait.
-func (p *Program) compiledFor(told map[string]int, hinted bool) (*compiled, error) {
+// compiledFor returns the program for sizes of open symbols by name; the others have the sizes that the graph assumes.
+// The first caller compiles, and other callers for the same sizes wait until their own contexts end. If the first
+// caller's context ends, one of the others compiles.
+func (p *Program) compiledFor(ctx context.Context, told map[string]int, hinted bool) (*compiled, error) {
 	sizes := slices.Clone(p.assumed)
 	for i, name := range p.open {
 		if n, is := told[name]; is {
@@ -79,9 +86,13 @@ func (p *Program) compiledFor(told map[string]int, hinted bool) (*compiled, erro
 	}
 	c := &compiled{told: told, hinted: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
-	if at := p.bound.Put(key, c); at != c {
-		<-at.done
-		return at, at.err
+	for at := p.bound.Put(key, c); at != c; at = p.bound.Put(key, c) {
+		if err := ends.Wait(ctx, at.done); err != nil {
+			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
+		}
+		if !at.interrupted {
+			return at, at.err
+		}
 	}
 	c.err = errors.New("compiling it ended in a panic") // unless it does not
 	defer func() {
@@ -92,30 +103,35 @@ func (p *Program) compiledFor(told map[string]int, hinted bool) (*compiled, erro
 		}
 		close(c.done)
 	}()
-	c.err = c.compile(p, sizes)
+	c.err = c.compile(ctx, p, sizes)
+	c.interrupted = c.err != nil && ends.Err(ctx) != nil
 	return c, c.err
 }
 
 // compile binds, infers, plans and compiles the program's graph. It is the one place where these are
 // joined.
-func (c *compiled) compile(p *Program, sizes []int) (err error) {
+func (c *compiled) compile(ctx context.Context, p *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
+	defer ends.Catch(&err)
+	ends.Look(ctx)
 	start := time.Now()
 	c.graph = p.graph
-	if c.runs, err = c.infer(p); err != nil {
+	if c.runs, err = c.infer(ctx, p); err != nil {
 		return err
 	}
 	c.took = time.Since(start)
-	return c.prepare(p, sizes)
+	return c.prepare(ctx, p, sizes)
 }
 
 // infer gives the symbols their sizes, and all values their types. It returns the graph without the
 // nodes that are refused, where there may be such.
-func (c *compiled) infer(p *Program) (*graph.Graph, error) {
+func (c *compiled) infer(ctx context.Context, p *Program) (*graph.Graph, error) {
 	if !p.infers {
 		return c.graph, nil
 	}
 	c.graph = p.graph.Clone()
+	c.graph.SetContext(ctx)
+	defer c.graph.SetContext(context.Background())
 	if err := p.bind(c.graph, c.told); err != nil {
 		return nil, err
 	}
@@ -123,14 +139,17 @@ func (c *compiled) infer(p *Program) (*graph.Graph, error) {
 		return nil, err
 	}
 	if !p.options.KeepGoing {
-		return c.graph, Infer(c.graph)
+		return c.graph, inferUnder(ctx, c.graph)
 	}
 	refused := c.graph.InferAll()
+	ends.Look(ctx)
 	if len(refused) == 0 {
 		return c.graph, nil
 	}
 	c.failed = c.graph.RootErrors(refused)
-	return c.graph.Drop(refused), nil
+	runs := c.graph.Drop(refused)
+	runs.SetContext(context.Background())
+	return runs, nil
 }
 
 // bind gives the symbols of a copy of the program's graph their sizes: those of the open ones, those that
@@ -162,22 +181,54 @@ func (p *Program) bind(g *graph.Graph, open map[string]int) error {
 // each other. The error names the node that failed first in the order of the graph; a cancelled context
 // gives its cause. Nothing of the run goes on after the return.
 //
+// The memory of an output belongs to the caller as long as the output, or a slice of its bytes, is in
+// use. [tensor.Tensor.Release] gives it back to the program for later runs; [Program.RunInto] writes to
+// memory of the caller's. Either saves the cost of new memory, which for large outputs is as much as a
+// simple computation.
+//
 // Sizes that are open are taken from the shapes of the inputs: the first run that brings some waits
 // until the program is planned for them.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	if p == nil || p.options.Strategy == nil {
-		return nil, errors.New("the program was not made by Compile")
-	}
-	c, err := p.suiting(in)
+	c, err := p.suiting(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	out, err := c.runner.Run(ctx, in)
-	return c.complete(out, err)
+	return out, c.complete(err)
+}
+
+// RunInto is [Program.Run] that writes outputs into the caller's tensors, by name. Outputs that out lacks are not
+// returned.
+//
+// A tensor has the dtype and shape of the output, else the error states both; if the shape depends on data, other
+// tensors may have been written by then. It may have any strides under which no two elements overlap, and any offset;
+// bytes between its elements are not written. If its strides are those of [Program.Run]'s output, a kernel writes it
+// directly, else one copy does. The error names a tensor that shares memory with an input, a constant or another tensor
+// of out, before anything is written. After any other error the contents of the tensors are arbitrary; under
+// [Options.KeepGoing], so are those of the outputs that the [*Incomplete] lists.
+//
+// Several goroutines may call it at once, each with tensors of its own.
+func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	c, err := p.suiting(ctx, in)
+	if err != nil {
+		return err
+	}
+	if p.options.KeepGoing { // else the runner does
+		if err := exec.CheckOutputs(c.graph.Outputs, out); err != nil {
+			return err
+		}
+	}
+	return c.complete(c.runner.RunInto(ctx, in, out))
 }
 
 // suiting returns the program for the sizes of a run's inputs.
-func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
+func (p *Program) suiting(ctx context.Context, in map[string]*tensor.Tensor) (*compiled, error) {
+	if p == nil || p.options.Strategy == nil {
+		return nil, errors.New("the program was not made by Compile")
+	}
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	if len(p.open) == 0 && p.first != nil && len(p.symbolic) == 0 {
 		return p.first, nil
 	}
@@ -185,7 +236,7 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 		var room [maxQuick]int
 		if sizes := room[:len(p.open)]; p.quick(in, sizes) {
 			if c, ok := p.bound.Find(keyOf(sizes)); ok {
-				if <-c.done; c.err == nil {
+				if ends.Wait(ctx, c.done) == nil && c.err == nil {
 					return c, nil
 				} // else it was dropped: another time there may be more memory
 			}
@@ -214,7 +265,7 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 			told[name] = n
 		}
 	}
-	c, err := p.compiledFor(told, false)
+	c, err := p.compiledFor(ctx, told, false)
 	if err != nil && len(told) > 0 {
 		return nil, fmt.Errorf("for %s: %w", sizesText(told), err)
 	}
@@ -257,20 +308,12 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 	return nil
 }
 
-// complete adds to the outcome of a run what inference had refused.
-func (c *compiled) complete(out map[string]*tensor.Tensor, err error) (map[string]*tensor.Tensor, error) {
+// complete adds the nodes that inference refused to the error of a run.
+func (c *compiled) complete(err error) error {
 	if len(c.failed) == 0 {
-		return out, err
+		return err
 	}
-	var part *exec.Incomplete // allocated: not in a run without refusals
-	if err != nil && !errors.As(err, &part) {
-		return out, err
-	}
-	failed := slices.Clone(c.failed)
-	if part != nil {
-		failed = append(failed, part.Failed...)
-	}
-	return out, exec.Without(c.graph, failed, func(name string) bool { return out[name] != nil })
+	return exec.After(err, c.graph, c.failed, c.runs.Outputs)
 }
 
 // Graph returns the graph as it runs, with the layouts, copies and implementations that were chosen; of

@@ -1,18 +1,18 @@
 package graphrun
 
 import (
-	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Size is a size, a stride or an offset: a number, an expression over symbols, or a name where data decide.
+// Size is a size, a stride or an offset: a number, or an expression over symbols, u0, u1 ... where data decide.
 type Size struct {
 	N    int
-	Name string // u0, u1 ...: each another size, though two may turn out equal; or an expression over symbols
+	Name string // the expression; sizes with different names may turn out equal
 }
 
 // String prints it as it is in shapes.
@@ -36,6 +36,18 @@ func (s Size) append(b []byte) []byte {
 // Sizes are a shape; nil where not even their number is known, which in JSON is null.
 type Sizes []Size
 
+// String prints the list in one word: "[2,N]", or "?" for nil.
+func (s Sizes) String() string {
+	if s == nil {
+		return "?"
+	}
+	words := make([]string, len(s))
+	for i, n := range s {
+		words[i] = n.String()
+	}
+	return "[" + strings.Join(words, ",") + "]"
+}
+
 // MarshalJSON returns the list, or null.
 func (s Sizes) MarshalJSON() ([]byte, error) {
 	if s == nil {
@@ -54,8 +66,8 @@ func (s Sizes) MarshalJSON() ([]byte, error) {
 // JSONSchema describes the size for schemas of documents.
 func (Size) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string",
-		"description": "An expression over symbols, or, where data decide, u0, u1 ..., each another, though two may " +
-			"turn out equal."}}}
+		"description": "An expression over symbols, which are u0, u1 ... where data decide. Two of these may turn out " +
+			"equal."}}}
 }
 
 // JSONSchema describes the list for schemas of documents.
@@ -87,10 +99,9 @@ type KnownReport struct {
 // Known tells what is known, before it runs, of the values of a graph whose shapes depend on data. A nil one is
 // of a graph whose shapes are all known.
 type Known struct {
-	list   []graph.Segment
-	of     graph.ByValue[int] // by value: 1 + the segment that makes it
-	known  *graph.ByValue[graph.Outline]
-	shapes graph.ByValue[Sizes] // of values whose shapes depend on data
+	list     []graph.Segment
+	of       graph.ByValue[int] // by value: 1 + the segment that makes it
+	unbacked *graph.Symbolic
 }
 
 // KnownOf returns what is known of an inferred graph; nil for one whose shapes are all known.
@@ -98,9 +109,7 @@ func KnownOf(g *graph.Graph) *Known {
 	if g == nil || !g.Dynamic() {
 		return nil
 	}
-	k := &Known{list: g.Segments(), of: graph.NewByValue[int](g), known: g.Outlines(),
-		shapes: graph.NewByValue[Sizes](g)}
-	k.name(g)
+	k := &Known{list: g.Segments(), of: graph.NewByValue[int](g), unbacked: g.Unbacked()}
 	for i, s := range k.list {
 		for _, n := range s.Nodes {
 			for _, v := range n.Out {
@@ -111,25 +120,6 @@ func KnownOf(g *graph.Graph) *Known {
 		}
 	}
 	return k
-}
-
-// name names the sizes that data decide, in the order of the values.
-func (k *Known) name(g *graph.Graph) {
-	named := 0
-	g.Values(func(v *graph.Value) {
-		known := k.known.At(v).Sizes
-		if !v.Dynamic || known == nil {
-			return
-		}
-		list := numbers(known)
-		for i, n := range known {
-			if n < 0 {
-				list[i] = Size{Name: fmt.Sprint("u", named)}
-				named++
-			}
-		}
-		k.shapes.Set(v, list)
-	})
 }
 
 // SizesOf returns sizes as documents have them: numbers, or expressions over symbols. It is not nil.
@@ -162,7 +152,18 @@ func (k *Known) Sizes(v *graph.Value) Sizes {
 	case k == nil:
 		return nil
 	}
-	return k.shapes.At(v)
+	if shape := k.unbacked.Graph.Value(v.Name).Type.Shape; shape != nil {
+		return SizesOf(shape)
+	}
+	return nil
+}
+
+// Unbacked returns the graph in which sizes that data decide are symbols ([graph.Graph.Unbacked]); nil for a nil k.
+func (k *Known) Unbacked() *graph.Symbolic {
+	if k == nil {
+		return nil
+	}
+	return k.unbacked
 }
 
 // DType returns that of a value; Invalid where it is not known.
@@ -171,7 +172,7 @@ func (k *Known) DType(v *graph.Value) tensor.DType {
 	case v == nil:
 		return tensor.Invalid
 	case v.Dynamic && !v.Meta.DType.Valid() && k != nil:
-		return k.known.At(v).DType
+		return k.unbacked.Graph.Value(v.Name).Type.DType
 	}
 	return v.Meta.DType
 }

@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,7 +83,7 @@ func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
 	}
 	p.infers = p.infers || len(c.Options.Pins) > 0
 	at := &compiled{graph: p.graph}
-	if at.runs, err = at.infer(p); err != nil {
+	if at.runs, err = at.infer(context.Background(), p); err != nil {
 		return nil, err
 	}
 	digest, err := digestOf(at.graph)

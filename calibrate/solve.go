@@ -10,6 +10,10 @@ import (
 // sweeps is how often all rates are solved for, one by one: each depends on the others that its calls take, too.
 const sweeps = 40
 
+// leastPS bounds rates from below. If the other costs of a call exceed the measured time, the solution is 0 or less,
+// and work would be free.
+const leastPS = 1e-2
+
 // solve finds the rates for which prices come nearest to what was measured, by the squares of relative errors: one
 // rate after the other, with all others as they are, until nothing changes any more.
 func (m *measurer) solve() {
@@ -76,7 +80,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	if bytes <= 0 {
 		return m.profile.Memory.Of(p.access).At(p.level)
 	}
-	return max(0, rest/bytes)
+	return max(leastPS, rest/bytes)
 }
 
 // unitPS is what a unit of an inner kernel takes in the calls of probes, if all else takes what the profile says.
@@ -105,7 +109,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	if below == 0 {
 		return m.profile.Kernels[name]
 	}
-	return max(0, above/below)
+	return max(leastPS, above/below)
 }
 
 // prices are those for a probe.

@@ -118,7 +118,7 @@ func (s *Session) band(ctx context.Context, w *workerState, first, end int) erro
 		err := s.chunk(w, i, 0, c)
 		s.endStep(w, err == nil && c == ph.Chunks-1)
 		if err != nil {
-			return s.p.graph.Fail(st.node, err)
+			return s.failure(ctx, i, err)
 		}
 		next[i-first]++
 		i = end - 1

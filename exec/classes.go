@@ -1,11 +1,12 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"runtime/debug"
-	"sync"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/recent"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -46,9 +47,9 @@ type classKey struct {
 }
 
 // class is a place for what is prepared for one. Its lock is held while that is done, so that
-// concurrent runs wait for it instead of doing it again.
+// concurrent runs wait for it instead of doing it again, each as long as its own context lasts.
 type class struct {
-	mu    sync.Mutex
+	lock  ends.Mutex
 	ready *prepared
 }
 
@@ -56,13 +57,15 @@ type class struct {
 const maxClasses = 1024
 
 // get returns what is prepared for a class, by make where nothing is.
-func (c *classes) get(key classKey, make func() (*prepared, error)) (*prepared, error) {
+func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
 	x, ok := c.kept.Find(key)
 	if !ok {
 		x = c.kept.Put(key, &class{})
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	if err := x.lock.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer x.lock.Unlock()
 	if x.ready != nil {
 		return x.ready, nil
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -204,7 +206,7 @@ func TestInputs(t *testing.T) {
 	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 2)}),
 		`input "x" has shape [3, 2], the graph wants [2, 3]`)
 	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3), "z": nil}),
-		`the graph has no input "z"`)
+		`the graph has no input "z"; it has x`)
 
 	// Another layout is copied to the declared one.
 	base := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 3, 2))
@@ -253,9 +255,9 @@ func TestRunInto(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(10, func() { _ = s.RunInto(context.Background(), in, out) }))
 	assert.LessOrEqual(t, p.ArenaBytes(), 2*448, "a chain of pointwise ops writes in place")
 
-	assert.ErrorContains(t, p.RunInto(context.Background(), in, in), "shares storage with an input")
+	assert.ErrorContains(t, p.RunInto(context.Background(), in, in), "shares memory with input")
 	assert.ErrorContains(t, p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 99)}),
-		`output "y" is`)
+		`output "y" has shape [100], the tensor given for it [99]`)
 }
 
 // An operand that is also read in another order must not be overwritten.
@@ -272,5 +274,40 @@ func TestNoInPlaceUnderATransposedReader(t *testing.T) {
 			a, b := float32(in.At(i, j).Float())/2, float32(in.At(j, i).Float())/2
 			require.Equal(t, (a+b)/2, got[i*30+j])
 		}
+	}
+}
+
+// gapped has a result with a gap after each element.
+var gapped = defined(graph.Op{Name: "gapped", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		return c.One(tensor.Meta{DType: tensor.Float32, Shape: []int{4096}, Strides: []int{2}}.Type()), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			for i := range 4096 {
+				*(*float32)(unsafe.Add(m.Ptrs[0], 8*i)) = 1
+			}
+			return nil
+		}}}}, nil
+	}})
+
+// Memory between the elements of a result holds nothing of another run.
+func TestGapsOfResultsAreZero(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // collections empty the pool
+	g := graph.New("g", func(string) *graph.Op { return gapped })
+	x := g.Input("x", tensor.Float32, 4096)
+	p := compile(t, g.Output("y", g.Apply("gapped", nil, x)[0]), 1)
+	var at unsafe.Pointer
+	for i := range 3 {
+		out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4096)})
+		require.NoError(t, err)
+		y := unsafe.Slice((*float32)(out["y"].Pointer()), 8191)
+		for i := range y {
+			require.Equal(t, float32(1-i%2), y[i])
+			y[i] = 7
+		}
+		require.True(t, i == 0 || at == out["y"].Pointer())
+		at = out["y"].Pointer()
+		require.NoError(t, out["y"].Release())
 	}
 }

@@ -232,6 +232,7 @@ func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 		}
 	}
 	p.whole = whole
+	p.findInPlace()
 }
 
 // Failed lists the nodes that were left out when the program was compiled to keep going.

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit"
 )
 
@@ -36,7 +38,7 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 			if n.IsView() {
 				continue
 			}
-			if list[i].kernel, list[i].err = lower(n); list[i].err == nil || o.KeepGoing {
+			if list[i].kernel, list[i].err = lower(o.Context, n); list[i].err == nil || o.KeepGoing {
 				continue
 			}
 			for at := failed.Load(); int64(i) < at && !failed.CompareAndSwap(at, int64(i)); at = failed.Load() {
@@ -68,8 +70,11 @@ func inBatches(n, threads int, do func(begin, end int)) {
 }
 
 // lower makes the kernel of a node that is no view.
-func lower(n *graph.Node) (k *graph.Kernel, err error) {
+func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	defer recovered(&err)
+	if err := ends.Err(ctx); err != nil {
+		return nil, err
+	}
 	if n.Op.Decompose != nil {
 		return nil, errors.New("it is stated as other nodes: the graph must be planned first")
 	}
@@ -82,5 +87,8 @@ func lower(n *graph.Node) (k *graph.Kernel, err error) {
 	if k, err = n.Op.Compile(n.Call()); err == nil && k == nil {
 		err = errors.New("its op gives no kernel")
 	}
-	return k, err
+	if err != nil {
+		return k, err
+	}
+	return countable(k), nil
 }

@@ -1,10 +1,13 @@
 package exec
 
 import (
+	"context"
+	"math"
 	"slices"
 	"sort"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,7 +18,7 @@ import (
 // that writes into bytes taken over waits for all steps that used them before.
 //
 // Of several workers each is to find in its cache what it wrote, as far as that takes little more memory: see affinity.
-func (p *Program) plan() {
+func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
 			if r.storage >= 0 {
@@ -30,7 +33,7 @@ func (p *Program) plan() {
 		for i := range steps {
 			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		return p.planFor(anywhere, most)
+		return p.planFor(ctx, anywhere, most)
 	}
 	m := plan(nil, 0)
 	if p.threads > 1 {
@@ -53,7 +56,7 @@ func (p *Program) plan() {
 // planFor plans so that values are where the same worker wrote last, but those that may be anywhere, by storages and
 // behind them by steps, whose scratch memory it is; nil: all of them. Where the arena would be larger than most, it
 // stops, and lets what there is be anywhere.
-func (p *Program) planFor(anywhere []bool, most int) *memoryPlanner {
+func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
@@ -68,6 +71,7 @@ func (p *Program) planFor(anywhere []bool, most int) *memoryPlanner {
 		if i >= end {
 			m.since, end = i, p.steps[i].band
 		}
+		ends.Look(ctx)
 		m.step(i)
 		if anywhere != nil && m.top > most {
 			break
@@ -225,6 +229,9 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
+// mostArena is beyond all memory. Larger arenas count as it, so that sums of absurd sizes do not wrap.
+const mostArena = math.MaxInt / 4
+
 // alloc takes size bytes of the arena for step i, from a free block that holds them, else by growing, for a storage or,
 // by the step's number behind those, its scratch memory. It tells which steps used them before, for which step i waits.
 func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
@@ -235,7 +242,7 @@ func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	best, at := m.pick(size, what)
 	if best < 0 {
 		at = m.top
-		m.top += size
+		m.top = min(m.top+size, mostArena)
 		if m.anywhere != nil && m.top > m.most {
 			m.yield(what)
 		}

@@ -66,7 +66,7 @@ func TestInputsAreLookedAt(t *testing.T) {
 		`input "x": setStorage: sizes [4]`:      {"x": broken},
 		`input "x": mismatch in length`:         {"x": strides},
 		`input "x": it has no dtype`:            {"x": new(tensor.Tensor)},
-		`the graph has no input "z"`:            {"x": x, "z": x},
+		`the graph has no input "z"; it has x`:  {"x": x, "z": x},
 	} {
 		_, err := p.Run(context.Background(), in)
 		assert.ErrorContains(t, err, want)
@@ -87,9 +87,9 @@ func TestOutputsInForeignMemory(t *testing.T) {
 	data := []float32{1, 1, 1, 1, 0}
 	x := tensor.Must(tensor.FromSlice(data[:4], 4))
 	for want, out := range map[string]*tensor.Tensor{
-		"shares storage with an input": tensor.Must(tensor.FromSlice(data[1:], 4)),
-		"shares storage with a const":  tensor.Must(tensor.FromSlice(c, 4)),
-		"out of bounds for storage":    {Meta: tensor.New(tensor.Float32, 4)},
+		"shares memory with input":   tensor.Must(tensor.FromSlice(data[1:], 4)),
+		"shares memory with a const": tensor.Must(tensor.FromSlice(c, 4)),
+		"out of bounds for storage":  {Meta: tensor.New(tensor.Float32, 4)},
 	} {
 		err := p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{out})
 		assert.ErrorContains(t, err, want)
@@ -119,7 +119,7 @@ func TestOutputsBetweenConstants(t *testing.T) {
 	for at := range len(data) - 3 {
 		err := p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Must(tensor.FromSlice(data[at:at+4], 4))})
 		if slices.Contains(used[at:at+4], true) {
-			assert.ErrorContains(t, err, "shares storage with a constant", "at %d", at)
+			assert.ErrorContains(t, err, "shares memory with a constant", "at %d", at)
 		} else {
 			assert.NoError(t, err, "at %d", at)
 		}

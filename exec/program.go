@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
@@ -16,6 +18,8 @@ import (
 
 // Options choose how a program runs.
 type Options struct {
+	// Context ends compiling when it ends: the error has its cause. Runs have contexts of their own. Nil: none.
+	Context context.Context
 	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. More than 4096 are
 	// as many as that.
 	Threads int
@@ -35,6 +39,8 @@ type Options struct {
 	// run, is left out with what depends on it, and so are values that memory is too short
 	// for. The error of a run is then an [*Incomplete] beside the other outputs.
 	KeepGoing bool
+	// Pool provides the memory of results, and takes it back when they are released; nil: the program has its own pool.
+	Pool *tensor.Pool
 }
 
 // maxThreads bounds the workers of a run, each of which has memory of its own.
@@ -59,7 +65,10 @@ type Program struct {
 	graph    *graph.Graph
 	need     Need
 
-	constants []place // where constants lie, by address
+	pool         *tensor.Pool
+	inPlace      []bool  // by output: see findInPlace
+	constants    []place // of constants, by address
+	readsStorage bool    // an op reads the storage of a value rather than its elements
 
 	// What keeps going has; nil otherwise.
 	failed  graph.Errors          // nodes left out when the graph was compiled
@@ -151,11 +160,16 @@ func compile(g *graph.Graph, o Options) (*Program, error) {
 // compileBy is compile with or without bands.
 func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
+	defer ends.Catch(&err)
 	if err := o.check(leastNeed(g)); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g,
-		of: graph.NewByValue[int32](g)}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: guardedTracer(o.Tracer), graph: g,
+		of: graph.NewByValue[int32](g), pool: o.Pool}
+	if p.pool == nil {
+		p.pool = new(tensor.Pool)
+	}
+	p.readsStorage = readsStorage(g)
 	p.addStorages(g)
 	p.steps, p.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if o.KeepGoing {
@@ -163,6 +177,7 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	}
 	lowered := lowerAll(g, o)
 	for i, n := range g.Nodes {
+		ends.Look(o.Context)
 		if p.lost != nil && p.loses(n) || n.IsView() {
 			continue
 		}
@@ -184,10 +199,12 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	if bands {
 		p.findBands()
 	}
-	p.plan()
+	p.plan(o.Context)
 	p.cut(o.Costs)
 	p.findConstants()
+	p.findInPlace()
 	p.measure()
+	ends.Look(o.Context)
 	if err := o.check(p.need); err != nil {
 		return nil, err
 	}
@@ -213,8 +230,11 @@ func recovered(err *error) {
 // panicked is the error that stands for a panic in an op. That is a broken invariant of the
 // op, or storage that cannot be had, and must not end other work of the process.
 func panicked(x any) error {
-	if short, ok := x.(*tensor.MemoryError); ok {
-		return short
+	switch x := x.(type) {
+	case *tensor.MemoryError:
+		return x
+	case *ends.Ended:
+		return x
 	}
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,8 +17,9 @@ import (
 //
 // An input must have the dtype and shape that the graph declares; one of another layout
 // is copied first. An output that is a view of an input shares its storage; two outputs
-// may share storage with each other. The error names the node that failed first in the
-// order of the graph; a cancelled context gives its cause. Nothing of the run goes on
+// may share storage with each other. Outputs stay valid until they are released
+// ([tensor.Tensor.Release]), which is optional. The error names the node that failed first
+// in the order of the graph; a cancelled context gives its cause. Nothing of the run goes on
 // after the return. Where the program was compiled to keep going, outputs may be missing;
 // the error beside the others is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
@@ -41,13 +44,10 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 
 func (s *Session) runNamed(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	if err := checkNames(s.p.inputs, in); err != nil {
-		return nil, err
-	}
 	list, out := s.in, s.out
 	defer func() { clear(list); clear(out) }()
-	for i, v := range s.p.inputs {
-		list[i] = in[v.Name]
+	if err := listInputs(s.p.inputs, in, list); err != nil {
+		return nil, err
 	}
 	err := s.runInto(ctx, parent, list, out)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
@@ -62,26 +62,90 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 	return res, err
 }
 
-// checkNames refuses inputs that the graph does not have. Where no more are given than it
-// has, one that is missing is the mistake to tell.
-func checkNames(inputs []*graph.Value, in map[string]*tensor.Tensor) error {
-	if len(in) <= len(inputs) {
+// runNamedInto is [Runner.RunInto] of a static graph.
+func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	s, err := p.acquire()
+	if err != nil {
+		return err
+	}
+	defer p.giveBack(s)
+	s.onlyGiven = true
+	defer func() { clear(s.in); clear(s.out); s.onlyGiven = false }()
+	if err := listInputs(p.inputs, in, s.in); err != nil {
+		return err
+	}
+	for i, o := range p.outputs {
+		s.out[i] = out[o.Name]
+	}
+	return s.runInto(ctx, nil, s.in, s.out)
+}
+
+// listInputs puts inputs by name into a list in the order of the graph. It refuses names that the graph does not have;
+// an input that is missing is nil in the list.
+func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*tensor.Tensor) error {
+	found := 0
+	for i, v := range inputs {
+		t, ok := in[v.Name]
+		if ok {
+			found++
+		}
+		list[i] = t
+	}
+	if found == len(in) {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if !slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name }) {
-			return fmt.Errorf("the graph has no input %q", name)
+	names := make([]string, len(inputs))
+	for i, v := range inputs {
+		names[i] = v.Name
+	}
+	return unknownName("input", names, in)
+}
+
+// maxListed bounds the names that a message lists.
+const maxListed = 12
+
+// unknownName reports the first name, by the alphabet, that the graph does not have.
+func unknownName(kind string, names []string, given map[string]*tensor.Tensor) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(names, name) {
+			continue
 		}
+		hint := words.DidYouMean(words.Nearest(name, slices.Values(names)))
+		if hint == "" && len(names) > 0 && len(names) <= maxListed {
+			hint = "; it has " + strings.Join(names, ", ")
+		}
+		return fmt.Errorf("the graph has no %s %q%s", kind, name, hint)
 	}
 	return nil
 }
 
+// CheckOutputs refuses tensors for outputs that a graph does not have, and nil ones.
+func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
+	known := 0
+	for _, o := range outputs {
+		t, given := out[o.Name]
+		if !given {
+			continue
+		}
+		if known++; t == nil {
+			return fmt.Errorf("the tensor given for output %q is nil", o.Name)
+		}
+	}
+	if known == len(out) {
+		return nil
+	}
+	names := make([]string, len(outputs))
+	for i, o := range outputs {
+		names[i] = o.Name
+	}
+	return unknownName("output", names, out)
+}
+
 var errNoContext = errors.New("the context is nil: context.Background() is one that never ends")
 
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. An output
-// given as a tensor of the dtype, shape and strides that the program makes is written in
-// place; nil is replaced by a fresh tensor, or stays where a run that keeps going
-// ([Options.KeepGoing]) leaves the output out.
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor given
+// for an output is written, see [Runner.RunInto]; nil is replaced by a fresh tensor, or stays
+// where a run that keeps going ([Options.KeepGoing]) leaves the output out.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return p.runInto(ctx, nil, in, out)
 }
@@ -115,16 +179,16 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 		if err := checkInput(v, in[i]); err != nil {
 			return err
 		}
-		if !fits(v, in[i]) {
-			in = slices.Clone(in)
-			in[i] = laidOut(in[i], v.Meta)
-		}
 	}
 	defer s.release()
+	s.setContext(ctx)
 	if s.losses != nil {
 		s.losses.reset()
 	}
 	if err := s.allocate(in, out); err != nil {
+		return err
+	}
+	if in, err = s.laidOut(ctx, in); err != nil {
 		return err
 	}
 	s.bind(in)
@@ -139,8 +203,8 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 		if made != nil && !made[i] {
 			continue
 		}
-		if err := s.deliver(o, in, &out[i]); err != nil {
-			return err
+		if err := s.deliver(ctx, i, in, out); err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
 	}
 	if s.losses != nil {
@@ -160,89 +224,6 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	case !slices.Equal(t.Shape, v.Meta.Shape):
 		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape),
 			tensor.ListString(v.Meta.Shape))
-	}
-	return nil
-}
-
-// laidOut returns a copy of t that lies exactly as m says.
-func laidOut(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
-	out := tensor.Empty(m)
-	tensor.CopyElements(out, t)
-	return out
-}
-
-// fits reports whether the tensor is laid out as the program was compiled for.
-func fits(v *graph.Value, t *tensor.Tensor) bool {
-	return t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset
-}
-
-// allocate gets the memory of the outputs: the caller's tensor where one was given.
-func (s *Session) allocate(in, out []*tensor.Tensor) error {
-	p := s.p
-	for i, o := range p.outputs {
-		t := out[i]
-		if t == nil || p.lost[o.Value] {
-			continue
-		}
-		m := o.Value.Meta
-		if err := t.Check(); err != nil {
-			return fmt.Errorf("the tensor given for output %q: %w", o.Name, err)
-		}
-		if t.DType != m.DType || !t.SameLayout(m) {
-			return fmt.Errorf("output %q is %v, the tensor given for it %v", o.Name, m, t.Meta)
-		}
-		if err := s.take(in, t); err != nil {
-			return fmt.Errorf("the tensor given for output %q shares storage with %w", o.Name, err)
-		}
-		if k := p.storageOf(o.Value); p.storages[k].kind == inFresh && o.Value.Alias == nil &&
-			t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
-			s.fresh[k] = t.Storage()
-		}
-	}
-	for k := range p.storages {
-		if p.storages[k].kind == inFresh && s.fresh[k] == nil {
-			s.fresh[k] = tensor.NewStorage(p.storages[k].bytes)
-		}
-	}
-	return nil
-}
-
-// deliver sets an output: the storage that the run wrote, a view of an input, or a copy of
-// a constant.
-func (s *Session) deliver(o graph.Output, in []*tensor.Tensor, out **tensor.Tensor) error {
-	root := o.Value.Root()
-	k := s.p.storageOf(root)
-	so := &s.p.storages[k]
-	m := o.Value.Meta
-	var t *tensor.Tensor
-	var err error
-	switch so.kind {
-	case inFresh:
-		if *out != nil && (*out).Storage() == s.fresh[k] {
-			return nil
-		}
-		t, err = tensor.Over(m, s.fresh[k])
-	case inInput:
-		x := in[so.input]
-		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
-		if shift%m.DType.Size() != 0 {
-			// No offset of the view's dtype says where it begins.
-			x, shift = laidOut(x, root.Meta), 0
-		}
-		m.Offset += shift / m.DType.Size()
-		t, err = x.View(m)
-	default:
-		if t, err = so.data.View(m); err == nil && *out == nil {
-			t = t.CopyTo(m)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("output %q: %w", o.Name, err)
-	}
-	if *out == nil {
-		*out = t
-	} else {
-		tensor.CopyElements(*out, t)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -48,7 +49,11 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Pool == nil {
+		o.Pool = new(tensor.Pool)
+	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
+	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
 	r.classes.kept.Number, r.classes.kept.Bytes = maxClasses, max(o.MemoryLimit, 0)
 	if g.Dynamic() {
 		r.cut = newCut(g)
@@ -66,22 +71,26 @@ func (r *Runner) Program() *Program { return r.static }
 
 // Ahead prepares what can be prepared before a run of a graph that is cut: the first segment whose shapes
 // are known ([graph.Segment.Ahead]), for inputs that are laid out as the graph declares them. Runs then find it
-// prepared. It returns the segment's place, and its program; without such a segment, -1 and nil.
-func (r *Runner) Ahead() (segment int, p *Program, err error) {
+// prepared. It returns the segment's place, and its program; without such a segment, -1 and nil. It ends with the
+// context.
+func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
 	if r.cut == nil {
 		return -1, nil, nil
 	}
 	for i := range r.cut.segments {
 		s := &r.cut.segments[i]
-		if g, err := s.Ahead(); err != nil || g == nil || g.Dynamic() {
+		if err := ends.Err(ctx); err != nil {
+			return -1, nil, err
+		}
+		if g, err := s.Ahead(ctx); err != nil || g == nil || g.Dynamic() {
 			continue // what is refused, a run tells or leaves out
 		}
 		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
 			known[v] = &tensor.Tensor{Meta: v.Meta} // nothing reads it
 		}
-		ready, err := r.classes.get(classKey{s, s.Class(known)}, func() (*prepared, error) {
-			return r.prepare(s, known, r.options.KeepGoing)
+		ready, err := r.classes.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
+			return r.prepare(ctx, s, known, r.options.KeepGoing)
 		})
 		if err != nil {
 			return -1, nil, err
@@ -99,14 +108,26 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 		return nil, nil, err
 	}
 	p, err := Compile(planned, o)
+	if ended := ends.Err(o.Context); ended != nil && err != nil {
+		return nil, nil, ended
+	}
 	return p, failed, err
 }
 
-// prepare makes a segment ready for the values at hand.
-func (r *Runner) prepare(s *graph.Segment, known map[*graph.Value]*tensor.Tensor, keep bool) (_ *prepared, err error) {
+// prepare makes a segment ready for the values at hand. It ends with the context.
+func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
+	keep bool) (_ *prepared, err error) {
 	defer recovered(&err)
-	g, err := s.At(known)
+	g, err := s.At(ctx, known)
+	defer func() {
+		if g != nil { // it is kept
+			g.SetContext(context.Background())
+		}
+	}()
 	p := &prepared{}
+	if ended := ends.Err(ctx); ended != nil {
+		return nil, ended
+	}
 	if err != nil && keep && g != nil && !s.Eager {
 		g, p.failed = inferSome(g)
 	} else if err != nil {
@@ -121,7 +142,7 @@ func (r *Runner) prepare(s *graph.Segment, known map[*graph.Value]*tensor.Tensor
 		return p, nil
 	}
 	o := r.options
-	o.InputsHeld, o.KeepGoing = true, keep // its inputs are there
+	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keep // its inputs are there
 	program, refused, err := r.compile(g, o)
 	p.program, p.failed = program, append(p.failed, refused...)
 	return p, err
@@ -137,52 +158,143 @@ func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
 // Run runs the graph on inputs by name, as [Program.Run] does.
 func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.static != nil {
-		return r.complete(r.static.Run(ctx, in))
+		out, err := r.static.Run(ctx, in)
+		return out, r.complete(err)
 	}
-	if ctx == nil {
-		return nil, errNoContext
-	}
-	if err := checkNames(r.graph.Inputs, in); err != nil {
-		return nil, err
-	}
-	list := make([]*tensor.Tensor, len(r.graph.Inputs))
-	for i, v := range r.graph.Inputs {
-		t := in[v.Name]
-		if err := checkInput(v, t); err != nil {
-			return nil, err
-		}
-		if !t.SameAddresses(v.Meta) || t.Offset != v.Meta.Offset {
-			t = laidOut(t, v.Meta)
-		}
-		list[i] = tensor.Must(t.View(v.Meta))
-	}
-	out, err := r.piecewise(ctx, nil, r.cut, list, r.options.KeepGoing)
+	list := make([]*tensor.Tensor, len(r.graph.Outputs))
+	err := r.dynamic(ctx, in, list, nil)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
 	res := map[string]*tensor.Tensor{}
 	for i, o := range r.graph.Outputs {
-		if out[i] != nil {
-			res[o.Name] = out[i]
+		if list[i] != nil {
+			res[o.Name] = list[i]
 		}
 	}
 	return res, err
 }
 
-// complete adds to the outcome of a static run what planning had refused.
-func (r *Runner) complete(out map[string]*tensor.Tensor, err error) (map[string]*tensor.Tensor, error) {
+// RunInto is [Runner.Run] that writes outputs into the caller's tensors, by name. A tensor has the dtype and shape of
+// the output, and any strides under which no two elements overlap. If the strides are those that the program makes, the
+// last kernel writes the tensor, else one copy does. Bytes between the elements are not written. Outputs that out lacks
+// are not returned. The error names a tensor that shares memory with an input, a constant or another tensor, before
+// anything is written; after other errors the contents of the tensors are arbitrary. Under [Options.KeepGoing], so are
+// those of the outputs that the [*Incomplete] lists, and unknown names in out are ignored: the graph may be a part of a
+// larger one.
+func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	outputs := r.outputs()
+	if !r.options.KeepGoing {
+		if err := CheckOutputs(outputs, out); err != nil {
+			return err
+		}
+	}
+	if r.static != nil {
+		return r.complete(r.static.runNamedInto(ctx, in, out))
+	}
+	list := make([]*tensor.Tensor, len(outputs))
+	for i, o := range outputs {
+		list[i] = out[o.Name]
+	}
+	return r.dynamic(ctx, in, list, newGiven(outputs, list))
+}
+
+// outputs are those of the graph, or of the part of it that is compiled.
+func (r *Runner) outputs() []graph.Output {
+	if r.static != nil {
+		return r.static.outputs
+	}
+	return r.graph.Outputs
+}
+
+// dynamic runs a graph in segments. It sets the entries of out, or writes the given tensors.
+func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
+	given *given) (err error) {
+	defer tensor.CatchMemory(&err)
+	if ctx == nil {
+		return errNoContext
+	}
+	list := make([]*tensor.Tensor, len(r.graph.Inputs))
+	if err := listInputs(r.graph.Inputs, in, list); err != nil {
+		return err
+	}
+	for i, v := range r.graph.Inputs {
+		if err := checkInput(v, list[i]); err != nil {
+			return err
+		}
+	}
+	if err := given.check(r.graph, list); err != nil {
+		return err
+	}
+	for i, v := range r.graph.Inputs {
+		t := list[i]
+		if !t.SameAddresses(v.Meta) || t.Offset != v.Meta.Offset {
+			if t, err = pooledCopy(ctx, r.options.Pool, t, v.Meta, r.options.Threads); err != nil {
+				return err
+			}
+		}
+		list[i] = tensor.Must(t.View(v.Meta))
+	}
+	made, err := r.piecewise(ctx, nil, r.cut, list, r.options.KeepGoing, given)
+	if err != nil && !errors.As(err, new(*Incomplete)) {
+		return err
+	}
+	if given == nil {
+		copy(out, made)
+		r.own(out, in)
+	} else if wrong := given.fill(ctx, made, r.options.Threads); wrong != nil {
+		return wrong
+	}
+	return err
+}
+
+// own makes outputs releasable, except those in the memory of an input. The storage that an op with Eager made is not
+// releasable by itself.
+func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
+	adopted := map[*tensor.Storage]*tensor.Storage{}
+	for _, t := range in {
+		adopted[t.Storage()] = t.Storage()
+	}
+	for i, t := range out {
+		if t == nil || t.Storage().Releasable() {
+			continue
+		}
+		s := adopted[t.Storage()]
+		if s == nil {
+			s = r.options.Pool.Adopt(t.Storage())
+			adopted[t.Storage()] = s
+		}
+		out[i] = tensor.Must(tensor.Over(t.Meta, s))
+	}
+}
+
+// complete adds the nodes that planning refused to the error of a static run.
+func (r *Runner) complete(err error) error {
 	if len(r.failed) == 0 {
-		return out, err
+		return err
 	}
-	var part *Incomplete // allocated: not in a run without refusals
+	return After(err, r.graph, r.failed, r.static.outputs)
+}
+
+// After adds nodes that failed before a run to the error of the run. The run has the given outputs, except those that
+// err lists as left out. whole is the graph that contains the failed nodes.
+func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
+	var part *Incomplete
 	if err != nil && !errors.As(err, &part) {
-		return out, err
+		return err
 	}
-	failed := slices.Clone(r.failed)
+	made := map[string]bool{}
+	for _, o := range outputs {
+		made[o.Name] = true
+	}
+	failed = slices.Clone(failed)
 	if part != nil {
 		failed = append(failed, part.Failed...)
+		for _, l := range part.LeftOut {
+			delete(made, l.Output)
+		}
 	}
-	return out, Without(r.graph, failed, func(name string) bool { return out[name] != nil })
+	return Without(whole, failed, func(name string) bool { return made[name] })
 }
 
 // caller is what ops with Eager see of a run.
@@ -191,6 +303,9 @@ type caller struct {
 	ctx context.Context
 	run *Run // nil without a tracer
 }
+
+// Context returns the context of the run.
+func (rt caller) Context() context.Context { return rt.ctx }
 
 // Run runs a subgraph on inputs in its order. Where a part of it fails, all of it does.
 func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -209,7 +324,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 			return nil, fmt.Errorf("input %q: %w", g.Inputs[i].Name, err)
 		}
 	}
-	return rt.r.piecewise(rt.ctx, rt.run, c, in, false)
+	return rt.r.piecewise(rt.ctx, rt.run, c, in, false, nil)
 }
 
 // maxBodies bounds the graphs whose cuts are kept. More are those of an op that makes graphs as it

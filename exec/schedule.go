@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/team"
 )
 
@@ -34,7 +35,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {
 		if x := recover(); x != nil {
-			err = s.p.graph.Fail(s.p.steps[i].node, panicked(x))
+			err = s.failure(ctx, i, panicked(x))
 		}
 	}()
 	w.mem.Scratch = nil
@@ -60,10 +61,18 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 		}
 		w.mem.Ptrs = s.ptrs[c.first : c.first+c.refs]
 		if err := c.run(&w.mem, 0); err != nil {
-			return s.p.graph.Fail(s.p.steps[i].node, err)
+			return s.failure(ctx, i, err)
 		}
 	}
 	return nil
+}
+
+// failure is the error of a run in which a chunk of step i failed: the context's cause if that has ended.
+func (s *Session) failure(ctx context.Context, i int, err error) error {
+	if ended := ends.Err(ctx); ended != nil {
+		return ended
+	}
+	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
 // watched is serial for the tracer, and past steps that fail.
@@ -79,11 +88,7 @@ func (s *Session) watched(ctx context.Context, sec *section) error {
 		}
 		s.beginStep(w, i)
 		if s.losses == nil || !s.losses.reach(i) {
-			err := s.whole(ctx, w, i)
-			if s.losses != nil && ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			if err != nil {
+			if err := s.whole(ctx, w, i); err != nil {
 				s.endStep(w, false)
 				return err
 			}
@@ -103,12 +108,10 @@ func (s *Session) whole(ctx context.Context, w *workerState, i int) error {
 				return context.Cause(ctx)
 			}
 			if err := s.chunk(w, i, ph, c); err != nil {
-				if s.losses == nil {
-					return s.p.graph.Fail(st.node, err)
+				if s.losses == nil || ctx.Err() != nil {
+					return s.failure(ctx, i, err)
 				}
-				if ctx.Err() == nil {
-					s.losses.add(i, err)
-				}
+				s.losses.add(i, err)
 				return nil
 			}
 		}

@@ -79,20 +79,25 @@ type pieces struct {
 
 	failed graph.Errors
 	lost   map[*graph.Value]bool // values that are not made because something failed
+
+	given *given // nil where no tensors are given for outputs
 }
 
 // piecewise runs a graph in segments and returns its outputs in order. Where it is to keep
 // going, the error may be an [*Incomplete] beside outputs of which some are nil.
 func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tensor.Tensor,
-	keep bool) (_ []*tensor.Tensor, err error) {
-	p := &pieces{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keep: keep,
+	keep bool, given *given) (_ []*tensor.Tensor, err error) {
+	p := &pieces{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keep: keep, given: given,
 		known: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), lost: map[*graph.Value]bool{}}
 	for i, v := range c.graph.Inputs {
 		p.known[v] = in[i]
 	}
 	if r.options.Tracer != nil && !c.whole() {
 		p.beginRun(parent)
-		defer func() { r.options.Tracer.EndRun(p.run, err) }()
+		defer func() {
+			r.options.Tracer.EndRun(p.run, err)
+			err = p.run.broken.or(err)
+		}()
 	}
 	for i := range c.segments {
 		if ctx.Err() != nil {
@@ -101,16 +106,34 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 		s := &c.segments[i]
 		switch err := p.segment(i); {
 		case err == nil:
-		case !keep || ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !keep:
 			return nil, err
 		default:
 			p.fail(s, err)
 		}
 		for _, v := range c.done[i] {
-			delete(p.known, v)
+			p.drop(v)
 		}
 	}
 	return p.outputs()
+}
+
+// drop forgets a value that nothing reads any more. Its memory goes back to the pool if it is that of a result in which
+// no other value lies.
+func (p *pieces) drop(v *graph.Value) {
+	t := p.known[v]
+	delete(p.known, v)
+	if t == nil || !t.Storage().Releasable() || p.givenBack[t.Storage()] {
+		return
+	}
+	for _, other := range p.known {
+		if other != nil && other.Storage() == t.Storage() {
+			return
+		}
+	}
+	_ = t.Release()
 }
 
 // segment runs a segment, as far as what it needs is there.
@@ -134,11 +157,11 @@ func (p *pieces) segment(i int) error {
 // ready returns what a segment is prepared as; what is not to be kept, such as a part of one, is
 // prepared for this run.
 func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
-	prepare := func() (*prepared, error) { return p.r.prepare(s, p.known, p.keep) }
+	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.known, p.keep) }
 	if !kept {
 		return prepare()
 	}
-	return p.r.classes.get(classKey{s, s.Class(p.known)}, prepare)
+	return p.r.classes.get(p.ctx, classKey{s, s.Class(p.known)}, prepare)
 }
 
 // runSegment runs a compiled segment and notes what it gives.
@@ -156,9 +179,10 @@ func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
 	var outputs []graph.Output
 	if ready.inner != nil {
 		outputs = ready.inner.graph.Outputs
-		out, err = p.r.piecewise(p.ctx, p.run, ready.inner, in, p.keep)
+		out, err = p.r.piecewise(p.ctx, p.run, ready.inner, in, p.keep, nil)
 	} else {
-		outputs, out = ready.program.outputs, make([]*tensor.Tensor, len(ready.program.outputs))
+		outputs = ready.program.outputs
+		out = p.given.list(p.cut, s, ready.program)
 		err = ready.program.runInto(p.ctx, p.run, in, out)
 	}
 	var part *Incomplete
@@ -213,6 +237,10 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 		if t == nil {
 			continue // it is lost
 		}
+		if p.given != nil {
+			out[i], made[o.Name] = t, true // it is copied to where the caller wants it
+			continue
+		}
 		if !o.Pin.Holds(t.Meta) {
 			m, err := o.Pin.Lay(t.Meta)
 			if err != nil && p.keep {
@@ -222,9 +250,17 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", o.Name, err)
 			}
-			t = t.CopyTo(m)
+			m.Offset = 0
+			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
+				return nil, err
+			}
 		} else if o.Value.Const != nil || p.givenBack[t.Storage()] {
-			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
+			m := t.Meta
+			m.Offset = 0
+			// The graph's own data is not handed out.
+			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
+				return nil, err
+			}
 		}
 		out[i], made[o.Name] = t, true
 	}
@@ -258,10 +294,25 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 		return fmt.Errorf("made %d values, \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
-		p.known[v] = out[i]
-		p.noteGivenBack(n, out[i])
+		if p.known[v], err = p.laidOut(out[i], n.Pin); err != nil {
+			return err
+		}
+		p.noteGivenBack(n, p.known[v])
 	}
 	return nil
+}
+
+// laidOut returns a tensor as it is pinned: itself, or a copy.
+func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
+	if t == nil || pin.Holds(t.Meta) {
+		return t, nil
+	}
+	m, err := pin.Lay(t.Meta)
+	if err != nil {
+		return nil, err
+	}
+	m.Offset = 0
+	return pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads)
 }
 
 // noteGivenBack notes a result that is in a constant operand, as that of a branch that hands its

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"sync/atomic"
 	"unsafe"
 
@@ -17,15 +18,25 @@ type Session struct {
 	arena   *tensor.Storage
 	ptrs    []unsafe.Pointer
 	patches []patch
-	fresh   []*tensor.Storage // by storage, in a run
-	taken   []place           // of inputs and of tensors given for outputs, in a run
+	fresh   []freshMemory     // by storage, in a run
+	copies  []*tensor.Storage // of inputs that were laid out otherwise, in a run
 	workers []workerState
 	in, out []*tensor.Tensor // lists for a run by names, in that run
+	// onlyGiven says that outputs without a tensor of the caller's are not returned.
+	onlyGiven bool
 
 	round round // where steps are shared
 
 	losses *losses // nil unless the run keeps going
 	run    *Run    // in a run of which the tracer wants to see the steps
+}
+
+// freshMemory is the memory of an output's storage in a run.
+type freshMemory struct {
+	storage *tensor.Storage
+	shift   int  // the distance of the first element from its place in the program's storage, in bytes
+	given   int  // 1 + the output whose tensor, the caller's, is written in place
+	handed  bool // the caller gets the storage
 }
 
 // patch is an address that differs from run to run.
@@ -46,8 +57,8 @@ type workerState struct {
 // NewSession returns a session with its arena allocated. It panics with a
 // [*tensor.MemoryError] where that cannot be had.
 func (p *Program) NewSession() *Session {
-	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
-		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads)}
+	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.ptrs),
+		fresh: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.round.prepare(p)
 	s.round.job.Help = s.help
@@ -56,7 +67,7 @@ func (p *Program) NewSession() *Session {
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
-		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()
+		w.mem.Worker = p.pool.Take(p.worker, false).Bytes()
 		w.mem.Cursor, w.mem.State = &w.cursor, &w.state
 		w.index = i
 	}
@@ -86,7 +97,8 @@ func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
 		so := &s.p.storages[pt.ref.storage]
 		if so.kind == inFresh {
-			s.ptrs[pt.ptr] = address(s.fresh[pt.ref.storage].Bytes(), pt.ref.off)
+			f := &s.fresh[pt.ref.storage]
+			s.ptrs[pt.ptr] = address(f.storage.Bytes(), f.shift+pt.ref.off)
 			continue
 		}
 		t := in[so.input]
@@ -95,12 +107,29 @@ func (s *Session) bind(in []*tensor.Tensor) {
 	}
 }
 
-// release forgets the run's inputs and outputs, so that a kept session does not keep
-// them in memory.
+// setContext sets the context that chunks look at.
+func (s *Session) setContext(ctx context.Context) {
+	for i := range s.workers {
+		s.workers[i].mem.Context = ctx
+	}
+}
+
+// release forgets the run's context, inputs and outputs, so that a kept session does not keep
+// them in memory, and releases the memory that the caller did not get.
 func (s *Session) release() {
+	s.setContext(context.Background())
+	for k := range s.fresh {
+		if f := &s.fresh[k]; f.storage != nil && f.given == 0 && !f.handed {
+			_ = f.storage.Release()
+		}
+	}
 	clear(s.fresh)
-	clear(s.taken)
-	s.taken = s.taken[:0]
+	for _, c := range s.copies {
+		if c != nil {
+			_ = c.Release()
+		}
+	}
+	s.copies = s.copies[:0]
 	for _, pt := range s.patches {
 		s.ptrs[pt.ptr] = nil
 	}

@@ -3,11 +3,47 @@ package exec
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/team"
 )
+
+// maxChunks bounds the chunks of a phase, which are counted in 32 bits.
+const maxChunks = math.MaxInt32
+
+// countable returns the kernel with at most maxChunks chunks in each phase: chunks of longer phases are joined.
+func countable(k *graph.Kernel) *graph.Kernel {
+	if !slices.ContainsFunc(k.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
+		return k
+	}
+	joined := *k
+	joined.Phases = slices.Clone(k.Phases)
+	for i, ph := range k.Phases {
+		if ph.Chunks <= maxChunks {
+			continue
+		}
+		per := (ph.Chunks-1)/maxChunks + 1
+		last := func(chunk int) int { return min((chunk+1)*per, ph.Chunks) - 1 }
+		to := &joined.Phases[i]
+		to.Chunks = (ph.Chunks-1)/per + 1
+		to.Run = func(m *graph.Mem, chunk int) error {
+			for c := chunk * per; c <= last(chunk); c++ {
+				if err := ph.Run(m, c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if f := ph.Flow; f != nil {
+			to.Flow = &graph.Flow{Made: func(chunk int) int { return f.Made(last(chunk)) },
+				Needs: func(chunk int) int { return f.Needs(last(chunk)) }}
+		}
+	}
+	return &joined
+}
 
 // openPhase is a phase of a step with chunks left for any worker.
 type openPhase struct{ step, phase int }
@@ -296,6 +332,9 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 	err := s.chunk(w, o.step, o.phase, c)
 	switch {
 	case err == nil:
+	case r.ctx.Err() != nil:
+		s.fail(-1, context.Cause(r.ctx))
+		return false
 	case s.losses != nil:
 		s.losses.add(o.step, err)
 	default:

@@ -2,57 +2,58 @@ package exec
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"slices"
 	"sort"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// place is where a tensor lies: its storage, and the addresses of its elements, which tell
-// of storages that were made of the same bytes.
-type place struct {
-	storage  *tensor.Storage
-	from, to uintptr
-}
+// place is the address range of a tensor's elements. It shows sharing between storages over the same bytes, too.
+type place struct{ from, to uintptr }
 
 func placeOf(t *tensor.Tensor) place {
 	from, to := t.Span()
-	return place{t.Storage(), from, to}
+	return place{from, to}
 }
 
 // meets reports whether some of the bytes are the same.
 func (a place) meets(b place) bool { return a.from < b.to && b.from < a.to }
 
-var (
-	errSharedTensor = errors.New("an input or another output")
-	errSharedConst  = errors.New("a constant")
-)
-
-// take notes a tensor that the run is to write, and refuses one whose storage is that of an
-// input or of another such tensor, or whose memory is that of a constant; the error says
-// which. The places of the inputs are found when the first is taken: a run to which no
-// tensor is given for an output never looks at them.
-func (s *Session) take(in []*tensor.Tensor, t *tensor.Tensor) error {
-	if len(s.taken) == 0 {
-		for _, x := range in {
-			s.taken = append(s.taken, placeOf(x))
+// mayWrite refuses the tensor given for output i where one of its elements is in the memory of an input, of a constant
+// or of a tensor given for an output before it.
+func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
+	name, t := p.outputs[i].Name, out[i]
+	for k, x := range in {
+		if reads(x, t, p.readsStorage) {
+			return sharesMemory(name, "input", p.inputs[k].Name)
 		}
 	}
-	at := placeOf(t)
-	if at.from == at.to {
-		return nil
-	}
-	for _, x := range s.taken {
-		if x.storage == at.storage || x.meets(at) {
-			return errSharedTensor
+	for k, x := range out[:i] {
+		if x != nil && tensor.Overlap(t, x) {
+			return sharesMemory(name, "the tensor given for output", p.outputs[k].Name)
 		}
 	}
-	if s.p.holds(at) {
-		return errSharedConst
+	if p.holds(placeOf(t)) {
+		return fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
-	s.taken = append(s.taken, at)
 	return nil
+}
+
+func sharesMemory(name, what, other string) error {
+	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, what, other)
+}
+
+// readsStorage reports whether an op reads storage between the elements of its operand.
+func readsStorage(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.Storage })
+}
+
+// reads reports whether a run that reads input x may read an element of t; storage says that it may read bytes between
+// the elements of x.
+func reads(x, t *tensor.Tensor, storage bool) bool {
+	return placeOf(t).meets(placeOf(x)) && (storage || tensor.Overlap(t, x))
 }
 
 // holds reports whether a constant is there.

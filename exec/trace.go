@@ -9,7 +9,7 @@ import (
 
 // Tracer sees what runs do, as they do it ([Options.Tracer]). Every method is called by the
 // goroutine that does the work, before it and after it, so what a method takes the run takes
-// longer. Methods must be safe for concurrent use, and must not panic.
+// longer. Methods must be safe for concurrent use. The first panic of one is the error of the run.
 //
 // In a run, and whatever becomes of it:
 //
@@ -64,6 +64,8 @@ type Run struct {
 	Workers int          // how many there may be; [Work.Worker] counts from 0
 	// Data is the tracer's: it may set it in BeginRun, and finds it in all that it is told of the run.
 	Data any
+
+	broken broken
 }
 
 // Work is a place in a run.
@@ -94,6 +96,7 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	defer func() {
 		s.run = nil
 		t.EndRun(r, err)
+		err = r.broken.or(err)
 	}()
 	return s.fill(ctx, in, out)
 }

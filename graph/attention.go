@@ -1,11 +1,14 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -82,7 +85,12 @@ func (x attended) pack(c *Call, i int) (p Packing, ok bool) {
 	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
 	return Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(seen)),
 		DType: m.DType, Len: m.Numel(),
-		Fill:   func(dst, src *tensor.Tensor) { tensor.CopyElements(as(dst), from(src)) },
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			if err := iter.CopyInto(ctx, as(dst), from(src), 1); err != nil {
+				ends.Look(ctx)
+				panic(err)
+			}
+		},
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(from(dst), as(packed)) }}, true
 }
 

@@ -116,6 +116,7 @@ func (r *ScoreRows) Do(m *Mem, scores unsafe.Pointer, entry, row int, memory []b
 	worker, scratch := memory, memory[align(r.plan.Worker()):]
 	for phase := range r.plan.Phases() {
 		for chunk := range r.plan.Chunks(phase) {
+			s.Context = m.Context
 			if err := r.plan.Run(&s.State, phase, chunk, s.ptrs, scratch, worker); err != nil {
 				return nil, err
 			}

@@ -10,9 +10,9 @@ import (
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
-// the graph. A symbol that dims leaves out gets the least size over 1 within its bounds,
-// so that no layout decision rests on a size of 0 or 1 that nobody asked for;
-// [Graph.Assumed] tells of it.
+// the graph. A symbol that dims leaves out gets its hint ([Bounds.Hint]), else the least
+// size over 1 within its bounds, so that no layout decision rests on a size of 0 or 1 that was not
+// given; [Graph.Assumed] lists it.
 func (g *Graph) Bind(dims map[string]int) error {
 	if err := g.BindOnly(dims); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		if ok {
 			g.wasGiven(name)
 		} else {
-			n = b.least()
+			n = b.assumed()
 			g.Assume(name, n)
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
@@ -155,8 +155,11 @@ func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
 	return d
 }
 
-// least returns the size of a symbol that nobody binds.
-func (b Bounds) least() int {
+// assumed returns the size of an unbound symbol.
+func (b Bounds) assumed() int {
+	if b.Hint != nil {
+		return *b.Hint
+	}
 	n := max(b.Min, 2)
 	if b.Max > 0 {
 		n = min(n, b.Max)

@@ -267,7 +267,8 @@ func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
 
 // results infers the node's outputs. Of one that waits for others to be computed only
 // their number is known.
-func (n *Node) results(g *Graph, count int) ([]Result, error) {
+func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
+	defer n.recovered(&err)
 	for _, r := range n.refs() {
 		switch {
 		case r.value == nil:
@@ -373,7 +374,11 @@ func (n *Node) checkArity() error {
 				return fmt.Errorf("operand %q is missing", p.Name)
 			}
 		case n.In[i].Kind == NumberArg && !p.Number:
-			return fmt.Errorf("operand %q must be a tensor, not a number", p.Name)
+			hint := ""
+			if s := n.Op.Schema; s != nil && s.has(p.attrName()) {
+				hint = fmt.Sprintf(": a number is the attribute %q", p.attrName())
+			}
+			return fmt.Errorf("operand %q must be a tensor, not a number%s", p.Name, hint)
 		}
 	}
 	return nil

@@ -62,9 +62,7 @@ func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 		}
 	}
 	if err != nil {
-		for _, m := range p.nodes {
-			g.named().dropNode(m)
-		}
+		p.drop()
 		return nil, err
 	}
 	for i, v := range results {
@@ -76,6 +74,13 @@ func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 	last := results[len(results)-1].Node
 	g.named().renameNode(last, n.Name)
 	return p.nodes, nil
+}
+
+// drop takes the parts out of the graph.
+func (p *Parts) drop() {
+	for _, m := range p.nodes {
+		p.g.named().dropNode(m)
+	}
 }
 
 // check reports where a result is not what the node makes.

@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +75,7 @@ func textUses(text, symbol string) bool {
 		return text == symbol
 	}
 	uses := false
+	standIn := standIns()
 	lookup := func(name string) (sym.Int, bool) {
 		uses = uses || name == symbol
 		return standIn(name), true
@@ -85,14 +88,26 @@ func textUses(text, symbol string) bool {
 	return uses && err == nil
 }
 
-// standIn is a number for a symbol where only the form of an expression counts: large, and another for most
-// other names, so that divisors are hardly ever 0.
-func standIn(name string) sym.Int {
-	n := 1 << 20
-	for _, c := range name {
-		n = (n*31 + int(c)) % (1 << 30)
+// standIns returns symbols for names where only the form of an expression matters. Their hints are large and mostly
+// distinct, so that divisors are hardly ever 0.
+func standIns() func(name string) sym.Int {
+	env, known := sym.NewEnv(), map[string]sym.Int{}
+	return func(name string) sym.Int {
+		if s, ok := known[name]; ok {
+			return s
+		}
+		hint := 1 << 20
+		for _, c := range name {
+			hint = (hint*31 + int(c)) % (1 << 24)
+		}
+		hint += 1 << 20
+		s, err := env.Symbol(name, 0, math.MaxInt, hint)
+		if err != nil { // it is no identifier of an Env
+			s, _ = env.Symbol(fmt.Sprintf("_%d", len(known)), 0, math.MaxInt, hint)
+		}
+		known[name] = s
+		return s
 	}
-	return sym.Of(n + 1<<20)
 }
 
 // Check reports what is wrong with an expression over the given symbols, as far as that can be told before
@@ -101,6 +116,7 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
 	}
+	standIn := standIns()
 	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return standIn(name), ok })
 	return err
 }
@@ -197,6 +213,37 @@ func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	return s.Specialize(), nil
 }
 
+// tooLarge returns an integer of an attribute that exceeds [tensor.MaxBytes] in absolute value.
+func tooLarge(v reflect.Value) (n int, found bool) {
+	switch p := v.Addr().Interface().(type) {
+	case *int:
+		return *p, *p > tensor.MaxBytes || *p < -tensor.MaxBytes
+	case *sym.Int:
+		n, _ := p.Known()
+		return n, n > tensor.MaxBytes || n < -tensor.MaxBytes
+	case *IntsOrWord:
+		return tooLarge(reflect.ValueOf(&p.Ints).Elem())
+	case *IntOrInts:
+		if n, found := tooLarge(reflect.ValueOf(&p.One).Elem()); found {
+			return n, found
+		}
+		return tooLarge(reflect.ValueOf(&p.List).Elem())
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return tooLarge(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if n, found := tooLarge(v.Index(i)); found {
+				return n, found
+			}
+		}
+	}
+	return 0, false
+}
+
 // ParseDim reads what is no integer: the name of a symbol, or an expression. A name may hold a minus sign where
 // the text is no difference; one that reads as arithmetic is an expression, unless there is a symbol of that name.
 func ParseDim(text string) Dim {
@@ -210,6 +257,7 @@ func isExpression(text string) bool {
 	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
 		return numerals.IsExpression(text)
 	}
+	standIn := standIns()
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return standIn(name), true })
 	return err == nil
 }
@@ -228,8 +276,8 @@ func noInteger(text string, symbols map[string]sym.Int) error {
 }
 
 // InputDecl adds an input as declared. Symbols that are sizes by themselves, and have no bounds
-// ([Graph.Symbols]), are made known; those in expressions must be. Until [Graph.Bind] they have the least size
-// over 1 within their bounds, and are among [Graph.Assumed].
+// ([Graph.Symbols]), are made known; those in expressions must be. Until [Graph.Bind] they have the size of
+// their hint, else the least over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
 	for _, dim := range decl.Dims {
@@ -248,8 +296,8 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 			if g.sizes == nil {
 				g.sizes = map[string]sym.Int{}
 			}
-			g.sizes[symbol] = sym.Of(b.least())
-			g.Assume(symbol, b.least())
+			g.sizes[symbol] = sym.Of(b.assumed())
+			g.Assume(symbol, b.assumed())
 		}
 	}
 	t, err := decl.Type(g.sizes)

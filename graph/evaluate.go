@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,7 +64,10 @@ func (g *Graph) allValues() int {
 // evaluate computes a node's outputs and notes them in vals.
 func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
-	out, err := n.reference(g, vals, dynamic)
+	if err := g.ended(); err != nil {
+		return err
+	}
+	out, at, err := n.reference(g, vals, dynamic)
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,14 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 		if out[i] == nil {
 			return fmt.Errorf("its reference gives no value for output %d", i)
 		}
-		vals[v] = v.place(out[i], vals)
+		w := at.Out[i]
+		var base *tensor.Tensor
+		for k, a := range at.In {
+			if w.Alias != nil && a.Value == w.Alias {
+				base = vals[n.In[k].Value]
+			}
+		}
+		vals[v] = w.place(out[i], base)
 	}
 	return nil
 }
@@ -117,19 +128,20 @@ func (e NoReference) Error() string {
 	return "the op has no reference: " + e.Why
 }
 
-// reference computes a node's outputs by its op's reference.
-func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, error) {
+// reference computes a node's outputs by its op's reference. It also returns the node as it is inferred for the data at
+// hand.
+func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
-		return nil, NoReference{n.Op.NoRef}
+		return nil, nil, NoReference{n.Op.NoRef}
 	}
-	call := n.Call()
+	at := n
 	if dynamic {
 		// Metas and attributes are those of the data at hand.
-		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(vals)
+		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(g.Context(), vals)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		call = s.Nodes[0].Call()
+		at = s.Nodes[0]
 	}
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
@@ -140,22 +152,27 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	return n.Op.Ref(call, in)
+	out, err := n.Op.Ref(at.Call(), in)
+	return out, at, err
 }
 
 // place returns the result t of a reference as the value lies: a later as_strided sees
-// that. A fresh one has the layout that was inferred, a view the storage of its operand.
-func (v *Value) place(t *tensor.Tensor, vals map[*Value]*tensor.Tensor) *tensor.Tensor {
+// that. A fresh one has the layout that was inferred, a view the storage of its operand, which is base.
+func (v *Value) place(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
 	}
-	if v.Alias == nil {
+	if base == nil {
 		if !t.SameAddresses(v.Meta) {
 			return t.CopyTo(v.Meta)
 		}
+		m := v.Meta
+		m.Offset = t.Offset
+		if x, err := t.View(m); err == nil {
+			return x
+		}
 		return t
 	}
-	base := vals[v.Alias]
 	if base.Storage() == t.Storage() || !base.SameAddresses(v.Alias.Meta) {
 		return t
 	}
@@ -169,6 +186,9 @@ func (v *Value) place(t *tensor.Tensor, vals map[*Value]*tensor.Tensor) *tensor.
 
 // Reference is a [Runtime] that evaluates graphs by [Evaluate].
 type Reference struct{}
+
+// Context returns one that never ends.
+func (Reference) Context() context.Context { return context.Background() }
 
 // Run evaluates a subgraph on inputs in its order.
 func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

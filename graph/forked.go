@@ -33,8 +33,8 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	cases, err := sym.Fork(s.Env, maxCases, s.oneCase)
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
 		one, wrong := g.Symbolic(hints)
-		if one != nil {
-			one.Cut = err
+		if one != nil && err != nil {
+			one.Cut = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
 		}
 		return one, wrong
 	}

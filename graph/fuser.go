@@ -126,6 +126,9 @@ func (f *Fuser) Fuse(groups []Together, keep func(*Value) bool) ([]*Node, error)
 	instead := make(map[*Node]*Node, len(groups))
 	for i, t := range groups {
 		parts := t.Nodes
+		if err := g.ended(); err != nil {
+			return nil, err
+		}
 		n, err := f.whole(t, keep)
 		if err != nil {
 			if len(parts) > 0 && parts[len(parts)-1] != nil {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"maps"
 
 	"github.com/graphrun/graphrun/sym"
@@ -33,11 +34,15 @@ type Graph struct {
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
 	warned   map[string]bool // their texts; nil until the graph itself is warned about
+
+	ctx context.Context // nil: none; see SetContext
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
 type Bounds struct {
 	Min, Max int
+	// Hint is the size that is assumed, and planned for, if none is given; nil: the least over 1 within bounds.
+	Hint *int
 	// Spelled is the name that the symbol has in the file that the graph was made from, where it is another:
 	// "batch-size", which is no identifier. Sizes may be given by it, too.
 	Spelled string
@@ -167,9 +172,6 @@ func (v *Value) StorageLen() sym.Int {
 	if !v.Meta.DType.Valid() {
 		return sym.Int{} // not inferred
 	}
-	if v.graph != nil && v.graph.open != nil {
-		v.graph.open.anew(root)
-	}
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
@@ -224,7 +226,7 @@ func (n *Node) Call() *Call {
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
-		refused: maps.Clone(g.refused), folded: g.folded,
+		refused: maps.Clone(g.refused), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {

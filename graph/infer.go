@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/graphrun/graphrun/sym"
@@ -11,7 +12,7 @@ import (
 
 // Infer sets the metas and aliases of the node's outputs from those of its operands: what
 // eager PyTorch gives, and then the node's own pin. The error is the op's.
-func (n *Node) Infer() error { return n.infer(&inference{}) }
+func (n *Node) Infer() error { return n.inferred(&inference{}) }
 
 // inference is what the nodes of a graph share while they are inferred one after another: a Call to be
 // overwritten, and what the last pointwise node was asked and gave. Nodes that follow one another are
@@ -20,6 +21,29 @@ type inference struct {
 	call Call
 	last *Node
 	res  []Result
+}
+
+// inferred is infer that returns a panic of the op as an error: ops may be the caller's code.
+func (n *Node) inferred(s *inference) (err error) {
+	defer n.recovered(&err)
+	return n.infer(s)
+}
+
+// recovered, deferred, makes an error of a panic in the op. Inference for unknown sizes unwinds by panics of its own,
+// which go on.
+func (n *Node) recovered(err *error) {
+	x := recover()
+	if x == nil {
+		return
+	}
+	if len(n.Out) > 0 && n.Out[0] != nil && n.Out[0].graph != nil && n.Out[0].graph.open != nil {
+		panic(x)
+	}
+	if short, ok := x.(*tensor.MemoryError); ok {
+		*err = short
+		return
+	}
+	*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
 func (n *Node) infer(s *inference) error {
@@ -44,6 +68,9 @@ func (n *Node) inferOpen(g *Graph, s *inference) error {
 func (n *Node) inferIn(g *Graph, s *inference) error {
 	if len(g.refused) > 0 && g.refused[n.number] != nil {
 		return g.refused[n.number]
+	}
+	if err := g.ended(); err != nil {
+		return err
 	}
 	if n.Attrs == nil {
 		// Symbols may have been bound, or attributes that are values have become known, since.
@@ -82,6 +109,11 @@ func (n *Node) ask(g *Graph, s *inference) error {
 	}
 	if len(res) != len(n.Out) {
 		return n.outputsError(len(res))
+	}
+	if g.open != nil && g.open.unbacked != nil {
+		if res, err = g.open.unbacked.lay(res); err != nil {
+			return err
+		}
 	}
 	s.last, s.res = n, res
 	return n.settle(res)
@@ -226,11 +258,11 @@ func shares(a, b []sym.Int) bool {
 }
 
 // Infer sets the metas of all values from those of the inputs, in order. The error names
-// the first node that is refused.
+// the first node that is refused, as all are once the graph's context has ended ([Graph.SetContext]).
 func (g *Graph) Infer() error {
 	var s inference
 	for _, n := range g.Nodes {
-		if err := n.infer(&s); err != nil {
+		if err := n.inferred(&s); err != nil {
 			return g.Fail(n, err)
 		}
 	}
@@ -246,7 +278,7 @@ func (g *Graph) InferAll() map[*Node]*Error {
 	for _, n := range g.Nodes {
 		err := n.dependsOn(refused)
 		if err == nil {
-			err = n.infer(&s)
+			err = n.inferred(&s)
 		}
 		if err == nil {
 			continue

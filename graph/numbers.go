@@ -26,7 +26,7 @@ func (o *Op) numberAt(name string) int {
 	if o.Schema == nil { // an op that Define did not make
 		return -1
 	}
-	if _, ok := o.Schema.byName[name]; ok {
+	if o.Schema.has(name) {
 		return -1
 	}
 	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })

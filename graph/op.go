@@ -1,11 +1,14 @@
 package graph
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -319,8 +322,11 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // Constant reports whether operand i is known when the graph is compiled, in whatever form its data are: what prices
-// ask, so that a node costs the same before its constants are packed and after.
-func (c *Call) Constant(i int) bool { return c.Const(i) != nil || c.Packed(i) != nil }
+// ask, so that a node costs the same before its constants are packed and after. A constant that is pinned is read as it
+// is laid out in every run, and counts as any other value.
+func (c *Call) Constant(i int) bool {
+	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.Lays()
+}
 
 // Result is what Infer says of one output. Alias is the index of the operand whose
 // storage it shares, or Fresh. For a shared result the Type's offset counts from the
@@ -328,10 +334,11 @@ func (c *Call) Constant(i int) bool { return c.Const(i) != nil || c.Packed(i) !=
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic says that the shape is known only when the op has run. Of it, Sizes holds what does not
-	// depend on data, as an [Outline] does.
+	// Dynamic says that the shape is known only when the op has run. Sizes and Lay then say what is known before,
+	// as in an [Outline].
 	Dynamic bool
 	Sizes   []int
+	Lay     func(shape []sym.Int) (tensor.Type, error)
 }
 
 // Meta returns the result in numbers.
@@ -344,6 +351,8 @@ func (r Result) Meta() tensor.Meta {
 type Runtime interface {
 	// Run plans and runs a graph, such as the body of a loop, on inputs in its order.
 	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// Context returns the context of the run.
+	Context() context.Context
 }
 
 // Fresh marks a result with storage of its own.
@@ -432,13 +441,22 @@ type Flow struct {
 // Mem is the memory of one execution of a kernel in one worker. Ptrs holds the addresses of the
 // first elements of the outputs, then of all operands (nil for one left out). Scratch is shared
 // by all workers; what follows belongs to the worker: bytes, the state of walks, and what the
-// kernels' [PerWorker] made (nil: none as yet).
+// kernels' [PerWorker] made (nil: none as yet). Context is that of the run; a nil one never ends.
 type Mem struct {
 	Ptrs    []unsafe.Pointer
 	Scratch []byte
 	Worker  []byte
 	Cursor  *iter.Cursor
 	State   *WorkerState
+	Context context.Context
+}
+
+// Look ends the chunk, by a panic that the executor recovers, if the context of the run has ended. A chunk whose size
+// is not bounded, such as one of a whole row, calls it every 10 ms or more often.
+func (m *Mem) Look() {
+	if m != nil {
+		ends.Look(m.Context)
+	}
 }
 
 // NewMem returns memory for the kernel in one worker, without addresses.
@@ -452,6 +470,7 @@ func (k *Kernel) NewMem() *Mem {
 func (m *Mem) Within(in *Mem, at int) {
 	in.Ptrs = in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Cursor, in.State = m.Scratch[at:], m.Worker, m.Cursor, m.State
+	in.Context = m.Context
 }
 
 // Release forgets all that Within lent.

@@ -14,11 +14,13 @@ import (
 type Outline struct {
 	DType tensor.DType
 	Sizes []int
+	// Lay gives the type of such a value from all its sizes; nil where its layout is not known.
+	Lay func(shape []sym.Int) (tensor.Type, error)
 }
 
 // Result is what Infer says of a result whose shape depends on data.
 func (o Outline) Result() Result {
-	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes}
+	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, Lay: o.Lay}
 }
 
 // Join returns what holds of a value that is either o or p.

@@ -45,8 +45,11 @@ func (v *Value) outline() Outline {
 func (n *Node) outlines(known *ByValue[Outline]) []Outline {
 	in := make([]Outlined, len(n.In))
 	for i, a := range n.In {
-		if in[i].Arg = a; a.Value != nil && a.Value.Dynamic {
-			in[i] = Outlined{Arg: Arg{Kind: TensorArg}, Outline: known.At(a.Value)}
+		if in[i].Arg = a; a.Value == nil {
+			continue
+		}
+		if o := known.At(a.Value); a.Value.Dynamic || slices.Contains(o.Sizes, -1) {
+			in[i] = Outlined{Arg: Arg{Kind: TensorArg}, Outline: o}
 		}
 	}
 	refs := func(v *Value) (shape []int, list []any, ok bool) {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -17,9 +18,9 @@ type Packing struct {
 	// DType and Len are those of the packed data, which are a row of elements.
 	DType tensor.DType
 	Len   int
-	// Fill writes all of the packed data, what is padding too. dst is a row of Len elements, aligned to
-	// [tensor.Align], of which nothing else is known; src is the operand.
-	Fill func(dst, src *tensor.Tensor)
+	// Fill writes all of the packed data, padding included. dst is a row of Len elements with arbitrary contents, aligned
+	// to [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as [ends.Look] does.
+	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
 	// does but begins at the first element of its storage. Where there is none to the bit it is nil: then the operand
 	// is kept beside what is packed.
@@ -81,7 +82,7 @@ func compilePack(c *Call) (*Kernel, error) {
 	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
 	from.Offset = 0
 	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
-		p.Fill(at(to, m.Ptrs[0]), at(from, m.Ptrs[1]))
+		p.Fill(m.Context, at(to, m.Ptrs[0]), at(from, m.Ptrs[1]))
 		return nil
 	}}}}, nil
 }
@@ -158,7 +159,7 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 		return nil, err
 	}
 	w := &Value{Name: v.Name, Const: tensor.Empty(m), number: -1, Packed: packed}
-	packing.Fill(w.Const, v.Const)
+	packing.Fill(context.Background(), w.Const, v.Const)
 	w.SetMeta(m)
 	return w, nil
 }

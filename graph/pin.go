@@ -216,6 +216,25 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
+// Demand returns the pin that the value must meet: that of its node, or its own if it is an input or a constant.
+func (v *Value) Demand() Pin {
+	switch {
+	case v == nil:
+		return Pin{}
+	case v.Node != nil:
+		return v.Node.Pin
+	}
+	return v.Pin
+}
+
+// Demand returns the pin that an output must meet: its own, or that of the input or constant that it returns.
+func (o Output) Demand() Pin {
+	if o.Pin.Lays() || o.Value == nil || o.Value.Node != nil {
+		return o.Pin
+	}
+	return o.Value.Pin
+}
+
 // InputOrder adds a dense input in an order of its dimensions.
 func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ...int) *Value {
 	p := Pin{Order: o}

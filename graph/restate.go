@@ -15,6 +15,8 @@ type Around struct {
 	Made func(*Value) []*Value
 	// Exact says that results must be the same, whatever the operands are.
 	Exact bool
+	// Pinned says that the graph has pinned nodes. A node is then not restated if the restatement would bypass one.
+	Pinned bool
 }
 
 // Restatement is what an op says of a node that it was asked to restate.
@@ -43,8 +45,43 @@ func (g *Graph) Restate(n *Node, a Around) (Restatement, []*Node, error) {
 			return r, nil, nil
 		}
 	}
+	if err == nil && a.Pinned {
+		if m := p.passed(); m != nil {
+			p.drop()
+			return Restatement{Of: m, Why: "would not keep the pin of " + m.Name}, nil, nil
+		}
+	}
 	nodes, err := p.stand(r.Results, err)
 	return r, nodes, err
+}
+
+// passed returns a pinned node that the whole depends on and the parts bypass; nil if there is none.
+func (p *Parts) passed() *Node {
+	seen := map[*Value]bool{}
+	for _, m := range p.nodes {
+		for _, a := range m.In {
+			for v := a.Value; v != nil && !seen[v]; {
+				seen[v] = true
+				if n := v.Node; n != nil && n.Part != nil && len(n.In) == 1 { // a part that nodes share
+					v = n.In[0].Value
+				}
+			}
+		}
+	}
+	for todo := []*Node{p.whole}; len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if n != p.whole && n.Pin != (Pin{}) {
+			return n
+		}
+		for _, a := range n.In {
+			if v := a.Value; a.Kind == TensorArg && v.Node != nil && !seen[v] {
+				seen[v] = true
+				todo = append(todo, v.Node)
+			}
+		}
+	}
+	return nil
 }
 
 // Whole returns the node that the parts stand for.

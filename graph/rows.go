@@ -190,6 +190,7 @@ func (w *rowWork) run(m *Mem, phase, chunk int) error {
 	for _, i := range w.in {
 		s.ptrs = append(s.ptrs, m.Ptrs[w.outs+i])
 	}
+	s.Context = m.Context
 	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.Worker)
 	clear(s.ptrs)
 	return err

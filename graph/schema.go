@@ -25,6 +25,10 @@ import (
 // separated by "|". words lists, separated likewise, the strings that mean something in an
 // IntsOrWord; others are refused.
 //
+// Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are refused: no size, stride or distance is as large.
+// The tag range:"int64" accepts every integer: it is for bounds of slices, seeds and other numbers that are clamped or
+// compared.
+//
 // A field of type map[string]tensor.Scalar whose tag is attr:"*" takes every attribute that no other field is for,
 // which must be a number.
 //
@@ -73,8 +77,10 @@ type Field struct {
 	OneOf              []string
 	Words              []string // of an IntsOrWord
 	// Len is the length that a list must have, for which a single number is repeated; 0: any.
-	Len   int
-	index int
+	Len int
+	// AnyInt accepts integers beyond [tensor.MaxBytes] in absolute value.
+	AnyInt bool
+	index  int
 }
 
 // SchemaOf reads the schema from the tags of struct A. It panics on a malformed one, a
@@ -110,6 +116,12 @@ func SchemaOf[A any]() *Schema {
 		}
 		if o := f.Tag.Get("oneof"); o != "" {
 			fd.OneOf = strings.Split(o, "|")
+		}
+		switch r := f.Tag.Get("range"); r {
+		case "", "int64":
+			fd.AnyInt = r != ""
+		default:
+			panic("graph: field " + f.Name + " of " + t.String() + ": the only range is int64")
 		}
 		if w := f.Tag.Get("words"); w != "" {
 			fd.Words = strings.Split(w, "|")
@@ -172,6 +184,9 @@ func typeName(t reflect.Type) string {
 	}
 	return t.String()
 }
+
+// has reports whether there is an attribute of the name.
+func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
 // Decode returns a pointer to the attribute struct filled from the given attributes. Wherever an integer may
 // be, an expression over symbols may, whose values are given: a field of type sym.Int keeps one that depends on
@@ -313,6 +328,9 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	}
 	if err := setValue(dst, v, symbols); err != nil {
 		return err
+	}
+	if n, found := tooLarge(dst); found && !f.AnyInt {
+		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", n)
 	}
 	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
 		return f.noWord(w.Word, symbols)

@@ -98,10 +98,44 @@ func TestSchemaRefuses(t *testing.T) {
 		`attribute "number": want a number, got "NaNa"`:                         {"number": "NaNa"},
 		`attribute "bools": want true or false, a list of these or null, got 1`: {"bools": []any{int64(1)}},
 		`attribute "maybe_float": want a number or null, got an object`:         {"maybe_float": map[string]any{}},
+		`attribute "int": 140737488355329 is out of range: integers from -2^47`: {"int": int64(1<<47 + 1)},
+		`attribute "int": -9223372036854775808 is out of range`:                 {"int": int64(math.MinInt64)},
+		`attribute "ints": 9223372036854775807 is out of range`:                 {"ints": []any{int64(1), int64(math.MaxInt64)}},
+		`attribute "pair": 4611686018427387904 is out of range`:                 {"pair": int64(1 << 62)},
+		`attribute "maybe_int": 140737488355329 is out of range`:                {"maybe_int": int64(1<<47 + 1)},
 	} {
 		_, err := s.Decode(given, map[string]sym.Int{"N": sym.Of(12)})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", given, err, want)
+		}
+	}
+}
+
+type rangeAttrs struct {
+	Sizes   []sym.Int          `attr:"sizes" default:""`
+	Padding graph.IntsOrWord   `attr:"padding" default:"0"`
+	Parts   graph.IntOrInts    `attr:"parts" default:"1"`
+	Step    *sym.Int           `attr:"step" default:"none"`
+	End     *sym.Int           `attr:"end" default:"none" range:"int64"`
+	Seeds   []int              `attr:"seeds" default:"" range:"int64"`
+	One     graph.IntOrInts    `attr:"one" default:"1" range:"int64"`
+	Fill    graph.NumberOrSize `attr:"fill" default:"0"`
+	Bound   tensor.Scalar      `attr:"bound" default:"0"`
+}
+
+func TestIntegersAreBoundedUnlessRangeSaysInt64(t *testing.T) {
+	s := graph.SchemaOf[rangeAttrs]()
+	for _, n := range []int64{1 << 47, -1 << 47, 1<<47 + 1, -1<<47 - 1, 1 << 62, math.MaxInt64, math.MinInt64} {
+		for _, f := range s.Fields {
+			for _, v := range []any{n, []any{int64(1), n}} {
+				if _, isList := v.([]any); isList && !strings.Contains(f.Type, "[]") {
+					continue
+				}
+				_, err := s.Decode(graph.Attrs{f.Name: v}, nil)
+				if within := f.AnyInt || f.Type == "number" || n <= 1<<47 && n >= -1<<47; within != (err == nil) {
+					t.Errorf("%s = %v: got %v", f.Name, v, err)
+				}
+			}
 		}
 	}
 }
@@ -112,6 +146,11 @@ func TestSchemaOfPanicsOnMalformedTags(t *testing.T) {
 		"bad default": func() {
 			graph.SchemaOf[struct {
 				A int `attr:"a" default:"x"`
+			}]()
+		},
+		"bad range": func() {
+			graph.SchemaOf[struct {
+				A int `attr:"a" range:"int32"`
 			}]()
 		},
 	} {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -268,8 +269,9 @@ func (s *Segment) Without(lost map[*Value]bool) Segment {
 // At returns the segment as a graph of its own for values at hand, by value: those of In and Awaits,
 // and inputs of the graph that have symbols. Its inputs are named as the values of In and have their
 // layouts, with offset 0 unless an op sees where they begin; its outputs are Out. The graph is inferred:
-// if a node is refused, it comes back with the error, for [Graph.InferAll] to go on.
-func (s *Segment) At(known map[*Value]*tensor.Tensor) (*Graph, error) {
+// if a node is refused, it comes back with the error, for [Graph.InferAll] to go on. It has the context, with which
+// inference ends ([Graph.SetContext]).
+func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
 		return nil, errNoSegment
 	}
@@ -284,14 +286,14 @@ func (s *Segment) At(known map[*Value]*tensor.Tensor) (*Graph, error) {
 		}
 		return m, nil
 	}
-	return s.graph.part(s, meta, known, s.graph.boundBy(known))
+	return s.graph.part(ctx, s, meta, known, s.graph.boundBy(known))
 }
 
 var errNoSegment = errors.New("the segment is of no graph: Graph.Segments makes them")
 
 // Ahead is [Segment.At] before the graph runs, nil where that cannot be: attributes are awaited, or a
 // shape among In depends on data.
-func (s *Segment) Ahead() (*Graph, error) {
+func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
 		return nil, errNoSegment
@@ -299,7 +301,7 @@ func (s *Segment) Ahead() (*Graph, error) {
 		return nil, nil
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	return s.graph.part(s, meta, nil, s.graph.sizes)
+	return s.graph.part(ctx, s, meta, nil, s.graph.sizes)
 }
 
 // Class tells for which values at hand [Segment.At] gives the same graph: those of one class, which are
@@ -362,10 +364,10 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 
 // part makes a graph of a segment. meta tells of values made outside, known has those that attributes
 // are read from.
-func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known map[*Value]*tensor.Tensor,
-	bound map[string]sym.Int) (*Graph, error) {
+func (g *Graph) part(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
+	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.sizes, s.assumed, s.warnings, s.folded = bound, g.assumed, g.warnings, g.folded
+	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
 	// Nodes keep their numbers, so that those that passes add have others.
 	s.nodes, s.refused = g.nodes, map[int32]error{}
 	if g.places != nil {

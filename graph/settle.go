@@ -144,6 +144,9 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 	}
 	here := func(v *Value) *Value { return s.constant(n, v, inside) }
 	for _, m := range body.Nodes {
+		if err := g.ended(); err != nil {
+			return nil, err
+		}
 		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, Part: n,
 			attrs: m.attrs.replaced(here)}
 		for i := range c.In {

@@ -27,10 +27,11 @@ type Symbolic struct {
 	// Cut says why the graph was not inferred for all sizes at once, where [Graph.SymbolicForked] was asked to.
 	Cut error
 
-	shown   map[*Value]sym.Bool // of values that are made anew, when they are views of operands instead
-	bound   map[string]bool     // symbols that guards leave one size
-	late    []*Node             // those whose attributes depend on symbols
-	forking bool                // cases are looked at, whose guards are not those of the whole
+	bound   map[string]bool // symbols that guards leave one size
+	late    []*Node         // those whose attributes depend on symbols
+	forking bool            // cases are examined; their guards are not guards of the whole
+
+	unbacked *unbacked // names the sizes that data decide; nil but for [Graph.Unbacked]
 }
 
 // Guard is a condition that inference rests on.
@@ -68,8 +69,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 
 // symbolic returns a copy of the graph with open symbols, to be inferred.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
-	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{},
-		shown: map[*Value]sym.Bool{}}
+	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
 	hints, err := g.SizesNamed(hints)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 			if n, bound := g.sizes[name]; bound {
 				return n, nil
 			}
-			hint = b.least()
+			hint = b.assumed()
 		}
 	}
 	hi := math.MaxInt
@@ -212,58 +212,29 @@ const maxJoined = 8
 
 // joined infers a node. Branches that make no difference to its results leave no guards.
 func (s *Symbolic) joined(n *Node) ([]Result, error) {
-	views := make([]sym.Bool, len(n.Out))
-	res, err := sym.Join(s.Env, maxJoined, func() ([]Result, error) {
+	return sym.Join(s.Env, maxJoined, func() ([]Result, error) {
 		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
 		return n.Op.Infer(c)
-	}, func(first, other []Result, when sym.Bool) bool {
-		shown, same := alikeResults(first, other)
-		for i := range shown {
-			views[i] = views[i].Or(when)
-		}
-		return same
-	})
-	for i, v := range n.Out {
-		delete(s.shown, v)
-		if _, never := views[i].Known(); err == nil && !never {
-			s.shown[v] = views[i]
-		}
-	}
-	return res, err
+	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
 
-// alikeResults reports whether what is known makes results the same. Those that are marked are made anew in the first
-// list and are views in the other, which nobody sees who does not read them as storage: see [Symbolic.anew].
-func alikeResults(first, other []Result) (shown map[int]bool, same bool) {
-	if len(first) != len(other) {
-		return nil, false
-	}
-	shown = map[int]bool{}
-	for i := range first {
-		a, b := &first[i], &other[i]
-		equal := a.Type.DType == b.Type.DType && !a.Dynamic && !b.Dynamic
-		for _, lists := range [][2][]sym.Int{{a.Type.Shape, b.Type.Shape}, {a.Type.Strides, b.Type.Strides},
-			{{a.Type.Offset}, {b.Type.Offset}}} {
-			holds, known := tensor.EqualSizes(lists[0], lists[1]).Known()
-			equal = equal && known && holds
-		}
-		if a.Alias == Fresh && b.Alias >= 0 {
-			shown[i] = true
-		} else if a.Alias != b.Alias {
-			equal = false
-		}
-		if !equal {
-			return nil, false
-		}
-	}
-	return shown, true
+// sameResult reports whether two results are known to be the same: of one type, and views of the same operand or both
+// fresh memory.
+func sameResult(a, b Result) bool {
+	return !a.Dynamic && !b.Dynamic && a.Alias == b.Alias && sameType(a.Type, b.Type)
 }
 
-// anew makes a guard of it that a value which is made anew is no view: for who reads its storage.
-func (s *Symbolic) anew(v *Value) {
-	if shown, may := s.shown[v]; may {
-		shown.Not().Holds()
+// sameType reports whether what is known makes two types the same.
+func sameType(a, b tensor.Type) bool {
+	if a.DType != b.DType {
+		return false
 	}
+	for _, lists := range [][2][]sym.Int{{a.Shape, b.Shape}, {a.Strides, b.Strides}, {{a.Offset}, {b.Offset}}} {
+		if holds, known := tensor.EqualSizes(lists[0], lists[1]).Known(); !known || !holds {
+			return false
+		}
+	}
+	return true
 }
 
 // record notes who asked for the guards that are new.

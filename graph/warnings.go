@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,7 +56,16 @@ func (g *Graph) uses(symbol string) bool {
 // Warnings returns what a user should know of the graph that is no mistake: that it has no
 // outputs, or that a part of it suits some sizes only. Each has its place or its node, as
 // mistakes do. Copies of the graph, and what passes make of it, keep them.
-func (g *Graph) Warnings() []*Error { return append([]*Error(nil), g.warnings...) }
+func (g *Graph) Warnings() []*Error {
+	list := append([]*Error(nil), g.warnings...)
+	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
+		list = append(list, &Error{Err: ErrNoOutputs})
+	}
+	return list
+}
+
+// ErrNoOutputs is the warning about a graph without outputs.
+var ErrNoOutputs = errors.New("the graph has no outputs: a run of it gives nothing")
 
 // Warn adds a warning about a node of the file that the graph was made from, by its name and
 // op there; both are empty for one about the whole. One that is there already is not

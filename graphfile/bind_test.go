@@ -87,3 +87,50 @@ func TestBind(t *testing.T) {
 		}
 	}
 }
+
+// TestHintOfZero checks that a hint of 0 is a size like others, and is written again.
+func TestHintOfZero(t *testing.T) {
+	g, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"hint": 0}}, "inputs": [
+		{"name": "x", "dtype": "float32", "shape": ["N", 3]}], "nodes": [], "outputs": ["x"]}`), lookup,
+		graphfile.Options{Name: "g.json"})
+	must(t, err)
+	s, err := g.Symbolic(nil)
+	must(t, err)
+	if n, assumed := g.Assumed()["N"]; n != 0 || !assumed || g.Inputs[0].Meta.Shape[0] != 0 || s.Hints["N"] != 0 {
+		t.Errorf("%v is assumed, %v inferred, the hints are %v", g.Assumed(), g.Inputs[0].Meta, s.Hints)
+	}
+	var text strings.Builder
+	must(t, graphfile.Save(&text, g))
+	if !strings.Contains(text.String(), `"N": {"hint": 0}`) {
+		t.Errorf("written: %s", text.String())
+	}
+}
+
+// TestHint checks that a size that is not given is the symbol's hint.
+func TestHint(t *testing.T) {
+	g, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"max": 64, "hint": 8}}, "inputs": [
+		{"name": "x", "dtype": "float32", "shape": ["N", 3]}], "nodes": [], "outputs": ["x"]}`), lookup,
+		graphfile.Options{Name: "g.json"})
+	must(t, err)
+	if got := g.Assumed()["N"]; got != 8 || g.Inputs[0].Meta.Shape[0] != 8 {
+		t.Errorf("%d is assumed, %v inferred", got, g.Inputs[0].Meta)
+	}
+	s, err := g.Symbolic(nil)
+	must(t, err)
+	if s.Hints["N"] != 8 {
+		t.Errorf("the hints are %v", s.Hints)
+	}
+	must(t, g.Bind(map[string]int{"N": 5}))
+	if len(g.Assumed()) != 0 || g.Inputs[0].Meta.Shape[0] != 5 {
+		t.Errorf("bound, %v is assumed, %v inferred", g.Assumed(), g.Inputs[0].Meta)
+	}
+}
+
+// A hint that is no integer is one mistake, not a hint of 0 as well.
+func TestHintOfWrongType(t *testing.T) {
+	_, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"hint": "3"}}, "inputs": [], "nodes": [],
+		"outputs": []}`), lookup, graphfile.Options{Name: "g.json"})
+	if want := "g.json:1:42: want an integer, got a string"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"weak"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -212,6 +214,7 @@ func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 }
 
 func (l *loader) constant(at int) error {
+	ends.Look(l.ctx)
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, true)
 	if !ok {
@@ -304,7 +307,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {
-		return nil, err
+		return nil, named(err, path, d.file)
 	}
 	// numpy has no bfloat16: the bits are in a uint16 array.
 	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
@@ -314,9 +317,29 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	t, err := read()
 	if err != nil || !bits {
-		return t, err
+		return t, named(err, path, d.file)
 	}
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
+}
+
+// constantError names a file as the graph file does.
+type constantError struct {
+	text string
+	err  error
+}
+
+func (e *constantError) Error() string { return e.text }
+func (e *constantError) Unwrap() error { return e.err }
+
+// named replaces the path in the error of a file by the file's name in the graph file.
+func named(err error, path, file string) error {
+	if err == nil {
+		return nil
+	}
+	if rest, found := strings.CutPrefix(err.Error(), path); found {
+		return &constantError{file + rest, err}
+	}
+	return err
 }
 
 // inside returns the path of a file in the folder, with symbolic links followed: neither

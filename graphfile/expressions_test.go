@@ -80,11 +80,13 @@ func TestExpressionsStaySymbolic(t *testing.T) {
 
 func TestBadExpressions(t *testing.T) {
 	for wrong, want := range map[string]string{
-		`"N*"`:                `2:56: input "x": shape: expression "N*", column 3: it ends where a number, a symbol or ( should stand`,
-		`"N + (M"`:            `2:56: input "x": shape: expression "N + (M", column 6: there is no symbol "M"`,
-		`"Max(N, )"`:          `2:56: input "x": shape: expression "Max(N, )", column 8: ")" is unexpected; want integers, symbols`,
-		`"N / 2"`:             `2:56: input "x": shape: expression "N / 2", column 3: "/" is unexpected`,
-		`"N // (3 - 3)"`:      `2:56: input "x": shape: expression "N // (3 - 3)", column 3: division by zero`,
+		`"N*"`:           `2:56: input "x": shape: expression "N*", column 3: it ends where a number, a symbol or ( should stand`,
+		`"N + (M"`:       `2:56: input "x": shape: expression "N + (M", column 6: there is no symbol "M"`,
+		`"Max(N, )"`:     `2:56: input "x": shape: expression "Max(N, )", column 8: ")" is unexpected; want integers, symbols`,
+		`"N / 2"`:        `2:56: input "x": shape: expression "N / 2", column 3: "/" is unexpected`,
+		`"N // (3 - 3)"`: `2:56: input "x": shape: expression "N // (3 - 3)", column 3: division by zero`,
+		`"65536*65536*65536*65536 + N"`: `2:56: input "x": shape: expression "65536*65536*65536*65536 + N", column 18: ` +
+			`281474976710656 * 65536 leaves 64 bits`,
 		`"N*999999999999999"`: `2:12: input "x": expression "N*999999999999999" is 1999999999999998`,
 	} {
 		text := strings.Replace(sizes(`[SIZE, 3]`), "SIZE", wrong, 1)

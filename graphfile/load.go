@@ -7,6 +7,7 @@
 package graphfile
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -14,11 +15,14 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
 )
 
 // Options say how a graph is read from a reader. The zero Options read a graph that needs no other file.
 type Options struct {
+	// Context ends reading when it ends: the error has its cause. Nil: none.
+	Context context.Context
 	// Name is in errors: the file's path.
 	Name string
 	// Dir is the folder in which the files of constants lie, and which they may not leave. Without one,
@@ -76,17 +80,18 @@ func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph
 }
 
 // parse reads a file. What is read past goes to absent, unless that is nil.
-func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]bool) (*graph.Graph, graph.Errors,
-	error) {
+func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]bool) (_ *graph.Graph,
+	_ graph.Errors, err error) {
+	defer ends.Catch(&err)
 	if r == nil {
 		return nil, nil, errors.New("there is nothing to read a graph from: the reader is nil")
 	}
-	data, err := readAll(r)
+	data, err := readAll(o.Context, r)
 	if err != nil {
 		return nil, nil, files.OfFile(o.Name, err)
 	}
 	l := newLoader(newSource(o.Name, o.Dir, data), lookup, data)
-	l.open, l.absent = o.Open, absent
+	l.ctx, l.open, l.absent = o.Context, o.Open, absent
 	if l.open == nil && o.Dir != "" {
 		c := newConstFiles()
 		defer c.close()
@@ -99,7 +104,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 		return nil, nil, l.errs
 	}
 	if len(l.g.Outputs) == 0 {
-		l.draft.Warn(l.src.fail(l.outputsAt, "the graph has no outputs: a run of it gives nothing"))
+		l.draft.Warn(l.src.fail(l.outputsAt, "%w", graph.ErrNoOutputs))
 	}
 	return l.g, append(l.missing, l.draft.Without(l.absent)...), nil
 }
@@ -128,7 +133,7 @@ func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Erro
 // readAll is io.ReadAll with a buffer of the right size where the size can be known: a
 // graph of a million nodes is a hundred megabytes, and growing to it copies it over and
 // over.
-func readAll(r io.Reader) ([]byte, error) {
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
 	switch x := r.(type) {
 	case interface{ Len() int }:
@@ -140,7 +145,8 @@ func readAll(r io.Reader) ([]byte, error) {
 	}
 	data := make([]byte, 0, size+512)
 	for {
-		n, err := r.Read(data[len(data):cap(data)])
+		ends.Look(ctx)
+		n, err := r.Read(data[len(data):min(len(data)+maxRead, cap(data))])
 		data = data[:len(data)+n]
 		switch {
 		case err == io.EOF:
@@ -152,6 +158,9 @@ func readAll(r io.Reader) ([]byte, error) {
 		}
 	}
 }
+
+// maxRead bounds the bytes that are read between two checks of the context.
+const maxRead = 4 << 20
 
 // maxPresize bounds what a file's size makes us allocate before anything was read.
 const maxPresize = 1 << 30

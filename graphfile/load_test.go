@@ -16,7 +16,7 @@ import (
 const contract = `{
   "version": 1,
   "name": "residual",
-  "symbols":   {"N": {"min": 1, "max": 64}},
+  "symbols":   {"N": {"min": 1, "max": 64, "hint": 2}},
   "inputs":    [{"name": "x", "dtype": "float32", "shape": ["N", 64, 5, 5], "memory_format": "channels_last"},
                 {"name": "bias", "dtype": "float32", "shape": [64, 1, 1]},
                 {"name": "odd", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 4}],
@@ -91,14 +91,14 @@ func constant(text string) string { return file(x, text, "", `"x"`) }
 var mistakes = []struct{ name, text, want string }{
 	{"empty", "", "g.json:1:1: the file is empty"},
 	{"not an object", "[1]", "g.json:1:1: want an object, got a list"},
-	{"syntax", "{\n  \"version\" 1}", `g.json:2:13: a colon is missing after the key "version"`},
-	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: the file ends early: the list that starts at line 1, " +
+	{"syntax", "{\n  \"version\" 1}", `g.json:2:13: invalid JSON: a colon is missing after the key "version"`},
+	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: invalid JSON: the file ends early: the list that starts at line 1, " +
 		"column 25 is not closed"},
-	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: } is where the list that starts at line 1, column " +
+	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: invalid JSON: } is where the list that starts at line 1, column " +
 		"26 ends with ]"},
 	{"text after the end", "{}\n x", "g.json:2:2: unexpected text after the end"},
 	{"double key", `{"version": 1, "version": 1}`,
-		`g.json:1:16: the key "version" occurs twice in one object, first at line 1, column 2`},
+		`g.json:1:16: invalid JSON: the key "version" occurs twice in one object, first at line 1, column 2`},
 	{"version", `{"version": 2, "inputs": [], "nodes": [], "outputs": []}`,
 		"g.json:1:2: version 2 is not supported: want 1"},
 	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`,
@@ -113,6 +113,12 @@ var mistakes = []struct{ name, text, want string }{
 
 	{"symbol bounds", `{"version": 1, "symbols": {"N": {"min": 5, "max": 2}}, "inputs": [], "nodes": [], "outputs": []}`,
 		`g.json:1:28: symbol "N": want 0 <= min <= max, got min 5 and max 2`},
+	{"symbol hint above", `{"version": 1, "symbols": {"N": {"hint": 65, "min": 5, "max": 64}}, "inputs": []}`,
+		`g.json:1:34: symbol "N": the hint is 65: want a size within min 5 and max 64`},
+	{"symbol hint below", `{"version": 1, "symbols": {"N": {"min": 5, "hint": 4}}, "inputs": []}`,
+		`g.json:1:44: symbol "N": the hint is 4: want a size within min 5 and max none`},
+	{"symbol hint 0", `{"version": 1, "symbols": {"N": {"hint": 0, "min": 1}}, "inputs": []}`,
+		`g.json:1:34: symbol "N": the hint is 0: want a size within min 1 and max none`},
 	{"symbol key", `{"version": 1, "symbols": {"N": {"least": 5}}, "inputs": [], "nodes": [], "outputs": []}`,
 		`g.json:1:34: unknown key "least"`},
 	{"symbol size", `{"version": 1, "symbols": {"N": {"min": 1.5}}, "inputs": [], "nodes": [], "outputs": []}`,
@@ -229,7 +235,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"attribute beyond", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`),
 		`1e999 is too large`},
 	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`),
-		`g.json:4:80: the key "alpha" occurs twice in one object, first at line 4, column 68`},
+		`g.json:4:80: invalid JSON: the key "alpha" occurs twice in one object, first at line 4, column 68`},
 	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`),
 		`g.json:4:69: node "y" (permute): `},
 	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`),

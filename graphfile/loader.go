@@ -2,9 +2,11 @@ package graphfile
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +18,7 @@ import (
 
 // loader reads one graph: that of a file, or one that is an attribute in it.
 type loader struct {
+	ctx    context.Context // nil: none
 	draft  *graph.Draft
 	g      *graph.Graph
 	places *places
@@ -96,7 +99,7 @@ func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
-		at, msg = l.base+int(se.ByteOffset), "this is no JSON: "+se.Err.Error()
+		at, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
 	}
 	place := func(at int) string {
 		p := l.src.place(l.base + at)
@@ -162,25 +165,44 @@ func (l *loader) unknown(key string, at int, want string) error {
 func (l *loader) symbols() error {
 	return l.scan.object(func(name string, at int) error {
 		var b graph.Bounds
+		hintAt := -1
 		err := l.scan.object(func(key string, at int) error {
 			switch key {
 			case "min":
 				return l.scan.integer(&b.Min)
 			case "max":
 				return l.scan.integer(&b.Max)
+			case "hint":
+				before := len(l.errs)
+				var hint int
+				err := l.scan.integer(&hint)
+				if len(l.errs) == before { // else it is no integer
+					b.Hint, hintAt = &hint, at
+				}
+				return err
 			}
-			return l.unknown(key, at, "min, max")
+			return l.unknown(key, at, "min, max, hint")
 		})
 		switch {
 		case name == "":
 			l.failAt(at, "a symbol needs a name")
 		case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
 			l.failAt(at, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
+		case err == nil && b.Hint != nil && (*b.Hint < b.Min || b.Max > 0 && *b.Hint > b.Max):
+			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *b.Hint, b.Min,
+				maxText(b))
 		}
 		l.symbol(name)
 		l.g.Symbols[name], l.declaredSymbols[name] = b, true
 		return err
 	})
+}
+
+func maxText(b graph.Bounds) string {
+	if b.Max == 0 {
+		return "none"
+	}
+	return strconv.Itoa(b.Max)
 }
 
 // symbol makes a symbol known; a size may be before, or without, its bounds.

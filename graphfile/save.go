@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"weak"
 
 	"github.com/graphrun/graphrun/graph"
@@ -174,16 +175,21 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func
 	return out.WriteByte(']')
 }
 
+// boundsText writes the bounds and the hint of a symbol.
 func boundsText(b graph.Bounds) string {
-	switch {
-	case b.Max > 0 && b.Min > 0:
-		return fmt.Sprintf("{\"min\": %d, \"max\": %d}", b.Min, b.Max)
-	case b.Max > 0:
-		return fmt.Sprintf("{\"max\": %d}", b.Max)
-	case b.Min > 0:
-		return fmt.Sprintf("{\"min\": %d}", b.Min)
+	var list []string
+	for _, m := range []struct {
+		key string
+		n   int
+	}{{"min", b.Min}, {"max", b.Max}} {
+		if m.n > 0 {
+			list = append(list, fmt.Sprintf("%q: %d", m.key, m.n))
+		}
 	}
-	return "{}"
+	if b.Hint != nil {
+		list = append(list, fmt.Sprintf("%q: %d", "hint", *b.Hint))
+	}
+	return "{" + strings.Join(list, ", ") + "}"
 }
 
 // head writes what inputs and constants share: name, dtype and shape.

@@ -25,7 +25,7 @@ const contractSaved = `{
   "version": 1,
   "name": "residual",
   "symbols": {
-    "N": {"min": 1, "max": 64}
+    "N": {"min": 1, "max": 64, "hint": 2}
   },
   "inputs": [
     {"name": "x", "dtype": "float32", "shape": ["N", 64, 5, 5], "memory_format": "channels_last"},

@@ -46,12 +46,14 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"version": object{"const": 1},
 		"name":    object{"type": "string"},
 		"symbols": object{
-			"description":   "bounds of symbolic dimensions",
+			"description":   "bounds and hints of symbolic dimensions",
 			"type":          "object",
 			"propertyNames": ref("name"),
 			"additionalProperties": closed(object{
 				"min": object{"type": "integer", "minimum": 0},
 				"max": object{"type": "integer", "minimum": 0},
+				"hint": object{"type": "integer", "minimum": 0,
+					"description": "the size that is assumed, and planned for, where none is given"},
 			}),
 		},
 		"inputs":    arrayOf(ref("input")),
@@ -367,7 +369,10 @@ func typeSchema(f graph.Field, name string) object {
 	}
 	switch name {
 	case "int":
-		return symbolic
+		if f.AnyInt {
+			return symbolic
+		}
+		return anyOf(object{"type": "integer", "minimum": -tensor.MaxBytes, "maximum": tensor.MaxBytes}, symbolText)
 	case "float":
 		return ref("number")
 	case "number":

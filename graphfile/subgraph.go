@@ -19,7 +19,7 @@ func isGraph(s *graph.Schema, name string) bool {
 // offset at, and sees nothing of the graph around it. Its mistakes are the loader's.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)
-	sub.base, sub.depth, sub.open = at, l.depth+1, l.open
+	sub.ctx, sub.base, sub.depth, sub.open = l.ctx, at, l.depth+1, l.open
 	if l.depth == maxNesting {
 		l.failAt(at, "graphs are nested more than %d deep", maxNesting)
 		return sub.g

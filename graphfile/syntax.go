@@ -46,7 +46,7 @@ func diagnose(data []byte, place func(at int) string) (m *mistake) {
 	}()
 	s.space()
 	if s.at == len(data) {
-		s.fail(s.at, "the file is empty")
+		return &mistake{s.at, "the file is empty"}
 	}
 	s.value()
 	return nil
@@ -70,7 +70,7 @@ func wrongEncoding(data []byte) *mistake {
 }
 
 func (s *syntax) fail(at int, format string, args ...any) {
-	panic(&mistake{at, fmt.Sprintf(format, args...)})
+	panic(&mistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
 }
 
 // space skips white space, and refuses comments.
@@ -141,7 +141,7 @@ func (s *syntax) value() {
 func (s *syntax) members(end byte, member func()) {
 	s.open = append(s.open, bracket{kind: s.data[s.at], at: s.at})
 	if len(s.open) > 10000 {
-		s.fail(s.at, "lists and objects are nested too deep")
+		panic(&mistake{s.at, "lists and objects are nested too deep"})
 	}
 	s.at++
 	for first := true; ; first = false {
@@ -234,6 +234,11 @@ func (s *syntax) word() {
 	case "true", "false", "null":
 		s.at += len(name)
 		return
+	}
+	if len(s.open) == 0 {
+		panic(&mistake{s.at, "this is no graph file: it is not JSON"})
+	}
+	switch name {
 	case "True", "TRUE", "yes":
 		s.fail(s.at, "JSON has true, not %s", name)
 	case "False", "FALSE", "no":
@@ -358,6 +363,10 @@ func (s *syntax) escape() {
 	case c == '\'':
 		s.fail(at, "JSON does not know \\': an apostrophe needs no backslash")
 	default:
-		s.fail(at, "JSON does not know \\%c: a backslash itself is written \\\\", c)
+		r, n := utf8.DecodeRune(s.data[s.at:])
+		if r == utf8.RuneError && n <= 1 {
+			s.notText(s.at)
+		}
+		s.fail(at, "JSON does not know \\%c: a backslash itself is written \\\\", r)
 	}
 }

@@ -80,6 +80,7 @@ func TestWarnings(t *testing.T) {
 // A graph and its copies are warned apart, and of many things as of few.
 func TestWarningsOfCopies(t *testing.T) {
 	g := graph.New("", kernels.Lookup)
+	g.Output("y", g.Input("x", tensor.Float32, 1))
 	g.Warn("", "", "first")
 	c := g.Clone()
 	const n = 20_000

@@ -14,22 +14,21 @@ import (
 // line, and shared by at most workers goroutines, 0 for all cores. ctx ends it between two
 // tasks; a nil one never does.
 //
-// A tensor copied onto itself stays as it is, and nothing is checked or moved. Otherwise
+// A tensor copied onto itself, or onto a view of the same storage, dtype, sizes, strides and
+// offset, is left unchanged and not checked. Otherwise
 // dst must not overlap itself, nor src in part: see [OverlapOf]. The errors are PyTorch's.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:
 		return errors.New("iter: a copy into, or from, a nil tensor")
-	case dst == src:
+	case dst == src || sameData(dst, src):
 		return nil
 	}
 	it, err := Copy(OfTensor(dst), OfTensor(src)).Build()
 	if err != nil {
 		return err
 	}
-	same := dst.Storage() == src.Storage() && dst.Offset == src.Offset &&
-		dst.DType == src.DType && dst.SameAddresses(src.Meta)
-	if same || it.numel == 0 {
+	if it.numel == 0 {
 		return nil
 	}
 	axes := make([]strided.Axis, len(it.walkShape))
@@ -46,4 +45,11 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 		p.Run(to, from, c.stage, task*each, min((task+1)*each, p.Tiles()))
 		return nil
 	})
+}
+
+// sameData is is_same_data of at::native::copy_: PyTorch 2 checks it before overlap, 1.13 does not. Strides of
+// dimensions of size 1 are compared, too.
+func sameData(dst, src *tensor.Tensor) bool {
+	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
+		dst.SameLayout(src.Meta)
 }

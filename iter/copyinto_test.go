@@ -87,7 +87,10 @@ func TestCopyIntoOverlapAsPyTorch(t *testing.T) {
 		want := wide.CopyTo(tensor.New(dst.DType, dst.Shape...))
 		var none context.Context
 		err = iter.CopyInto(none, dst, src, 1)
-		if c.verdict != "" {
+		if c.out.DType == c.in.DType && c.out.Offset == c.in.Offset && c.out.SameLayout(c.in) {
+			assert.NoError(t, err, "%v: PyTorch 1.13, which gave the verdicts, refuses some; 2 returns early", c)
+			copied++
+		} else if c.verdict != "" {
 			assert.Error(t, err, "%v", c)
 			refused++
 		} else if err == nil {
@@ -105,6 +108,8 @@ func TestCopyIntoItself(t *testing.T) {
 	require.NoError(t, err)
 	rows := tensor.Must(x.View(m))
 	assert.NoError(t, iter.CopyInto(context.Background(), rows, rows, 0), "the same tensor is not looked at")
+	assert.NoError(t, iter.CopyInto(context.Background(), rows, tensor.Must(x.View(m)), 0), "nor the same data")
+	m.Offset = 4
 	err = iter.CopyInto(context.Background(), rows, tensor.Must(x.View(m)), 0)
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor")
 	assert.NoError(t, iter.CopyInto(context.Background(), x, tensor.Must(x.View(x.Meta)), 0))

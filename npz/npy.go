@@ -38,16 +38,12 @@ func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, npyMet
 // openNPY hands a file and its size to read. The errors name the file.
 func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
 	var none T
-	f, info, err := files.Open(path)
+	f, info, err := files.OpenRegular(path)
 	if err != nil {
 		return none, err
 	}
 	defer f.Close()
-	size := int64(-1)
-	if info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	t, err := read(f, size)
+	t, err := read(f, info.Size())
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", path, err)
 	}

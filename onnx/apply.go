@@ -9,7 +9,7 @@ import (
 )
 
 // foldLimit bounds the elements of operands and results that are computed here rather
-// than each time the graph runs. Views of known data have no bound.
+// than each time the graph runs. Views of known data have no bound, unless they repeat elements.
 const foldLimit = 1 << 16
 
 // op adds an op that makes one value. An operand is a *val, a number, or nil.
@@ -178,7 +178,7 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 		c.Out = append(c.Out, r.Meta())
 		if r.Alias >= 0 && in[r.Alias].DType == r.Meta().DType {
 			t, err := in[r.Alias].View(r.Meta())
-			if err != nil {
+			if err != nil || t.Numel() > max(foldLimit, in[r.Alias].Numel()) {
 				return nil
 			}
 			out[i] = known(t)

@@ -157,7 +157,7 @@ func (b *branch) try(n *node, f func() error) {
 		return f()
 	}()
 	n.count = b.im.count
-	if l := (limit{}); errors.As(b.err, &l) {
+	if l, m := (limit{}), (*memberRank)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
 		n.failf("%w", b.err)
 	}
 }
@@ -170,6 +170,9 @@ func (n *node) fork(a, b *branch) bool {
 	}
 	for i := range a.out {
 		if !n.wants(i) {
+			continue
+		}
+		if a.out[i].kind == isSequence && b.out[i].kind == isSequence && (a.out[i].packed != nil || b.out[i].packed != nil) {
 			continue
 		}
 		if a.out[i].kind != isTensor || b.out[i].kind != isTensor {
@@ -220,6 +223,7 @@ func (b *branch) goOn(n *node) {
 
 // chosen makes the node that runs one of the branches.
 func (n *node) chosen(cond *val, a, b *branch) []*val {
+	sequences := n.sequencesOf(a, b)
 	for _, x := range []*branch{a, b} {
 		x.try(n, x.close)
 	}
@@ -257,7 +261,7 @@ func (n *node) chosen(cond *val, a, b *branch) []*val {
 			n.shapes[o.v] = n.chosenShape(when, a, b, i)
 		}
 	}
-	return out
+	return asSequences(out, sequences)
 }
 
 // chosenShape is the shape of a result of the branch that sizes choose. A branch that cannot be run has none.

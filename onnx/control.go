@@ -106,13 +106,27 @@ func (n *node) sectionAt(name string, hints map[string]int) *section {
 // subgraph converts the body of a loop. The given values tell its inputs. With loose,
 // shapes of these may change from run to run.
 func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *section {
+	b, err := n.trySubgraph(p, in, loose)
+	if err != nil {
+		n.failf("%w", err)
+	}
+	return b
+}
+
+func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*section, error) {
 	b := n.section(p.Name)
 	s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
 	for i, v := range p.Input {
-		x, err := b.im.enter(v.Name, n, in[i], loose(i))
+		var x *val
+		var err error
+		if in[i] != nil && in[i].packed != nil {
+			x, err = b.im.enterSequence(v.Name, n, in[i].packed)
+		} else {
+			x, err = b.im.enter(v.Name, n, in[i], loose(i))
+		}
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
 		}
@@ -125,14 +139,15 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *se
 	if err == nil {
 		b.out, err = b.im.results(p, s, &f)
 	}
+	if err == nil && slices.ContainsFunc(in, func(x *val) bool { return x != nil && x.packed != nil }) {
+		inner := &node{importer: b.im, scope: s, frame: &f, proto: n.proto}
+		err = inner.leaveSequences(b, in)
+	}
 	n.count = b.im.count
 	if err == nil {
 		err = b.close()
 	}
-	if err != nil {
-		n.failf("%w", err)
-	}
-	return b
+	return b, err
 }
 
 // enter adds an input for an operand of the node. A loose one has a shape of its own in each run.
@@ -177,7 +192,7 @@ func (b *section) close() error {
 // entering adds an input for a value of the graph outside, which has a shape.
 func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error) {
 	if x.kind != isTensor {
-		return nil, errors.New("sequences are not supported where a loop's length is not known")
+		return nil, errors.New("sequences and optionals are not supported here")
 	}
 	name = im.g.Fresh(name)
 	d := x.dtype()

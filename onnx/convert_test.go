@@ -21,7 +21,7 @@ func TestVectorsAsGraphFiles(t *testing.T) {
 	done := 0
 	for _, v := range vectors(t) {
 		family, _, _ := strings.Cut(v.name, "/")
-		if family != "control" && family != "texts" && family != "sounds" && family != "sizes" {
+		if family != "control" && family != "sequences" && family != "texts" && family != "sounds" && family != "sizes" {
 			continue
 		}
 		m, err := Parse(v.model, "")

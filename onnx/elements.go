@@ -86,7 +86,7 @@ func (n *node) signed(x *val) *val {
 	if x.dtype() != tensor.Uint64 {
 		return x
 	}
-	return n.op("bitwise_xor", nil, n.cast(x, tensor.Int64), math.MinInt64)
+	return n.op("bitwise_xor", nil, n.cast(x, tensor.Int64), int64(math.MinInt64))
 }
 
 func isInf(n *node) []*val {
@@ -159,7 +159,7 @@ func bitShift(n *node) []*val {
 	// The sign that an int64 shifts in is masked out: by the ones that a shift leaves.
 	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
 	shifted := n.op("bitwise_right_shift", nil, x, y)
-	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": math.MaxInt64}, y),
+	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
 		n.op("sub", nil, y, 1))
 	masked := n.op("bitwise_and", nil, shifted, rest)
 	return one(n.cast(n.op("where", nil, n.op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
@@ -178,7 +178,7 @@ func extremum(op string) converter {
 			out = n.wide(op, nil, out, n.signed(n.x(i)))
 		}
 		if d == tensor.Uint64 {
-			out = n.cast(n.op("bitwise_xor", nil, out, math.MinInt64), d)
+			out = n.cast(n.op("bitwise_xor", nil, out, int64(math.MinInt64)), d)
 		}
 		return one(out)
 	}
@@ -242,7 +242,7 @@ func clip(n *node) []*val {
 		x = n.wide("minimum", nil, x, n.signed(hi))
 	}
 	if d == tensor.Uint64 {
-		x = n.cast(n.op("bitwise_xor", nil, x, math.MinInt64), d)
+		x = n.cast(n.op("bitwise_xor", nil, x, int64(math.MinInt64)), d)
 	}
 	return one(x)
 }

@@ -54,27 +54,17 @@ func (m *Model) part(location string, offset, length int) (*tensor.Storage, erro
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path) // before it is opened: to open a pipe is to wait for who writes to it
-	if err != nil {
-		return nil, files.OfFile(location, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%q is not a regular file", location)
-	}
-	f, err := os.Open(path)
+	f, info, err := files.OpenRegular(path)
 	if err != nil {
 		return nil, files.OfFile(location, err)
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, err
-	}
 	if size := int(info.Size()); offset < 0 || offset > size || length > size-offset {
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
 			location, size)
 	}
 	s := tensor.NewStorage(length)
-	return s, readPieces(f, pieces(nil, s.Bytes(), offset))
+	return s, readPieces(m.ctx, f, pieces(nil, s.Bytes(), offset))
 }
 
 // located returns the path of a file of the model's folder.

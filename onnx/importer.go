@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -111,7 +112,19 @@ func (im *importer) capture(v *val) (*val, error) {
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
 	im.ours[v] = c
 	switch {
+	case v.packed != nil:
+		data, err := im.capture(v.packed.data)
+		if err != nil {
+			return nil, err
+		}
+		shapes, err := im.capture(v.packed.shapes)
+		if err != nil {
+			return nil, err
+		}
+		c.packed = &packed{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
+			outer: v.packed.outer}
 	case v.kind == isSequence:
+		c.member = v.member
 		for _, m := range v.list {
 			mine, err := im.capture(m)
 			if err != nil {
@@ -224,6 +237,7 @@ func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 		im.miss(s, "sparse initializer", t.GetValues().GetName(), err)
 	}
 	for _, t := range p.Initializer {
+		ends.Look(im.opts.Context)
 		data, err := im.weightOf(t, f)
 		switch {
 		case err == nil:
@@ -360,6 +374,7 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 		if i < from || !live[i] {
 			continue
 		}
+		ends.Look(im.opts.Context)
 		final, err := im.node(n, s, f, &rest{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
 		if final != nil || err != nil {
 			return final, err

@@ -26,9 +26,7 @@ func loop(n *node) []*val {
 	if out := n.unrolled(p, trips, cond, carried); out != nil {
 		return out
 	}
-	flag := tensor.Bool
-	start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(flag))}
-	body := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
+	body, carried, sequences := n.loopBody(p, carried)
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
 	attrs := graph.Attrs{"body": body.im.g, "carried": len(carried)}
 	if by, ok := n.sizesTell(p, trips, cond); ok {
@@ -46,7 +44,7 @@ func loop(n *node) []*val {
 			o.outline = o.outline.Join(n.outlineOf(carried[i]))
 		}
 	}
-	return out
+	return asSequences(out, sequences)
 }
 
 // sizesTell returns how often a loop runs where sizes tell that: its condition stays true.

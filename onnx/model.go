@@ -2,12 +2,14 @@ package onnx
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
@@ -19,6 +21,7 @@ const maxOpset = 24
 
 // Model is an ONNX model that was read but not converted yet.
 type Model struct {
+	ctx       context.Context // of the conversion at hand; nil: none
 	proto     *pb.ModelProto
 	name      string
 	dir       string // where external data lies; empty: nowhere
@@ -53,6 +56,9 @@ type Options struct {
 	// depends on them. [Model.Graph] does not ask.
 	Lost map[string]error
 
+	// Context ends the conversion when it ends: the error has its cause. Nil: none.
+	Context context.Context
+
 	some  bool                   // go on past what is wrong, see some.go
 	table map[operator]converter // all of them: see [Options.complete]
 }
@@ -69,21 +75,25 @@ func Load(path string, o Options) (*graph.Graph, error) {
 
 // Open reads a model. External data is looked for in the model's folder only. Weights are read at once, with as many
 // workers as GOMAXPROCS says: what becomes of the file afterwards does not matter.
-func Open(path string) (*Model, error) {
-	f, info, err := files.Open(path)
+func Open(path string) (*Model, error) { return OpenContext(context.Background(), path) }
+
+// OpenContext is [Open] that ends when the context does: the error then has its cause.
+func OpenContext(ctx context.Context, path string) (*Model, error) {
+	data, pipe, err := files.ReadPipe(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var m *Model
-	if info.Mode().IsRegular() {
-		m, err = parse(f, int(info.Size()), filepath.Dir(path))
-	} else { // a pipe can be read once
-		var data []byte
-		if data, err = io.ReadAll(f); err == nil {
-			m, err = Parse(data, filepath.Dir(path))
+	var from io.ReaderAt = bytes.NewReader(data)
+	size := len(data)
+	if !pipe {
+		f, info, err := files.OpenRegular(path)
+		if err != nil {
+			return nil, err
 		}
+		defer f.Close()
+		from, size = f, int(info.Size())
 	}
+	m, err := parse(ctx, from, size, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -93,12 +103,15 @@ func Open(path string) (*Model, error) {
 // Parse reads a model from memory, of which it keeps nothing. dir is the folder of external data; if it is empty,
 // external data is refused.
 func Parse(data []byte, dir string) (*Model, error) {
-	return parse(bytes.NewReader(data), len(data), dir)
+	return parse(context.Background(), bytes.NewReader(data), len(data), dir)
 }
 
 // parse reads a model of so many bytes.
-func parse(from io.ReaderAt, size int, dir string) (*Model, error) {
-	p, raw, err := readModel(from, size)
+func parse(ctx context.Context, from io.ReaderAt, size int, dir string) (*Model, error) {
+	if size == 0 {
+		return nil, errors.New("not an ONNX model: the file is empty")
+	}
+	p, raw, err := readModel(ctx, from, size)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +126,14 @@ func parse(from io.ReaderAt, size int, dir string) (*Model, error) {
 	}
 	m.nameSymbols()
 	return m, nil
+}
+
+// opened refuses a model that [Open] or [Parse] did not make.
+func (m *Model) opened() error {
+	if m == nil || m.proto == nil {
+		return errors.New("the model is empty: Open or Parse reads one")
+	}
+	return nil
 }
 
 // notModel says of bytes that protobuf refuses what they are; nil where it does not refuse them.
@@ -150,6 +171,9 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
 // rank are left out, and those that are not supported: the conversion tells.
 func (m *Model) Signature() (*graph.Graph, error) {
+	if err := m.opened(); err != nil {
+		return nil, err
+	}
 	im := m.importer(Options{})
 	im.g.Symbols = map[string]graph.Bounds{}
 	weights := map[string]bool{}
@@ -188,6 +212,12 @@ type reading struct {
 // what is wrong, for those by which it loses the least.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
+	if err := m.opened(); err != nil {
+		return nil, err
+	}
+	defer ends.Catch(&err)
+	m.ctx = o.Context
+	defer func() { m.ctx = nil }()
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -209,6 +239,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	var best *reading
 	var first error
 	for _, h := range hints {
+		ends.Look(o.Context)
 		im := m.importer(o)
 		if err := im.bindHints(h.first, h.step); err != nil {
 			return nil, err
@@ -228,15 +259,21 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	switch {
 	case best == nil:
 		return nil, first
+	case ends.Err(o.Context) != nil:
+		return nil, ends.Err(o.Context)
 	case o.some:
+		defer best.g.SetContext(context.Background())
 		return best, rebindSome(best.g, best.g.Bound())
 	}
+	defer best.g.SetContext(context.Background())
 	return best, rebind(best.g, best.g.Bound())
 }
 
 // importer returns what converts the model's main graph.
 func (m *Model) importer(o Options) *importer {
-	return &importer{model: m, opts: o, g: graph.New(m.name, o.Lookup), named: map[*graph.Value]bool{},
+	g := graph.New(m.name, o.Lookup)
+	g.SetContext(o.Context)
+	return &importer{model: m, opts: o, g: g, named: map[*graph.Value]bool{},
 		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
 		unknowns: new(int), texts: map[string]bool{}, used: map[string]bool{}, carriers: map[string]*val{},
 		shapes: map[*graph.Value][]sym.Int{}, read: map[*graph.Value]*val{}}

@@ -50,6 +50,24 @@ func TestUnservedOperatorsAreNamedTogether(t *testing.T) {
 	require.EqualError(t, err, "the model needs operators that are not supported: Frobnicate (2), com.example.Bias (1)")
 }
 
+func TestSimilarOperatorsAreSuggested(t *testing.T) {
+	g := &pb.GraphProto{Node: []*pb.NodeProto{node1("Relux", names("x"), names("y"))}, Input: infos(info("x", tFloat, 1)),
+		Output: infos(info("y", tFloat))}
+	_, err := convert(model(13, g), Options{})
+	require.EqualError(t, err, "the model needs operators that are not supported: Relux (1; did you mean Relu?)")
+}
+
+func TestTooManyAxesAreRefused(t *testing.T) {
+	axes := make([]int64, 5000)
+	for i := range axes {
+		axes[i] = int64(i)
+	}
+	g := &pb.GraphProto{Node: []*pb.NodeProto{node1("Unsqueeze", names("x"), names("y"), attrInts("axes", axes...))},
+		Input: infos(info("x", tFloat, 1)), Output: infos(info("y", tFloat))}
+	_, err := convert(model(11, g), Options{})
+	require.ErrorContains(t, err, "5001 dimensions are not supported")
+}
+
 func TestErrorsNameTheNode(t *testing.T) {
 	g := &pb.GraphProto{
 		Node:   []*pb.NodeProto{{Name: "product", OpType: "MatMul", Input: names("x", "x"), Output: names("y")}},
@@ -264,7 +282,7 @@ func TestExternalDataIsConfined(t *testing.T) {
 		{"w.bin", "-4", "8", "pass the end"},
 		{"w.bin", "0", "4000000000", "where dtype and shape want 8"},
 		{"w.bin", "x", "8", `external data: offset "x": want a number of bytes`},
-		{".", "0", "8", "is not a regular file"},
+		{".", "0", "8", ".: this is a folder, not a file"},
 		{"w.bin", "0", "-8", `external data: length "-8": want a number of bytes`},
 		{"absent.bin", "0", "8", "external data: absent.bin: there is no such file"},
 	} {
@@ -281,8 +299,22 @@ func TestNotAModel(t *testing.T) {
 	}
 	_, err := Parse([]byte("PK\x03\x04 no model"), "")
 	require.EqualError(t, err, "not an ONNX model: it is a zip archive, as .npz files and PyTorch's .pt files are")
+	_, err = Parse(nil, "")
+	require.EqualError(t, err, "not an ONNX model: the file is empty")
 	_, err = Open(filepath.Join(t.TempDir(), "none.onnx"))
 	require.ErrorContains(t, err, "none.onnx: there is no such file")
 	require.NotContains(t, err.Error(), "open")
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestEmptyModelIsRefused(t *testing.T) {
+	for _, m := range []*Model{nil, {}} {
+		_, err := m.Graph(Options{})
+		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		_, _, err = m.GraphSome(Options{})
+		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		_, err = m.Signature()
+		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		require.Equal(t, "N", m.Symbol("N"))
+	}
 }

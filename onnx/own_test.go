@@ -133,7 +133,7 @@ func TestOperatorsAreRefused(t *testing.T) {
 			Operators: Operators{"mine": {"Own": nil}}},
 		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {
 			Replaced: Operators{"": {"Rleu": c}}},
-		"the model needs operators that are not supported: mine.Own (1)": {
+		"the model needs operators that are not supported: mine.Own (1; did you mean own?)": {
 			Operators: Operators{"mine": {"own": c}}},
 	} {
 		_, err := graphWith(t, mineModel("Own"), o)

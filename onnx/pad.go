@@ -121,7 +121,7 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 			x = n.padComputed(x, known(intTensor(widths...)), mode)
 			continue
 		}
-		if shape[a] == 0 || size < 0 || before[a] < -1<<40 || before[a] > 1<<40 || after[a] > 1<<40 {
+		if shape[a] == 0 || size < 0 || before[a] < -maxPadding || before[a] > maxPadding || after[a] > maxPadding {
 			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
 		}
 		if size > foldLimit {

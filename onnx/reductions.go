@@ -130,7 +130,7 @@ func (n *node) reduceOp(op string, x *val, r reduction) *val {
 		if d.IsBareUnsigned() {
 			y := n.op(op, attrs, n.cast(n.signed(x), tensor.Int64))
 			if d == tensor.Uint64 {
-				y = n.op("bitwise_xor", nil, y, math.MinInt64)
+				y = n.op("bitwise_xor", nil, y, int64(math.MinInt64))
 			}
 			return n.cast(y, d)
 		}
@@ -265,7 +265,7 @@ func topK(n *node) []*val {
 	}
 	out := n.ops("topk", attrs, n.cast(n.signed(x), tensor.Int64))
 	if x.dtype() == tensor.Uint64 {
-		out[0] = n.op("bitwise_xor", nil, out[0], math.MinInt64)
+		out[0] = n.op("bitwise_xor", nil, out[0], int64(math.MinInt64))
 	}
 	out[0] = n.cast(out[0], x.dtype())
 	return out

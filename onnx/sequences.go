@@ -7,16 +7,33 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// members returns the sequence at operand i. Sequences exist only while a model is read:
-// which members they have must be known then.
+// members returns the members of the sequence at operand i, which must be known when the model is read.
 func (n *node) members(i int) []*val {
+	if n.sequence(i).packed != nil {
+		n.failf("a sequence of unknown length is not supported")
+	}
+	return n.in[i].list
+}
+
+// sequence returns operand i, which must be a sequence.
+func (n *node) sequence(i int) *val {
 	if !n.has(i) {
 		n.failf("operand %d is missing", i)
 	}
 	if n.in[i].kind != isSequence {
 		n.failf("operand %d must be a sequence", i)
 	}
-	return n.in[i].list
+	return n.in[i]
+}
+
+// tensors returns the sequence at operand i as tensors if its members, or the position in operand at, are unknown when
+// the model is read; else nil.
+func (n *node) tensors(i, at int) *packed {
+	x := n.sequence(i)
+	if x.packed == nil && (at < 0 || !n.has(at) || n.x(at).data != nil) {
+		return nil
+	}
+	return n.packedOf(x, -1)
 }
 
 // place returns the position that operand i tells, from the end if negative. past allows
@@ -44,14 +61,24 @@ func sequenceConstruct(n *node) []*val {
 	return one(sequence(list))
 }
 
-func sequenceEmpty(n *node) []*val { return one(sequence(nil)) }
+func sequenceEmpty(n *node) []*val {
+	x := sequence(nil)
+	x.member = n.dtypeAttr("dtype")
+	return one(x)
+}
 
 func sequenceAt(n *node) []*val {
+	if p := n.tensors(0, 1); p != nil {
+		return one(n.packedAt(p, n.scalarAt(1)))
+	}
 	list := n.members(0)
 	return one(list[n.place(1, len(list), false)])
 }
 
 func sequenceInsert(n *node) []*val {
+	if p := n.tensors(0, 2); p != nil {
+		return one(n.packedInsert(p, n.x(1)).val())
+	}
 	list := n.members(0)
 	at := len(list)
 	if n.has(2) {
@@ -61,6 +88,9 @@ func sequenceInsert(n *node) []*val {
 }
 
 func sequenceErase(n *node) []*val {
+	if p := n.tensors(0, 1); p != nil {
+		return one(n.packedErase(p).val())
+	}
 	list := n.members(0)
 	at := len(list) - 1
 	if n.has(1) {
@@ -73,6 +103,9 @@ func sequenceErase(n *node) []*val {
 }
 
 func sequenceLength(n *node) []*val {
+	if p := n.sequence(0).packed; p != nil {
+		return one(n.length(p))
+	}
 	return one(known(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
 }
 
@@ -87,10 +120,10 @@ func splitToSequence(n *node) []*val {
 	drop := false
 	switch p := n.opt(1); {
 	case p == nil:
-		length := n.known1(x, axis)
-		if length > maxUnrolled {
-			n.failf("a sequence of %d members is not supported", length)
+		if length := n.sizes(x)[axis]; length < 0 || length > maxUnrolled {
+			return one(n.packedSplit(x, axis, n.flag("keepdims", true)).val())
 		}
+		length := n.known1(x, axis)
 		sizes = slices.Repeat([]int{1}, length)
 		drop = !n.flag("keepdims", true)
 	case p.data != nil && p.data.Rank() == 0:
@@ -116,6 +149,9 @@ func splitToSequence(n *node) []*val {
 }
 
 func concatFromSequence(n *node) []*val {
+	if p := n.sequence(0).packed; p != nil {
+		return one(n.packedConcat(p, n.int("axis", 0), n.flag("new_axis", false)))
+	}
 	var list []any
 	for _, m := range n.members(0) {
 		list = append(list, m)

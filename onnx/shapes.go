@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -88,6 +89,9 @@ func unsqueeze(n *node) []*val {
 		list = n.list(1)
 	}
 	rank := n.rank(x) + len(list)
+	if rank > maxRank {
+		n.failf("%d dimensions are not supported", rank)
+	}
 	list = n.axes(list, rank)
 	slices.Sort(list)
 	for i, a := range list {
@@ -255,7 +259,7 @@ func (n *node) sliceAxis(x, along, by, start, end *val) *val {
 		return n.sliceComputed(x, along, start, end, by)
 	}
 	axis, step := int(n.number(along).Int()), int(n.number(by).Int())
-	if step == 0 || step < -1<<62 {
+	if step == 0 || step < math.MinInt/2 {
 		n.failf("step %d is not supported", step)
 	}
 	axis = n.axis(axis, n.rank(x))

@@ -195,6 +195,10 @@ func (n *node) dims(x *val) *val {
 	return settled(&entries{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
 }
 
+// maxSize bounds expressions of sizes. A broadcast of unknown sizes compares both, so that without a bound expressions
+// would grow with the number of nodes.
+const maxSize = 24
+
 // maxPaths bounds the ways through the inference of a node that are followed.
 const maxPaths = 16
 
@@ -294,6 +298,9 @@ func (a *answers) merged(cases []answer, at int) sym.Int {
 			return sym.Of(-1)
 		}
 		size = sym.Where(c.If, a.sizes[at][last], size)
+	}
+	if size.Size() > maxSize {
+		return sym.Of(-1)
 	}
 	return size
 }

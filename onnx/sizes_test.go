@@ -94,6 +94,27 @@ func TestExpandToTheLeastOfASize(t *testing.T) {
 	}
 }
 
+// TestExpandOfAConstantStays holds that an import does not make a constant of a view that repeats one element often.
+func TestExpandOfAConstantStays(t *testing.T) {
+	for size, nodes := range map[int64]int{16: 1, 1 << 38: 2} { // the views of few elements are constants
+		p := &pb.GraphProto{
+			Initializer: []*pb.TensorProto{floats("one", []int64{1}, 1), int64s("shape", []int64{2}, size, 4)},
+			Node: []*pb.NodeProto{node1("Expand", names("one", "shape"), names("wide")),
+				node1("Slice", names("wide", "first", "last"), names("part")),
+				node1("Add", names("x", "part"), names("y"))},
+			Input:  infos(info("x", tFloat, 2, 4)),
+			Output: infos(info("y", tFloat, nil)),
+		}
+		p.Initializer = append(p.Initializer, int64s("first", []int64{1}, 0), int64s("last", []int64{1}, 2))
+		g, err := convert(model(13, p), Options{})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(g.Nodes), nodes)
+		for _, v := range g.Constants {
+			require.LessOrEqual(t, v.Meta.Numel(), foldLimit, v.Name)
+		}
+	}
+}
+
 // larger is choice by whether the first size of x is over a bound.
 func larger(bound int64) *pb.ModelProto {
 	p := choice()

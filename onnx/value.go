@@ -16,7 +16,9 @@ type val struct {
 	// elements are what is known of integers that are computed from sizes: see arithmetic.go. Such a value is one
 	// of the graph only if an op takes it.
 	elements *entries
-	list     []*val // the members of a sequence
+	list     []*val       // the members of a sequence
+	packed   *packed      // a sequence with unknown members; it has no list
+	member   tensor.DType // of an empty sequence, if it is stated
 	kind     valKind
 	// outline is what is known of a value whose shape depends on data.
 	outline graph.Outline

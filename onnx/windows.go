@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -58,10 +59,13 @@ func (n *node) checkSteps(kernel []sym.Int, stride, dilation []int) {
 	}
 }
 
+// maxPadding bounds padding, so that sums of a size and several paddings do not overflow.
+const maxPadding = min(1<<40, math.MaxInt/8)
+
 func (n *node) checkedPads(rank int) []int {
 	pads := n.perDim("pads", 2*rank, 0)
 	for _, p := range pads {
-		if p > 1<<40 || p < -1<<40 {
+		if p > maxPadding || p < -maxPadding {
 			n.failf("padding %d is not supported", p)
 		}
 	}
@@ -239,13 +243,13 @@ func col2Im(n *node) []*val {
 		n.failf("want [N, C, L] and as many block sizes as image sizes")
 	}
 	for _, size := range image {
-		if size < 1 || size > 1<<31 {
+		if size < 1 || size > math.MaxInt32 {
 			n.failf("an image of size %d is not supported", size)
 		}
 	}
 	b := n.blockGrid(image, block)
 	count, windows := tensor.Numel(block), tensor.Numel(b.counts)
-	if count > 1<<24 || windows > 1<<31 {
+	if count > 1<<24 || windows > math.MaxInt32 {
 		n.failf("%d blocks of %d elements are not supported", windows, count)
 	}
 	width, sure := s[1].Known()

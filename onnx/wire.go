@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -35,6 +37,7 @@ const readAhead = 1 << 16
 // would make three copies, the addresses of which do not suit their elements. It is all read at once, so that nothing
 // depends on the file afterwards.
 type wire struct {
+	ctx  context.Context // nil: none
 	from io.ReaderAt
 	size int
 	buf  []byte // what was read last, from at on
@@ -48,9 +51,11 @@ type span struct{ begin, end int }
 func (s span) len() int { return s.end - s.begin }
 
 // readModel reads a model and the raw data of its initializers, which are not in their messages then.
-func readModel(from io.ReaderAt, size int) (_ *pb.ModelProto, _ map[*pb.TensorProto]*tensor.Storage, err error) {
+func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProto,
+	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
-	w := wire{from: from, size: size, data: map[*pb.TensorProto]span{}}
+	defer ends.Catch(&err)
+	w := wire{ctx: ctx, from: from, size: size, data: map[*pb.TensorProto]span{}}
 	m, err := w.model()
 	if errors.Is(err, errUnusual) {
 		m, err = &pb.ModelProto{}, nil
@@ -100,6 +105,7 @@ func readFull(from io.ReaderAt, b []byte, at int) error {
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // of a tag and a number behind it
 	for at := s.begin; at < s.end; {
+		ends.Look(w.ctx)
 		head, err := w.bytes(span{at, min(at+longest, s.end)})
 		if err != nil {
 			return nil, err
@@ -202,11 +208,12 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
 	for t, s := range w.data {
+		ends.Look(w.ctx)
 		to := tensor.NewStorage(s.len())
 		data[t], list = to, pieces(list, to.Bytes(), s.begin)
 	}
 	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.at, b.at) }) // as the system reads ahead
-	return data, readPieces(w.from, list)
+	return data, readPieces(w.ctx, w.from, list)
 }
 
 // piece is what a worker reads at a time, from a place in the file.
@@ -230,11 +237,16 @@ func pieces(list []piece, b []byte, at int) []piece {
 
 // readPieces reads pieces of a file, several at a time: the memory is touched for the first time, which takes longer
 // than to read.
-func readPieces(from io.ReaderAt, list []piece) error {
+func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range list {
-		group.Go(func() error { return readFull(from, p.to, p.at) })
+		group.Go(func() error {
+			if err := ends.Err(ctx); err != nil {
+				return err
+			}
+			return readFull(from, p.to, p.at)
+		})
 	}
 	return group.Wait()
 }

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,7 +32,7 @@ func TestWire(t *testing.T) {
 	for _, v := range vectors(t) {
 		var want pb.ModelProto
 		require.NoError(t, proto.Unmarshal(v.model, &want), v.name)
-		m, raw, err := readModel(bytes.NewReader(v.model), len(v.model))
+		m, raw, err := readModel(context.Background(), bytes.NewReader(v.model), len(v.model))
 		require.NoError(t, err, v.name)
 		assert.True(t, proto.Equal(&want, withData(m, raw)), v.name)
 		weights += len(raw)
@@ -77,17 +78,18 @@ func TestWireUnusual(t *testing.T) {
 	} {
 		var want pb.ModelProto
 		require.NoError(t, proto.Unmarshal(c.data, &want), name)
-		m, raw, err := readModel(bytes.NewReader(c.data), len(c.data))
+		m, raw, err := readModel(context.Background(), bytes.NewReader(c.data), len(c.data))
 		require.NoError(t, err, name)
 		assert.Len(t, raw, c.raw, name)
 		assert.True(t, proto.Equal(&want, withData(m, raw)), name)
 	}
 	model := appended(nil, modelGraph, first)
 	for n := 1; n < len(model); n++ {
-		_, _, err := readModel(bytes.NewReader(model[:n]), n)
+		_, _, err := readModel(context.Background(), bytes.NewReader(model[:n]), n)
 		assert.ErrorContains(t, err, "cut off", n)
 	}
-	_, _, err := readModel(bytes.NewReader(appended(nil, modelGraph, appended(nil, 2, []byte{0xff}))), 5)
+	wrong := appended(nil, modelGraph, appended(nil, 2, []byte{0xff}))
+	_, _, err := readModel(context.Background(), bytes.NewReader(wrong), 5)
 	assert.ErrorContains(t, err, "of another kind", "text that is no UTF-8")
 }
 
@@ -118,7 +120,7 @@ func TestFileChanges(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []float32{2, 0}, values[:2])
 	}
-	_, _, err = readModel(bytes.NewReader(data[:len(data)-100]), len(data))
+	_, _, err = readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data))
 	assert.ErrorContains(t, err, "became shorter")
 	_, err = Load(inside, Options{})
 	assert.ErrorContains(t, err, "not an ONNX model")

@@ -1168,6 +1168,20 @@ func ConvTranspose3d(input, weight, bias *graph.Value, attrs ...ConvTranspose3dA
 	return node("conv_transpose3d", 1, given(attrs), input, weight, bias)[0]
 }
 
+// CopyAttrs are the optional attributes of [Copy].
+type CopyAttrs struct {
+	// has no effect
+	NonBlocking bool `attr:"non_blocking"`
+}
+
+// Copy is the op copy.
+//
+// Gives the elements of src in the shape and dtype of self. The strides are those that to and expand give src,
+// not self's; src itself where it has the shape and dtype already.
+func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
+	return node("copy", 1, given(attrs), self, src)[0]
+}
+
 // Copysign is the op copysign.
 //
 // Gives the magnitude of self the sign of other, that of -0 included.
@@ -1474,6 +1488,41 @@ type EmbeddingAttrs struct {
 // Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].
 func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Value {
 	return node("embedding", 1, given(attrs), weight, indices)[0]
+}
+
+// EmptyLikeAttrs are the optional attributes of [EmptyLike].
+type EmptyLikeAttrs struct {
+	// dtype of the result; none: self's
+	DType tensor.DType `attr:"dtype"`
+	// layout of the result (default preserve)
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
+}
+
+// EmptyLike is the op empty_like.
+//
+// Makes a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialised, are
+// zeros.
+func EmptyLike(self *graph.Value, attrs ...EmptyLikeAttrs) *graph.Value {
+	return node("empty_like", 1, given(attrs), self)[0]
+}
+
+// EmptyStridedAttrs are the optional attributes of [EmptyStrided].
+type EmptyStridedAttrs struct {
+	// dtype of the result (default float32)
+	DType tensor.DType `attr:"dtype"`
+}
+
+// EmptyStrided is the op empty_strided.
+//
+// Makes a value with the given strides, which may overlap or leave gaps. The elements, which PyTorch leaves
+// uninitialised, are zeros.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+//   - stride: strides of the result, in elements
+func EmptyStrided[A, B Ints](g *graph.Graph, size A, stride B, attrs ...EmptyStridedAttrs) *graph.Value {
+	return nodeIn(g, "empty_strided", 1, with(given(attrs), "size", size, "stride", stride))[0]
 }
 
 // Eq is the op eq.
@@ -3082,6 +3131,23 @@ func Ne[A, B Operand](self A, other B) *graph.Value {
 // Negates each element; unsigned integers wrap. Bools are refused.
 func Neg(self *graph.Value) *graph.Value {
 	return node("neg", 1, nil, self)[0]
+}
+
+// NewEmptyAttrs are the optional attributes of [NewEmpty].
+type NewEmptyAttrs struct {
+	// dtype of the result; none: self's
+	DType tensor.DType `attr:"dtype"`
+}
+
+// NewEmpty is the op new_empty.
+//
+// Makes a row-major value of the dtype of self. The elements, which PyTorch leaves uninitialised, are zeros.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+func NewEmpty[A Ints](self *graph.Value, size A, attrs ...NewEmptyAttrs) *graph.Value {
+	return node("new_empty", 1, with(given(attrs), "size", size), self)[0]
 }
 
 // NllLossAttrs are the optional attributes of [NllLoss].

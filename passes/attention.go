@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -14,6 +15,7 @@ import (
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
+		ends.Look(g.p.ctx)
 		if n.Op == nil || !n.Op.Attends() || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a layer's weight
 			continue

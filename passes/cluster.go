@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // cluster is a group in the making.
@@ -112,6 +113,7 @@ func (g *grouper) says(n *graph.Node, why string) {
 // merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, which
 // may be nil, and are in neither, must come after that. Where they cannot be one it returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
+	ends.Look(g.p.ctx)
 	if a.at > b.at {
 		a, b = b, a
 	}

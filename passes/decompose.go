@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // Decomposition is a node of a composite op, and the names of the nodes that run in its place; Why tells why, where it
@@ -42,6 +43,7 @@ func decompose(p *Plan) error {
 		return nil
 	}
 	for _, n := range p.Graph.Nodes[first:] {
+		ends.Look(p.ctx)
 		var into []string
 		name := n.Name
 		switch err := add(n, &into); {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -88,6 +89,7 @@ type elider struct {
 func elideCopies(p *Plan) error {
 	e := &elider{plan: p, gone: map[*graph.Node]bool{}}
 	for _, n := range p.Graph.Nodes {
+		ends.Look(p.ctx)
 		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
 			if e.uses == nil {
 				e.uses = usesOf(p.Graph)
@@ -136,6 +138,8 @@ func (e *elider) shorten(n *graph.Node) {
 func (e *elider) needless(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
+	case n.Pin.Lays():
+		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
 	case e.plan.weighed: // the strategy has weighed what costs something
@@ -143,8 +147,6 @@ func (e *elider) needless(n *graph.Node) string {
 	case e.uses.output[v]:
 		return ""
 	case len(e.uses.nodes.At(v)) == 0:
-		return ""
-	case n.Pin.Lays():
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
 		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
@@ -217,6 +219,9 @@ func cancelPermutes(p *Plan) error {
 			continue
 		}
 		src := first.In[0].Value
+		if src.Demand().Lays() { // readers of n may get another layout
+			continue
+		}
 		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
 			continue
 		}
@@ -252,21 +257,8 @@ func dropDead(p *Plan) error {
 
 // dropNodes drops the nodes that no output needs.
 func (p *Plan) dropNodes() {
-	live := graph.NewByValue[bool](p.Graph)
-	for _, o := range p.Graph.Outputs {
-		live.Set(o.Value, true)
-	}
+	live := liveValues(p.Graph)
 	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }
-	for _, n := range slices.Backward(p.Graph.Nodes) { // readers are after what they read
-		if !isLive(n) {
-			continue
-		}
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				live.Set(a.Value, true)
-			}
-		}
-	}
 	before := len(p.Elided)
 	for _, n := range p.Graph.Nodes {
 		if !isLive(n) {
@@ -278,4 +270,23 @@ func (p *Plan) dropNodes() {
 		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
 		p.Note("%s", counted(dropped, "node dropped", "nodes dropped"))
 	}
+}
+
+// liveValues marks the values that outputs depend on.
+func liveValues(g *graph.Graph) graph.ByValue[bool] {
+	live := graph.NewByValue[bool](g)
+	for _, o := range g.Outputs {
+		live.Set(o.Value, true)
+	}
+	for _, n := range slices.Backward(g.Nodes) { // readers come after their operands
+		if !slices.ContainsFunc(n.Out, live.At) {
+			continue
+		}
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				live.Set(a.Value, true)
+			}
+		}
+	}
+	return live
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -28,6 +29,9 @@ type Folding struct {
 // range, say, is cheaper to make than to keep.
 const foldLimit = 1 << 14
 
+// expandedLimit is the size in bytes up to which expanded operands are read when a graph is planned.
+const expandedLimit = 1 << 22
+
 // foldConstants computes what depends on constants alone, once, such as a weight in another layout or
 // dtype. What memory is short for is left to the run, and so are what fails where planning is to keep
 // going, and what no kernel makes in the layouts that it has: layouts may change yet, and compiling tells.
@@ -41,6 +45,7 @@ func foldConstants(p *Plan) error {
 	p.packAhead(p.Graph.Nodes[first:])
 	rest := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
+		ends.Look(p.ctx)
 		data, err := p.computed(n)
 		switch {
 		case err != nil:
@@ -60,6 +65,7 @@ func foldConstants(p *Plan) error {
 		p.room.spent, bytes = sum(p.room.spent, f.Bytes), sum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
+			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
 			t := v.Type
 			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are not known: the data are for the hints
 				v.Type = t
@@ -92,7 +98,7 @@ func (p *Plan) folded(n *graph.Node) ([]*tensor.Tensor, error) {
 		delete(p.packed, n)
 		return done.data, done.err
 	}
-	return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
+	return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.compute(n) })
 }
 
 // foldedNode is what became of a node.
@@ -145,7 +151,10 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 // folds reports whether a node's results are to be computed ahead.
 func (p *Plan) folds(n *graph.Node) bool {
 	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && a.Value.Const == nil {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		if a.Value.Const == nil || a.Value.Pin.Lays() && a.Value.Pin != n.Pin { // a pinned constant is read in runs
 			return false
 		}
 	}
@@ -156,15 +165,16 @@ func (p *Plan) folds(n *graph.Node) bool {
 }
 
 // worthKeeping reports whether the node's results take no more memory than a few times
-// its operands, or little anyway.
+// its operands, or little anyway. The same holds for the operands as read: an expanded one exceeds its storage.
 func worthKeeping(n *graph.Node) bool {
-	in := 0
+	stored, read := 0, 0
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			in += a.Value.Const.Storage().Len()
+			stored, read = sum(stored, a.Value.Const.Storage().Len()), sum(read, a.Value.Meta.Bytes())
 		}
 	}
-	return resultBytes(n) <= max(foldLimit, 8*in) // 8: weights of bytes, of which products are exact in float64
+	most := max(foldLimit, 8*stored) // 8: weights of bytes become float64 for exact products
+	return resultBytes(n) <= most && read <= max(expandedLimit, most)
 }
 
 // foldBudget is the memory that results computed ahead may take: half of what
@@ -253,8 +263,9 @@ type uncompiled struct{ error }
 func (e *uncompiled) Unwrap() error { return e.error }
 
 // compute runs one node whose operands are constants, in this goroutine.
-func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
+func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer recovered(&err)
+	ends.Look(p.ctx)
 	if n.IsView() {
 		out := make([]*tensor.Tensor, len(n.Out))
 		for i, v := range n.Out {
@@ -274,29 +285,31 @@ func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if err != nil {
 		return nil, &uncompiled{err}
 	}
-	return runKernel(k, n)
+	return p.runKernel(k, n)
 }
 
 // runKernel runs a node's kernel on its constant operands.
-func runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
+func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Out))
 	m := k.NewMem()
+	m.Context = p.ctx
 	for i, v := range n.Out {
 		out[i] = tensor.Empty(v.Meta)
 		m.Ptrs = append(m.Ptrs, out[i].Pointer())
 	}
 	for i, a := range n.In {
-		var p unsafe.Pointer
+		var at unsafe.Pointer
 		switch {
 		case i < len(k.Bound) && k.Bound[i] != nil:
-			p = k.Bound[i].Pointer()
+			at = k.Bound[i].Pointer()
 		case a.Kind == graph.TensorArg:
-			p = a.Value.Const.Pointer()
+			at = a.Value.Const.Pointer()
 		}
-		m.Ptrs = append(m.Ptrs, p)
+		m.Ptrs = append(m.Ptrs, at)
 	}
 	for _, ph := range k.Phases {
 		for c := range ph.Chunks {
+			ends.Look(p.ctx)
 			if err := ph.Run(m, c); err != nil {
 				return nil, err
 			}
@@ -314,8 +327,11 @@ func recovered(err *error) {
 
 // panicked is the error that stands for a panic. That is a broken invariant, or storage that cannot be had.
 func panicked(x any) error {
-	if short, ok := x.(*tensor.MemoryError); ok {
-		return short
+	switch x := x.(type) {
+	case *tensor.MemoryError:
+		return x
+	case *ends.Ended:
+		return x
 	}
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }

@@ -44,6 +44,17 @@ func TestFoldingLeavesWhatIsLarge(t *testing.T) {
 	assert.Equal(t, "big", p.Graph.Nodes[0].Name)
 }
 
+// A result is small, but its operand repeats the elements of a constant so often that it is not read ahead.
+func TestFoldingLeavesExpandedOperands(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	c := g.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4}, 4)))
+	g.Output("y", op.Sum(op.Expand(c, []int{1 << 40, 4})).Named("huge"))
+	g.Output("z", op.Sum(op.Expand(c, []int{8, 4})).Named("little"))
+	p := run(t, g, "")
+	assert.Equal(t, []string{"huge"}, []string{p.Graph.Nodes[len(p.Graph.Nodes)-1].Name})
+	assert.NotContains(t, ops(p)[:len(ops(p))-1], "sum")
+}
+
 // What cannot be computed is refused with its node, and left to the run where planning keeps going.
 func TestFoldingThatFails(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)

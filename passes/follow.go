@@ -219,8 +219,9 @@ func (p *Plan) followLayouts() error {
 	}
 	a := d.layout.Of(p.Graph)
 	p.weighed = a.Final
-	written := make([]layoutOf, len(p.Graph.Outputs))
+	written, pins := make([]layoutOf, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
+		pins[i] = o.Demand()
 		written[i] = layoutOf{typ: o.Value.Type, meta: o.Value.Meta}
 	}
 	l := newLayouter(p)
@@ -229,11 +230,11 @@ func (p *Plan) followLayouts() error {
 		return err
 	}
 	for i, o := range p.Graph.Outputs {
-		m := o.Value.Meta
-		if !o.Pin.Holds(m) || !o.Pin.Lays() && !m.SameLayout(written[i].meta) {
+		m, pin := o.Value.Meta, pins[i]
+		if !pin.Holds(m) || !pin.Lays() && !m.SameLayout(written[i].meta) {
 			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i].meta)
 		}
-		if !o.Pin.Lays() {
+		if !pin.Lays() {
 			o.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // Group is a node that stands for several, which run as one step: their names, in the order in which they are computed.
@@ -51,6 +52,7 @@ func groupNodes(p *Plan) error {
 	}
 	g.joinAttentions()
 	for i, n := range slices.Backward(p.Graph.Nodes) {
+		ends.Look(p.ctx)
 		if g.group(n) != nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // joinHeads puts products and convolutions into the groups of loops that read what they make, so that these go over
@@ -12,6 +13,7 @@ import (
 // that the group goes over is what the head makes. Of the readers of that value others may come after the group.
 func (g *grouper) joinHeads() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
+		ends.Look(g.p.ctx)
 		if !g.offersTail(n) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -42,7 +43,10 @@ func chooseLayouts(p *Plan) error {
 	if p.exact {
 		p.noteExact()
 	}
-	a, err := p.strategy.Choose(problem)
+	if err := storageErrors(p.Graph); err != nil {
+		return err
+	}
+	a, err := p.choose(problem)
 	if err != nil {
 		return err
 	}
@@ -61,6 +65,16 @@ func chooseLayouts(p *Plan) error {
 	}
 	p.noteLayouts(a)
 	return newLayouter(p).apply(a)
+}
+
+// choose calls the strategy. A panic in it is an error: strategies may be the caller's code.
+func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicked(x))
+		}
+	}()
+	return p.strategy.Choose(problem)
 }
 
 // noteExact says how many nodes have implementations that an exact plan leaves out.
@@ -110,15 +124,22 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			return err
 		}
 		if c.Pinned {
-			v.Node.Pin = c.Value.Pin
+			l.pins(v, c.Value.Pin)
+			l.copied(c.Value, c.Value.Name)
 		}
 	}
 	for i, n := range nodes {
+		ends.Look(l.plan.ctx)
 		if len(n.Out) > 0 && a.Lost[n.Out[0]] {
 			continue
 		}
-		if a.Nodes[i].Drop {
-			l.drop(n)
+		if c := &a.Nodes[i]; c.Drop {
+			if err := l.after(n, c); err != nil {
+				return l.g.Fail(n, err)
+			}
+			if len(c.After) == 0 {
+				l.drop(n)
+			}
 			continue
 		}
 		if err := l.node(n, &a.Nodes[i]); err != nil {
@@ -202,8 +223,8 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 
 // after inserts the copies of a node's results for all that read them. One that is pinned takes its name and pin over.
 func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
+	pin := n.Pin // a pinned copy takes it over
 	for _, after := range c.After {
-		pin := n.Pin // a pinned copy takes it over
 		v, err := l.copy(after)
 		if err != nil {
 			return err
@@ -214,15 +235,28 @@ func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
 			name := old.Name
 			l.g.Rename(old, l.g.Fresh(name+".unpinned"))
 			l.g.Rename(v, name)
-			v.Node.Pin = graph.Pin{Format: pin.Format, Order: pin.Order}
-		}
-	}
-	for _, after := range c.After {
-		if after.Pinned {
 			n.Pin = graph.Pin{Impl: n.Pin.Impl}
+			l.pins(v, pin)
+			l.copied(old, name)
 		}
 	}
 	return nil
+}
+
+// pins sets the pin on the node of a value if all results of the node meet it.
+func (l *layouter) pins(v *graph.Value, pin graph.Pin) {
+	pin.Impl = ""
+	if !slices.ContainsFunc(v.Node.Out, func(o *graph.Value) bool { return !pin.Holds(o.Meta) }) {
+		v.Node.Pin = pin
+	}
+}
+
+// copied records v as the source of the pinned copy with the given name.
+func (l *layouter) copied(v *graph.Value, name string) {
+	if l.plan.unpinned == nil {
+		l.plan.unpinned = map[*graph.Value]string{}
+	}
+	l.plan.unpinned[v] = name
 }
 
 // layoutOf is how a value is laid out in the graph as written.
@@ -232,19 +266,18 @@ type layoutOf struct {
 	alias *graph.Value
 }
 
-// result lays a result out as its walk has it.
+// result lays a result out as its walk has it. Where a view shows its elements where they are in the graph as written,
+// it has the strides of that in dimensions of size 1, too.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
-	if v.Alias == nil {
+	switch {
+	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
+		guardWritten(v, "", written.typ)
+		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
+	case v.Alias == nil:
 		m, as := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
 		asWritten := (c.Written || l.follows) && m.SameAddresses(written.meta)
 		if asWritten && l.follows {
 			guardWritten(v, as, written.typ)
-		}
-		if lies := orderAt(c.Lies, i); !asWritten && lies != "" && lies.Rank() == m.Rank() {
-			if at := m.WithStrides(lies.Strides(m.Shape)); at.SameAddresses(m) {
-				guardWritten(v, as, v.Type.WithStrides(lies.StridesOf(v.Type.Shape)))
-				m, as = at, lies
-			}
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
@@ -363,10 +396,15 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 		}
 	}
 	out := n.Out[v.Index]
-	if out.Alias == nil {
-		if c.Order == "" {
-			return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
+	switch {
+	case out.Alias != nil:
+		m := out.Meta
+		if m.Strides = c.Strides; c.Strides != nil && numeric(out.Type) && m.SameAddresses(out.Meta) {
+			out.SetMeta(m)
 		}
+	case c.Order == "":
+		return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
+	default:
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
 		layAs(out, n.Walk.Lay(0, out.Meta), c.Order)
 		if c.Strides != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // Packing is a constant in the form of an implementation: its name, that of the constant that it was made of, what it
@@ -42,6 +43,7 @@ type packNode struct {
 func packConstants(p *Plan) error {
 	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
 	for i, n := range p.Graph.Nodes {
+		ends.Look(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isConstant) {
 			if err := k.node(n, i); err != nil && !p.keepGoing { // else compiling tells
 				return p.Graph.Fail(n, err)
@@ -62,9 +64,9 @@ func packConstants(p *Plan) error {
 	return nil
 }
 
-// isConstant reports whether an operand is a constant that is laid out as it was written.
+// isConstant reports whether an operand is a constant that may be packed: not packed yet and not pinned to a layout.
 func isConstant(a graph.Arg) bool {
-	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil
+	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.Lays()
 }
 
 // node has the operands of one node packed, the one at a place of the graph.

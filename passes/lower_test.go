@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"testing"
 
@@ -163,7 +164,7 @@ func TestPackingThatDoesNotFoldIsTakenBack(t *testing.T) {
 	short := func(p *passes.Plan) error {
 		for _, n := range p.Graph.Nodes {
 			if n.Name == "w.packed" {
-				n.Packing().Fill = func(*tensor.Tensor, *tensor.Tensor) { panic(&tensor.MemoryError{Bytes: 1}) }
+				n.Packing().Fill = func(context.Context, *tensor.Tensor, *tensor.Tensor) { panic(&tensor.MemoryError{Bytes: 1}) }
 			}
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -107,6 +108,144 @@ func TestPinMistakes(t *testing.T) {
 	p, err := graph.ParsePin("order:0,2,3,1")
 	require.NoError(t, err)
 	assert.Equal(t, "order:0,2,3,1", p.String())
+}
+
+// full is a tensor of one number.
+func full(d tensor.DType, x int64, shape ...int) *tensor.Tensor {
+	t := tensor.Zeros(d, shape...)
+	for i := range t.Numel() {
+		t.SetFlat(i, tensor.IntScalar(x))
+	}
+	return t
+}
+
+// readsPin checks that a value is laid out as pinned, and that nodes read it or copies of it only.
+func readsPin(t *testing.T, p *passes.Plan, name string, pin graph.Pin) {
+	t.Helper()
+	found := false
+	p.Graph.Values(func(v *graph.Value) {
+		if v.Name != name {
+			return
+		}
+		found = true
+		assert.True(t, pin.Holds(v.Meta), "%s: %v", p.Strategy, v.Meta)
+		assert.Nil(t, v.Packed, p.Strategy)
+	})
+	assert.True(t, found, "%s has no %q", p.Strategy, name)
+}
+
+// A node is not restated past a pinned one: products of bytes, and those by matrices that are repeated.
+func TestPinsAreNotRestated(t *testing.T) {
+	quantised := func() *graph.Graph {
+		g := graph.New("quantised", kernels.Lookup)
+		s, z := g.Constant("s", full(f32, 1)), g.Constant("z", full(tensor.Uint8, 128))
+		zw, w := g.Constant("zw", full(tensor.Int8, 0)), g.Constant("w", full(tensor.Int8, 3, 4, 8, 3, 3))
+		d := g.Apply("dequantize_linear", nil, g.Input("x", tensor.Uint8, 2, 8, 10, 10), s, z)[0].Named("d")
+		dw := g.Apply("dequantize_linear", nil, w, s, zw)[0].Named("dw")
+		c := g.Apply("conv2d", nil, d, dw)[0].Named("c")
+		return g.Output("y", g.Apply("quantize_linear", nil, c, s, z)[0])
+	}
+	repeated := func() *graph.Graph {
+		g := graph.New("repeated", kernels.Lookup)
+		k := g.Apply("unsqueeze", graph.Attrs{"dim": 2}, g.Input("k", f32, 1, 2, 16, 32))[0]
+		r := g.Apply("reshape", graph.Attrs{"shape": []int{1, 8, 16, 32}},
+			g.Apply("expand", graph.Attrs{"size": []int{1, 2, 4, 16, 32}}, k)[0])[0].Named("r")
+		v := g.Apply("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, r)[0].Named("t")
+		return g.Output("y", g.Apply("matmul", nil, g.Input("q", f32, 1, 8, 16, 32), v)[0])
+	}
+	for _, c := range []struct {
+		build func() *graph.Graph
+		name  string
+		pin   graph.Pin
+	}{
+		{quantised, "d", graph.Pin{Format: tensor.ChannelsLast}}, {quantised, "dw", graph.Pin{Format: tensor.ChannelsLast}},
+		{quantised, "c", graph.Pin{Format: tensor.ChannelsLast}}, {quantised, "c", graph.Pin{Impl: "nhwc"}},
+		{repeated, "r", graph.Pin{Format: tensor.ChannelsLast}}, {repeated, "t", graph.Pin{Format: tensor.Contiguous}},
+	} {
+		for _, s := range layout.All() {
+			g := c.build()
+			require.NoError(t, g.Err())
+			require.NoError(t, g.Pin(c.name, c.pin))
+			require.NoError(t, g.Infer())
+			p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+			require.NoError(t, err, "%s, %s", s.Name(), c.name)
+			readsPin(t, p, c.name, c.pin)
+			if c.pin.Impl != "" {
+				assert.Equal(t, c.pin.Impl, p.Graph.Value(c.name).Node.Impl.Name, s.Name())
+			}
+			assert.True(t, slices.ContainsFunc(p.Apart, func(a passes.Apart) bool {
+				return a.Node == c.name && a.Why == "would not keep the pin of "+c.name ||
+					!product.MultipliesBytes() && a.Why == "no machine code multiplies bytes of such shapes"
+			}), "%s, %s: %v", s.Name(), c.name, p.Apart)
+		}
+	}
+}
+
+// All results of a pinned view are pinned; a pinned value is not placed where its strides in a join are others; a
+// pinned constant is not packed.
+func TestPinsOfJoinsPartsAndWeights(t *testing.T) {
+	last := graph.Pin{Format: tensor.ChannelsLast}
+	for _, s := range layout.All() {
+		g := graph.New("g", kernels.Lookup)
+		x, w := g.Input("x", f32, 2, 8, 6, 6), g.Constant("w", full(f32, 2, 4, 4, 3, 3))
+		parts := g.Apply("split", graph.Attrs{"split_size": 4, "dim": 1}, x)
+		a := g.Apply("conv2d", graph.Attrs{"padding": 1}, parts[0], w)[0]
+		b := op.Relu(parts[1])
+		g.Output("y", op.Exp(g.Apply("cat", graph.Attrs{"dim": 1}, a, b)[0]))
+		require.NoError(t, g.Err())
+		names := []string{parts[0].Name, parts[1].Name, a.Name, w.Name}
+		for _, name := range names[1:] {
+			require.NoError(t, g.Pin(name, last))
+		}
+		require.NoError(t, g.Infer())
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+		require.NoError(t, err, s.Name())
+		for _, name := range names[:3] {
+			readsPin(t, p, name, last)
+		}
+		conv := p.Graph.Value(a.Name)
+		for conv.Node.Op.Identity {
+			conv = conv.Node.In[0].Value
+		}
+		weight := conv.Node.In[1].Value
+		assert.True(t, weight.Const != nil && weight.Packed == nil && last.Holds(weight.Meta),
+			"%s: %v", s.Name(), weight.Meta)
+		assert.Nil(t, p.Graph.Value(a.Name).Within, s.Name())
+	}
+}
+
+// disobedient is a strategy whose assignment has none of the copies that pins demand.
+type disobedient struct{}
+
+func (disobedient) Name() string { return "disobedient" }
+
+func (disobedient) Choose(p *layout.Problem) (*layout.Assignment, error) {
+	a, err := layout.Solve(p, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.Inputs = nil
+	for i := range a.Nodes {
+		a.Nodes[i].In, a.Nodes[i].After = nil, nil
+	}
+	return a, nil
+}
+
+// A plan that does not meet a pin is an error under every strategy.
+func TestDisobedientStrategy(t *testing.T) {
+	for _, pinned := range []string{"x", "w"} {
+		g := graph.New("g", kernels.Lookup)
+		x, w := g.Input("x", f32, 2, 4, 5, 6), g.Input("w", f32, 4, 4, 3, 3)
+		g.Output("y", op.Relu(x))
+		g.Output("z", op.Relu(w))
+		require.NoError(t, g.Err())
+		require.NoError(t, g.Pin(pinned, graph.Pin{Format: tensor.ChannelsLast}))
+		require.NoError(t, g.Infer())
+		_, err := passes.Run(g, passes.Options{Strategy: disobedient{}})
+		if assert.Error(t, err, pinned) {
+			assert.Contains(t, err.Error(), "pin "+pinned+"=channels_last is not met: ")
+		}
+	}
 }
 
 // reversed is a strategy of somebody else's: everything that can be told is laid out in reverse order.

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -142,6 +144,9 @@ func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
 
 // Options choose what Run does.
 type Options struct {
+	// Context ends the work when it ends: the error has its cause. Passes and strategies find it as the context of the
+	// graph ([graph.Graph.Context]). Nil: the graph's own.
+	Context context.Context
 	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds
 	// those that are always there.
 	Strategy layout.Strategy
@@ -213,11 +218,14 @@ type Plan struct {
 	// Decisions are what was decided, where [Options.Record] asked for them.
 	Decisions *Decisions
 
+	ctx       context.Context
 	follow    *Decisions
 	only      map[int]bool        // numbers of the nodes that may fold; nil: those that are worth it
 	foldings  int                 // how many passes that fold have begun
 	weighed   bool                // the strategy has weighed the copies in the graph, too
 	within    graph.ByValue[bool] // the values that are written within others in the strategy's costs
+	pins      []pinned
+	unpinned  map[*graph.Value]string // the sources of pinned copies, and the names of those copies
 	strategy  layout.Strategy
 	profile   *layout.Profile
 	priced    bool // the profile is that of the problem of layouts, for its constants
@@ -268,7 +276,8 @@ type Elision struct{ Node, Why string }
 
 // Run plans a graph, which must be sorted and is not changed. Constants are shared with it, but for those
 // that are computed.
-func Run(g *graph.Graph, o Options) (*Plan, error) {
+func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
+	defer recovered(&err)
 	if g == nil {
 		return nil, errors.New("there is no graph to plan: it is nil")
 	}
@@ -284,14 +293,14 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g, err := g.Settled()
-	if err != nil {
+	if g, err = g.Settled(); err != nil {
 		return nil, err
 	}
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
 	p := newPlan(g, o)
+	defer p.settle()
 	var check *checker
 	if o.Check {
 		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
@@ -314,6 +323,9 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 		case !pass.known(): // a graph with parts that do not belong to it would run, on memory that nobody wrote
 			err = graph.Verify(p.Graph, graph.Sorted&props)
 		}
+		if err == nil && o.Check {
+			err = p.checkPins(props&graph.LaidOut != 0)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
@@ -321,7 +333,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if o.Follow == nil || o.Price {
 		p.summarise()
 	}
-	return p, nil
+	return p.checked()
 }
 
 // newPlan begins a plan of a graph.
@@ -329,9 +341,14 @@ func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit,
 		room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+	if o.Context != nil {
+		p.Graph.SetContext(o.Context)
+	}
+	p.ctx = p.Graph.Context()
 	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
 		p.threads = runtime.GOMAXPROCS(0)
 	}
+	p.pins = pinsOf(p.Graph)
 	if o.Record {
 		p.Decisions = &Decisions{}
 	}
@@ -343,7 +360,11 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
 	at := len(p.Passes)
-	if err := pass.run(p); err != nil {
+	err := pass.run(p)
+	if ended := ends.Err(p.ctx); ended != nil { // the result of the pass does not matter
+		return fmt.Errorf("pass %s: %w", pass.Name, ended)
+	}
+	if err != nil {
 		return pass.named(err)
 	}
 	switch {
@@ -359,6 +380,16 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 		dump(w, p.Graph)
 	}
 	return nil
+}
+
+// settle removes the context from the graphs that the plan keeps.
+func (p *Plan) settle() {
+	if p.Graph != nil {
+		p.Graph.SetContext(context.Background())
+	}
+	if p.Model != nil && p.Model.Problem != nil && p.Model.Problem.Graph != nil {
+		p.Model.Problem.Graph.SetContext(context.Background())
+	}
 }
 
 // known reports whether a pass is one of those of package passes.
@@ -420,6 +451,7 @@ func (p *Plan) summarise() {
 		p.profile = layout.For(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
+		ends.Look(p.ctx)
 		cost := cost(n, p.profile)
 		if len(n.Out) > 0 {
 			p.costs.Set(n.Out[0], costOf{n, cost})

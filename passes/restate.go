@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // restate has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
@@ -19,6 +20,7 @@ func restate(p *Plan) error {
 	asked := false
 	for _, n := range p.Graph.Nodes {
 		asked = asked || n.Op.Restate != nil
+		r.around.Pinned = r.around.Pinned || n.Pin != (graph.Pin{})
 		r.count(n, 1)
 	}
 	if !asked {
@@ -28,6 +30,7 @@ func restate(p *Plan) error {
 		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // never alone, whoever reads it besides
 	}
 	for _, n := range p.Graph.Nodes {
+		ends.Look(p.ctx)
 		name := n.Name
 		if err := r.add(n); err != nil {
 			return p.Graph.Fail(n, err)

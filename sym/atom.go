@@ -16,6 +16,9 @@ const (
 	kindMax
 	kindMin
 	kindWhere
+	// Sums and products of two operands whose coefficients no int holds.
+	kindSum
+	kindProduct
 )
 
 // atom is what a product is made of: a symbol, or a function of expressions that is no sum of
@@ -28,12 +31,16 @@ type atom struct {
 	id     int
 	lo, hi int
 	hint   int
+	size   int   // as of an expression
 	self   *expr // the atom as an expression
 
 	// What the facts of the moment add.
 	stands *expr // what it equals, and is replaced by
 	gen    int
 	span   [2]int
+	// The residue, in the state of facts before residueState; 1 is that of bounds alone.
+	residueState int
+	residue      [2]int
 }
 
 // atom returns the one atom with the given parts as an expression.
@@ -52,7 +59,7 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	if a == nil {
 		a = &atom{kind: k, cond: c, args: args, id: len(v.symbols) + len(v.atoms)}
 		a.lo, a.hi = a.within((*expr).bounds)
-		a.hint = a.value()
+		a.hint, a.size = a.value(), a.count()
 		a.self = v.sum([]term{{1, []*atom{a}}}, 0)
 		v.atoms[string(key)] = a
 	}
@@ -75,13 +82,17 @@ func (a *atom) within(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 		if l <= 0 {
 			return math.MinInt, math.MaxInt
 		}
-		top := satAdd(h, -1)
+		top := addUpper(h, -1)
 		if lo >= 0 {
 			top = min(top, hi)
 		}
 		return 0, top
 	case kindWhere:
 		return min(lo, l), max(hi, h)
+	case kindSum:
+		return addLower(lo, l), addUpper(hi, h)
+	case kindProduct:
+		return mulRange(lo, hi, l, h)
 	}
 	for _, e := range a.args[1:] {
 		l, h := bounds(e)
@@ -102,6 +113,10 @@ func (a *atom) value() int {
 		return x
 	case a.kind == kindWhere:
 		return y
+	case a.kind == kindSum:
+		return satAdd(x, y)
+	case a.kind == kindProduct:
+		return satMul(x, y)
 	case a.kind == kindDiv || a.kind == kindMod:
 		if y == 0 {
 			return 0
@@ -119,6 +134,29 @@ func (a *atom) value() int {
 	}
 	return x
 }
+
+// count returns how many symbols and numbers are printed.
+func (a *atom) count() int {
+	n := 1
+	for _, e := range a.args {
+		n = satAdd(n, e.size)
+	}
+	if a.cond != nil {
+		n = satAdd(n, a.cond.size)
+	}
+	return n
+}
+
+// unexpanded returns the atom of a sum or product whose coefficients no int holds.
+func (v *Env) unexpanded(k kind, a, b *expr) *expr {
+	if a.id > b.id {
+		a, b = b, a
+	}
+	return v.atom(k, a, b)
+}
+
+// unexpanded reports whether a is a sum or product whose coefficients no int holds.
+func (a *atom) unexpanded() bool { return a.kind == kindSum || a.kind == kindProduct }
 
 // single returns the atom that e consists of; nil if it is more or less than one.
 func (e *expr) single() *atom {

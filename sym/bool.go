@@ -125,7 +125,7 @@ func (a Bool) At(b Binding) (bool, error) {
 	if a.c == nil {
 		return a.v, nil
 	}
-	return a.c.at(b)
+	return (&valuation{at: b}).cond(a.c)
 }
 
 // String returns "True", "False" or the condition: "Eq(x, 1) | Lt(y, x)".

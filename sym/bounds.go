@@ -5,9 +5,45 @@ import (
 	"math/bits"
 )
 
-// Bounds are saturated: math.MinInt and math.MaxInt stand for what has none, and what passes
-// them.
+// A lower bound is math.MinInt where there is none, and at most greatestLower; an upper bound is math.MaxInt where
+// there is none, and at least leastUpper. Equal bounds are therefore the value itself. A bound that no int holds is
+// rounded to a weaker one: a lower bound down, an upper bound up.
 
+const (
+	greatestLower = math.MaxInt - 1
+	leastUpper    = -greatestLower
+)
+
+// constantRange returns the bounds of a number.
+func constantRange(n int) (lo, hi int) { return min(n, greatestLower), max(n, leastUpper) }
+
+// addLower returns the lower bound of a sum.
+func addLower(a, b int) int {
+	s, fits := addFits(a, b)
+	switch {
+	case a == math.MinInt || b == math.MinInt || !fits && a < 0:
+		return math.MinInt
+	case !fits:
+		return greatestLower
+	}
+	return min(s, greatestLower)
+}
+
+// addUpper returns the upper bound of a sum.
+func addUpper(a, b int) int { return satNeg(addLower(satNeg(a), satNeg(b))) }
+
+// satNeg makes a lower bound an upper one, and an upper bound a lower one.
+func satNeg(a int) int {
+	switch a {
+	case math.MinInt:
+		return math.MaxInt
+	case math.MaxInt:
+		return math.MinInt
+	}
+	return -a
+}
+
+// satAdd is for sizes and hints, and for sums in which math.MinInt and math.MaxInt mark overflow.
 func satAdd(a, b int) int {
 	switch s := a + b; {
 	case a == math.MinInt || b == math.MinInt:
@@ -23,7 +59,7 @@ func satAdd(a, b int) int {
 	}
 }
 
-// satMul takes 0 times anything unbounded as 0.
+// satMul takes 0 times an infinite bound as 0. math.MinInt and math.MaxInt are infinite, and mark overflow.
 func satMul(a, b int) int {
 	if a == 0 || b == 0 {
 		return 0
@@ -48,13 +84,13 @@ func magnitude(a int) uint64 {
 
 func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 
-// mulRange returns the bounds of products of what is within [a, b] and [c, d].
+// mulRange returns the bounds of the product of a number in [a, b] and one in [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
-	return min(w, x, y, z), max(w, x, y, z)
+	return min(w, x, y, z, greatestLower), max(w, x, y, z, leastUpper)
 }
 
-// divRange returns the bounds of floors of quotients; only positive divisors are looked at closely.
+// divRange returns the bounds of the floor of a quotient. There are none unless the divisor is positive.
 func divRange(a, b, c, d int) (lo, hi int) {
 	if c <= 0 {
 		return math.MinInt, math.MaxInt

@@ -2,8 +2,11 @@ package sym
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 type condKind uint8
@@ -31,7 +34,7 @@ type cond struct {
 	a, b *expr
 	rel  string
 	size int
-	text string
+	text atomic.Pointer[string] // once it was printed
 
 	settled bool // whether it was entered as true, among the facts of the moment
 }
@@ -175,7 +178,7 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}
-			if beyond := other.c - a.args[0].c; (beyond < 0) == (a.kind == kindMax) {
+			if (other.c < a.args[0].c) == (a.kind == kindMax) {
 				return Bool{}, true
 			}
 			return v.extreme(a.kind, a.args[1:]...).int().Eq(other.int()), true
@@ -218,14 +221,30 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 		n.natural = provenAs(truth)
 		return Bool{v: truth}
 	}
-	// What a Max or Min with a number is asked that the number does not answer, the other operand is asked.
-	if a := n.terms[0].m[0]; len(n.terms) == 1 && len(n.terms[0].m) == 1 && len(a.args) == 2 && a.kind != kindWhere &&
-		a.kind >= kindMax && len(a.args[0].terms) == 0 {
-		k := n.terms[0].k
-		return Int{}.Le(v.plus(v.constant(n.c), a.args[1], k).int())
+	if b, ok := v.extremeAtLeast(n); ok {
+		return b
 	}
 	c := v.relation(condGe, n, rel, x, y)
 	return Bool{v: c.hint, c: c}
+}
+
+// extremeAtLeast answers whether a multiple of a Max or Min of a number and x, plus a constant, is at least 0: by the
+// number, or where the number does not decide it, by x.
+func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
+	t := n.terms[0]
+	a := t.m[0]
+	if len(n.terms) > 1 || len(t.m) > 1 || a.kind != kindMax && a.kind != kindMin || len(a.args) > 2 ||
+		len(a.args[0].terms) > 0 {
+		return Bool{}, false
+	}
+	at := v.plus(v.constant(n.c), a.args[0], t.k)
+	switch one := (t.k > 0) == (a.kind == kindMax); {
+	case len(at.terms) > 0:
+		return Bool{}, false
+	case (at.c >= 0) == one:
+		return Bool{v: one}, true
+	}
+	return Int{}.Le(v.plus(v.constant(n.c), a.args[1], t.k).int()), true
 }
 
 // sides writes n = 0 with its positive terms at the left.
@@ -251,9 +270,15 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	if c := v.conds[key]; c != nil {
 		return c
 	}
-	c := &cond{env: v, kind: k, d: d, id: len(v.conds), a: x, b: y, rel: rel, size: x.size() + y.size()}
+	c := &cond{env: v, kind: k, d: d, id: len(v.conds), a: x, b: y, rel: rel, size: satAdd(x.size, y.size)}
 	c.hint = k == condEq && d.hint == 0 || k == condNe && d.hint != 0 || k == condGe && d.hint >= 0
-	c.text = rel + "(" + x.String() + ", " + y.String() + ")"
+	if d.hint == math.MinInt || d.hint == math.MaxInt {
+		at := Binding{}
+		for name, s := range v.symbols {
+			at[name] = s.n
+		}
+		c.hint, _ = (&valuation{at: at}).cond(c)
+	}
 	v.conds[key] = c
 	return c
 }
@@ -334,13 +359,18 @@ func absorb(parts []*cond) []*cond {
 	})
 }
 
-// compareConds puts shorter conditions first, and orders those of one length by their text.
+// maxCompared is the size up to which conditions are ordered by their text.
+const maxCompared = 1 << 10
+
+// compareConds puts shorter conditions first, and orders those of one length by their text where they have one.
 func compareConds(a, b *cond) int {
 	if a.size != b.size {
 		return a.size - b.size
 	}
-	if s := strings.Compare(a.text, b.text); s != 0 {
-		return s
+	if a.size <= maxCompared {
+		if s := strings.Compare(a.String(), b.String()); s != 0 {
+			return s
+		}
 	}
 	return a.id - b.id
 }
@@ -354,42 +384,36 @@ func (v *Env) join(k condKind, parts []*cond) *cond {
 		return c
 	}
 	c := &cond{env: v, kind: k, args: parts, id: len(v.conds), hint: k == condAnd}
-	var texts []string
 	for _, p := range parts {
 		if p.hint == (k == condOr) {
 			c.hint = p.hint
 		}
-		c.size += p.size
-		text := p.text
-		if p.kind >= condAnd {
-			text = "(" + text + ")"
-		}
-		texts = append(texts, text)
+		c.size = satAdd(c.size, p.size)
 	}
-	c.text = strings.Join(texts, map[condKind]string{condAnd: " & ", condOr: " | "}[k])
 	v.conds[string(key)] = c
 	return c
 }
 
 // String returns the condition in Python's syntax.
-func (c *cond) String() string { return c.text }
-
-// at returns the truth for the given values of symbols.
-func (c *cond) at(b Binding) (bool, error) {
-	if c.kind >= condAnd {
-		for _, p := range c.args {
-			if t, err := p.at(b); err != nil || t == (c.kind == condOr) {
-				return t, err
+func (c *cond) String() string {
+	if c.size > maxPrinted {
+		return fmt.Sprintf("(a condition of %d parts)", c.size)
+	}
+	if text := c.text.Load(); text != nil {
+		return *text
+	}
+	var text string
+	if c.kind < condAnd {
+		text = c.rel + "(" + c.a.String() + ", " + c.b.String() + ")"
+	} else {
+		parts := make([]string, len(c.args))
+		for i, p := range c.args {
+			if parts[i] = p.String(); p.kind >= condAnd {
+				parts[i] = "(" + parts[i] + ")"
 			}
 		}
-		return c.kind == condAnd, nil
+		text = strings.Join(parts, map[condKind]string{condAnd: " & ", condOr: " | "}[c.kind])
 	}
-	d, err := c.d.at(b)
-	switch c.kind {
-	case condEq:
-		return err == nil && d == 0, err
-	case condNe:
-		return err == nil && d != 0, err
-	}
-	return err == nil && d >= 0, err
+	c.text.Store(&text)
+	return text
 }

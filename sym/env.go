@@ -59,7 +59,8 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	if !known {
 		s = Int{n: lo}
 		if lo < hi {
-			a := &atom{kind: kindSymbol, name: name, id: len(v.symbols) + len(v.atoms), lo: lo, hi: hi, hint: hint}
+			a := &atom{kind: kindSymbol, name: name, id: len(v.symbols) + len(v.atoms), lo: lo, hi: hi, hint: hint,
+				size: 1}
 			a.self = v.sum([]term{{1, []*atom{a}}}, 0)
 			s = a.self.int()
 		}
@@ -67,7 +68,8 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	}
 	l, h := s.n, s.n
 	if s.e != nil {
-		l, h = s.e.lo, s.e.hi
+		a := s.e.single()
+		l, h = a.lo, a.hi
 	}
 	if l != lo || h != hi || s.n != hint {
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.n,
@@ -89,7 +91,7 @@ func (v *Env) Assume(b Bool) error {
 		if b.c.env != v {
 			return fmt.Errorf("sym: %v is a condition of another Env", b)
 		}
-		defer v.under(true)()
+		defer v.asking()()
 		mark := v.mark()
 		if v.learn(b.c); !v.facts.contradiction {
 			return nil
@@ -101,7 +103,7 @@ func (v *Env) Assume(b Bool) error {
 
 // decide answers by what is known; else by the hints, or in a fork by its turn. The answer is recorded.
 func (v *Env) decide(b Bool) bool {
-	defer v.under(true)()
+	defer v.asking()()
 	answer := b.v
 	var c *cond
 	if v.fork != nil {
@@ -121,6 +123,7 @@ func (v *Env) decide(b Bool) bool {
 	if !answer {
 		c, whole = c.not(), whole.not()
 	}
+	defer v.asking()()
 	mark := v.mark()
 	if v.learn(c); v.facts.contradiction {
 		// What cannot hold beside the facts was known to be otherwise, though nobody saw it before.

@@ -2,6 +2,7 @@ package sym
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -14,6 +15,8 @@ type Evaluator struct {
 	refs    []int32 // places of the operands of instructions
 	ints    []int32 // the places of the expressions
 	conds   []int32 // the places of the conditions
+	sizes   []Int   // the expressions, for values with intermediate results that do not fit an int
+	truths  []Bool
 }
 
 // instruction computes one place from those before it. Its operands are refs[from:to].
@@ -45,6 +48,7 @@ const (
 type cell struct {
 	n    int
 	none bool
+	wide bool // none, because it or an operand does not fit an int
 }
 
 // fewCells is the number of places up to which evaluating allocates nothing.
@@ -55,6 +59,7 @@ const fewCells = 192
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
+	b.e.sizes = slices.Clone(sizes)
 	for _, s := range sizes {
 		if s.e == nil {
 			b.e.ints = append(b.e.ints, b.put(opSum, s.n))
@@ -65,9 +70,9 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	for _, c := range conds {
 		switch {
 		case c.c != nil:
-			b.e.conds = append(b.e.conds, b.cond(c.c))
+			b.e.conds, b.e.truths = append(b.e.conds, b.cond(c.c)), append(b.e.truths, c)
 		case !c.v:
-			b.e.conds = append(b.e.conds, b.put(opOr, 0)) // none of nothing
+			b.e.conds, b.e.truths = append(b.e.conds, b.put(opOr, 0)), append(b.e.truths, c) // none of nothing
 		}
 	}
 	if b.err != nil {
@@ -84,8 +89,8 @@ func (e *Evaluator) Hold(values []int) bool {
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for _, at := range e.conds {
-		if !cells[at].holds() {
+	for i := range e.conds {
+		if !e.truth(i, cells, values) {
 			return false
 		}
 	}
@@ -99,25 +104,50 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for _, at := range e.conds {
-		list = append(list, cells[at].holds())
+	for i := range e.conds {
+		list = append(list, e.truth(i, cells, values))
 	}
 	return list
 }
 
-// Sizes appends the values of the expressions to a list. The error tells of one that divides by zero, or that there are
-// not as many values as symbols.
+// truth returns whether a condition holds.
+func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
+	c := cells[e.conds[i]]
+	if c.wide {
+		holds, err := e.truths[i].At(e.binding(values))
+		return err == nil && holds
+	}
+	return c.holds()
+}
+
+func (e *Evaluator) binding(values []int) Binding {
+	b := make(Binding, len(values))
+	for i, name := range e.symbols {
+		b[name] = values[i]
+	}
+	return b
+}
+
+// Sizes appends the values of the expressions to a list. The error names an expression that divides by zero or leaves
+// an int, or says that values are missing or too many.
 func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	if e == nil || len(values) != len(e.symbols) {
 		return list, fmt.Errorf("sym: %d values do not tell the symbols", len(values))
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for _, at := range e.ints {
-		if cells[at].none {
+	for i, at := range e.ints {
+		n := cells[at].n
+		switch {
+		case cells[at].wide:
+			var err error
+			if n, err = e.sizes[i].At(e.binding(values)); err != nil {
+				return list, err
+			}
+		case cells[at].none:
 			return list, errZero
 		}
-		list = append(list, cells[at].n)
+		list = append(list, n)
 	}
 	return list, nil
 }
@@ -153,7 +183,7 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 			cells[i] = joined(in.op == opOr, args, cells)
 		default:
 			x := cells[args[0]]
-			cells[i] = cell{none: x.none}
+			cells[i] = cell{none: x.none, wide: x.wide}
 			if in.op == opEq && x.n == 0 || in.op == opNe && x.n != 0 || in.op == opGe && x.n >= 0 {
 				cells[i].n = 1
 			}
@@ -164,8 +194,9 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 
 // divided is the floor of a quotient, or the remainder.
 func divided(rest bool, x, y cell) cell {
-	if x.none || y.none || y.n == 0 {
-		return cell{none: true}
+	wide := x.wide || y.wide || x.n == math.MinInt && y.n == -1
+	if wide || x.none || y.none || y.n == 0 {
+		return cell{none: true, wide: wide}
 	}
 	q := floorDiv(x.n, y.n)
 	if rest {
@@ -179,18 +210,22 @@ func gathered(in *instruction, args []int32, cells []cell) cell {
 	c := cell{n: in.n}
 	for k, at := range args {
 		x := cells[at]
-		c.none = c.none || x.none
+		c.none, c.wide = c.none || x.none, c.wide || x.wide
+		fits := true
 		switch {
 		case in.op == opProduct:
-			c.n *= x.n
+			c.n, fits = mulFits(c.n, x.n)
 		case in.op == opSum:
-			c.n += x.n
+			c.n, fits = addFits(c.n, x.n)
 		case k == 0:
 			c.n = x.n
 		case in.op == opMax:
 			c.n = max(c.n, x.n)
 		default:
 			c.n = min(c.n, x.n)
+		}
+		if !fits {
+			c.none, c.wide = true, true
 		}
 	}
 	return c
@@ -258,9 +293,12 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 		args = append(args, b.expr(x))
 	}
 	op, n := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
-		kindWhere: opWhere}[a.kind], 0
-	if op == opSymbol {
+		kindWhere: opWhere, kindSum: opSum, kindProduct: opProduct}[a.kind], 0
+	switch op {
+	case opSymbol:
 		n = b.symbol(a.name)
+	case opProduct:
+		n = 1
 	}
 	at := b.put(op, n, args...)
 	b.atoms[a] = at

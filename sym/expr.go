@@ -10,21 +10,23 @@ import (
 // is one expr for all equal sums.
 type expr struct {
 	env    *Env
-	terms  []term // in the order of compareTerms, no product twice
-	c      int
+	terms  []term // in the order of compareTerms, no product twice, no coefficient math.MinInt
+	c      int    // math.MinInt in constants only, so that terms and sums can be negated
 	id     int
 	lo, hi int // bounds, by those of the symbols alone
 	most   int // the greatest magnitude of the coefficients and the constant
 	hint   int
+	size   int // of symbols and numbers that are printed
 	// Whether it is 0, and not negative, where bounds alone tell.
 	zero, natural proven
 
 	// What the facts of the moment add; decisions write it, nothing else does.
-	fact     *fact // of sums that are their own linear part: see linear
-	spanGen  int   // the state of facts that span belongs to, 0 for none
-	span     [2]int
-	plainGen int // likewise of plain
-	plain    *expr
+	fact    *fact // of sums that are their own linear part: see linear
+	spanGen int   // the state of facts that span belongs to, 0 for none
+	span    [2]int
+	plain   *expr
+
+	plainState int // that of plain
 }
 
 // term is a coefficient other than 0 and a product of at least one atom, ordered by id.
@@ -47,14 +49,18 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the expression with the given parts. The terms are the callee's to keep and to
-// reorder; products may occur twice.
+// sum returns the expression with the given parts, nil if no int holds its coefficients. The terms are the callee's to
+// keep and to reorder; products may occur twice.
 func (v *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
 	for _, t := range terms {
 		if n := len(out); n > 0 && compareTerms(out[n-1], t) == 0 {
-			out[n-1].k += t.k
+			k, fits := addFits(out[n-1].k, t.k)
+			if !fits {
+				return nil
+			}
+			out[n-1].k = k
 		} else {
 			out = append(out, t)
 		}
@@ -62,9 +68,15 @@ func (v *Env) sum(terms []term, c int) *expr {
 			out = out[:len(out)-1]
 		}
 	}
+	if c == math.MinInt && len(out) > 0 {
+		return nil
+	}
 	var buf [64]byte
 	key := binary.AppendVarint(buf[:0], int64(c))
 	for _, t := range out {
+		if t.k == math.MinInt {
+			return nil
+		}
 		key = binary.AppendVarint(key, int64(t.k))
 		key = binary.AppendVarint(key, int64(len(t.m)))
 		for _, a := range t.m {
@@ -76,21 +88,23 @@ func (v *Env) sum(terms []term, c int) *expr {
 	}
 	e := &expr{env: v, terms: out, c: c, id: len(v.exprs) + 1}
 	e.bound()
+	e.size = e.count()
 	v.exprs[string(key)] = e
 	return e
 }
 
 // bound computes bounds and hint from those of the atoms.
 func (e *expr) bound() {
-	e.lo, e.hi, e.hint, e.most = e.c, e.c, e.c, satMagnitude(e.c)
+	e.lo, e.hi = constantRange(e.c)
+	e.hint, e.most = e.c, satMagnitude(e.c)
 	for _, t := range e.terms {
 		e.most = max(e.most, satMagnitude(t.k))
 		lo, hi, hint := t.k, t.k, t.k
 		for _, a := range t.m {
 			lo, hi = mulRange(lo, hi, a.lo, a.hi)
-			hint *= a.hint
+			hint = satMul(hint, a.hint)
 		}
-		e.lo, e.hi, e.hint = satAdd(e.lo, lo), satAdd(e.hi, hi), e.hint+hint
+		e.lo, e.hi, e.hint = addLower(e.lo, lo), addUpper(e.hi, hi), satAdd(e.hint, hint)
 	}
 }
 
@@ -178,10 +192,17 @@ func (v *Env) plus(a, b *expr, k int) *expr {
 
 func (v *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
+	var of checked
 	for _, t := range b.terms {
-		terms = append(terms, term{k * t.k, t.m})
+		terms = append(terms, term{of.product(k, t.k), t.m})
 	}
-	return v.sum(terms, a.c+k*b.c)
+	c := of.sum(a.c, of.product(k, b.c))
+	if !of.wraps {
+		if e := v.sum(terms, c); e != nil {
+			return e
+		}
+	}
+	return v.unexpanded(kindSum, a, v.times(v.constant(k), b))
 }
 
 func (v *Env) times(a, b *expr) *expr {
@@ -190,20 +211,27 @@ func (v *Env) times(a, b *expr) *expr {
 
 func (v *Env) product(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
+	var of checked
 	for _, s := range a.terms {
 		for _, t := range b.terms {
-			terms = append(terms, term{s.k * t.k, product(s.m, t.m)})
+			terms = append(terms, term{of.product(s.k, t.k), product(s.m, t.m)})
 		}
 		if b.c != 0 {
-			terms = append(terms, term{s.k * b.c, s.m})
+			terms = append(terms, term{of.product(s.k, b.c), s.m})
 		}
 	}
 	if a.c != 0 {
 		for _, t := range b.terms {
-			terms = append(terms, term{a.c * t.k, t.m})
+			terms = append(terms, term{of.product(a.c, t.k), t.m})
 		}
 	}
-	return v.sum(terms, a.c*b.c)
+	c := of.product(a.c, b.c)
+	if !of.wraps {
+		if e := v.sum(terms, c); e != nil {
+			return e
+		}
+	}
+	return v.unexpanded(kindProduct, a, b)
 }
 
 // product merges the atoms of two products.

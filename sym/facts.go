@@ -3,6 +3,7 @@ package sym
 import (
 	"math"
 	"slices"
+	"strconv"
 )
 
 // facts are what is known beyond bounds: by guards, assumptions, and while an alternative is looked at by what its
@@ -20,6 +21,9 @@ type facts struct {
 	clauses       []*cond // alternatives that hold
 	sums          int     // how many facts are about sums of several terms
 	effort        int     // what a proof may still try
+	hypotheses    int     // how many the state rests on, one within the other
+	left          int     // the steps that the question has left
+	spent         int     // the steps of all questions before
 }
 
 // fact is what is known of an expression: it is from lo to hi, none of not, and rem modulo mod.
@@ -39,13 +43,14 @@ type change struct {
 
 // mark is a state of the facts to come back to.
 type mark struct {
-	gen, trail, held, clauses, sums, guards int
-	contradiction                           bool
+	gen, trail, held, clauses, sums, guards, hypotheses int
+	contradiction                                       bool
 }
 
 func (v *Env) mark() mark {
 	f := &v.facts
-	return mark{f.gen, len(f.trail), len(f.held), len(f.clauses), f.sums, len(v.guards), f.contradiction}
+	return mark{f.gen, len(f.trail), len(f.held), len(f.clauses), f.sums, len(v.guards), f.hypotheses,
+		f.contradiction}
 }
 
 // reset takes back what was entered since the mark. Guards that were recorded since are dropped.
@@ -65,6 +70,7 @@ func (v *Env) reset(m mark) {
 	}
 	f.gen, f.held, f.clauses, f.sums, f.contradiction = m.gen, f.held[:m.held], f.clauses[:m.clauses], m.sums,
 		m.contradiction
+	f.hypotheses = m.hypotheses
 	v.guards = v.guards[:m.guards]
 }
 
@@ -84,9 +90,10 @@ func (f *facts) changed() {
 
 // step leads from a state of the facts to another: a condition is marked as true, or learned with what follows.
 type step struct {
-	from    int
-	c       *cond
-	learned bool
+	from       int
+	c          *cond
+	learned    bool
+	hypotheses int
 }
 
 // named gives the state that a step has led to the name that it had before: what was found out then holds again.
@@ -103,8 +110,8 @@ func (f *facts) named(s step) {
 
 // asked is a condition in a state of the facts.
 type asked struct {
-	c   *cond
-	gen int
+	c     *cond
+	state int
 }
 
 // maxFound bounds how many answers are kept.
@@ -128,10 +135,10 @@ func (v *Env) bounds(e *expr) (lo, hi int) {
 	if e.spanGen == v.facts.gen {
 		return e.span[0], e.span[1]
 	}
-	lo, hi = e.c, e.c
+	lo, hi = constantRange(e.c)
 	for _, t := range e.terms {
 		l, h := v.termBounds(t)
-		lo, hi = satAdd(lo, l), satAdd(hi, h)
+		lo, hi = addLower(lo, l), addUpper(hi, h)
 	}
 	lo, hi = max(lo, e.lo), min(hi, e.hi)
 	if f := e.fact; f != nil {
@@ -139,7 +146,7 @@ func (v *Env) bounds(e *expr) (lo, hi int) {
 	} else if v.facts.sums > 0 && len(e.terms) > 1 {
 		if p, k, c := v.linear(e); p.fact != nil {
 			l, h := mulRange(p.fact.lo, p.fact.hi, k, k)
-			lo, hi = max(lo, satAdd(l, c)), min(hi, satAdd(h, c))
+			lo, hi = max(lo, addLower(l, c)), min(hi, addUpper(h, c))
 		}
 	}
 	e.spanGen, e.span = v.facts.gen, [2]int{lo, hi}
@@ -190,7 +197,7 @@ func (v *Env) linear(e *expr) (p *expr, k, c int) {
 }
 
 // maxModulus keeps products of moduli within an int.
-const maxModulus = 1 << 30
+const maxModulus = 1 << (strconv.IntSize/2 - 2)
 
 // residue returns m and r with e = r modulo m; m is 1 where nothing is known, and 0 where e is the number r.
 func (v *Env) residue(e *expr) (m, r int) {
@@ -227,7 +234,20 @@ func modulo(m, r int) (int, int) {
 	return m, r - m*floorDiv(r, m)
 }
 
+// atomResidue is residue for an atom.
 func (v *Env) atomResidue(a *atom) (m, r int) {
+	state := 1
+	if v.facts.live() {
+		state += v.facts.gen
+	}
+	if a.residueState != state {
+		m, r = v.findResidue(a)
+		a.residueState, a.residue = state, [2]int{m, r}
+	}
+	return a.residue[0], a.residue[1]
+}
+
+func (v *Env) findResidue(a *atom) (m, r int) {
 	m = 1
 	if v.facts.live() {
 		if lo, hi := v.atomBounds(a); lo == hi {
@@ -284,9 +304,9 @@ func (v *Env) factOf(p *expr) fact {
 	return f
 }
 
-// tighten moves the bounds to values that exclusions and the residue allow.
+// tighten moves the bounds to values that exclusions and the residue allow. Bounds near the ends of an int stay.
 func (f *fact) tighten() {
-	for f.lo > math.MinInt && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
+	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {
 			f.lo = f.rem + f.mod*floorDiv(off, f.mod) + f.mod
 		}
@@ -295,7 +315,7 @@ func (f *fact) tighten() {
 		}
 		f.lo++
 	}
-	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+maxModulus {
+	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
 		if off := f.hi - f.rem; f.mod > 1 && off%f.mod != 0 {
 			f.hi = f.rem + f.mod*floorDiv(off, f.mod)
 		}

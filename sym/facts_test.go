@@ -305,6 +305,28 @@ func TestOrdersWithoutFactors(t *testing.T) {
 	}
 }
 
+// Differing drops a case whose value follows from the first under its condition.
+func TestDiffering(t *testing.T) {
+	env := sym.NewEnv()
+	x, y := at(t, env, "x", 0, math.MaxInt, 8), at(t, env, "y", 0, math.MaxInt, 8)
+	cases, err := sym.Fork(env, 8, func() (sym.Int, error) {
+		switch {
+		case x.Eq(sym.Int{}).Holds():
+			return y, nil
+		case y.Eq(sym.Int{}).Holds():
+			return sym.Of(7), nil
+		}
+		return x.Add(y), nil
+	})
+	require.NoError(t, err)
+	require.Len(t, cases, 3)
+	cases = sym.Differing(cases, func(a, b sym.Int) bool { same, known := a.Eq(b).Known(); return same && known })
+	require.Len(t, cases, 2)
+	assert.Equal(t, "x + y", cases[0].Value.String())
+	assert.Equal(t, "7", cases[1].Value.String())
+	assert.Empty(t, env.Guards())
+}
+
 // Join records what makes a difference, and no more.
 func TestJoin(t *testing.T) {
 	alike := func(a, b sym.Int, _ sym.Bool) bool { same, known := a.Eq(b).Known(); return same && known }

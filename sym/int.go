@@ -9,7 +9,8 @@ import (
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
 // The first field takes no space. It makes comparison by == and use as a map key compile errors.
-// Arithmetic on numbers wraps around as Go's does.
+// Arithmetic on two numbers wraps around as Go's does. An expression is exact: where no int holds a coefficient, the
+// sum or product stays as written. [Parse] refuses such an expression, and [Int.At] a value that no int holds.
 type Int struct {
 	_ [0]func()
 	n int   // the number, where e is nil; else the hint
@@ -115,7 +116,7 @@ func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
 	}
-	defer a.e.env.under(true)()
+	defer a.e.env.asking()()
 	return a.e.env.bounds(a.e)
 }
 
@@ -125,7 +126,7 @@ func (a Int) Simplify() Int {
 	if a.e == nil {
 		return a
 	}
-	defer a.e.env.under(true)()
+	defer a.e.env.asking()()
 	return a.e.env.simplify(a.e).int()
 }
 
@@ -135,13 +136,22 @@ func (a Int) Same(b Int) bool {
 	return a.e == b.e && (a.e != nil || a.n == b.n)
 }
 
-// At returns the value of a where symbols have the given values. The error names a symbol without
-// a value, or a division by zero.
+// Size returns how many symbols and numbers a is printed with. Expressions share parts: evaluating one takes time in
+// proportion to its different parts, which may be far fewer.
+func (a Int) Size() int {
+	if a.e == nil {
+		return 1
+	}
+	return a.e.size
+}
+
+// At returns the value of a where symbols have the given values. The error names a symbol without a value, a division
+// by zero, or a value that no int holds; intermediate results may exceed an int.
 func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil
 	}
-	n, err := a.e.at(b)
+	n, err := (&valuation{at: b}).value(a.e)
 	if err != nil {
 		return 0, fmt.Errorf("sym: %v: %w", a, err)
 	}

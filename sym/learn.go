@@ -8,9 +8,9 @@ import (
 // learn enters a condition that holds, with what follows from it at once.
 func (v *Env) learn(c *cond) {
 	from := v.facts.gen
-	defer func() { v.facts.named(step{from, c, true}) }()
+	defer func() { v.facts.named(step{from, c, true, v.facts.hypotheses}) }()
 	v.enterCond(c)
-	for again := true; again && !v.facts.contradiction; {
+	for again := true; again && !v.facts.contradiction && v.facts.left > 0; {
 		again = false
 		// An alternative of which but one side is left open says that this side holds.
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
@@ -52,7 +52,7 @@ func (v *Env) settle(c *cond) {
 		c.settled = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
 		v.facts.changed()
-		v.facts.named(step{from, c, false})
+		v.facts.named(step{from, c, false, v.facts.hypotheses})
 	}
 }
 
@@ -63,6 +63,7 @@ func (v *Env) contradict() {
 
 func (v *Env) enterCond(c *cond) {
 	v.settle(c)
+	v.facts.takes(1)
 	switch {
 	case v.facts.contradiction:
 	case c.kind == condAnd:
@@ -112,15 +113,16 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		}
 		return
 	}
+	v.facts.takes(1)
 	p, k, c := v.linear(e)
 	if k < 0 {
 		lo, hi, k, c = satNeg(hi), satNeg(lo), -k, -c
 	}
-	lo, hi = satAdd(lo, -c), satAdd(hi, -c)
-	if lo != math.MinInt && lo != math.MaxInt {
+	lo, hi = addLower(lo, -c), addUpper(hi, -c)
+	if lo != math.MinInt {
 		lo = -floorDiv(-lo, k)
 	}
-	if hi != math.MinInt && hi != math.MaxInt {
+	if hi != math.MaxInt {
 		hi = floorDiv(hi, k)
 	}
 	f := v.factOf(p)
@@ -134,16 +136,6 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		v.enter(p, f)
 		v.spread(p, f.lo, f.hi)
 	}
-}
-
-func satNeg(a int) int {
-	switch a {
-	case math.MinInt:
-		return math.MaxInt
-	case math.MaxInt:
-		return math.MinInt
-	}
-	return -a
 }
 
 // exclude enters that d is not 0.
@@ -209,22 +201,14 @@ func (v *Env) spreadSum(p *expr, lo, hi int) {
 		for j, o := range p.terms {
 			if i != j {
 				l, h := v.termBounds(o)
-				restLo, restHi = satAdd(restLo, l), satAdd(restHi, h)
+				restLo, restHi = addLower(restLo, l), addUpper(restHi, h)
 			}
 		}
-		least, most := satSub(lo, restHi), satSub(hi, restLo)
+		least, most := addLower(lo, satNeg(restHi)), addUpper(hi, satNeg(restLo))
 		if least > math.MinInt || most < math.MaxInt {
 			v.narrow(v.termExpr(t), least, most)
 		}
 	}
-}
-
-// satSub returns a - b for bounds: no bound where one of them is none.
-func satSub(a, b int) int {
-	if a == math.MinInt || a == math.MaxInt {
-		return a
-	}
-	return satAdd(satNeg(b), a)
 }
 
 // spreadProduct gives the factors of a product that has no negative ones their bounds.
@@ -263,7 +247,8 @@ func (v *Env) spreadAtom(a *atom, lo, hi int) {
 		v.spreadExtreme(a, lo, hi)
 	case kindDiv:
 		if y := a.args[1]; len(y.terms) == 0 && y.c > 0 {
-			v.narrow(a.args[0], satMul(lo, y.c), satAdd(satMul(hi, y.c), y.c-1))
+			lo, hi = mulRange(lo, hi, y.c, y.c)
+			v.narrow(a.args[0], lo, addUpper(hi, y.c-1))
 		}
 	case kindMod:
 		if y := a.args[1]; len(y.terms) == 0 && y.c > 0 && y.c < maxModulus && lo == hi {
@@ -321,12 +306,12 @@ func (v *Env) congruent(e *expr, m, r int) {
 	if f.mod%m == 0 || f.mod > maxModulus/m {
 		return
 	}
-	// Both: the first value of the one residue that has the other.
-	m, step := m/gcd(m, f.mod)*f.mod, m
-	for (r-f.rem)%f.mod != 0 {
-		r += step
-	}
-	f.mod, f.rem = m, r
+	// The residue modulo the least common multiple, by the Chinese remainder theorem.
+	g := gcd(m, f.mod)
+	n := f.mod / g
+	_, times := modulo(n, (f.rem-r)/g)
+	_, times = modulo(n, times*inverse(m/g, n))
+	f.mod, f.rem = m*n, r+m*times
 	f.tighten()
 	if f.lo > f.hi {
 		v.contradict()
@@ -334,6 +319,18 @@ func (v *Env) congruent(e *expr, m, r int) {
 	}
 	v.enter(p, f)
 	v.spread(p, f.lo, f.hi)
+}
+
+// inverse returns b from 0 to n-1 with a*b = 1 modulo n, where a and n have no common divisor.
+func inverse(a, n int) int {
+	b, next := 0, 1
+	for r, rest := n, a%n; rest != 0; {
+		q := r / rest
+		r, rest = rest, r-q*rest
+		b, next = next, b-q*next
+	}
+	_, b = modulo(n, b)
+	return b
 }
 
 // replace enters for d = 0 that an atom of it stands for the rest, if there is one that is a term by itself: the
@@ -369,25 +366,44 @@ func (v *Env) replace(d *expr) {
 }
 
 // holds reports whether b is part of a.
-func (a *atom) holds(b *atom) bool {
-	if a == b {
-		return true
-	}
-	if a.cond != nil && a.cond.holds(b) {
-		return true
-	}
-	return slices.ContainsFunc(a.args, func(e *expr) bool { return e.holds(b) })
+func (a *atom) holds(b *atom) bool { return (&search{b: b}).atom(a) }
+
+// search looks for an atom in an expression. Large shared parts are searched once.
+type search struct {
+	b    *atom
+	seen map[any]bool
 }
 
-func (e *expr) holds(b *atom) bool {
-	return slices.ContainsFunc(e.terms, func(t term) bool {
-		return slices.ContainsFunc(t.m, func(a *atom) bool { return a.holds(b) })
-	})
+// again reports whether a part, an atom or a condition, was searched before.
+func (s *search) again(part any) bool {
+	if s.seen == nil {
+		s.seen = map[any]bool{}
+	}
+	before := s.seen[part]
+	s.seen[part] = true
+	return before
 }
 
-func (c *cond) holds(b *atom) bool {
-	if c.d != nil {
-		return c.d.holds(b)
+func (s *search) atom(a *atom) bool {
+	if a.id <= s.b.id || a.kind == kindSymbol {
+		return a == s.b // parts have lower numbers
 	}
-	return slices.ContainsFunc(c.args, func(p *cond) bool { return p.holds(b) })
+	if a.size > fewParts && s.again(a) {
+		return false
+	}
+	return a.cond != nil && s.cond(a.cond) || slices.ContainsFunc(a.args, s.expr)
 }
+
+func (s *search) expr(e *expr) bool {
+	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.m, s.atom) })
+}
+
+func (s *search) cond(c *cond) bool {
+	if c.size > fewParts && c.kind >= condAnd && s.again(c) {
+		return false
+	}
+	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)
+}
+
+// fewParts is the size up to which shared parts are walked repeatedly.
+const fewParts = 32

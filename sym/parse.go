@@ -2,6 +2,7 @@ package sym
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -71,7 +72,7 @@ func isWord(c byte) bool {
 func (p *parser) sum() (Int, error) {
 	v, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
-		op := p.token
+		op, where := p.token, *p
 		p.next()
 		if op == "-" && p.token == least {
 			p.token = "-" + least
@@ -80,12 +81,61 @@ func (p *parser) sum() (Int, error) {
 		if w, err = p.product(); err != nil {
 			break
 		}
-		if op == "-" {
-			w = w.Neg()
+		switch {
+		case !sumFits(v, w, op == "-"):
+			err = where.fail("%v %s %v leaves %d bits", v, op, w, strconv.IntSize)
+		case op == "-":
+			v = v.Sub(w)
+		default:
+			v = v.Add(w)
 		}
-		v = v.Add(w)
 	}
 	return v, err
+}
+
+// sumFits reports whether all numbers in a sum, or a difference, fit an int.
+func sumFits(v, w Int, minus bool) bool {
+	a, number := v.Known()
+	b, other := w.Known()
+	switch {
+	case number && other && minus:
+		_, fits := subFits(a, b)
+		return fits
+	case number && other:
+		_, fits := addFits(a, b)
+		return fits
+	}
+	return satAdd(v.most(), w.most()) < math.MaxInt
+}
+
+// maxTerms bounds the terms of products.
+const maxTerms = 1 << 12
+
+// productFits reports whether all numbers in a product fit an int, and its terms are not too many.
+func productFits(v, w Int) bool {
+	a, number := v.Known()
+	b, other := w.Known()
+	if number && other {
+		_, fits := mulFits(a, b)
+		return fits
+	}
+	few := min(v.terms(), w.terms())
+	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.most(), w.most()), few) < math.MaxInt
+}
+
+// most is the greatest magnitude of numbers in a sum, terms the number of its terms.
+func (a Int) most() int {
+	if a.e == nil {
+		return satMagnitude(a.n)
+	}
+	return a.e.most
+}
+
+func (a Int) terms() int {
+	if a.e == nil {
+		return 1
+	}
+	return len(a.e.terms) + 1
 }
 
 func (p *parser) product() (Int, error) {
@@ -99,6 +149,8 @@ func (p *parser) product() (Int, error) {
 		}
 		n, number := w.Known()
 		switch {
+		case op == "*" && !productFits(v, w), number && n == -1 && v.e == nil && v.n == math.MinInt:
+			err = where.fail("%v %s %v leaves %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
 			v = v.Mul(w)
 		case number && n == 0 || p.optional == 0 && w.Hint() == 0:
@@ -125,7 +177,9 @@ func (p *parser) factor() (Int, error) {
 			return p.power()
 		}
 		v, err := p.factor()
-		if token == "-" {
+		if token == "-" && !sumFits(Int{}, v, true) {
+			return v, p.fail("-(%v) leaves %d bits", v, strconv.IntSize)
+		} else if token == "-" {
 			v = v.Neg()
 		}
 		return v, err
@@ -152,6 +206,9 @@ func (p *parser) power() (Int, error) {
 	p.next()
 	out := Of(1)
 	for range n {
+		if !productFits(out, v) {
+			return v, p.fail("%v**%d leaves %d bits", v, n, strconv.IntSize)
+		}
 		out = out.Mul(v)
 	}
 	return out, nil
@@ -171,7 +228,7 @@ func (p *parser) primary() (Int, error) {
 	case token[0] >= '0' && token[0] <= '9' || token == "-"+least:
 		n, err := strconv.Atoi(token)
 		if err != nil {
-			return Int{}, p.fail("%s is no integer that fits 64 bits", token)
+			return Int{}, p.fail("%s is no integer that fits %d bits", token, strconv.IntSize)
 		}
 		p.next()
 		return Of(n), nil

@@ -1,15 +1,21 @@
 package sym
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// maxPrinted is the number of symbols and numbers up to which an expression is printed. Parts are shared, so that the
+// text of an expression may be exponentially longer than the expression.
+const maxPrinted = 1 << 14
+
 // String prints the sum in Python's syntax: "x*y + 5*Max(1, x) - 3".
 func (e *expr) String() string {
+	if e.size > maxPrinted {
+		return fmt.Sprintf("(an expression of %d parts)", e.size)
+	}
 	var b strings.Builder
 	for i, t := range e.terms {
 		k, negated := t.k, false
@@ -71,6 +77,10 @@ func (a *atom) String() string {
 		return dividend(a.args[0]) + "//" + operand(a.args[1])
 	case kindMod:
 		return dividend(a.args[0]) + " % " + operand(a.args[1])
+	case kindSum:
+		return "(" + a.args[0].String() + " + " + operand(a.args[1]) + ")"
+	case kindProduct:
+		return "(" + operand(a.args[0]) + "*" + operand(a.args[1]) + ")"
 	}
 	args := make([]string, len(a.args))
 	for i, e := range a.args {
@@ -78,7 +88,7 @@ func (a *atom) String() string {
 	}
 	name := map[kind]string{kindMax: "Max", kindMin: "Min", kindWhere: "Where"}[a.kind]
 	if a.cond != nil {
-		args = append([]string{a.cond.text}, args...)
+		args = append([]string{a.cond.String()}, args...)
 	}
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
@@ -100,84 +110,19 @@ func operand(e *expr) string {
 	return "(" + e.String() + ")"
 }
 
-// size counts the symbols and numbers of an expression.
-func (e *expr) size() int {
+// count returns how many symbols and numbers are printed.
+func (e *expr) count() int {
 	n := 0
 	for _, t := range e.terms {
 		if t.k != 1 {
 			n++
 		}
 		for _, a := range t.m {
-			n++
-			for _, x := range a.args {
-				n += x.size()
-			}
-			if a.cond != nil {
-				n += a.cond.size
-			}
+			n = satAdd(n, a.size)
 		}
 	}
 	if e.c != 0 || n == 0 {
-		n++
+		n = satAdd(n, 1)
 	}
 	return n
-}
-
-var errZero = errors.New("division by zero")
-
-func (e *expr) at(b Binding) (int, error) {
-	n := e.c
-	for _, t := range e.terms {
-		p := t.k
-		for _, a := range t.m {
-			x, err := a.at(b)
-			if err != nil {
-				return 0, err
-			}
-			p *= x
-		}
-		n += p
-	}
-	return n, nil
-}
-
-func (a *atom) at(b Binding) (int, error) {
-	if a.kind == kindSymbol {
-		n, ok := b[a.name]
-		if !ok {
-			return 0, fmt.Errorf("symbol %s has no value", a.name)
-		}
-		return n, nil
-	}
-	if a.kind == kindWhere {
-		holds, err := a.cond.at(b)
-		if err != nil {
-			return 0, err
-		} else if holds {
-			return a.args[0].at(b)
-		}
-		return a.args[1].at(b)
-	}
-	n, err := a.args[0].at(b)
-	for _, e := range a.args[1:] {
-		if err != nil {
-			return 0, err
-		}
-		var x int
-		x, err = e.at(b)
-		switch {
-		case err != nil:
-		case a.kind == kindMax:
-			n = max(n, x)
-		case a.kind == kindMin:
-			n = min(n, x)
-		case x == 0:
-			err = errZero
-		case a.kind == kindDiv:
-			n = floorDiv(n, x)
-		default:
-			n -= x * floorDiv(n, x)
-		}
-	}
-	return n, err
 }

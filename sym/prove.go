@@ -35,7 +35,7 @@ func (v *Env) atLeast0(d *expr, depth int) bool {
 	if lo >= 0 || hi < 0 || len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) == 1 && d.terms[0].m[0].kind == kindSymbol {
 		return lo >= 0
 	}
-	if v.facts.effort--; v.facts.effort < 0 {
+	if v.facts.effort--; v.facts.effort < 0 || v.facts.live() && !v.facts.takes(1) {
 		return false
 	}
 	if v.shifted(d) || v.byFactors(d, depth) {
@@ -136,13 +136,13 @@ func (v *Env) shifted(d *expr) bool {
 		}
 		switch least := k; {
 		case len(out[i].m) == 0:
-			c = satAdd(c, k)
+			c = addLower(c, k)
 		case k < 0:
 			for _, a := range out[i].m {
 				lo, hi := v.atomBounds(a)
-				least = satMul(least, satSub(hi, lo))
+				least = satMul(least, addUpper(hi, satNeg(lo)))
 			}
-			c = satAdd(c, least)
+			c = addLower(c, least)
 		}
 		if c == math.MinInt {
 			return false
@@ -157,7 +157,7 @@ func (v *Env) shifted(d *expr) bool {
 func (v *Env) byFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.m {
-			if a.kind == kindSymbol || a.kind == kindMod {
+			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
 				continue
 			}
 			times, rest, ok := v.split(d, a)
@@ -200,24 +200,11 @@ func (v *Env) byQuotient(a *atom, times, rest *expr, depth int) bool {
 	default:
 		return false
 	}
-	if y.most > largeFactor || rest.most > largeFactor {
-		return false
-	}
 	return v.sumAtLeast0(times, x, v.times(y, rest), depth)
 }
 
-// Numbers in sums that are multiplied, and in those that are added, are no larger in proofs: what wraps around proves
-// nothing.
-const (
-	largeFactor = 1 << 30
-	largeSum    = 1 << 60
-)
-
 // sumAtLeast0 is atLeast0 of a*b + c.
 func (v *Env) sumAtLeast0(a, b, c *expr, depth int) bool {
-	if a.most > largeFactor || b.most > largeFactor || c.most > largeSum {
-		return false
-	}
 	return v.atLeast0(v.plus(v.times(a, b), c, 1), depth)
 }
 
@@ -248,9 +235,6 @@ func (v *Env) byFact(d *expr, depth int) bool {
 	}
 	for _, c := range v.facts.held {
 		if c.kind == condNe || len(c.d.terms) < 2 {
-			continue
-		}
-		if max(d.most, c.d.most) > largeSum {
 			continue
 		}
 		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.atLeast0(less, depth) {
@@ -297,6 +281,9 @@ func (e *expr) within(a *atom) bool {
 
 // relationKnown returns the truth of a relation, where it is seen.
 func (v *Env) relationKnown(c *cond) (truth, known bool) {
+	if !v.facts.takes(1) {
+		return false, false
+	}
 	plain := v.simplify(c.d)
 	if c.kind == condGe {
 		if lo, hi := v.bounds(c.d); lo >= 0 || hi < 0 {

@@ -10,7 +10,7 @@ func settled(truth bool) reduced { return reduced{truth: truth, known: true} }
 
 // ask is reduce under the facts.
 func (v *Env) ask(c *cond) reduced {
-	defer v.under(true)()
+	defer v.asking()()
 	return v.reduce(c)
 }
 
@@ -25,7 +25,7 @@ func (v *Env) reduce(c *cond) reduced {
 	case c.not().settled:
 		return settled(false)
 	}
-	at := asked{c, v.facts.gen}
+	at := asked{c, v.facts.state()}
 	r, again := v.facts.found[at]
 	if again {
 		return r
@@ -37,8 +37,39 @@ func (v *Env) reduce(c *cond) reduced {
 	} else {
 		r = v.reduceParts(c)
 	}
-	v.facts.note(at, r)
+	switch {
+	case v.facts.left == 0 && !r.known:
+		return reduced{rest: c}
+	case at.state == v.facts.state():
+		v.facts.note(at, r)
+	}
 	return r
+}
+
+// chosen returns the truth of a condition inside an expression.
+func (v *Env) chosen(c *cond) (truth, known bool) {
+	if !v.facts.shallow() {
+		r := v.reduce(c)
+		return r.truth, r.known
+	}
+	switch {
+	case c.settled:
+		return true, true
+	case c.not().settled:
+		return false, true
+	case c.kind < condAnd:
+		return v.relationKnown(c)
+	}
+	either := c.kind == condOr
+	all := true
+	for _, p := range c.args {
+		truth, known := v.chosen(p)
+		if known && truth == either {
+			return either, true
+		}
+		all = all && known
+	}
+	return !either, all
 }
 
 func (v *Env) reduceParts(c *cond) reduced {
@@ -63,6 +94,7 @@ func (v *Env) reduceParts(c *cond) reduced {
 			if len(kept) == len(c.args) {
 				break
 			}
+			v.facts.hypotheses = m.hypotheses + 1
 			if either {
 				v.learn(r.rest.not())
 			} else {

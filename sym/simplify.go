@@ -5,10 +5,13 @@ func (v *Env) simplify(e *expr) *expr {
 	if !v.facts.live() || len(e.terms) == 0 {
 		return e
 	}
-	if e.plainGen == v.facts.gen {
+	state := v.facts.state()
+	if e.plainState == state {
 		return e.plain
 	}
-	gen := v.facts.gen
+	if !v.facts.takes(len(e.terms)) {
+		return e
+	}
 	out := e
 	if lo, hi := v.bounds(e); lo == hi {
 		out = v.constant(lo)
@@ -23,7 +26,9 @@ func (v *Env) simplify(e *expr) *expr {
 		}
 	}
 	out = v.undivided(out)
-	e.plainGen, e.plain = gen, out
+	if state == v.facts.state() && v.facts.left > 0 {
+		e.plainState, e.plain = state, out
+	}
 	return out
 }
 
@@ -69,8 +74,8 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 		}
 		return v.remainder(args[0], args[1])
 	case kindWhere:
-		if r := v.reduce(a.cond); r.known {
-			if r.truth {
+		if truth, known := v.chosen(a.cond); known {
+			if truth {
 				return args[0]
 			}
 			return args[1]
@@ -79,6 +84,10 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 			return args[0]
 		}
 		return v.atomIf(kindWhere, a.cond, args...)
+	case kindSum:
+		return v.plus(args[0], args[1], 1)
+	case kindProduct:
+		return v.times(args[0], args[1])
 	}
 	return v.extreme(a.kind, args...)
 }

@@ -132,6 +132,10 @@ func (d *definitions) atom(a *atom) string {
 		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)
 	case kindWhere:
 		text = fmt.Sprintf("(ite %s %s %s)", d.cond(a.cond), x, y)
+	case kindSum:
+		text = "(+ " + x + " " + y + ")"
+	case kindProduct:
+		text = "(* " + x + " " + y + ")"
 	default:
 		relation := map[kind]string{kindMax: ">=", kindMin: "<="}[a.kind]
 		text = x

@@ -188,6 +188,22 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 	return first, nil
 }
 
+// Differing returns the first of the cases that [Fork] gives, and of the others those whose values alike does not take
+// for the first. alike is asked under the condition of the other value.
+func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T] {
+	if alike == nil {
+		panic("sym: Differing needs a comparison")
+	}
+	var list []Case[T]
+	for i, c := range cases {
+		ask := func() bool { return alike(cases[0].Value, c.Value) }
+		if i == 0 || c.If.c == nil && !ask() || c.If.c != nil && !c.If.c.env.supposing(c.If, ask) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // excluded returns the condition that another one does not hold, less the sides of it that follow from others.
 func (v *Env) excluded(b Bool) Bool {
 	b = b.Not().Decide()
@@ -212,7 +228,7 @@ func (v *Env) supposing(b Bool, ask func() bool) bool {
 		return ask()
 	}
 	defer v.reset(v.mark())
-	defer v.under(true)()
+	defer v.asking()()
 	v.learn(b.c)
 	return ask()
 }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Check reports a tensor that is nil, whose meta does not pass [Meta.Check], or that
+// Check reports a tensor that is nil or released, whose meta does not pass [Meta.Check], or that
 // reaches outside its storage. It is nil for every tensor that this package made and whose
 // meta was not changed since.
 func (t *Tensor) Check() error {

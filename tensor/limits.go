@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -44,18 +45,29 @@ func CatchMemory(err *error) {
 	}
 }
 
-// checkedStorage is the size from which on [NewStorage] asks whether it may be had: to ask
-// takes less than to fill a hundredth of that.
+// checkedStorage is the number of bytes, in one allocation or in several, after which [NewStorage] checks the available
+// memory: the check takes less time than filling a hundredth of them.
 const checkedStorage = 64 << 20
 
+// unchecked counts the bytes that were allocated since the last check.
+var unchecked atomic.Int64
+
+// smallest is the approximate overhead of an allocation in bytes: the tensor's description.
+const smallest = 256
+
 // allocatable reports a number of bytes that no allocation can give: negative ones, and
-// more than the process may have. Little is let pass unasked.
+// more than the process may have.
 func allocatable(n int) error {
-	if n < 0 {
+	switch {
+	case n < 0:
 		return fmt.Errorf("storage of %d bytes", n)
+	case n >= checkedStorage:
+		if l, ok := machine.FitsBlock(n); !ok {
+			return &MemoryError{n, l.Left, l.Total, l.Name}
+		}
+	case unchecked.Add(int64(n+smallest)) >= checkedStorage:
+		unchecked.Store(0)
+		return CheckMemory(checkedStorage)
 	}
-	if n < checkedStorage {
-		return nil
-	}
-	return CheckMemory(n)
+	return nil
 }

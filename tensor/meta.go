@@ -178,8 +178,8 @@ func ContiguousStrides(shape []int) []int {
 }
 
 // MaxBytes bounds the bytes that one value may span: what an address space of 2^47
-// bytes holds. Larger shapes are refused before anything is computed from them.
-const MaxBytes = 1 << 47
+// bytes holds, or a quarter of one of 2^31. Larger shapes are refused before anything is computed from them.
+const MaxBytes = min(1<<47, math.MaxInt/4)
 
 // tooMany is the error of a shape that no memory holds, whatever its strides.
 func tooMany(m Meta) error {
@@ -202,6 +202,9 @@ func (m Meta) Check() error {
 	if len(m.Shape) != len(m.Strides) {
 		return fmt.Errorf("mismatch in length of strides and shape: %d strides for %d dimensions", len(m.Strides),
 			len(m.Shape))
+	}
+	if err := checkRank(len(m.Shape)); err != nil {
+		return err
 	}
 	if m.Offset < 0 {
 		return fmt.Errorf("negative offset %d", m.Offset)
@@ -236,7 +239,7 @@ func (m Meta) Check() error {
 }
 
 // fewElements is a number of elements of any dtype that is far below [MaxBytes], and whose square is no overflow.
-const fewElements = 1 << 31
+const fewElements = 1 << (bits.UintSize/2 - 1)
 
 // fewer adds a dimension to a number of elements and to the last place that they reach. It is false where a number is
 // negative, or may be too great.
@@ -251,7 +254,7 @@ func fewer(size, stride int, numel, span *int) bool {
 
 // small is [Type.small] of numbers.
 func (m *Meta) small() bool {
-	if uint(m.Offset) > fewElements || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
+	if uint(m.Offset) > fewElements || len(m.Shape) > fewDims || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
 		return false
 	}
 	numel, span := 1, m.Offset

@@ -46,6 +46,14 @@ func ParseOrder(text string) (Order, error) {
 	return NewOrder(dims...)
 }
 
+// checkRank refuses more dimensions than an [Order] can have.
+func checkRank(rank int) error {
+	if rank > maxOrder {
+		return fmt.Errorf("%d dimensions: at most %d are supported", rank, maxOrder)
+	}
+	return nil
+}
+
 // RowMajorOrder returns 0, 1, 2, ... It panics where rank is no number of dimensions: negative, or over
 // 256.
 func RowMajorOrder(rank int) Order {

@@ -15,7 +15,7 @@ import (
 type Predicate uint8
 
 // The predicates. NoOverlap is the test of as_strided's gradient: sufficient for no two elements to share memory. The
-// last three tell what [Meta.SuggestMemoryFormat] gives without an exact match.
+// last ones tell what [Meta.SuggestMemoryFormat] gives, without and with an exact match.
 const (
 	IsContiguous Predicate = iota
 	IsChannelsLast
@@ -27,6 +27,8 @@ const (
 	SuggestsContiguous
 	SuggestsChannelsLast
 	SuggestsChannelsLast3d
+	SuggestsChannelsLastExactly
+	SuggestsChannelsLast3dExactly
 	predicates // how many there are
 )
 
@@ -117,6 +119,8 @@ func (m Meta) Holds(p Predicate) bool {
 		return m.IsNonOverlappingAndDense()
 	case SuggestsContiguous, SuggestsChannelsLast, SuggestsChannelsLast3d:
 		return m.SuggestMemoryFormat(false) == Contiguous+MemoryFormat(p-SuggestsContiguous)
+	case SuggestsChannelsLastExactly, SuggestsChannelsLast3dExactly:
+		return m.SuggestMemoryFormat(true) == ChannelsLast+MemoryFormat(p-SuggestsChannelsLastExactly)
 	}
 	holds, _ := m.Type().If(p).Known()
 	return holds

@@ -130,6 +130,12 @@ func TestFormulasAgreeWithPyTorch(t *testing.T) {
 			want[tensor.SuggestsChannelsLast3d] = *r.Suggest == "channels_last_3d"
 			want[tensor.StridesLikeChannelsLast] = want[tensor.SuggestsChannelsLast]
 			want[tensor.StridesLikeChannelsLast3d] = want[tensor.SuggestsChannelsLast3d]
+			own := func(f tensor.MemoryFormat) bool {
+				st, err := f.Strides(r.Shape)
+				return err == nil && slices.Equal(st, r.Strides)
+			}
+			want[tensor.SuggestsChannelsLastExactly] = want[tensor.SuggestsChannelsLast] && own(tensor.ChannelsLast)
+			want[tensor.SuggestsChannelsLast3dExactly] = want[tensor.SuggestsChannelsLast3d] && own(tensor.ChannelsLast3d)
 		}
 		m := tensor.Meta{DType: tensor.Float32, Shape: r.Shape, Strides: r.Strides}
 		for p, holds := range want {

@@ -33,6 +33,46 @@ func TestStats(t *testing.T) {
 	}
 }
 
+func TestStatsOfExpandedTensors(t *testing.T) {
+	v := Must(FromSlice([]float32{1, 2, 6}, 3, 1))
+	x, err := v.Expanded([]int{1 << 40, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least, most, mean := x.Stats(); least != 1 || most != 6 || mean != 3 {
+		t.Errorf("got %v, %v, %v", least, most, mean)
+	}
+}
+
+func TestStatsOfOverlappingTensors(t *testing.T) {
+	v := Zeros(Float32, 40)
+	for i := range 40 {
+		v.SetFlat(i, IntScalar(int64(i*i%17)))
+	}
+	for _, c := range []struct{ shape, strides []int }{{[]int{10, 20}, []int{1, 1}}, {[]int{5, 6, 7}, []int{3, 1, 2}},
+		{[]int{3, 30, 2}, []int{0, 1, 1}}, {[]int{9, 1, 25}, []int{1, 5, 1}}} {
+		m := Meta{DType: Float32, Shape: c.shape, Strides: c.strides, Offset: 2}
+		x := Must(v.View(m))
+		least, most, mean := x.Stats()
+		low, high, sum := math.Inf(1), math.Inf(-1), 0.0
+		all, err := ToSlice[float32](x.CopyTo(New(Float32, c.shape...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range all {
+			e := float64(v)
+			low, high, sum = min(low, e), max(high, e), sum+e
+		}
+		if least != low || most != high || math.Abs(mean-sum/float64(x.Numel())) > 1e-12 {
+			t.Errorf("%v: got %v, %v, %v, want %v, %v, %v", m, least, most, mean, low, high, sum/float64(x.Numel()))
+		}
+	}
+	wide := Must(Zeros(Int8, 1<<21).View(Meta{DType: Int8, Shape: []int{1 << 20, 1 << 20}, Strides: []int{1, 1}}))
+	if least, most, mean := wide.Stats(); least != 0 || most != 0 || mean != 0 { // 2^40 elements
+		t.Errorf("got %v, %v, %v", least, most, mean)
+	}
+}
+
 func TestStatsTakeNoMemory(t *testing.T) {
 	v := Zeros(Uint8, 1<<10, 1<<10)
 	var before, after runtime.MemStats

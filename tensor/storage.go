@@ -14,6 +14,10 @@ const Align = 64
 // same Storage.
 type Storage struct {
 	data []byte
+
+	pool     *Pool // of a result: it gets the memory when the result is released
+	room     int   // the bytes from data on that the pool may keep; 0 if other storage may share them
+	released bool  // data is nil then
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics where n is
@@ -23,32 +27,46 @@ func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
 	}
-	if err := allocatable(n); err != nil {
-		var short *MemoryError
-		if errors.As(err, &short) {
-			panic(short)
-		}
-		panic("tensor: " + err.Error())
-	}
+	mustAllocate(n)
 	b := make([]byte, n+Align-1)
 	ownPages(b)
-	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
-	return &Storage{data: b[shift : shift+n : shift+n]}
+	return &Storage{data: aligned(b)[:n:n]}
+}
+
+// mustAllocate panics if n bytes are not available, with a [*MemoryError] if memory is short.
+func mustAllocate(n int) {
+	err := allocatable(n)
+	if err == nil {
+		return
+	}
+	var short *MemoryError
+	if errors.As(err, &short) {
+		panic(short)
+	}
+	panic("tensor: " + err.Error())
+}
+
+// aligned returns b from its first address that is a multiple of [Align].
+func aligned(b []byte) []byte {
+	return b[-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&(Align-1):]
 }
 
 // StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must
 // stay valid while tensors use it.
 func StorageOf(b []byte) *Storage { return &Storage{data: b} }
 
-// Bytes returns the storage itself, not a copy; of nil storage, nil.
+// Bytes returns the storage itself, not a copy; of nil storage, nil. It panics after [Storage.Release].
 func (s *Storage) Bytes() []byte {
 	if s == nil {
 		return nil
 	}
+	if s.released {
+		panic("tensor: " + errUsedAfter.Error())
+	}
 	return s.data
 }
 
-// Len returns the size in bytes; of nil storage, 0.
+// Len returns the size in bytes; of nil storage, 0. It panics after [Storage.Release].
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
 // Tensor is a value with data: a Meta over Storage. The functions that make one see to it
@@ -84,8 +102,13 @@ func Over(m Meta, s *Storage) (*Tensor, error) {
 	return &Tensor{Meta: m, storage: s}, nil
 }
 
-// within reports a meta, one that passes Check, that reaches past the end of the storage.
+var errUsedAfter = errors.New("used after Release")
+
+// within reports a meta, one that passes Check, that reaches past the end of the storage, and released storage.
 func within(m Meta, s *Storage) error {
+	if s != nil && s.released {
+		return errUsedAfter
+	}
 	need := m.Extent() * m.DType.Size()
 	if need <= s.Len() {
 		return nil
@@ -185,7 +208,7 @@ func (m Meta) Walk(f func(at int)) {
 func (t *Tensor) Storage() *Storage { return t.storage }
 
 // Pointer returns the address of the element at index (0, ..., 0); nil without elements
-// or storage. It panics where the offset is outside the storage.
+// or storage. It panics where the offset is outside the storage, and after [Tensor.Release].
 func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
@@ -208,15 +231,30 @@ func (t *Tensor) Contiguous() *Tensor {
 }
 
 // Stats returns the least, the greatest and the mean value; of complex values the real
-// part counts. A NaN makes all three NaN, as does a tensor without elements.
+// part counts. A NaN makes all three NaN, as does a tensor without elements. Elements that share memory are read once.
 func (t *Tensor) Stats() (least, most, mean float64) {
 	t.must()
-	n := t.Numel()
-	if n == 0 {
+	if t.Numel() == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
+	t = t.unexpanded()
+	n := t.Numel()
 	least, most = math.Inf(1), math.Inf(-1)
 	sum := 0.0
+	if n > 4*(t.Extent()-t.Offset) {
+		counts := t.multiplicities()
+		at := 0
+		t.stored().float64s(func(block []float64) {
+			for _, x := range block {
+				if c := counts[at]; c > 0 {
+					least, most = min(least, x), max(most, x)
+					sum += c * x
+				}
+				at++
+			}
+		})
+		return least, most, sum / float64(n)
+	}
 	t.float64s(func(block []float64) {
 		for _, x := range block {
 			least, most = min(least, x), max(most, x)
@@ -224,6 +262,45 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		}
 	})
 	return least, most, sum / float64(n)
+}
+
+// unexpanded returns a view without the dimensions of stride 0.
+func (t *Tensor) unexpanded() *Tensor {
+	m := Meta{DType: t.DType, Offset: t.Offset}
+	for d, step := range t.Strides {
+		if step != 0 {
+			m.Shape, m.Strides = append(m.Shape, t.Shape[d]), append(m.Strides, step)
+		}
+	}
+	return &Tensor{Meta: m, storage: t.storage}
+}
+
+// stored returns a row of all elements in memory from the first element of t to the last. Strides of t are positive.
+func (t *Tensor) stored() *Tensor {
+	m := New(t.DType, t.Extent()-t.Offset)
+	m.Offset = t.Offset
+	return &Tensor{Meta: m, storage: t.storage}
+}
+
+// multiplicities returns how many elements of t each element of [Tensor.stored] is.
+func (t *Tensor) multiplicities() []float64 {
+	n := t.Extent() - t.Offset
+	counts := make([]float64, n)
+	counts[0] = 1
+	for d, step := range t.Strides {
+		sums := make([]float64, n) // over the positions of dimension d
+		for p := range sums {
+			sums[p] = counts[p]
+			if p >= step {
+				sums[p] += sums[p-step]
+			}
+			if behind := t.Shape[d] * step; behind <= p {
+				sums[p] -= counts[p-behind]
+			}
+		}
+		counts = sums
+	}
+	return counts
 }
 
 // float64s calls f with all elements as float64 in logical order, a block at a time: the

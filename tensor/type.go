@@ -184,6 +184,9 @@ func (t Type) Check() error {
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
+	if err := checkRank(len(t.Shape)); err != nil {
+		return err
+	}
 	if offset, known := t.Offset.Known(); known {
 		if m, all := t.in(&buf); all {
 			m.Offset = offset
@@ -228,7 +231,8 @@ func (t *Type) valid() error {
 // every inference asks, several times, of ordinary values.
 func (t *Type) small() bool {
 	offset, known := t.Offset.Known()
-	if !known || offset < 0 || offset > fewElements || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+	if !known || offset < 0 || offset > fewElements ||
+		len(t.Shape) > fewDims || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return false
 	}
 	numel, span := 1, offset

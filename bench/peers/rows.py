@@ -29,7 +29,7 @@ class Row:
     small: bool = False             # the step's time is taken, not that of the run
     count: int = 1                  # how many operations one run does
     unit: str = "ms"
-    whole: bool = False  # the result is the output
+    whole: bool = False  # many steps with a small result: there is no form in the arena
 
 
 def node(name, op, inputs, **attrs):
@@ -37,12 +37,12 @@ def node(name, op, inputs, **attrs):
     return {**n, "attrs": attrs} if attrs else n
 
 
-def graph(row):
-    """The graph file of a row. The result stays in the arena, where memory is used again from run to run: of what reads
-    it one element comes out."""
+def graph(row, arena=False):
+    """The graph file of a row. Its output is the result, as users have it; in the arena form the result stays in the
+    arena, whose memory serves all runs, and one element of it is the output, for the time of the loop alone."""
     nodes = list(row.nodes)
     last = nodes[-1]["name"]
-    if not row.whole:
+    if arena:
         if row.flat:
             nodes.append(node("tail_order", "permute", [last], dims=list(row.flat)))
             last = "tail_order"

@@ -17,8 +17,11 @@ import rows
 from absent import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SIDES = ("graphrun", "torch", "numpy", "ort", "limit")
-TITLES = {"graphrun": "graphrun", "torch": "PyTorch", "numpy": "NumPy", "ort": "ONNX Runtime", "limit": "C"}
+CALLS = {"graphrun": "into", "release": "released", "run": ""}  # side -> where bench's document has its times
+OURS = (*CALLS, "loop")
+SIDES = (*OURS, "torch", "numpy", "ort", "limit")
+TITLES = {"graphrun": "graphrun", "release": "with Release", "run": "new memory", "loop": "loop in the arena",
+          "torch": "PyTorch", "numpy": "NumPy", "ort": "ONNX Runtime", "limit": "C"}
 UNITS = {"ms": 1, "us": 1e3, "ns": 1e6}
 BUSY = 0.10  # more of the machine than this in other hands while a side is measured makes a figure doubtful
 
@@ -27,6 +30,7 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.absent = {}  # side -> why it measures nothing
+        self.documents = {}  # of bench, and the sides that have not taken their times from it yet
         self.find_sides()
 
     def find_sides(self):
@@ -44,6 +48,10 @@ class Bench:
                     self.absent[side] = last_line(p.stderr)
             except OSError as e:
                 self.absent[side] = str(e)
+        for side in OURS[1:]:
+            left_out = "it is not among --sides"
+            if side not in o.sides or "graphrun" in self.absent and self.absent["graphrun"] != left_out:
+                self.absent[side] = self.absent.get("graphrun") if side in o.sides else left_out
         try:
             import onnx  # noqa: F401
         except ImportError as e:
@@ -78,8 +86,8 @@ class Bench:
         """One process of a side: its time of a row in milliseconds for one operation."""
         if side in self.absent:
             raise Absent(self.absent[side])
-        ms = getattr(self, "by_" + side)(row, threads)
-        return ms / (row.count if side in ("graphrun", "torch", "numpy") else 1)
+        ms = self.by_call(side, row, threads) if side in CALLS else getattr(self, "by_" + side)(row, threads)
+        return ms / (row.count if side in (*OURS, "torch", "numpy") else 1)
 
     def output(self, side, threads, command):
         p = subprocess.run(command, capture_output=True, text=True, env=self.environment(side, threads))
@@ -87,19 +95,35 @@ class Bench:
             raise Failed(last_line(p.stderr))
         return json.loads(p.stdout.strip().splitlines()[-1] if side != "graphrun" else p.stdout)
 
-    def by_graphrun(self, row, threads):
-        path = os.path.join(self.folder, row.name + ".json")
+    def file(self, row, arena):
+        path = os.path.join(self.folder, row.name + (".arena" if arena else "") + ".json")
         if not os.path.exists(path):
             with open(path, "w") as f:
-                json.dump(rows.graph(row), f)
-        doc = self.graphrun(path, threads, ["--profile"])
+                json.dump(rows.graph(row, arena), f)
+        return path
+
+    def by_call(self, side, row, threads):
+        return self.call(side, self.file(row, False), threads, [])
+
+    def call(self, side, path, threads, more):
+        """The median of one way to call graphrun. One process of bench measures all of them in alternation."""
+        doc, left = self.documents.get((path, threads), (None, ()))
+        if side not in left:
+            doc, left = self.graphrun(path, threads, more), tuple(CALLS)
+        self.documents[path, threads] = doc, tuple(s for s in left if s != side)
+        return (doc[CALLS[side]] if CALLS[side] else doc)["median_ns"] / 1e6
+
+    def by_loop(self, row, threads):
+        if row.whole:
+            raise Absent("its result is no single step's")
+        doc = self.graphrun(self.file(row, True), threads, ["--profile"])
         # What makes the result may have another name: a copy goes where the plan wants it, before or behind a view.
         steps = [s for s in doc["by_step"] if s["name"] != "tail"]
         if not steps:
             raise Failed(f"no step makes {row.nodes[-1]['name']}")
         if row.small:
             return sum(s["time_ns"] for s in steps) / 1e6
-        return doc["median_ns"] / 1e6
+        return doc["into"]["median_ns"] / 1e6
 
     def graphrun(self, path, threads, more):
         o = self.options
@@ -181,8 +205,10 @@ class ModelBench:
     def turn(self, side, row, threads):
         if side in self.bench.absent:
             raise Absent(self.bench.absent[side])
-        if side == "graphrun":
-            return self.bench.graphrun(row.path, threads, row.dims + self.bench.strategy())["median_ns"] / 1e6
+        if side in CALLS:
+            return self.bench.call(side, row.path, threads, row.dims + self.bench.strategy())
+        if side == "loop":
+            raise Absent("whole models hand their results over")
         if side == "ort":
             if row.spec is None:
                 raise Failed(row.why)
@@ -233,9 +259,9 @@ def measure(bench, row, threads, rounds):
             "busy": statistics.median(busy) if busy else 0.0}
 
 
-def ratio(result, side):
-    """Of a side's time to graphrun's, the median over the rounds; None where one of them has none."""
-    pairs = list(zip(result["times"][side], result["times"]["graphrun"]))
+def ratio(result, side, by="graphrun"):
+    """Of a side's time to another's, the median over the rounds; None where one of them has none."""
+    pairs = list(zip(result["times"][side], result["times"][by]))
     return statistics.median(a / b for a, b in pairs) if pairs else None
 
 
@@ -244,17 +270,15 @@ def cells(result):
     for side in SIDES:
         t = result["times"][side]
         out.append(f"{statistics.median(t) * UNITS[result['unit']]:.3g} {result['unit']}" if t else "-")
-    for side in ("torch", "numpy", "ort"):
-        r = ratio(result, side)
+    for side, by in RATIOS:
+        r = ratio(result, side, by)
         out.append("-" if r is None else f"{r:.2f}")
-    limit = ratio(result, "limit")
-    out.append("-" if limit is None else f"{limit:.2f}")
     out.append(f"{100 * result['busy']:.0f}%" + (" !" if result["busy"] > BUSY else ""))
     return out
 
 
-HEADS = ["work", "T", *(TITLES[s] for s in SIDES), "PyTorch / graphrun", "NumPy / graphrun", "ONNX Runtime / graphrun",
-         "C / graphrun", "others"]
+RATIOS = (*((side, "graphrun") for side in ("torch", "numpy", "ort", "limit")), *((side, "loop") for side in CALLS))
+HEADS = ["work", "T", *(TITLES[s] for s in SIDES), *(f"{TITLES[a]} / {TITLES[b]}" for a, b in RATIOS), "others"]
 
 
 def markdown(results, machine):
@@ -308,7 +332,7 @@ def parse():
     p.add_argument("--aten", default=default_aten(), help="ATEN_CPU_CAPABILITY of PyTorch; empty for its default")
     p.add_argument("--markdown", action="store_true", help="print the tables only, to be pasted")
     p.add_argument("--json", help="write all that was measured to a file")
-    p.add_argument("--graphs", help="only write the graph files of the rows to a folder")
+    p.add_argument("--graphs", help="only write the graph files of the rows, in their arena form, to a folder")
     o = p.parse_args()
     wanted = o.rows if o.rows is not None else ("" if o.models else "all")
     o.rows = names if wanted == "all" else [r for r in wanted.split(",") if r]
@@ -333,7 +357,7 @@ def main():
         os.makedirs(o.graphs, exist_ok=True)
         for r in wanted:
             with open(os.path.join(o.graphs, r.name + ".json"), "w") as f:
-                json.dump(rows.graph(r), f)
+                json.dump(rows.graph(r, not r.whole), f)
         return
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(o, folder)

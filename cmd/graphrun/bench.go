@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -59,28 +60,36 @@ func (f *benchFlags) workers() int {
 	return f.threads
 }
 
-func benchCommand() *cobra.Command {
-	var f benchFlags
-	cmd := &cobra.Command{
-		Use:   "bench FILE",
-		Short: "Measure the time of a run",
-		Long: `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
+const benchText = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
 from --seed, as run does. Prints the median and the spread of the time of a run; loading,
 planning and compiling are not part of it. Some runs before the measured ones warm caches and
 buffers up; the segments of a graph whose shapes depend on data are planned in these.
 
---for measures for some time instead of a number of runs, one at least.
+Three calls are measured, some runs of each in alternation: "Run", whose results take new memory and
+are dropped; "Run, Release", which gives the memory of results back; and "RunInto", which writes
+existing tensors. In JSON the times of Run are at the top, those of the others under "released"
+and "into". The time of a run includes its set-up and the delivery of results; --profile shows
+the time of the steps alone.
+
+--for measures for some time instead of a number of runs of each, one at least.
 
 --profile tells where the time goes, by op, step and worker, beside what a core of the machine can
-do. It looks at one more run after every four that are measured, whose time it leaves alone, and
-of many at one after every 64. Bytes and operations are those that the implementation of an op has,
+do. It profiles an extra RunInto after every four measured ones, later after every 64; extra
+runs are not in the measured times. Bytes and operations are those that the implementation of an op has,
 each operand read once.
 
 --trace makes one more run after the measured ones, and writes what every worker did in it, steps
 and chunks, and the memory in use, in Chrome's trace event format: ui.perfetto.dev shows it.
 
 Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
-trace is written, and the exit code is 130.`,
+trace is written, and the exit code is 130.`
+
+func benchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench FILE",
+		Short: "Measure the time of a run",
+		Long:  benchText,
 		Example: `  graphrun bench examples/models/attention.json
   graphrun bench model.json --threads 2 --trace trace.json
   graphrun bench model.json --for 3s --profile
@@ -131,7 +140,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	defer j.end()
 	var t timed
 	if err := j.do(loading, func() (err error) {
-		t, err = loadTimed(path, f.dims, f.pins, f.hints, f.src)
+		t, err = loadTimed(j.ctx, path, f.dims, f.pins, f.hints, f.src)
 		return err
 	}); err != nil {
 		return err
@@ -172,15 +181,29 @@ type benchReport struct {
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*graphrun.PlanCosts
 	*profileDoc
-	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+	Samples  []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+	Call     string     `json:"call" doc:"The call that was measured: Run, whose results take new memory and are dropped."`
+	Released callReport `json:"released" doc:"The same for Run with a release of its results after each run."`
+	Into     callReport `json:"into" doc:"The same for RunInto, which writes existing tensors."`
 	graphrun.Notes
+}
+
+// callReport has the times of one way to call a program.
+type callReport struct {
+	graphrun.Spread
+	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+}
+
+func callReportOf(times []float64) callReport {
+	return callReport{graphrun.SpreadOf(times), filled(times)}
 }
 
 // show prints what was measured.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &benchReport{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
-		Spread: graphrun.SpreadOf(r.times), Samples: filled(r.times), Notes: graphrun.NotesOf(g)}
+		Spread: graphrun.SpreadOf(r.times[byRun]), Samples: filled(r.times[byRun]), Call: byRun.String(),
+		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: graphrun.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
 		doc.PlanCosts = &costs
@@ -195,17 +218,9 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 		return out.Flush()
 	}
 	if doc.Runs > 0 {
-		t := newTable(nameCol("strategy"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"), wholeCol("min"),
-			wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
-		peak := "?"
-		if doc.PlanCosts != nil {
-			peak = byteSize(doc.PeakBytes)
-		}
-		t.add(doc.Strategy, doc.Runs, doc.Threads, nanoseconds(*doc.Median), nanoseconds(*doc.Min), nanoseconds(*doc.P10),
-			nanoseconds(*doc.P90), nanoseconds(*doc.Max), peak)
-		t.write(out, shown(cmd))
-		if doc.profileDoc != nil {
-			doc.profileDoc.write(out, shown(cmd), *doc.Median)
+		doc.writeTimes(out, shown(cmd))
+		if doc.profileDoc != nil && doc.Into.Median != nil {
+			doc.profileDoc.write(out, shown(cmd), *doc.Into.Median)
 		}
 	}
 	switch {
@@ -217,25 +232,43 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 	return out.Flush()
 }
 
+// writeTimes prints a row for each way to call the program that was measured.
+func (d *benchReport) writeTimes(w io.Writer, to display) {
+	t := newTable(nameCol("strategy"), nameCol("call"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"),
+		wholeCol("min"), wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
+	peak := "?"
+	if d.PlanCosts != nil {
+		peak = byteSize(d.PeakBytes)
+	}
+	for how, s := range [ways]graphrun.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+		if s.Runs > 0 {
+			t.add(d.Strategy, way(how).String(), s.Runs, d.Threads, nanoseconds(*s.Median), nanoseconds(*s.Min),
+				nanoseconds(*s.P10), nanoseconds(*s.P90), nanoseconds(*s.Max), peak)
+		}
+	}
+	t.write(w, to)
+}
+
 // timed is a graph to be measured, and values for its inputs.
 type timed struct {
 	g  *graph.Graph
 	in *inputs
 }
 
-func loadTimed(path string, dims, pins []string, hints []map[string]int, src sources) (t timed, err error) {
+func loadTimed(ctx context.Context, path string, dims, pins []string, hints []map[string]int,
+	src sources) (t timed, err error) {
 	collectEarly()
-	g, given, err := loadFor(src, path, dims)
+	g, given, err := loadFor(ctx, src, path, dims)
 	if err != nil {
 		return t, err
 	}
 	if err := bindHint(path, g, hints); err != nil {
 		return t, err
 	}
-	if err := inferStrictly(g); err != nil {
+	if err := inferStrictly(ctx, g); err != nil {
 		return t, err
 	}
-	if err := applyPins(g, pins); err != nil {
+	if err := applyPins(ctx, g, pins); err != nil {
 		return t, err
 	}
 	in, err := src.values(g, given)
@@ -259,7 +292,7 @@ func benchRunner(t *timed, f benchFlags, j *job) (*runner, error) {
 		o.Tracer = &r.observed
 	}
 	var err error
-	if r.program, err = graphrun.Compile(t.g, o); err == nil {
+	if r.program, err = graphrun.CompileContext(j.ctx, t.g, o); err == nil {
 		t.letGo()
 	}
 	return r, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ type bindings struct {
 // bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs.
 // An array that cannot be the input's is refused and binds none. What has a symbol that only a refused one would have
 // bound is refused too: a size that is made up is none of its results.
-func bindGiven(f *graphrun.File, given *given) (g *graph.Graph, err error) {
+func bindGiven(ctx context.Context, f *graphrun.File, given *given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func bindGiven(f *graphrun.File, given *given) (g *graph.Graph, err error) {
 	for name, a := range given.arrays {
 		l.Shapes[name] = a.meta.Shape
 	}
-	g, given.missing, err = graphOf(f)
+	g, given.missing, err = graphOf(ctx, f)
 	return g, err
 }
 

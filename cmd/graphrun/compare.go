@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,7 +103,8 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	pinFlag(cmd, &f.pins)
 	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
 	fl.IntVar(&f.turn, "turn", 3, "run each `N` times in a row and measure all of them but the first, or with 1 all")
-	fl.IntSliceVar(&f.threads, "threads", nil, "run on `N,M` workers, one number after the other (default GOMAXPROCS)")
+	fl.IntSliceVar(&f.threads, "threads", nil,
+		"run on `N,M` workers, one number after the other; 0 is GOMAXPROCS, the default")
 	fusionFlag(cmd, &f.noFusion)
 	exactFlag(cmd, &f.exact)
 	costsFlag(cmd, &f.costs)
@@ -135,8 +135,12 @@ func (f *compareFlags) check(cmd *cobra.Command) error {
 		return wrongf("--json and --markdown both say how to print: want one of them")
 	}
 	for i, n := range f.threads {
-		if n < 1 {
-			return wrongf("--threads %d: want a positive number", n)
+		if err := checkThreads(n); err != nil {
+			return err
+		}
+		if n == 0 {
+			n = runtime.GOMAXPROCS(0)
+			f.threads[i] = n
 		}
 		if slices.Contains(f.threads[:i], n) {
 			return wrongf("--threads names %d twice", n)
@@ -244,7 +248,7 @@ func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 			t, err := s.load(j, path, dims)
 			for _, threads := range s.flags.threads {
 				if err == nil {
-					err = s.measure(j, path, t, threads)
+					err = s.measure(j, path, t, dims, threads)
 				}
 			}
 			j.end()
@@ -261,7 +265,7 @@ func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 
 func (s *comparison) load(j *job, path string, dims []string) (t timed, err error) {
 	err = j.do(loading, func() (err error) {
-		t, err = loadTimed(path, dims, s.flags.pins, nil, s.flags.src)
+		t, err = loadTimed(j.ctx, path, dims, s.flags.pins, nil, s.flags.src)
 		return err
 	})
 	if err != nil {
@@ -274,14 +278,14 @@ func (s *comparison) load(j *job, path string, dims []string) (t timed, err erro
 	return t, nil
 }
 
-// measure measures the strategies on one number of threads.
-func (s *comparison) measure(j *job, path string, t timed, threads int) error {
+// measure measures the strategies on one number of threads. dims are the sizes that were given.
+func (s *comparison) measure(j *job, path string, t timed, dims []string, threads int) error {
 	var list []graphrun.Candidate
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
 		Costs: s.flags.prices, SolveLimit: s.flags.solver.option(), Progress: j.enterUntilRun}
 	err := j.do(planning, func() (err error) {
-		list, bound, err = s.compile(t.g, o)
+		list, bound, err = s.compile(j.ctx, t.g, o)
 		return err
 	})
 	if err != nil {
@@ -292,21 +296,25 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	if err != nil {
 		return t.in.blame(err)
 	}
-	s.add(path, t, threads, c)
+	sizes, err := sizesOf(t.g, dims)
+	if err != nil {
+		return err
+	}
+	s.add(path, sizes, threads, c)
 	return stopped(j.ctx)
 }
 
 // compile plans a graph by every strategy, and finds what any plan costs at least. The constants that the first program
 // computes and packs, and its machine code, are the others' too, so each is compiled again while all are there: what
 // that takes can be compared.
-func (s *comparison) compile(g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate, bound *float64,
-	err error) {
+func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate,
+	bound *float64, err error) {
 	var first []graphrun.Candidate
 	for range 2 {
 		first, list, bound = list, nil, nil
 		for _, name := range s.flags.strategies {
 			o.Strategy = strategyOf(name)
-			p, err := graphrun.Compile(g, o)
+			p, err := graphrun.CompileContext(ctx, g, o)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -321,10 +329,27 @@ func (s *comparison) compile(g *graph.Graph, o graphrun.Options) (list []graphru
 	return list, bound, err
 }
 
+// sizesOf returns the sizes of a graph's symbols and the given sizes: the import of an ONNX model replaces symbols with
+// given sizes by numbers.
+func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
+	sizes, err := parseDims(given)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range g.Bound() {
+		sizes[name] = n
+	}
+	for _, d := range given {
+		name, _, _ := strings.Cut(d, "=")
+		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
+			delete(sizes, name)
+		}
+	}
+	return sizes, nil
+}
+
 // add keeps what was measured of one combination.
-func (s *comparison) add(path string, t timed, threads int, c *graphrun.Comparison) {
-	dims := map[string]int{}
-	maps.Copy(dims, t.g.Bound())
+func (s *comparison) add(path string, dims map[string]int, threads int, c *graphrun.Comparison) {
 	for _, m := range c.Rows {
 		s.rows = append(s.rows, compareRow{s.files[path], dims, threads, m})
 	}

@@ -151,7 +151,7 @@ func TestCompareRefuses(t *testing.T) {
 		path + " --dim N=1 --dim N=2":      "--dim gives N twice: 1 and 2",
 		path + " --dim M=1,2":              "has no symbolic dimension \"M\"",
 		path + " --threads 1,1":            "--threads names 1 twice",
-		path + " --threads 0":              "--threads 0: want a positive number",
+		path + " --threads=-1":             "--threads -1",
 		path + " --threads x":              "--threads",
 		path + " --csv out.txt":            "--csv out.txt: want a .csv file",
 		path + " --csv /nonexistent/o.csv": "there is no folder /nonexistent",

@@ -77,7 +77,7 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	j := begin(cmd, filepath.Base(in))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadConvert(in, dims); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { g, err = loadConvert(j.ctx, in, dims); return err }); err != nil {
 		return err
 	}
 	j.enter(writing)
@@ -104,22 +104,22 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 
 // loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols; a model that needs
 // them to be known is refused with the way out.
-func loadConvert(path string, dims []string) (*graph.Graph, error) {
-	f, err := openFile(path, dims, false)
+func loadConvert(ctx context.Context, path string, dims []string) (*graph.Graph, error) {
+	f, err := openFile(ctx, path, dims, false)
 	if err != nil {
 		return nil, err
 	}
 	if !f.IsModel() && len(dims) > 0 {
 		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	g, _, err := graphOf(f)
+	g, _, err := graphOf(ctx, f)
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
 		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(symbols))))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return g, inferStrictly(g)
+	return g, inferStrictly(ctx, g)
 }
 
 // maxInline is the most elements of a constant that stays readable in the graph file.

@@ -150,14 +150,18 @@ func (f *diffFlags) program(j *job, path, strategy string, pinned bool) (g *grap
 	if pinned {
 		pins = f.pins
 	}
-	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, pins); return err }); err != nil {
+	err = j.do(loading, func() (err error) {
+		g, err = loadPinned(j.ctx, path, f.dims, pins)
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := refuseDynamic(g, "the graph can be run, but there is no plan of it as a whole"); err != nil {
 		return g, nil, named(path, err)
 	}
 	err = j.do(planning, func() (err error) {
-		p, err = graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(strategy), Progress: j.enter,
+		p, err = graphrun.CompileContext(j.ctx, g, graphrun.Options{Strategy: strategyOf(strategy), Progress: j.enter,
 			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
 		return err
 	})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,5 +61,29 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	}
 	if r := call(t, "infer", path, "--json"); r.code != exitDone && r.errors != "" {
 		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// The import of a model replaces symbols of given sizes by numbers: comparisons still name the sizes.
+func TestSizesOfModelsAreCompared(t *testing.T) {
+	dir := t.TempDir()
+	table, bench := filepath.Join(dir, "o.csv"), filepath.Join(dir, "o.txt")
+	text := succeed(t, "compare", batched(t), "--dim", "batch-size=1,4", "--strategies", "propagate", "--runs", "2",
+		"--threads", "2", "--json", "--csv", table, "--benchstat", bench)
+	var sizes []int
+	for _, r := range decode[compareDoc](t, text).Strategies {
+		sizes = append(sizes, r.Dims["batch-size"])
+	}
+	if !slices.Equal(sizes, []int{1, 4}) {
+		t.Errorf("sizes %v in %s", sizes, text)
+	}
+	if text := string(read(t, table)); !strings.HasPrefix(text, "file,dim_batch-size,threads,strategy,") {
+		t.Error(text)
+	}
+	for _, size := range []string{"1", "4"} {
+		name := "BenchmarkRun/file=m.onnx/batch-size=" + size + "/threads=2/strategy=propagate "
+		if got := string(read(t, bench)); strings.Count(got, name) != 2 {
+			t.Errorf("%q is not there twice:\n%s", name, got)
+		}
 	}
 }

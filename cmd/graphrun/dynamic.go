@@ -22,18 +22,6 @@ func refuseDynamic(g *graph.Graph, what string) error {
 	return fmt.Errorf("shapes depend on data: %s", what)
 }
 
-// shapeText prints sizes in one word, and what is not even known to have some as a question mark.
-func shapeText(sizes graphrun.Sizes) string {
-	if sizes == nil {
-		return "?"
-	}
-	words := make([]string, len(sizes))
-	for i, s := range sizes {
-		words[i] = s.String()
-	}
-	return "[" + strings.Join(words, ",") + "]"
-}
-
 // writeSegments prints the segments of a graph that has some.
 func writeSegments(w io.Writer, show display, segments []graphrun.SegmentReport) {
 	if len(segments) == 0 {
@@ -60,7 +48,7 @@ func writeSegments(w io.Writer, show display, segments []graphrun.SegmentReport)
 		}
 		gives := make([]string, len(s.Outputs))
 		for i, v := range s.Outputs {
-			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), shapeText(v.Shape))
+			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
 		}
 		t.add(s.Segment, someOf(s.Nodes), planned, ints(s.After), someOf(waits), someOf(gives))
 	}

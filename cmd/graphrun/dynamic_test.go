@@ -23,15 +23,15 @@ func TestInferDynamic(t *testing.T) {
 	path := write(t, "g.json", dynamic)
 	text := succeed(t, "infer", "--json", path)
 	for _, want := range []string{
-		`{"name": "places", "op": "nonzero", "dtype": "int64", "shape": ["u0", 2], "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true, "segment": 1}`,
-		`{"name": "next", "op": "add", "dtype": "int64", "shape": ["u1", 2], "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true, "segment": 2}`,
+		`{"name": "places", "op": "nonzero", "dtype": "int64", "shape": ["u0", 2], "strides": [1, "u0"], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null, "conditions": {"contiguous": "Eq(u0, 0) | Eq(u0, 1)"}, "dynamic": true, "segment": 1}`,
+		`{"name": "next", "op": "add", "dtype": "int64", "shape": ["u0", 2], "strides": ["Where(Lt(u0, 1), 2, 1)", "Where(Lt(u0, 1), 1, u0)"], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null, "conditions": {`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	if table := succeed(t, "infer", path); !strings.Contains(table, "places    nonzero  int64    [u0,2]  ?        ?") ||
-		!strings.Contains(table, "next      add      int64    [u1,2]  ?        ?") {
+	if table := succeed(t, "infer", path); !strings.Contains(table, "places    nonzero  int64    [u0,2]  [1,u0] ") ||
+		!strings.Contains(table, "next      add      int64    [u0,2]  [Where(Lt(u0, 1), 2, 1),Where(Lt(u0, 1), 1, u0)]") {
 		t.Errorf("got\n%s", table)
 	}
 }
@@ -42,10 +42,11 @@ func TestRunDynamic(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "3", "--json"))
-	if doc.Runs != 3 || !doc.Piecewise || *doc.Median <= 0 {
+	if doc.Runs != 3 || !doc.Piecewise || *doc.Median <= 0 || doc.Call != "Run" || doc.Released.Runs != 3 ||
+		doc.Into.Runs != 3 || *doc.Into.Median <= 0 || len(doc.Into.Samples) != 3 {
 		t.Errorf("%+v", doc)
 	}
-	if out := succeed(t, "bench", path, "--runs", "3"); strings.Count(out, "\n") != 2 {
+	if out := succeed(t, "bench", path, "--runs", "3"); strings.Count(out, "\n") != 4 {
 		t.Errorf("got %s", out)
 	}
 	r := call(t, "compare", path)
@@ -63,14 +64,14 @@ func TestPlanDynamic(t *testing.T) {
   {"name": "positive", "ops": ["positive"], `,
 		`{"segment": 0, "nodes": ["positive"], "planned": true, "decides_shapes": false, "after": [], "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 4]}], "awaits": [], "outputs": [{"name": "positive", "dtype": "bool", "shape": [3, 4]}]}`,
 		`{"segment": 1, "nodes": ["places"], "planned": false, "decides_shapes": true, "after": [0], `,
-		`"awaits": [], "outputs": [{"name": "next", "dtype": "int64", "shape": ["u1", 2]}]}`,
+		`"awaits": [], "outputs": [{"name": "next", "dtype": "int64", "shape": ["u0", 2]}]}`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
 	if out := succeed(t, "plan", path); !strings.Contains(out, "2        next      in a run  [1]    places     next "+
-		"int64[u1,2]\n") {
+		"int64[u0,2]\n") {
 		t.Errorf("got\n%s", out)
 	}
 	none := write(t, "none.json", strings.Replace(dynamic, `{"name": "positive", "op": "gt", "inputs": ["x", 0]},`, "", 1))

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +37,9 @@ of each operand, and each comparison of two dimensions with the operand that dec
 a view; or the rule of its op. Then what becomes of it under the strategy: the step that computes it, and
 with what in one loop; copies that are made of it or for it, and why; and which of the nodes beside it could
 have been one step with it and are not, and why.
+
+Sizes that are not given stay unknown in the first part, as in graphrun infer: strides are expressions, shown with the
+conditions under which they hold. The second part is for the assumed sizes.
 
 --first-break names the first node that reads a value in a memory format and gives one that is not in it, as
 the graph is written, and explains that one. No VALUE is wanted then.`,
@@ -75,6 +80,7 @@ type explainReport struct {
 	Breaks textOrNull `json:"breaks" doc:"The format that --first-break asked for; null for none."`
 	Value  *valueDoc  `json:"value" doc:"The value, as infer shows it; null where --first-break found none."`
 	*graphrun.Explanation
+	Guards []guardDoc `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which value and layout hold; run and copies are for these sizes."`
 	graphrun.Notes
 }
 
@@ -96,13 +102,17 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
+	err = j.do(loading, func() (err error) {
+		g, err = loadPinned(j.ctx, path, f.dims, f.pins)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	var r *explainReport
 	err = j.do(planning, func() (err error) {
-		r, err = explained(g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy), Progress: j.enter,
-			Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.option(),
+		r, err = explained(j.ctx, g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy),
+			Progress: j.enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.option(),
 			MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
@@ -141,7 +151,7 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 }
 
 // explained explains the value of a name, or the first that loses a format.
-func explained(g *graph.Graph, path, value string, format tensor.MemoryFormat,
+func explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	o graphrun.Options) (*explainReport, error) {
 	r := &explainReport{Notes: graphrun.NotesOf(g)}
 	if format != tensor.NoFormat {
@@ -156,16 +166,64 @@ func explained(g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	if err != nil {
 		return nil, wrongf("%s: %w", path, err)
 	}
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.CompileContext(ctx, g, o)
 	if err != nil {
 		return nil, err
 	}
 	if r.Explanation, err = p.Explain(v.Name); err != nil {
 		return nil, err
 	}
-	d := valueOf(v, graphrun.KnownOf(g))
-	r.Value = &d
-	return r, nil
+	known := graphrun.KnownOf(g)
+	d := valueOf(v, known)
+	if r.Value = &d; d.Dynamic {
+		symbolicValue(&d, known.Unbacked(), v)
+	}
+	return r, r.leaveOpen(g, v)
+}
+
+// leaveOpen describes value and layout as expressions over the sizes that were not given, if any.
+func (r *explainReport) leaveOpen(g *graph.Graph, v *graph.Value) error {
+	s, err := symbolicOf(g, nil, false)
+	if err != nil || s == nil {
+		return err
+	}
+	before := len(s.Env.Guards())
+	layout, err := graphrun.ExplainLayout(s.Graph, v.Name)
+	if err != nil {
+		return err
+	}
+	r.Layout = *layout
+	symbolicValue(r.Value, s, v)
+	own := s.Graph.Value(v.Name)
+	for _, cond := range s.Env.Guards()[before:] {
+		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: own.Node})
+	}
+	above := ancestors(own)
+	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
+		return g.Node != nil && !above[g.Node]
+	})
+	r.Guards = guardsOf(s)
+	return nil
+}
+
+// ancestors returns the node that computes a value and all nodes that it depends on.
+func ancestors(v *graph.Value) map[*graph.Node]bool {
+	seen := map[*graph.Node]bool{}
+	todo := []*graph.Value{v}
+	for len(todo) > 0 {
+		last := len(todo) - 1
+		n := todo[last].Node
+		if todo = todo[:last]; n == nil || seen[n] {
+			continue
+		}
+		seen[n] = true
+		for _, a := range n.In {
+			if a.Value != nil {
+				todo = append(todo, a.Value)
+			}
+		}
+	}
+	return seen
 }
 
 // writeExplanation prints an explanation for a reader.
@@ -178,27 +236,31 @@ func writeExplanation(w io.Writer, show display, r *explainReport) {
 		fmt.Fprintf(w, "%s is the first that loses %s\n", r.Value.Name, r.Breaks)
 	}
 	writeLayout(w, show, r)
-	writeFate(w, show, r.Explanation)
+	writeGuards(w, r.Guards)
+	writeFate(w, show, r.Explanation, r.Assumed)
 }
 
 // writeLayout tells what a value is, and why it lies so in the graph as written.
 func writeLayout(w io.Writer, show display, r *explainReport) {
 	v := r.Value
-	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape))
-	if !v.Dynamic {
-		fmt.Fprintf(w, " by %s", shapeText(v.Strides))
-		if v.Offset.N != 0 {
+	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
+	if v.Strides != nil {
+		fmt.Fprintf(w, " by %s", v.Strides)
+		if v.Offset.N != 0 || v.Offset.Name != "" {
 			fmt.Fprintf(w, " from %v on", v.Offset)
 		}
 		if len(v.Flags) > 0 {
 			fmt.Fprintf(w, ", %s", strings.Join(v.Flags, ", "))
+		}
+		for _, flag := range slices.Sorted(maps.Keys(v.Conditions)) {
+			fmt.Fprintf(w, "\n%s where %s", flag, v.Conditions[flag])
 		}
 	}
 	fmt.Fprintf(w, "\n\n%s\n%s\n", show.paint(strong, "Layout as written"),
 		wrapped(r.Layout.Why, show.proseWidth()))
 	writeList(w, show, "What the permutation rule sees", r.Layout.Operands,
 		[]column{nameCol("operand"), listCol("effective strides")},
-		func(o graphrun.EffectiveReport) []any { return []any{o.Name, ints(o.Strides)} })
+		func(o graphrun.EffectiveReport) []any { return []any{o.Name, o.Strides.String()} })
 	writeList(w, show, "Comparisons of dimensions", r.Layout.Sort, []column{wholeCol("faster"), wholeCol("slower"),
 		nameCol("decided by"), proseCol("why"), wholeCol("outcome")}, func(c graphrun.CompareReport) []any {
 		outcome := "stay"
@@ -212,9 +274,13 @@ func writeLayout(w io.Writer, show display, r *explainReport) {
 	}
 }
 
-func writeFate(w io.Writer, show display, e *graphrun.Explanation) {
+func writeFate(w io.Writer, show display, e *graphrun.Explanation, assumed map[string]int) {
 	f := &e.Run
-	fmt.Fprintf(w, "\n%s\n%s\n", show.paint(strong, "Under strategy "+f.Strategy), wrapped(f.What, show.proseWidth()))
+	head := "Under strategy " + f.Strategy
+	if len(assumed) > 0 {
+		head += " for " + sizesText(assumed)
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", show.paint(strong, head), wrapped(f.What, show.proseWidth()))
 	if f.Step != "" {
 		fmt.Fprintf(w, "step %s", f.Step)
 		if f.Impl != "" {

@@ -174,3 +174,45 @@ func TestExplainNeedlessCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainUnknownSizes explains values whose strides are expressions, and with sizes in their place.
+func TestExplainUnknownSizes(t *testing.T) {
+	path := write(t, "g.json", manyGuards)
+	document := succeed(t, "explain", "--json", path, "y")
+	valid(t, "explain", document)
+	for _, want := range []string{`"strides": ["C*H*W", 1, "C*W", "C"]`, `{"name": "l", "strides": ["C*H*W", 1, "C*W", "C"]}`,
+		`"why": "strides C*W and 1"`, `{"condition": "Eq(C, 0) | Eq(C*W, 0)`, `"assumed": {"C": 2`} {
+		if !strings.Contains(document, want) {
+			t.Errorf("%s is not in\n%s", want, document)
+		}
+	}
+	if strings.Contains(document, `"node": "r"`) {
+		t.Errorf("a guard is that of a node that y does not depend on:\n%s", document)
+	}
+	text := succeed(t, "explain", path, "y")
+	for _, want := range []string{"[N,C,H,W] by [C*H*W,1,C*W,C], channels_last", "\nholds while ",
+		"for C=2, H=2, K=1, M=3, N=2, W=2\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+	dims := []string{"--dim", "N=2", "--dim", "C=3", "--dim", "H=4", "--dim", "W=5", "--dim", "M=1", "--dim", "K=1"}
+	document = succeed(t, append([]string{"explain", "--json", path, "y"}, dims...)...)
+	if !strings.Contains(document, `"strides": [60, 1, 15, 3]`) || strings.Contains(document, `"guards"`) {
+		t.Error(document)
+	}
+}
+
+func TestExplainFirstBreakOfUnknownSizes(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "symbols": {"N": {"min": 2}},
+"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3, 4, "W"], "memory_format": "channels_last"}],
+"nodes": [{"name": "a", "op": "neg", "inputs": ["x"]},
+ {"name": "b", "op": "contiguous", "inputs": ["a"], "attrs": {"memory_format": "contiguous"}}], "outputs": ["b"]}`)
+	document := succeed(t, "explain", "--json", path, "--first-break", "channels_last")
+	valid(t, "explain", document)
+	for _, want := range []string{`"breaks": "channels_last"`, `"name": "b"`, `"strides": ["12*W", "4*W", "W", 1]`} {
+		if !strings.Contains(document, want) {
+			t.Errorf("%s is not in\n%s", want, document)
+		}
+	}
+}

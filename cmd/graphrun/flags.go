@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,30 +36,44 @@ func dimFlag(cmd *cobra.Command, dims *[]string) {
 
 func pinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
-		"demand a layout of a value, `NAME=FORMAT` or NAME=order:0,2,3,1, or how a node is computed, NODE=impl:NAME "+
-			"(repeatable)")
+		"demand a layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (its other layouts are copies "+
+			"of that), or how a node is computed, NODE=impl:NAME (repeatable)")
 }
 
 // applyPins demands what --pin says, and infers again.
-func applyPins(g *graph.Graph, pins []string) error {
+func applyPins(ctx context.Context, g *graph.Graph, pins []string) error {
+	type demanded struct {
+		name string
+		lays bool
+	}
+	said := map[demanded]graph.Pin{}
 	for _, text := range pins {
 		// The name of a value may have = in it, a pin has none.
 		at := strings.LastIndexByte(text, '=')
 		if at <= 0 {
 			return wrongf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
 		}
+		name := text[:at]
 		p, err := graph.ParsePin(text[at+1:])
 		if err == nil {
-			err = g.Pin(text[:at], p)
+			err = g.Pin(name, p)
 		}
 		if err != nil {
 			return wrongf("--pin %s: %w", text, err)
 		}
+		what := demanded{name, p.Lays()}
+		if before, twice := said[what]; twice && before != p {
+			return wrongf("--pin gives %s twice: %v and %v", name, before, p)
+		}
+		said[what] = p
 	}
 	if len(pins) == 0 {
 		return nil
 	}
-	return inferStrictly(g)
+	if err := inferStrictly(ctx, g); err != nil { // as a view of what is pinned
+		return wrongf("--pin %s: %w", strings.Join(pins, ", "), err)
+	}
+	return nil
 }
 
 // noArguments is the argument check of the commands that take none.

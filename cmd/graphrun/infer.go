@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"path/filepath"
@@ -34,13 +35,14 @@ non_overlapping_and_dense. An alias is the value whose storage a view shares.
 Sizes that nobody gives stay unknown: sizes, strides and offsets are expressions over symbols, flags hold for
 all sizes, and conditions tell when others do. Inference goes the way of the sizes that are assumed where it
 must branch, and what it thereby asks of sizes is told: the table holds while that does. With --classes it
-goes all ways, up to 16 classes of sizes, and what differs is a Where(condition, a, b).
+goes all ways, up to 16 classes of sizes, and what differs is a Where(condition, a, b). A note lists the symbols for
+which a minimum of 2 would remove guards.
 
 Where a shape depends on data, so that it is known only when the graph runs, what is known ahead
-is shown: the dtype, and the sizes, where u0, u1 ... stand for those that only the run tells; what
-is not known is "?" (in JSON null, and "dynamic" is true). Each such name is another, though two
-may turn out equal. The graph then runs in segments, which graphrun plan shows; the last column
-tells which makes a value.`,
+is shown: the dtype, sizes and strides, where u0, u1 ... stand for sizes that only the run tells; what
+is not known is "?" (in JSON null, and "dynamic" is true). Sizes with different names may turn out equal,
+and expressions hold for the sizes that nodes do not refuse. The graph then runs in segments, which graphrun
+plan shows; the last column tells which makes a value.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
   graphrun infer model.json --dim N=16`,
@@ -62,12 +64,15 @@ tells which makes a value.`,
 func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	var g *graph.Graph
 	var s *graph.Symbolic
+	var fewer *fewerGuards
 	var errs []*graph.Error
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	err := j.do(loading, func() (err error) {
-		if g, errs, err = inferGraph(path, f); err == nil {
-			s, err = symbolicOf(g, errs, f.classes)
+		if g, errs, err = inferGraph(j.ctx, path, f); err == nil {
+			if s, err = symbolicOf(g, errs, f.classes); err == nil {
+				fewer = fewerGuardsOf(g, s, errs, f.classes)
+			}
 		}
 		return err
 	})
@@ -80,7 +85,8 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	printed := j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if r := inferReportOf(g, s, errs); f.json {
+		r := inferReportOf(g, s, errs)
+		if r.Fewer = fewer; f.json {
 			writeDocument(out, r)
 		} else {
 			writeInferTable(out, shown(cmd), r)
@@ -93,8 +99,11 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	switch {
 	case s != nil:
 		warn(cmd, path, g)
+		if fewer != nil && !f.json {
+			note(cmd, "%v", fewer)
+		}
 		if s.Cut != nil {
-			note(cmd, "what is shown holds for one class of sizes: %v", s.Cut)
+			note(cmd, "the table holds for one class of sizes: %v", s.Cut)
 		}
 	case g != nil:
 		tell(cmd, path, g)
@@ -112,18 +121,20 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 
 // inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
 // error ends the command; with --keep-going refused nodes do not make one.
-func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
-	g, missing, err := openGraph(path, f.dims, f.keepGoing)
+func inferGraph(ctx context.Context, path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
+	g, missing, err := openGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
 		return nil, mistakes(err), err
 	}
 	if !f.keepGoing {
-		if err := inferStrictly(g); err != nil {
+		if err := inferStrictly(ctx, g); err != nil {
 			return nil, mistakes(err), err
 		}
 		return g, nil, nil
 	}
+	g.SetContext(ctx)
 	refused := g.InferAll()
+	g.SetContext(context.Background())
 	errs := slices.Concat(missing, inOrder(refused), g.PinErrors(refused))
 	slices.SortStableFunc(errs, byPlace)
 	return g, errs, nil
@@ -131,7 +142,9 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
 // its own.
-func inferStrictly(g *graph.Graph) error {
+func inferStrictly(ctx context.Context, g *graph.Graph) error {
+	g.SetContext(ctx)
+	defer g.SetContext(context.Background())
 	if err := graphrun.Infer(g); err != nil {
 		return wrong(err)
 	}
@@ -185,6 +198,7 @@ type inferReport struct {
 	Values stream[valueDoc]   `json:"values" doc:"Inputs, constants, and what nodes make."`
 	Errors []graphrun.Mistake `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
 	Guards []guardDoc         `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
+	Fewer  *fewerGuards       `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
 	graphrun.Notes
 	segments bool // shapes depend on data
 }
@@ -229,8 +243,11 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *infe
 		more := true
 		inferred(g, errs, func(v *graph.Value) {
 			if more {
-				if d = valueOf(v, known); s != nil {
+				switch d = valueOf(v, known); {
+				case s != nil:
 					symbolicValue(&d, s, v)
+				case v.Dynamic:
+					symbolicValue(&d, known.Unbacked(), v)
 				}
 				more = yield(&d)
 			}
@@ -250,9 +267,9 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 		t.columns = append(t.columns, wholeCol("segment"))
 	}
 	for v := range r.Values {
-		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape), "?", "?", "", ""}
-		if !v.Dynamic {
-			copy(row[4:], []any{shapeText(v.Strides), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
+		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}
+		if v.Strides != nil {
+			copy(row[4:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
 		}
 		switch {
 		case v.Segment != nil:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,6 +166,72 @@ func TestInferOfClasses(t *testing.T) {
 	} {
 		if text := succeed(t, "infer", path, flag); !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
+
+// manyGuards is a graph whose guards all come from sizes 0 and 1.
+const manyGuards = `{"version": 1, "symbols": {"M": {"hint": 3}, "K": {"max": 1}},
+"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", "C", "H", "W"]},
+ {"name": "b", "dtype": "float32", "shape": ["C", 1, 1]}, {"name": "m", "dtype": "float32", "shape": ["M", "K"]}],
+"nodes": [{"name": "l", "op": "contiguous", "inputs": ["x"], "memory_format": "channels_last"},
+ {"name": "y", "op": "add", "inputs": ["l", "b"]}, {"name": "r", "op": "relu", "inputs": ["y"]},
+ {"name": "n", "op": "neg", "inputs": ["m"]}],
+"outputs": ["r", "n"]}`
+
+// TestInferFewerGuards raises the minimums that the note names, which the guards rest on.
+func TestInferFewerGuards(t *testing.T) {
+	type doc struct {
+		Guards []guardDoc   `json:"guards"`
+		Fewer  *fewerGuards `json:"fewer_guards"`
+	}
+	text := succeed(t, "infer", "--json", write(t, "g.json", manyGuards))
+	valid(t, "infer", text)
+	decoded := func(text string) (d doc) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	before := decoded(text)
+	f := before.Fewer
+	if f == nil || f.Of != len(before.Guards) || f.Disappear < 1 || slices.Contains(f.Symbols, "M") {
+		t.Fatalf("%+v", before)
+	}
+	raised := strings.Replace(manyGuards, `"symbols": {`, `"symbols": {"`+strings.Join(f.Symbols, `": {"min": 2}, "`)+
+		`": {"min": 2}, `, 1)
+	after := decoded(succeed(t, "infer", "--json", write(t, "h.json", raised)))
+	if len(after.Guards) != f.Of-f.Disappear || after.Fewer != nil {
+		t.Errorf("%+v leaves %+v", f, after)
+	}
+	r := call(t, "infer", write(t, "g.json", turned))
+	if want := "graphrun: note: with \"N\": {\"min\": 2} 1 of 1 guard disappears\n"; r.errors != want {
+		t.Errorf("got %s, want %s", r.errors, want)
+	}
+}
+
+func TestJoinExclusions(t *testing.T) {
+	for _, c := range []struct {
+		least    int
+		in, want []string
+	}{
+		{0, []string{"Ne(C, 0)", "Ne(D, 1)", "Ne(C, 1)"}, []string{"Ne(D, 1)", "Lt(1, C)"}},
+		{0, []string{"Ne(C, 1)", "Ne(C, 0)", "Ne(C, 2)"}, []string{"Lt(2, C)"}},
+		{1, []string{"Ne(C, 1)", "Ne(C, 2)"}, []string{"Lt(2, C)"}},
+		{0, []string{"Ne(C, 1)", "Ne(C, 2)"}, []string{"Ne(C, 1)", "Ne(C, 2)"}},
+		{0, []string{"Ne(C, 0)"}, []string{"Ne(C, 0)"}},
+	} {
+		var list []guardDoc
+		for _, cond := range c.in {
+			list = append(list, guardDoc{Condition: cond})
+		}
+		var got []string
+		for _, g := range joinExclusions(list, "C", c.least) {
+			got = append(got, g.Condition)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v from %d on: %v, want %v", c.in, c.least, got, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,12 +82,12 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 
 // openFile reads a graph file or a model, with sizes still open but for those of --dim. With some it
 // goes on past what is wrong.
-func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
+func openFile(ctx context.Context, path string, dims []string, some bool) (*graphrun.File, error) {
 	bound, err := parseDims(dims)
 	if err != nil {
 		return nil, err
 	}
-	f, err := graphrun.Loader{Sizes: bound, KeepGoing: some}.Open(path)
+	f, err := graphrun.Loader{Sizes: bound, KeepGoing: some}.OpenContext(ctx, path)
 	if err != nil {
 		return nil, wrong(err)
 	}
@@ -95,8 +96,8 @@ func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 
 // graphOf returns the graph of a file, with all sizes bound, and what was read past. It is yet to be
 // inferred.
-func graphOf(f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
-	g, err = f.Graph()
+func graphOf(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
+	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &missing)) {
 		return nil, nil, wrong(err)
 	}
@@ -104,36 +105,36 @@ func graphOf(f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error)
 }
 
 // openGraph is openFile and graphOf.
-func openGraph(path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
-	f, err := openFile(path, dims, some)
+func openGraph(ctx context.Context, path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
+	f, err := openFile(ctx, path, dims, some)
 	if err != nil {
 		return nil, nil, err
 	}
-	return graphOf(f)
+	return graphOf(ctx, f)
 }
 
 // loadGraph reads, binds and infers a graph file or a model.
-func loadGraph(path string, dims []string) (*graph.Graph, error) {
-	g, _, err := openGraph(path, dims, false)
+func loadGraph(ctx context.Context, path string, dims []string) (*graph.Graph, error) {
+	g, _, err := openGraph(ctx, path, dims, false)
 	if err != nil {
 		return nil, err
 	}
-	return g, inferStrictly(g)
+	return g, inferStrictly(ctx, g)
 }
 
 // loadPinned is loadGraph with the pins of the command line.
-func loadPinned(path string, dims, pins []string) (*graph.Graph, error) {
-	g, err := loadGraph(path, dims)
+func loadPinned(ctx context.Context, path string, dims, pins []string) (*graph.Graph, error) {
+	g, err := loadGraph(ctx, path, dims)
 	if err == nil {
-		err = applyPins(g, pins)
+		err = applyPins(ctx, g, pins)
 	}
 	return g, err
 }
 
 // loadFor reads a graph file or a model and the values that files give for its inputs, whose
 // shapes bind its symbols together with those of --dim. It is yet to be inferred.
-func loadFor(src sources, path string, dims []string) (*graph.Graph, *given, error) {
-	f, err := openFile(path, dims, src.keepGoing)
+func loadFor(ctx context.Context, src sources, path string, dims []string) (*graph.Graph, *given, error) {
+	f, err := openFile(ctx, path, dims, src.keepGoing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +142,7 @@ func loadFor(src sources, path string, dims []string) (*graph.Graph, *given, err
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := bindGiven(f, given)
+	g, err := bindGiven(ctx, f, given)
 	if err != nil {
 		given.close()
 		return nil, nil, err

@@ -131,6 +131,9 @@ func attrText(f graph.Field) string {
 	if f.OneOf != nil {
 		s += ", one of " + strings.Join(f.OneOf, " ")
 	}
+	if f.AnyInt {
+		s += ", any int64"
+	}
 	return s
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -155,7 +156,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = f.load(path); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { g, err = f.load(j.ctx, path); return err }); err != nil {
 		return err
 	}
 	var p *graphrun.Program
@@ -237,19 +238,19 @@ func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
 }
 
 // load reads the graph, with pins and the sizes of the first hint.
-func (f *planFlags) load(path string) (*graph.Graph, error) {
+func (f *planFlags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.hints) == 0 {
-		return loadPinned(path, f.dims, f.pins)
+		return loadPinned(ctx, path, f.dims, f.pins)
 	}
-	g, _, err := openGraph(path, f.dims, false)
+	g, _, err := openGraph(ctx, path, f.dims, false)
 	if err == nil {
 		err = bindHint(path, g, f.hints)
 	}
 	if err == nil {
-		err = inferStrictly(g)
+		err = inferStrictly(ctx, g)
 	}
 	if err == nil {
-		err = applyPins(g, f.pins)
+		err = applyPins(ctx, g, f.pins)
 	}
 	return g, err
 }
@@ -266,11 +267,11 @@ func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *
 	if f.measure {
 		o.Threads, o.Tracer = 1, watch
 	}
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.CompileContext(j.ctx, g, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.limits.keep(p, g, o)
+	return f.limits.keep(j.ctx, p, g, o)
 }
 
 func (f *planFlags) print(cmd *cobra.Command, j *job, p *graphrun.Program, r *graphrun.Report) error {

@@ -62,6 +62,10 @@ type benchDoc struct {
 	Interrupted bool `json:"interrupted"`
 	Threads     int  `json:"threads"`
 	Piecewise   bool `json:"piecewise"`
+
+	Call     string     `json:"call"`
+	Released callReport `json:"released"`
+	Into     callReport `json:"into"`
 }
 
 type compareDoc struct {
@@ -204,8 +208,14 @@ func TestBench(t *testing.T) {
 		*doc.Median > *doc.Max {
 		t.Errorf("%+v", doc)
 	}
-	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 2 {
+	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 4 {
 		t.Errorf("got\n%s", out)
+	}
+	// The tensor for RunInto cannot be laid out as an output that repeats elements.
+	expanded := write(t, "expanded.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 1]}],
+		"nodes": [{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [3, 8]}}], "outputs": ["y"]}`)
+	if doc := decode[benchDoc](t, succeed(t, "bench", expanded, "--runs", "2", "--json")); doc.Runs != 2 {
+		t.Errorf("%+v", doc)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -63,8 +64,8 @@ func bytesNeeded(r *graphrun.Report) int {
 
 // keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the plans of other
 // strategies, and of the cheapest plans of all, that does, with a report that lists those that were rejected.
-func (l *planLimits) keep(p *graphrun.Program, g *graph.Graph, o graphrun.Options) (*graphrun.Program, *graphrun.Report,
-	error) {
+func (l *planLimits) keep(ctx context.Context, p *graphrun.Program, g *graph.Graph,
+	o graphrun.Options) (*graphrun.Program, *graphrun.Report, error) {
 	wanted := p.Report()
 	if l.memory == "" || bytesNeeded(wanted) <= l.bytes {
 		return p, wanted, nil
@@ -76,11 +77,11 @@ func (l *planLimits) keep(p *graphrun.Program, g *graph.Graph, o graphrun.Option
 		if s.Name() == wanted.Strategy {
 			continue
 		}
-		if err := f.try(s, true); err != nil {
+		if err := f.try(ctx, s, true); err != nil {
 			return nil, nil, err
 		}
 	}
-	within, err := f.cheapest(p)
+	within, err := f.cheapest(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,9 +104,9 @@ type fitting struct {
 }
 
 // try plans by a strategy. Plans that need too much are listed by the names of strategies alone.
-func (f *fitting) try(s graphrun.Strategy, listed bool) error {
+func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
 	f.options.Strategy = s
-	p, err := graphrun.Compile(f.graph, f.options)
+	p, err := graphrun.CompileContext(ctx, f.graph, f.options)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ const mostTried = 16
 // cheapest tries the cheapest plans one after another, until one needs no more or none can be cheaper than the best so
 // far. As they come in the order of their costs, what any plan that needs no more costs at least is known then. It is
 // nil for a graph whose cheapest plans are not known.
-func (f *fitting) cheapest(p *graphrun.Program) (*graphrun.WithinReport, error) {
+func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*graphrun.WithinReport, error) {
 	list, err := p.Best(mostTried)
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: strategies are all there is
@@ -140,7 +141,7 @@ func (f *fitting) cheapest(p *graphrun.Program) (*graphrun.WithinReport, error) 
 		if f.asCheap(c.CostNS) {
 			break
 		}
-		if err := f.try(c.Strategy(), false); err != nil {
+		if err := f.try(ctx, c.Strategy(), false); err != nil {
 			return nil, err
 		}
 		if f.asCheap(c.CostNS) {

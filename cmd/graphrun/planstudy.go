@@ -54,7 +54,7 @@ func (s *planStudy) check(cmd *cobra.Command, strategy string) error {
 	if s.solution == "" {
 		return nil
 	}
-	f, _, err := files.Open(s.solution)
+	f, _, err := files.OpenRegular(s.solution)
 	if err != nil {
 		return wrong(err)
 	}

@@ -111,26 +111,15 @@ func (j *job) report(done, total int) {
 	j.total.Store(int64(total))
 }
 
-// do does a phase, which an interruption leaves behind at once, wherever it is: the process
-// is about to end.
-func (j *job) do(phase string, f func() error) error {
+// do does a phase, which ends with the job's context.
+func (j *job) do(phase string, f func() error) (err error) {
 	j.enter(phase)
 	if err := stopped(j.ctx); err != nil {
 		return err
 	}
-	result := make(chan error, 1)
-	go func() {
-		result <- func() (err error) {
-			defer tensor.CatchMemory(&err)
-			return f()
-		}()
-	}()
-	select {
-	case err := <-result:
-		return runError(j.ctx, err)
-	case <-j.ctx.Done():
-		return stopped(j.ctx)
-	}
+	defer func() { err = runError(j.ctx, err) }()
+	defer tensor.CatchMemory(&err)
+	return f()
 }
 
 // watch shows the job on a terminal until it is over.

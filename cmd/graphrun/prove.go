@@ -21,8 +21,8 @@ type proveFlags struct {
 func proveCommand() *cobra.Command {
 	var f proveFlags
 	cmd := &cobra.Command{
-		Use:   "prove [PREDICATE]",
-		Short: "Prove that a predicate of layouts and PyTorch's branches agree",
+		Use:   "prove [PREDICATE|CLAIM]",
+		Short: "Prove a claim about layouts, or that a predicate and PyTorch's branches agree",
 		Long: `Proves for values of a rank, whatever their sizes and strides, that two forms of a predicate give the
 same answer: the formula, which branches nowhere, and PyTorch's code, which decides step by step and so
 leaves guards. Without a predicate it lists them.
@@ -35,11 +35,15 @@ and the conclusion. Sizes are x1, x2, ..., strides y1, y2, ...; none is negative
 A predicate that holds of one rank only needs no --rank; the others are proved for ranks 0 to 6. Those that
 sort dimensions are proved part by part from rank 5 on.
 
---smt writes the condition that the forms differ, for solvers: unsat confirms the proof.
+A claim joins predicates by ~ (not), & (and), | (or) and => (implies), from the strongest to the weakest, with
+parentheses. It is proved for all sizes and strides of values of a rank, or refuted by an example.
+
+--smt writes the negation of the proved statement for solvers: unsat confirms the proof.
 
 Exit code 0 if it is proved, 1 if it is refuted, with sizes and strides, or not proved, 2 for a wrong call.`,
 		Example: `  graphrun prove
   graphrun prove contiguous --rank 4
+  graphrun prove "contiguous => non_overlapping_and_dense" --rank 4
   graphrun prove non_overlapping_and_dense --rank 3 --smt dense.smt2 && z3 dense.smt2
   graphrun prove channels_last --json | jq '.ways | length'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -48,15 +52,13 @@ Exit code 0 if it is proved, 1 if it is refuted, with sizes and strides, or not 
 			}
 			return nil
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return ruleNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completeRule,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listRules(cmd, f)
+			}
+			if strings.ContainsAny(args[0], "~&|()=> ") {
+				return proveClaim(cmd, args[0], f)
 			}
 			r, err := f.choose(args[0], cmd.Flags().Changed("rank"))
 			if err != nil {
@@ -67,9 +69,16 @@ Exit code 0 if it is proved, 1 if it is refuted, with sizes and strides, or not 
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&f.rank, "rank", 0, "number of dimensions `R`, 0 to 6; where a predicate has one only, it is that")
-	fl.StringVar(&f.smt, "smt", "", "write the condition that the forms differ to `OUT.smt2`, for solvers")
+	fl.StringVar(&f.smt, "smt", "", "write the negation of the proved statement to `OUT.smt2`, for solvers")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
+}
+
+func completeRule(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return ruleNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // maxRank is the greatest rank that is proved way by way.
@@ -135,17 +144,11 @@ func prove(cmd *cobra.Command, r contiguity.Rule, f proveFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.smt != "" {
-		err := writeWhole(cmd.Context(), f.smt, func(w io.Writer) error {
-			_, err := io.WriteString(w, p.SMT())
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	if err := writeSMT(cmd, f.smt, p.SMT); err != nil {
+		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	doc := &proveReport{predicatesOf([]contiguity.Rule{r}), proofOf(p)}
+	doc := &proveReport{Predicates: predicatesOf([]contiguity.Rule{r}), proofDoc: proofOf(p)}
 	if f.json {
 		writeDocument(out, doc)
 	} else {

@@ -160,3 +160,33 @@ func TestProveSMT(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestProveClaims proves, refutes and refuses claims.
+func TestProveClaims(t *testing.T) {
+	smt := filepath.Join(t.TempDir(), "claim.smt2")
+	got := succeed(t, "prove", "contiguous => non_overlapping_and_dense", "--rank", "4", "--smt", smt)
+	if !strings.Contains(got, "\nProved for rank 4: ") {
+		t.Errorf("got\n%s", got)
+	}
+	if text, err := os.ReadFile(smt); err != nil || !bytes.Contains(text, []byte("(check-sat)")) {
+		t.Errorf("%v: %s", err, text)
+	}
+	succeed(t, "prove", "channels_last => non_overlapping_and_dense") // the rank is that of channels_last
+	r := call(t, "prove", "--json", "non_overlapping_and_dense => contiguous", "--rank", "2")
+	valid(t, "prove", r.out)
+	doc := decode[struct {
+		Version int `json:"version"`
+		proveReport
+	}](t, r.out)
+	if r.code != exitFailed || doc.Claim == nil || doc.Claim.Proved || len(doc.Claim.Shape) != 2 {
+		t.Errorf("exit %d:\n%s", r.code, r.out)
+	}
+	for claim, want := range map[string]string{
+		"contiguos => channels_last": `column 1: want a predicate, got "contiguos"; did you mean contiguous?`,
+		"contiguous => no_overlap":   "wants --rank R",
+	} {
+		if r := call(t, "prove", claim); r.code != exitWrong || !strings.Contains(r.errors, want) {
+			t.Errorf("%s: exit %d: %s", claim, r.code, r.errors)
+		}
+	}
+}

@@ -10,7 +10,21 @@ import (
 // proveReport is what prove prints: the predicates, and of one that is named the proof.
 type proveReport struct {
 	Predicates []predicateDoc `json:"predicates" doc:"The predicate that was named, or all of them."`
+	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, where one was given: predicates joined by ~, &, | and =>."`
 	*proofDoc
+}
+
+// claimDoc is the proof or the refutation of a claim.
+type claimDoc struct {
+	Text    string          `json:"text" doc:"The claim."`
+	Rank    int             `json:"rank" doc:"The number of dimensions."`
+	Expr    string          `json:"formula" doc:"The claim over sizes x1 to xR and strides y1 to yR."`
+	Ways    int             `json:"ways" doc:"The number of classes of sizes and strides that were examined."`
+	Proved  bool            `json:"proved" doc:"Whether it holds in all of them."`
+	Shape   listOrNull[int] `json:"shape" doc:"Sizes that refute it; null where none were found."`
+	Strides listOrNull[int] `json:"strides" doc:"Strides that refute it; null where none were found."`
+
+	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
 // predicateDoc is a predicate.

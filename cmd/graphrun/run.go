@@ -3,9 +3,13 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -13,6 +17,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -96,7 +101,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var w runWork
-	if err := j.do(loading, func() (err error) { w, err = loadRun(path, f); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { w, err = loadRun(j.ctx, path, f); return err }); err != nil {
 		return err
 	}
 	aside := sync.OnceFunc(func() {
@@ -108,8 +113,8 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	defer aside()
 	var p *graphrun.Program
 	err = j.do(planning, func() (err error) {
-		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
-			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+		p, err = graphrun.CompileContext(j.ctx, w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads,
+			Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
 			Progress: j.enter, Hints: f.hints})
 		return err
 	})
@@ -149,8 +154,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return checkWritable("--outputs", f.outputs)
 }
 
-func loadRun(path string, f runFlags) (w runWork, err error) {
-	g, given, err := loadFor(f.src, path, f.dims)
+func loadRun(ctx context.Context, path string, f runFlags) (w runWork, err error) {
+	g, given, err := loadFor(ctx, f.src, path, f.dims)
 	if err != nil {
 		return w, err
 	}
@@ -164,10 +169,10 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 		w.lose(given)
 		w.refuse()
 	} else {
-		err = inferStrictly(g)
+		err = inferStrictly(ctx, g)
 	}
 	if err == nil {
-		err = applyPins(w.g, w.pinned(f.pins))
+		err = applyPins(ctx, w.g, w.pinned(f.pins))
 	}
 	if err != nil {
 		given.close()
@@ -183,6 +188,9 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 // prints them even if they cannot be written.
 func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) (err error) {
 	if f.outputs != "" {
+		err = checkWritten(out)
+	}
+	if f.outputs != "" && err == nil {
 		err = writeWhole(cmd.Context(), f.outputs, func(file io.Writer) error {
 			return npz.WriteNPZ(file, entries(w.g, out))
 		})
@@ -193,6 +201,22 @@ func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tens
 	return cmp.Or(err, j.do(printing, func() error {
 		return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left)
 	}))
+}
+
+// checkWritten refuses outputs that share memory among their elements and would take more than the process may have
+// when every element is written.
+func checkWritten(out map[string]*tensor.Tensor) error {
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		t := out[name]
+		if t == nil || t.Bytes() <= t.Storage().Len() {
+			continue
+		}
+		if l, ok := machine.Fits(t.Bytes()); !ok {
+			return failed(fmt.Errorf("--outputs: output %q takes %s when all its elements are written, %s in memory; "+
+				"%s are left", name, byteSize(t.Bytes()), byteSize(t.Storage().Len()), byteSize(l.Left)))
+		}
+	}
+	return nil
 }
 
 // entries lists the outputs that there are, in the graph's order.

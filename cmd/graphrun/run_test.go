@@ -173,3 +173,25 @@ func TestMadeUp(t *testing.T) {
 		}
 	}
 }
+
+// TestRunSharedElements holds that values whose elements share memory take what they store: as made-up inputs, in
+// statistics, and as outputs, which are refused where the file would be huge.
+func TestRunSharedElements(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [1099511627776, 4],
+		"strides": [0, 1]}, {"name": "z", "dtype": "int8", "shape": [2097151]}],
+		"nodes": [{"name": "y", "op": "as_strided", "inputs": ["z"],
+		"attrs": {"size": [1048576, 1048576], "stride": [1, 1]}}], "outputs": ["x", "y"]}`)
+	out := filepath.Join(t.TempDir(), "out.npz")
+	r := call(t, "run", path)
+	if r.code != exitDone || !strings.Contains(r.out, "strides [0,1]") || !strings.Contains(r.out, "strides [1,1]") {
+		t.Errorf("exit %d\n%s\n%s", r.code, r.out, r.errors)
+	}
+	r = call(t, "run", path, "--outputs", out)
+	want := `--outputs: output "x" takes 16 TiB when all its elements are written, 16 bytes in memory`
+	if r.code != exitFailed || !strings.Contains(r.errors, want) {
+		t.Errorf("exit %d, %s\nwant %s", r.code, r.errors, want)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("the file is there")
+	}
+}

@@ -54,7 +54,7 @@ func (l *solveLimit) option() time.Duration {
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {
-	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
+	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers; 0 is GOMAXPROCS")
 }
 
 // strategyNames lists the strategies.
@@ -85,7 +85,7 @@ func checkStrategy(name string) error {
 
 func checkThreads(n int) error {
 	if n < 0 {
-		return wrongf("--threads %d: want a positive number", n)
+		return wrongf("--threads %d: want a positive number, or 0, which stands for GOMAXPROCS", n)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/words"
 )
 
-// didYouMean is the end of a message about an unknown name; it is empty if nothing is like it.
+// didYouMean is the end of a message about an unknown name; it is empty if no known name is similar.
 func didYouMean(name string, known []string) string { return words.DidYouMean(meant(name, known)) }
 
 // wantOneOf is the end of a message about a name that is none of a few.
@@ -15,8 +15,7 @@ func wantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + didYouMean(name, known)
 }
 
-// meant returns the known name that may have been meant by another, or the only one that
-// begins so.
+// meant returns the most similar known name, or the only one with this prefix.
 func meant(name string, known []string) string {
 	if near := words.Nearest(name, slices.Values(known)); near != "" {
 		return near

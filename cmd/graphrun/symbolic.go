@@ -14,7 +14,7 @@ import (
 )
 
 // symbolicOf infers a graph for the sizes that nobody gave; nil where there are none, or where shapes depend on
-// data, whose outlines are of numbers. Refused nodes are left out.
+// data: see [graphrun.Known.Unbacked]. Refused nodes are left out.
 func symbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
@@ -71,6 +71,34 @@ func guardsOf(s *graph.Symbolic) []guardDoc {
 			d.Refusal = causeOf(g.Refusal).Error()
 		}
 	}
+	for _, symbol := range slices.Sorted(maps.Keys(s.Graph.Symbols)) {
+		list = joinExclusions(list, s.Name(symbol), s.Graph.Symbols[symbol].Min)
+	}
+	return list
+}
+
+// joinExclusions puts Lt(k, x) in the place of Ne(x, least), ..., Ne(x, k), where least is the minimum of the symbol.
+func joinExclusions(list []guardDoc, symbol string, least int) []guardDoc {
+	var of []int
+	for {
+		cond := fmt.Sprintf("Ne(%s, %d)", symbol, least+len(of))
+		i := slices.IndexFunc(list, func(g guardDoc) bool {
+			return g.Condition == cond && g.Binds == nil && g.Refusal == ""
+		})
+		if i < 0 {
+			break
+		}
+		of = append(of, i)
+	}
+	if len(of) < 2 {
+		return list
+	}
+	slices.Sort(of)
+	last := of[len(of)-1]
+	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(of)-1, symbol)
+	for _, i := range slices.Backward(of[:len(of)-1]) {
+		list = slices.Delete(list, i, i+1)
+	}
 	return list
 }
 
@@ -114,6 +142,9 @@ func symbolicValue(d *valueDoc, s *graph.Symbolic, v *graph.Value) {
 	if w == nil || w.Dynamic {
 		return
 	}
+	if d.Dynamic && w.Alias != nil {
+		d.AliasOf = textOrNull(w.Alias.Name)
+	}
 	t := w.Type.Simplify()
 	d.Shape, d.Strides = graphrun.SizesOf(t.Shape), graphrun.SizesOf(t.Strides)
 	d.Offset = &graphrun.SizesOf([]sym.Int{t.Offset})[0]
@@ -149,8 +180,9 @@ var flagsOf = []struct {
 // conditionOf returns when a predicate holds. The formula says it for any number of classes of sizes; where it does not
 // show that all or none are such, as its comparisons may hang together, a few classes are looked at one by one.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
+	before := env.Steps()
 	formula := t.If(p).Decide()
-	if _, known := formula.Known(); known {
+	if _, known := formula.Known(); known || env.Steps()-before > flagSteps {
 		return formula
 	}
 	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return t.Holds(p), nil })
@@ -165,5 +197,9 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	return sym.Truth(cases[0].Value)
 }
 
-// maxClasses bounds the classes of sizes that are looked at for one flag.
-const maxClasses = 16
+const (
+	// maxClasses bounds the classes of sizes that are looked at for one flag.
+	maxClasses = 16
+	// flagSteps bounds the steps of a formula whose classes are listed: each class takes as many steps again.
+	flagSteps = 1 << 12
+)

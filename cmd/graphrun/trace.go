@@ -324,7 +324,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	return r.look(ctx, r.trace)
+	return r.look(ctx, byRun, r.trace)
 }
 
 // checkTrace refuses a --trace that could not be written.

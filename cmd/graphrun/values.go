@@ -138,7 +138,11 @@ func madeUp(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.T
 	}
 	out := tensor.Empty(m)
 	rows := out
-	if !m.IsContiguous() {
+	switch {
+	case m.IsContiguous():
+	case m.Numel() > m.Extent(): // elements share memory: there are values for the storage alone
+		rows = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
+	default:
 		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
 	}
 	// A block at a time: all values as float64 would take many times the memory of bytes.
@@ -160,7 +164,7 @@ func madeUp(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.T
 		to := unsafe.Add(rows.Pointer(), at*size)
 		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/per)
 	}
-	if rows != out {
+	if rows.Storage() != out.Storage() {
 		tensor.CopyElements(out, rows)
 	}
 	return out

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -45,7 +46,7 @@ Exit code 0 if the certificate holds, 1 with the reason if it does not, 2 for a 
 }
 
 func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
-	f, _, err := files.Open(certificate)
+	f, _, err := files.OpenRegular(certificate)
 	if err != nil {
 		return wrong(err)
 	}
@@ -57,7 +58,11 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadSized(path, c.Options.Sizes); return err }); err != nil {
+	err = j.do(loading, func() (err error) {
+		g, err = loadSized(j.ctx, path, c.Options.Sizes)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	var v *graphrun.Verdict
@@ -83,8 +88,8 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 
 // loadSized reads a graph and gives those of its symbols sizes that there are sizes of. What does not fit is found when
 // the graph is compared with what was certified.
-func loadSized(path string, sizes map[string]int) (*graph.Graph, error) {
-	f, err := openFile(path, nil, false)
+func loadSized(ctx context.Context, path string, sizes map[string]int) (*graph.Graph, error) {
+	f, err := openFile(ctx, path, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +100,11 @@ func loadSized(path string, sizes map[string]int) (*graph.Graph, error) {
 			f.Loader.Sizes[name] = n
 		}
 	}
-	g, _, err := graphOf(f)
+	g, _, err := graphOf(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	return g, inferStrictly(g)
+	return g, inferStrictly(ctx, g)
 }
 
 func writeVerdict(w io.Writer, v *graphrun.Verdict) {

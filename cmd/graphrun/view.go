@@ -90,7 +90,11 @@ func view(cmd *cobra.Command, path string, f viewFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
+	err = j.do(loading, func() (err error) {
+		g, err = loadPinned(j.ctx, path, f.dims, f.pins)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	var text []byte
@@ -119,8 +123,8 @@ func (f *viewFlags) drawn(ctx context.Context, path string, g *graph.Graph, cost
 			return nil, err
 		}
 		var err error
-		program, err = graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(f.strategy), NoFusion: f.noFusion,
-			Exact: f.exact, Costs: costs, MemoryLimit: -1}) // it may be for another machine
+		program, err = graphrun.CompileContext(ctx, g, graphrun.Options{Strategy: strategyOf(f.strategy),
+			NoFusion: f.noFusion, Exact: f.exact, Costs: costs, MemoryLimit: -1}) // it may be for another machine
 		if err != nil {
 			return nil, err
 		}

@@ -44,6 +44,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[tensor.DType]():        func(w *world) any { return w.dtype() },
 	reflect.TypeFor[tensor.MemoryFormat](): func(w *world) any { return tensor.MemoryFormat(w.rng.IntN(8)) },
 	reflect.TypeFor[tensor.Meta]():         func(w *world) any { return w.meta() },
+	reflect.TypeFor[*tensor.Pool]():        func(w *world) any { return new(tensor.Pool) },
 	reflect.TypeFor[sym.Int]():             func(w *world) any { return w.size() },
 	reflect.TypeFor[sym.Bool]():            func(w *world) any { return w.size().Lt(w.size()) },
 	reflect.TypeFor[*sym.Evaluator](): func(w *world) any {
@@ -56,6 +57,14 @@ var makers = map[reflect.Type]func(w *world) any{
 	},
 	reflect.TypeFor[contiguity.Rule](): func(w *world) any {
 		return pick(w, append([]contiguity.Rule{{}}, contiguity.Rules...))
+	},
+	reflect.TypeFor[contiguity.Claim](): func(w *world) any { return claimOf(w) },
+	reflect.TypeFor[*contiguity.ClaimReport](): func(w *world) any {
+		p, err := contiguity.ProveClaim(claimOf(w), w.rng.IntN(3))
+		if err != nil {
+			return &contiguity.ClaimReport{}
+		}
+		return p
 	},
 	reflect.TypeFor[*contiguity.Report](): func(w *world) any {
 		p, err := contiguity.Prove(contiguity.Rules[0], w.rng.IntN(4))
@@ -485,15 +494,4 @@ func (w *world) fillMap(v reflect.Value, depth int) {
 	for range w.rng.IntN(4) {
 		v.SetMapIndex(w.argument(t.Key(), depth-1), w.argument(t.Elem(), depth-1))
 	}
-}
-
-const enough = 10000
-
-// zeros are the results of a function that the caller brings: nothing at all.
-func zeros(t reflect.Type) []reflect.Value {
-	out := make([]reflect.Value, t.NumOut())
-	for i := range out {
-		out[i] = reflect.Zero(t.Out(i))
-	}
-	return out
 }

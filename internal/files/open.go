@@ -1,40 +1,44 @@
-// Package files opens files and says in plain words what is the matter with one: the path,
-// and the cause without the name of the system's call.
+// Package files opens files. Errors name the path and the cause, without the name of a system call.
 package files
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
-// Open opens a file for reading. A folder is refused.
-func Open(path string) (*os.File, fs.FileInfo, error) {
+// Open opens a regular file for reading, or a pipe, which can be read once. Folders and devices are refused.
+func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.ModeNamedPipe) }
+
+// OpenRegular opens a regular file for reading. Another kind of file is refused before it is opened: opening a pipe
+// waits for a writer.
+func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
+
+// open opens a file that is regular or of an accepted type. The file is examined before it is opened, and again
+// afterwards, since the path may have changed between.
+func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
+	check := func(info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return InFile(path, err)
+		case info.IsDir():
+			return &fileError{path, "this is a folder, not a file", syscall.EISDIR}
+		case info.Mode().Type()&^accepted != 0:
+			return &fileError{path, "not a regular file", nil}
+		}
+		return nil
+	}
+	if err := check(os.Stat(path)); err != nil {
+		return nil, nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, InFile(path, err)
 	}
 	info, err := f.Stat()
-	switch {
-	case err != nil:
-		err = InFile(path, err)
-	case info.IsDir():
-		err = fmt.Errorf("%s: this is a folder, not a file", path)
-	}
-	if err != nil {
+	if err := check(info, err); err != nil {
 		f.Close()
 		return nil, nil, err
 	}
 	return f, info, nil
-}
-
-// OpenRegular is Open for what is read here and there, which pipes and devices do not
-// allow.
-func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
-	f, info, err := Open(path)
-	if err == nil && !info.Mode().IsRegular() {
-		f.Close()
-		return nil, nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	return f, info, err
 }

@@ -49,8 +49,12 @@ var systemWords = []struct {
 // nil as nil.
 func OfFile(path string, err error) error {
 	var pe *fs.PathError
+	var said *fileError
 	if err == nil {
 		return nil
+	}
+	if errors.As(err, &said) && path != "" {
+		return &fileError{path, said.text, said.err}
 	}
 	if errors.As(err, &pe) {
 		if path == "" {

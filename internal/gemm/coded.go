@@ -156,14 +156,14 @@ func (c *codes) at(st stage, how reading, ragged bool, vectors, height int) **ji
 func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height int) *tile.Spec {
 	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == keeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs:  []tile.Run{{InStep: int32(p.set.size), VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	if ragged {
 		s.Lanes = tile.Dynamic
 	}
 	s.Fetch = p.fetches(how, vectors, height)
 	s.Ahead = p.ahead[how]
 	if how == keeping {
-		s.Keep = int32(p.b.w * p.set.size)
+		s.Keep = p.b.w * p.set.size
 	}
 	if p.across {
 		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
@@ -171,7 +171,7 @@ func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height i
 	if !p.a.along() {
 		s.Runs[0].InStep = tile.Dynamic
 		for i := range height {
-			s.In = append(s.In, int32(i*p.set.size))
+			s.In = append(s.In, i*p.set.size)
 		}
 	}
 	tail := func(op tile.TailOp) { s.Tail = append(s.Tail, tile.Tail{Op: op}) }

@@ -45,7 +45,7 @@ func callOf(code *jit.Func, x *jit.Args) call {
 func (p *Plan[T]) listCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N*s.K > listedMACs:
+	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > listedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return

@@ -68,7 +68,8 @@ func (s *kernelSet) mostTiles(m, n, k int) int {
 	if s.coded() {
 		grain = machine.MACGrain
 	}
-	return max(1, 2*m*n*k/grain, max(m, n)*k/machine.ReduceGrain)
+	macs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62)
+	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
 }
 
 // chooseGrid picks the grid with the least core time summed over several

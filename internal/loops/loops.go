@@ -3,11 +3,13 @@
 package loops
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -28,12 +30,16 @@ type Loop struct {
 
 // State is what a worker keeps for the loops that it runs. The zero value is ready. It is for one goroutine at a time.
 type State struct {
+	// Context, if set, ends a long [Loop.Run] by the panic of [ends.Look].
+	Context context.Context
+
 	accs [expr.MaxOperands]unsafe.Pointer
 	args *jit.Args
 }
 
-// Release forgets addresses.
+// Release forgets addresses and the context.
 func (s *State) Release() {
+	s.Context = nil
 	if s.args != nil {
 		clear(s.args.Ptr[:])
 	}
@@ -55,6 +61,7 @@ func Fence() { vector.Fence() }
 // New makes a loop ready.
 func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}
+	r.steps()
 	if Compiles() {
 		code, err := vector.Compile(l, machine.Instructions(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
@@ -150,6 +157,10 @@ func (l *Loop) limit() {
 	w := l.code.Work()
 	turns := (callWork - w.Of(w.TurnElements-1)) / w.Turn
 	l.most = max(expr.Lanes, min(callElements, turns*w.TurnElements)&^(expr.Lanes-1))
+}
+
+// steps finds the bytes from an element to the next.
+func (l *Loop) steps() {
 	for _, o := range l.loop.Code.Out {
 		l.step = append(l.step, o.DType.Size())
 	}
@@ -191,6 +202,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 		if n1 -= n; n1 == 0 {
 			return true
 		}
+		ends.Look(s.Context)
 		advance(ptrs, strides, n)
 	}
 }
@@ -208,6 +220,7 @@ func (l *Loop) pieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int
 			if begin += n; begin == n0 {
 				break
 			}
+			ends.Look(s.Context)
 			advance(piece[:len(l.step)], l.step, n)
 		}
 		if n1--; n1 == 0 {
@@ -230,18 +243,41 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	l.prepare()
 	ops := len(ptrs) - l.folds
-	if l.folds == 0 {
-		l.inGo.Run(nil, ptrs, strides, nil, n0, n1)
-		return
+	if l.folds == 0 && n0 <= callElements {
+		for rows := callElements / n0; ; {
+			n := min(rows, n1)
+			l.inGo.Run(nil, ptrs, strides, nil, n0, n)
+			if n1 -= n; n1 == 0 {
+				return
+			}
+			ends.Look(s.Context)
+			advance(ptrs, strides, n)
+		}
 	}
 	// Accumulators of the interpreter stay where they are from row to row.
 	accs := s.accs[:l.folds]
 	for copy(accs, ptrs[ops:]); ; copy(accs, ptrs[ops:]) {
-		l.inGo.Run(nil, ptrs[:ops], strides[:ops], accs, n0, 1)
+		l.interpretedRow(s, ptrs[:ops], strides[:ops], accs, n0)
 		if n1--; n1 == 0 {
 			break
 		}
 		advance(ptrs, strides, 1)
 	}
 	clear(accs)
+}
+
+// interpretedRow runs a row in Go: in pieces, but for totals.
+func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0 int) {
+	if n0 <= callElements || l.loop.Totals {
+		l.inGo.Run(nil, ptrs, strides, accs, n0, 1)
+		return
+	}
+	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
+	for piece := append(at[:0], ptrs...); ; advance(piece, l.step, callElements) {
+		l.inGo.Run(nil, piece, strides, accs, min(callElements, n0), 1)
+		if n0 -= callElements; n0 <= 0 {
+			return
+		}
+		ends.Look(s.Context)
+	}
 }

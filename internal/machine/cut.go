@@ -28,5 +28,6 @@ func CutUnits(units, work, grain int) Cut {
 
 // Range returns the units of a chunk: from first on, as far as end.
 func (c Cut) Range(chunk int) (first, end int) {
-	return c.Units * chunk / c.Chunks, c.Units * (chunk + 1) / c.Chunks
+	each, rest := c.Units/c.Chunks, c.Units%c.Chunks
+	return each*chunk + rest*chunk/c.Chunks, each*(chunk+1) + rest*(chunk+1)/c.Chunks
 }

@@ -33,7 +33,9 @@ const sane = min(1<<46, math.MaxInt/2)
 var unknown = Limit{sane, sane, "what a process can address"}
 
 // Memory returns the tightest limit as it is now.
-func Memory() Limit { return least(read(os.DirFS("/"), idle())) }
+func Memory() Limit { return memory(false) }
+
+func memory(block bool) Limit { return least(read(os.DirFS("/"), idle(), block)) }
 
 // least returns the limit that leaves the least.
 func least(limits []Limit) Limit {
@@ -58,8 +60,9 @@ func idle() idleHeap {
 	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
 }
 
-// read lists all limits that the files tell of. What cannot be read bounds nothing.
-func read(fsys fs.FS, heap idleHeap) []Limit {
+// read lists all limits that the files state. A file that cannot be read states none. With block, the limit of the
+// address space is that of a single allocation.
+func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groups(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
@@ -71,7 +74,12 @@ func read(fsys fs.FS, heap idleHeap) []Limit {
 	}
 	for _, l := range ownLimits(fsys) {
 		// Go takes addresses from the system in pieces of 64 MiB.
-		l.Left += heap.free + heap.released - 2<<26
+		l.Left -= 2 << 26
+		if held := heap.free + heap.released; block {
+			l.Left = max(l.Left, held) // a block is in new addresses or in free ones, which need not be adjacent
+		} else {
+			l.Left += held
+		}
 		limits = append(limits, l)
 	}
 	for i := range limits {
@@ -91,16 +99,21 @@ var last atomic.Pointer[recent]
 // Fits reports whether the process may take so many bytes more, and the limit that says
 // so. Before it says no, garbage is collected. Asked for little beside what was left a
 // moment ago it does not look again, and the limit is zero.
-func Fits(bytes int) (Limit, bool) {
+func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
+
+// FitsBlock is [Fits] for a single allocation.
+func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
+
+func fits(bytes int, block bool) (Limit, bool) {
 	if r := last.Load(); r != nil && int64(bytes) < r.left.Load()/8 && time.Since(r.at) < time.Second/4 {
 		r.left.Add(-int64(bytes))
 		return Limit{}, true
 	}
-	l := Memory()
+	l := memory(block)
 	if bytes > l.Left && bytes <= sane {
 		runtime.GC()
 		debug.FreeOSMemory()
-		l = Memory()
+		l = memory(block)
 	}
 	r := &recent{at: time.Now()}
 	r.left.Store(int64(l.Left - min(bytes, l.Left)))

@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 			"1073741824            bytes     \n"},
 			gib, 0, "ulimit -v"},
 	} {
-		l := least(read(system(c.files), idleHeap{}))
+		l := least(read(system(c.files), idleHeap{}, false))
 		if l.Total != c.total || l.Left > c.left || l.Left < c.left-c.left/50 || !strings.Contains(l.Name, c.says) {
 			t.Errorf("%s: %+v, want %d of %d, %s", c.name, l, c.left, c.total, c.says)
 		}
@@ -98,25 +98,26 @@ func TestLimits(t *testing.T) {
 func TestIdleHeapCounts(t *testing.T) {
 	bounded := system(map[string]string{"proc/self/limits": "Max address space         2147483648           unlimited   " +
 		"         bytes     \n"})
-	without, with := least(read(bounded, idleHeap{})), least(read(bounded, idleHeap{free: 100, released: 1000}))
+	heap := idleHeap{free: 100, released: 1000}
+	without, with := least(read(bounded, idleHeap{}, false)), least(read(bounded, heap, false))
 	if with.Left != without.Left+1100 {
 		t.Errorf("address space: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
-	without, with = least(read(system(nil), idleHeap{})), least(read(system(nil), idleHeap{free: 100, released: 1000}))
+	without, with = least(read(system(nil), idleHeap{}, false)), least(read(system(nil), heap, false))
 	if with.Left != without.Left+100 {
 		t.Errorf("memory: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
 }
 
 func TestNothingKnown(t *testing.T) {
-	if l := least(read(fstest.MapFS{}, idleHeap{})); l != unknown {
+	if l := least(read(fstest.MapFS{}, idleHeap{}, false)); l != unknown {
 		t.Errorf("%+v", l)
 	}
 	broken := system(map[string]string{"proc/meminfo": "MemTotal\nMemAvailable: x kB\n",
 		"proc/self/cgroup":    ":::\nx\n4:memory\n",
 		"proc/self/mountinfo": "a - cgroup2\n - \n1 2 3 / - cgroup cgroup rw,memory\n",
 		"proc/self/limits":    "Max address space\n"})
-	if l := least(read(broken, idleHeap{})); l != unknown {
+	if l := least(read(broken, idleHeap{}, false)); l != unknown {
 		t.Errorf("broken files: %+v", l)
 	}
 }
@@ -137,6 +138,29 @@ func TestBytes(t *testing.T) {
 		1 << 62: "4 EiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A single allocation cannot be made of addresses in several places.
+func TestBlocks(t *testing.T) {
+	bounded := system(map[string]string{"proc/self/limits": "Max address space         4294967296           unlimited  " +
+		"          bytes     \n"})
+	const fresh = 3*gib - 1<<27
+	for _, c := range []struct {
+		heap        idleHeap
+		all, single int
+	}{
+		{idleHeap{}, fresh, fresh},
+		{idleHeap{free: gib, released: gib}, fresh + 2*gib, fresh},
+		{idleHeap{released: 3 * gib}, fresh + 3*gib, 3 * gib},
+	} {
+		for block, want := range map[bool]int{false: c.all, true: c.single} {
+			for _, l := range read(bounded, c.heap, block) {
+				if strings.Contains(l.Name, "ulimit -v") && l.Left != want {
+					t.Errorf("%+v, block %v: %d bytes are left, want %d", c.heap, block, l.Left, want)
+				}
+			}
 		}
 	}
 }

@@ -19,21 +19,20 @@ import (
 // values that are still read. Of the [layout.Model] it takes the forms that a value may have, and nothing else; prices
 // are of calls as they would lie.
 type brute struct {
-	t        *testing.T
-	p        *layout.Problem
-	m        *layout.Model
-	copier   *graph.Op
-	last     map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
-	must     map[*graph.Value]uint // forms that are there whoever reads them
-	inferred map[*graph.Value]uint // forms that results have by inference alone, in some way
-	stored   map[*graph.Value]bool // what an op looks at as storage
-	live     []*graph.Value
-	costs    map[string]int64 // by the sets of live values
-	bound    int64            // what costs more is not of interest
-	least    []int64          // of the nodes from one on: what they cost at least
-	ways     []bruteWays      // by node that computes
-	tries    int              // sets of results of views that were gone over
-	inexact  bool             // there was more than this goes over
+	t       *testing.T
+	p       *layout.Problem
+	m       *layout.Model
+	copier  *graph.Op
+	last    map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
+	must    map[*graph.Value]uint // forms that exist without a reader
+	stored  map[*graph.Value]bool // what an op looks at as storage
+	live    []*graph.Value
+	costs   map[string]int64 // by the sets of live values
+	bound   int64            // what costs more is not of interest
+	least   []int64          // of the nodes from one on: what they cost at least
+	ways    []bruteWays      // by node that computes
+	tries   int              // sets of results of views that were gone over
+	inexact bool             // there was more than this goes over
 
 	// What was found is kept: forms by value, sets by what they were found of.
 	known  map[*graph.Value][]tensor.Meta
@@ -78,8 +77,7 @@ const (
 // have too many forms. The problem must be as the model was made of.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
 	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
-		stored: map[*graph.Value]bool{}, inferred: map[*graph.Value]uint{},
-		bound: bound,
+		stored: map[*graph.Value]bool{}, bound: bound,
 		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
 		within: map[*graph.Value][]*layout.Place{}}
 	g := p.Graph
@@ -93,6 +91,13 @@ func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (
 		b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
 			b.sets(v, 1, nil, add)
 		})
+	}
+	for _, v := range g.Constants { // a pinned one is laid out so before the run
+		if p := b.pinned(v); p >= 0 {
+			b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
+				b.sets(v, 1<<p, nil, add)
+			})
+		}
 	}
 	for i, n := range g.Nodes {
 		if b.node(i, n); b.inexact {
@@ -127,8 +132,8 @@ func (b *brute) prepare() {
 	for _, o := range g.Outputs {
 		b.last[o.Value] = len(g.Nodes)
 		f := 0
-		if o.Pin.Lays() {
-			order, err := o.Pin.For(o.Value.Meta.Rank())
+		if pin := o.Demand(); pin.Lays() {
+			order, err := pin.For(o.Value.Meta.Rank())
 			require.NoError(b.t, err)
 			f = b.place(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
 		}
@@ -163,16 +168,9 @@ func (b *brute) place(v *graph.Value, m tensor.Meta) int {
 	return -1
 }
 
-func brutePin(v *graph.Value) graph.Pin {
-	if v.Node != nil {
-		return v.Node.Pin
-	}
-	return v.Pin
-}
-
 // pinned is the form that a value is pinned to; -1 without a pin.
 func (b *brute) pinned(v *graph.Value) int {
-	pin := brutePin(v)
+	pin := v.Demand()
 	if !pin.Lays() {
 		return -1
 	}
@@ -181,31 +179,30 @@ func (b *brute) pinned(v *graph.Value) int {
 	return b.place(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 }
 
-// admits reports whether a view reads a form of its operand: what is pinned is read so where the view can, and as it
-// was written where that must show.
+// admits reports whether a view reads a form of its operand: the pinned form, unless the view refuses that, or an op
+// reads storage, which must be as written.
 func (b *brute) admits(n *graph.Node, f int) bool {
 	p := b.pinned(n.In[0].Value)
-	if p < 0 || p == f || f == 0 && (n.Op.Storage || slices.ContainsFunc(n.Out, b.p.Fixed)) {
+	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.Fixed(v) })
+	if p < 0 || p == f || f == 0 && (n.Op.Storage || shows) {
 		return true
 	}
 	_, err := n.Op.Infer(b.with(n, []int{p}))
 	return err != nil
 }
 
-// heeds reports whether operands that are pinned are read so wherever an implementation can.
-func (b *brute) heeds(n *graph.Node, impl *graph.Impl, c *graph.Call, w graph.Walk, in []int) bool {
+// strays marks the operands of a node that are pinned and are not read so.
+func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
 	for k, f := range in {
-		if f < 0 {
-			continue
-		}
-		if p := b.pinned(n.In[k].Value); p >= 0 && f != p {
-			if _, ok := impl.Read(c, w, k, b.forms(n.In[k].Value)[p]); ok || n.In[k].Meta().Numel() == 0 {
-				return false
-			}
+		if f >= 0 && b.pinned(n.In[k].Value) >= 0 && b.pinned(n.In[k].Value) != f {
+			mask |= 1 << k
 		}
 	}
-	return true
+	return mask
 }
+
+// bruteConst reports whether a value is converted before the run: a constant that is not pinned.
+func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
 
 // copy is what it costs to copy a value from one layout into another; false where that cannot be.
 func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
@@ -220,11 +217,11 @@ func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 
 // rigid reports whether what a value is a view of must show through it as in the graph as written.
 func (b *brute) rigid(v *graph.Value) bool {
-	return b.stored[v] && v.Alias != nil && !brutePin(v).Lays()
+	return b.stored[v] && v.Alias != nil
 }
 
 func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
-	return graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const})
+	return graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin})
 }
 
 // price adds up what a call costs; false where it cannot be read so.
@@ -293,7 +290,7 @@ func (b *brute) node(i int, n *graph.Node) {
 		for _, w := range b.ways[i] {
 			there := true
 			for k, f := range w.in {
-				there = there && (f < 0 || n.In[k].Value.Const != nil || sets[n.In[k].Value]>>f&1 != 0)
+				there = there && (f < 0 || bruteConst(n.In[k].Value) || sets[n.In[k].Value]>>f&1 != 0)
 				there = there && (f < 0 || b.agrees(n, w, n.In[k].Value, sets[n.In[k].Value]))
 			}
 			if there {
@@ -311,7 +308,7 @@ func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uin
 	}
 	root := uint(1) << w.out[k]
 	b.sets(n.Out[k], root, nil, func(cost int64, s ...uint) {
-		if s[0]&root != 0 { // it is there, read or not
+		if s[0]&root != 0 || b.pinned(n.Out[k]) >= 0 { // it is there, read or not
 			b.results(n, w, k+1, sum+cost, append(slices.Clone(masks), s[0]), add)
 		}
 	})
@@ -333,16 +330,9 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		if n.Pin.Impl != "" && n.Pin.Impl != impl.Name {
 			continue
 		}
-		walks := impl.Walks(n.Call(), orders)
-		chosen := slices.ContainsFunc(walks, func(w graph.Walk) bool { return !w.Inferred() })
-		for _, w := range walks {
+		for _, w := range impl.Walks(n.Call(), orders) {
 			for _, in := range combos {
 				if way, ok := b.way(n, impl, w, in, looked); ok {
-					for j, v := range n.Out {
-						if !n.Lays(w) && !chosen {
-							b.inferred[v] |= 1 << way.out[j]
-						}
-					}
 					for _, way := range b.places(n, impl, w, way) {
 						key := fmt.Sprint(way.in, way.out)
 						if old, ok := best[key]; !ok || way.cost < old.cost {
@@ -355,7 +345,14 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 	}
 	var list bruteWays
 	for _, w := range best {
-		list = append(list, w)
+		strays, better := b.strays(n, w.in), false
+		for _, o := range best {
+			less := b.strays(n, o.in)
+			better = better || less != strays && less&^strays == 0
+		}
+		if !better {
+			list = append(list, w)
+		}
 	}
 	return append(list, b.sideBySide(n, combos)...)
 }
@@ -419,7 +416,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 		}
 		c.Out, way.out = append(c.Out, m), append(way.out, f)
 	}
-	if inferred && !b.uniform(n, in, looked) || !b.heeds(n, impl, c, w, in) || !b.joined(n, c, way) {
+	if inferred && !b.uniform(n, in, looked) || !b.joined(n, c, way) {
 		return way, false
 	}
 	cost, ok := b.price(impl, c, w)
@@ -453,24 +450,26 @@ func (b *brute) looked(n *graph.Node) []bool {
 // uniform reports whether the operands that inference looks at lie as in the graph as written, or all in one order.
 func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 	var orders []tensor.Order
-	written := true
+	written, based := true, true
 	for k, f := range in {
 		if looked[k] {
 			f = b.like(n.In[k].Value, f)
 			written = written && f == 0
+			based = based && f == max(0, b.pinned(n.In[k].Value))
 			if o, dense := tensor.OrderOf(b.forms(n.In[k].Value)[f]); dense {
 				orders = append(orders, o)
 			}
 		}
 	}
-	return written || slices.ContainsFunc(orders, func(o tensor.Order) bool {
+	return written || based || slices.ContainsFunc(orders, func(o tensor.Order) bool {
 		for k, f := range in {
 			if !looked[k] {
 				continue
 			}
 			f = b.like(n.In[k].Value, f)
 			m := b.forms(n.In[k].Value)[f]
-			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && f > 0 {
+			other := f != 0 && f != b.pinned(n.In[k].Value)
+			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && other {
 				return false
 			}
 		}

@@ -15,13 +15,23 @@ import (
 func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
 	key := fmt.Sprint(v.Number(), roots, outside)
 	list, ok := b.found[key]
+	p := b.pinned(v)
+	_, read := b.last[v]
+	enter := int64(0)
+	if p >= 0 && read && !ok {
+		if enter, roots = b.enter(v, p, roots, outside), 1<<p; enter < 0 {
+			return
+		}
+		outside = nil
+	}
 	if !ok {
 		for s := range uint(1) << len(b.forms(v)) {
-			if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 || !b.once(v, s) {
+			if s&b.must[v] != b.must[v] || v.Node == nil && p < 0 && s&1 == 0 || !b.once(v, s) ||
+				p >= 0 && read && s>>p&1 == 0 {
 				continue
 			}
 			if cost, ok := b.arborescence(v, s, roots, outside); ok {
-				list = append(list, bruteSet{s, cost})
+				list = append(list, bruteSet{s, enter + cost})
 			}
 		}
 		b.found[key] = list
@@ -29,6 +39,24 @@ func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64
 	for _, s := range list {
 		add(s.cost, s.set)
 	}
+}
+
+// enter returns the least cost of the pinned form p of a value, from which all other forms are copied; -1 if no node
+// can write it.
+func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 {
+	if roots>>p&1 != 0 {
+		return 0
+	}
+	least := int64(-1)
+	for s := range uint(1) << len(b.forms(v)) {
+		if s>>p&1 == 0 || s&roots != roots {
+			continue
+		}
+		if c, ok := b.arborescence(v, s, roots, outside); ok && (least < 0 || c < least) {
+			least = c
+		}
+	}
+	return least
 }
 
 // arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
@@ -89,7 +117,7 @@ func (b *brute) view(i int, n *graph.Node) {
 	known := map[[2]uint]made{}
 	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
 		set := sets[x]
-		if x.Const != nil {
+		if bruteConst(x) {
 			set = 1<<len(b.forms(x)) - 1
 		}
 		var masks func(k int, sum int64, before []uint)
@@ -171,40 +199,10 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 	return roots, outside
 }
 
-// same reports whether a view of form i of its operand is what it is in the graph as written for those who look at more
-// than elements: at storage, or at all strides. What had memory of its own there shows all of a copy from the start.
+// same reports whether a view of form i of its operand has the storage that it has in the graph as written, for ops
+// that read storage. A result with memory of its own there must show a whole copy from its start.
 func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
-	switch {
-	case i == 0 && y.Alias != nil:
-		return true
-	case b.stored[y] && (y.Alias != nil || m.Offset != 0 || !b.begins(x, i)):
-		return false
-	}
-	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || b.certain(x, i) && m.SameLayout(y.Meta)
-}
-
-// certain reports whether the strides of dimensions of size 1 are known, too, of a value in a form, however it was
-// made: copies have those of the order, or, in the first form, as written.
-func (b *brute) certain(v *graph.Value, f int) bool {
-	form := b.forms(v)[f]
-	o, dense := tensor.OrderOf(form)
-	copied := f == 0 || dense && form.SameLayout(form.WithStrides(o.Strides(form.Shape)))
-	switch {
-	case !slices.Contains(v.Meta.Shape, 1):
-		return true
-	case v.Node == nil:
-		return copied
-	case !bruteView(v.Node):
-		return f == 0 || copied && b.inferred[v]>>f&1 == 0
-	case f == 0 && b.p.Fixed(v):
-		return true
-	}
-	for i, m := range b.viewed(v) {
-		if m.SameAddresses(form) && !(b.certain(v.Node.In[0].Value, i) && m.SameLayout(form)) {
-			return false
-		}
-	}
-	return copied
+	return i == 0 && y.Alias != nil || !b.stored[y] || y.Alias == nil && m.Offset == 0 && b.begins(x, i)
 }
 
 // begins reports whether a value in a form begins where its memory does, however it was made.

@@ -83,7 +83,7 @@ func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, size
 		return false, fmt.Errorf("at %v, as the first run: %w", sizes, err)
 	}
 	for _, o := range bound.Outputs {
-		if a := got[o.Name]; !a.SameAddresses(o.Value.Meta) {
+		if a := got[o.Name]; !a.SameLayout(o.Value.Meta) {
 			return false, fmt.Errorf("at %v: output %s is %v, inferred is %v", sizes, o.Name, a.Meta, o.Value.Meta)
 		}
 	}

@@ -32,20 +32,69 @@ func TestStorageOfCopies(t *testing.T) {
 			require.NoError(t, err)
 			p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 			require.NoError(t, err, s.Name())
-			made := 0
-			for _, n := range p.Graph.Nodes {
-				if n.Op.Identity && !n.IsView() {
-					made++
-				}
-			}
 			if s == layout.Optimal {
-				require.Equal(t, copies, made, "from %d", start)
+				require.Equal(t, copies, copiesOf(p), "from %d", start)
 			}
 			program, err := exec.Compile(p.Graph, exec.Options{Threads: 1})
 			require.NoError(t, err, s.Name())
 			got, err := program.Run(t.Context(), in)
 			require.NoError(t, err, s.Name())
 			require.Equal(t, floats(want["y"]), floats(got["y"]), "%s, from %d", s.Name(), start)
+		}
+	}
+}
+
+// copiesOf counts the copies that a plan makes.
+func copiesOf(p *passes.Plan) (made int) {
+	for _, n := range p.Graph.Nodes {
+		if n.Op.Identity && !n.IsView() {
+			made++
+		}
+	}
+	return made
+}
+
+// Outputs that hold the same elements in the same order and differ in the strides of dimensions of size 1 are laid out
+// as inferred, each with its own.
+func TestStridesOfSizeOne(t *testing.T) {
+	for _, s := range layout.All() {
+		g := graph.New("one", kernels.Lookup)
+		x := g.Input("x", f32, 7, 64, 1, 1)
+		part := g.Apply("slice", graph.Attrs{"dim": 1, "start": 32}, x)[0]
+		g.Output("last", g.Apply("contiguous", graph.Attrs{"memory_format": "channels_last"}, part)[0])
+		g.Output("copy", g.Apply("clone", nil, part)[0])
+		require.NoError(t, g.Err())
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+		require.NoError(t, err, s.Name())
+		for i, want := range [][]int{{32, 1, 32, 32}, {32, 1, 1, 1}} {
+			require.Equal(t, want, p.Graph.Outputs[i].Value.Meta.Strides, "%s, %s", s.Name(), p.Graph.Outputs[i].Name)
+		}
+	}
+}
+
+// A view that shows its elements where inference has them takes the strides of dimensions of size 1 for nothing.
+func TestStridesOfSizeOneInViews(t *testing.T) {
+	for _, s := range layout.All() {
+		g := graph.New("one", kernels.Lookup)
+		x := g.Apply("relu", nil, g.Input("x", f32, 1, 4, 6))[0]
+		turned := g.Apply("permute", graph.Attrs{"dims": []int{2, 0, 1}}, x)[0]
+		g.Output("y", g.Apply("contiguous", nil, turned)[0])
+		image := g.Input("image", f32, 3, 4, 3, 3)
+		lies, err := tensor.NewOrder(0, 4, 2, 1, 3)
+		require.NoError(t, err)
+		one := g.Apply("unsqueeze", graph.Attrs{"dim": 1}, image)[0].PinnedTo(graph.Pin{Order: lies})
+		g.Output("part", g.Apply("slice", graph.Attrs{"dim": 4, "step": 2}, one)[0])
+		odd := g.InputMeta("odd", tensor.New(f32, 4, 1, 6).WithStrides([]int{6, 1, 1}))
+		own := g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, odd)[0]
+		g.Output("same", g.Apply("contiguous", nil, own)[0])
+		require.NoError(t, g.Err())
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+		require.NoError(t, err, s.Name())
+		for i, o := range g.Outputs {
+			require.Equal(t, o.Value.Meta.Strides, p.Graph.Outputs[i].Value.Meta.Strides, "%s, %s", s.Name(), o.Name)
+		}
+		if s == layout.Optimal {
+			require.Equal(t, 1, copiesOf(p), "the image is copied, and viewed as it is pinned")
 		}
 	}
 }

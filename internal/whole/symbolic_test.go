@@ -45,8 +45,7 @@ func sameInference(g *graph.Graph, s *graph.Symbolic, sizes map[string]int) (hel
 		switch {
 		case bad != nil:
 			err = errors.Join(err, fmt.Errorf("value %s (%s): %w", v.Name, v.Kind(), bad))
-		case m.String() != v.Meta.String() || w.Alias != nil && nameOf(v.Alias) != nameOf(w.Alias):
-			// A value that is made anew for unknown sizes may be a view at some.
+		case m.String() != v.Meta.String() || nameOf(v.Alias) != nameOf(w.Alias):
 			err = errors.Join(err, fmt.Errorf("value %s (%s) at %v: %v of %q, that is %v, want %v of %q; guards %v", v.Name,
 				v.Kind(), sizes, w.Type, nameOf(w.Alias), m, v.Meta, nameOf(v.Alias), conds(s)))
 		}
@@ -226,8 +225,30 @@ func symbolicGraph(seed uint64) (*graph.Graph, map[string]int, *rand.Rand) {
 		} else {
 			r.anyOp(v)
 		}
+		if r.rng.IntN(8) == 0 {
+			r.pinLast()
+		}
 	}
 	return r.g, hints, r.rng
+}
+
+// pinLast demands a layout of the node that was added last, which may be a view.
+func (r *grower) pinLast() {
+	if len(r.g.Nodes) == 0 {
+		return
+	}
+	n := r.g.Nodes[len(r.g.Nodes)-1]
+	order, err := tensor.NewOrder(r.rng.Perm(n.Out[0].Meta.Rank())...)
+	if err != nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Meta.Rank() != order.Rank() }) {
+		return
+	}
+	was := n.Pin
+	if n.Pin.Order = order; n.Infer() != nil {
+		n.Pin = was
+		if err := n.Infer(); err != nil {
+			panic(err)
+		}
+	}
 }
 
 func hasImage(r *grower) bool {

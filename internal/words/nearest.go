@@ -1,4 +1,4 @@
-// Package words finds the name that may have been meant by one that there is not.
+// Package words suggests a known name for a misspelt one.
 package words
 
 import (
@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// maxNames bounds the names that are compared with a misspelt one: a graph of a million
-// values must not make its mistakes slow to tell.
+// maxNames bounds the names that are compared, so that an error in a graph of a million values is reported at once.
 const maxNames = 1 << 16
 
-// Nearest returns the name that was most likely meant by one that there is not, empty if
-// none is near. Upper and lower case count as the same. Letters to insert, drop or replace,
-// and neighbours that changed places, are counted: one is allowed for names of up to five
-// letters, one more for every three further ones, and at least half of the name must be
-// right. Of several the one with the same first letter is taken, then the first by the
-// alphabet.
+// Nearest returns the known name that was most likely meant, or "" if none is similar. Case is ignored.
+//
+// Names within an edit distance (insertion, deletion, replacement, transposition) come first: one for up to five
+// letters, one more for every three further letters, and at least half of the name must match. Ties prefer the same
+// first letter, then the alphabet. Otherwise the shortest name that contains the given one is returned, or the longest
+// name within it, each of at least three letters.
 func Nearest(name string, names iter.Seq[string]) string {
 	low := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
 	least := 2*limit + 2
+	var within containment
 	for other := range names {
 		if seen++; seen > maxNames {
 			break
 		}
+		near := strings.ToLower(other)
+		within.consider(low, near, other)
 		if d := len(other) - len(name); d > limit || -d > limit {
 			continue
 		}
-		near := strings.ToLower(other)
 		d := distance(low, near)
 		score := 2 * d
 		if low == "" || near == "" || low[0] != near[0] {
@@ -40,7 +41,36 @@ func Nearest(name string, names iter.Seq[string]) string {
 			best, least = other, score
 		}
 	}
+	if best == "" {
+		return within.best()
+	}
 	return best
+}
+
+// leastContained is the least length of a name that counts as a part of another.
+const leastContained = 3
+
+// containment collects the shortest name around the given one and the longest name inside it.
+type containment struct{ around, inside string }
+
+func (c *containment) consider(name, lower, other string) {
+	switch {
+	case len(name) >= leastContained && strings.Contains(lower, name):
+		if n := len(c.around); n == 0 || len(other) < n || len(other) == n && other < c.around {
+			c.around = other
+		}
+	case len(other) >= leastContained && strings.Contains(name, lower):
+		if n := len(c.inside); len(other) > n || len(other) == n && other < c.inside {
+			c.inside = other
+		}
+	}
+}
+
+func (c *containment) best() string {
+	if c.around != "" {
+		return c.around
+	}
+	return c.inside
 }
 
 // DidYouMean ends a message with a suggestion; it is empty without one.

@@ -10,8 +10,18 @@ func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"rlu": "relu", "ReLU": "relu", "relu7": "relu", "sad": "", "dad": "add", "paddin": "padding", "padidng": "padding",
 		"adaptive_avgpool": "adaptive_avg_pool2d", "cc": "c", "z": "", "qq": "", "strides": "stride", "scaffold": "", "": "",
-		"ot": "to",
+		"ot": "to", "avg_pool": "adaptive_avg_pool2d", "relu6_out": "relu6", "pad": "padding", "st": "",
 	} {
+		if got := Nearest(name, slices.Values(names)); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestPartsOfNamesAreSuggested(t *testing.T) {
+	names := []string{"/layer1/layer1.0/relu/Relu_output_0", "/relu/Relu_output_0", "/fc/Gemm_output_0", "x"}
+	for name, want := range map[string]string{"relu": "/relu/Relu_output_0", "layer1.0": names[0], "fc": "",
+		"fc/Gemm": "/fc/Gemm_output_0", "/relu/Relu_output_0:0": "/relu/Relu_output_0"} {
 		if got := Nearest(name, slices.Values(names)); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}

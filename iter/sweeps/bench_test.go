@@ -1,12 +1,9 @@
 package sweeps_test
 
 import (
-	"runtime"
 	"testing"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter/sweeps"
@@ -118,7 +115,7 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 	b.SetBytes(int64(x.Bytes() + k.outs[0].Bytes()))
 	b.ReportAllocs()
 	run := func() time.Duration {
-		start := cpuTime(b)
+		start := time.Now()
 		for phase := range p.Phases() {
 			for chunk := range p.Chunks(phase) {
 				if err := p.Run(&s, phase, chunk, k.ptrs, scratch, worker); err != nil {
@@ -126,29 +123,16 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 				}
 			}
 		}
-		return cpuTime(b) - start
+		return time.Since(start)
 	}
-	spent, least := time.Duration(0), time.Hour
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	run() // memory that nobody touched before has no pages
+	least := time.Hour
+	run() // the first touch of fresh memory faults its pages in
 	for b.Loop() {
-		t := run()
-		spent, least = spent+t, min(least, t)
+		least = min(least, run())
 	}
 	b.ReportMetric(float64(least.Nanoseconds())/1e6, "least-ms")
-	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/1e6, "cpu-ms")
 }
 
 func unsafeAt(x *tensor.Tensor, i int) unsafe.Pointer {
 	return unsafe.Add(x.Pointer(), i*x.DType.Size())
-}
-
-// cpuTime is what the thread has had of the processor.
-func cpuTime(b *testing.B) time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(t.Nano())
 }

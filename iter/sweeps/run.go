@@ -1,10 +1,12 @@
 package sweeps
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 )
@@ -12,6 +14,9 @@ import (
 // State is what a worker keeps while it runs chunks. The zero value is ready. It is for one goroutine at a time, and
 // holds no address when Run has returned.
 type State struct {
+	// Context, if set, ends [Plan.Run] within a long row: the error is its cause.
+	Context context.Context
+
 	loops   loops.State
 	base    []unsafe.Pointer // by object: the tile's first element
 	ptrs    []unsafe.Pointer
@@ -32,7 +37,7 @@ type tile struct {
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands; scratch and worker
 // the memory that [Plan.Scratch] and [Plan.Worker] ask for. It trusts addresses.
-func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
+func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("sweeps: chunk %d of phase %d, which there is not", chunk, phase)
@@ -41,7 +46,9 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	case len(scratch) < p.scratch || len(worker) < p.worker:
 		return errors.New("sweeps: too little memory")
 	}
+	defer ends.Catch(&err)
 	defer s.release()
+	s.loops.Context = s.Context
 	if p.fence {
 		defer loops.Fence()
 	}
@@ -86,6 +93,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 }
 
 func (s *State) release() {
+	s.Context = nil
 	clear(s.base)
 	for _, b := range s.bases {
 		clear(b)
@@ -200,6 +208,7 @@ func (p *Plan) each(s *State, t tile, slots []int, f func(n0, n1 int)) {
 		if d >= len(p.red) {
 			return
 		}
+		ends.Look(s.Context)
 	}
 }
 
@@ -268,6 +277,7 @@ func (p *Plan) columnFolds(s *State, t tile, st *step) {
 	p.each(s, t, st.slots, func(n0, n1 int) {
 		for n1 > 0 {
 			if added == level {
+				ends.Look(s.Context)
 				lift()
 			}
 			n := min(n1, level-added)

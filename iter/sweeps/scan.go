@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // scan is a row that is scanned in place when its sweep has ended: objects of its elements and of carries.
@@ -25,6 +26,9 @@ func (b *builder) scans(w *expr.Sweep, st *step) {
 	}
 }
 
+// scanPiece is how many elements are scanned between two looks at the context.
+const scanPiece = 1 << 16
+
 // scanned scans the rows that a step has written over the tile, which are one axis long.
 func (p *Plan) scanned(s *State, t tile, st *step) {
 	for _, sc := range st.scans {
@@ -33,6 +37,9 @@ func (p *Plan) scanned(s *State, t tile, st *step) {
 		n, at := p.red[0].n, s.base[sc.row]
 		if p.columns {
 			for i := range n {
+				if i%scanPiece == scanPiece-1 {
+					ends.Look(s.Context)
+				}
 				x := unsafe.Add(at, i*row.red[0])
 				sc.by.Columns(carry, x, x, t.n)
 			}
@@ -40,7 +47,13 @@ func (p *Plan) scanned(s *State, t tile, st *step) {
 		}
 		for i := range t.n {
 			x := unsafe.Add(at, i*row.kept)
-			sc.by.Row(unsafe.Add(carry, i*sc.by.Carry), x, x, n)
+			for begin := 0; begin < n; begin += scanPiece {
+				if begin > 0 {
+					ends.Look(s.Context)
+				}
+				from := unsafe.Add(x, begin*row.red[0])
+				sc.by.Row(unsafe.Add(carry, i*sc.by.Carry), from, from, min(scanPiece, n-begin))
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package conv
 import (
 	"errors"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -174,7 +175,7 @@ type packedWeight[T gemm.Number] struct {
 func newPackedWeight[T gemm.Number](c *graph.Call, p *multiply.Panels) (w packedWeight[T], err error) {
 	w.Panels = p
 	if w.before, err = multiply.InPanels(c, 1, p); !w.before {
-		w.Scratch = kit.AlignUp(p.Each() * len(p.Starts) * int(unsafe.Sizeof(*(*T)(nil))))
+		w.Scratch = kit.AlignUp(kit.Times(p.Each(), len(p.Starts), int(unsafe.Sizeof(*(*T)(nil)))))
 	}
 	return w, err
 }
@@ -187,9 +188,9 @@ func (w packedWeight[T]) phases() []graph.Phase {
 	each, cuts := w.Each(), kit.DivUp(w.Lanes, w.Width)
 	chunks := cuts * len(w.Starts)
 	// A chunk of some ten thousand elements.
-	group, terms := max(1, 1<<14/max(1, w.Width*w.Depth)), w.Terms()
+	group, listed := max(1, 1<<14/max(1, kit.Times(w.Width, w.Depth))), sync.OnceValue(w.Terms)
 	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
-		dst := kit.SliceOf[T](m.Scratch, 0, each*len(w.Starts))
+		dst, terms := kit.SliceOf[T](m.Scratch, 0, each*len(w.Starts)), listed()
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
 			g := i / cuts
 			multiply.FillPanel(w.Panels, terms, dst[g*each:][:each], kit.Elem[T](m.Ptrs[2], w.Starts[g]), i%cuts)
@@ -271,8 +272,10 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	s.xs, s.ws, s.os = xst, wst, ost
 	last := v.dims - 1
 	s.sw, s.pw, s.dw = p.stride[last], kit.NumberOf(p.padding[last]), p.dilation[last]
+	s.sw, s.dw = settle(s.sw, s.dw, s.w, s.ow, s.kw)
 	if v.dims == 2 {
 		s.sh, s.ph, s.dh = p.stride[0], kit.NumberOf(p.padding[0]), p.dilation[0]
+		s.sh, s.dh = settle(s.sh, s.dh, s.h, s.oh, s.kh)
 	}
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]

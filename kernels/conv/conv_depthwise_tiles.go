@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"sort"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -48,8 +49,11 @@ type planePart struct {
 	odd          *planePart
 }
 
-// newDepthwiseTiles returns nil where there is no machine code.
+// newDepthwiseTiles returns nil if there is no machine code, or if a tile does not fit a worker's memory.
 func newDepthwiseTiles(s *convShape, d tensor.DType) (*depthwiseTiles, error) {
+	if !s.tilesPlanes(d) {
+		return nil, nil
+	}
 	t := &depthwiseTiles{s: s, size: d.Size(), elem: strided.Move(d.Size())}
 	var err error
 	if t.sum, err = newTapSum(d, s.kh*s.kw, s.hasBias, true); t.sum == nil || err != nil {
@@ -62,7 +66,9 @@ func newDepthwiseTiles(s *convShape, d tensor.DType) (*depthwiseTiles, error) {
 		return nil, err
 	}
 	t.cut()
-	t.layOut()
+	if t.layOut(); t.worker > mostTapsRoom {
+		return nil, nil
+	}
 	return t, nil
 }
 
@@ -86,14 +92,13 @@ func (t *depthwiseTiles) cut() {
 	s := t.s
 	most := tileBytes / t.size
 	of := func(planes, rows, cols int) int {
-		return planes * (((rows-1)*s.sh+(s.kh-1)*s.dh+1)*((cols-1)*s.sw+(s.kw-1)*s.dw+1) + rows*cols)
+		seen := kit.Times((rows-1)*s.sh+(s.kh-1)*s.dh+1, (cols-1)*s.sw+(s.kw-1)*s.dw+1)
+		return kit.Times(planes, seen+kit.Times(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
-		for pieces = 1; ; pieces++ {
-			if size = kit.DivUp(n, pieces); size == 1 || elements(size) <= most {
-				return size, kit.DivUp(n, size)
-			}
-		}
+		fit := sort.Search(n, func(i int) bool { return elements(i+1) > most }) // the largest size that fits
+		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
+		return size, kit.DivUp(n, size)
 	}
 	t.cols, t.right = evenly(s.ow, func(n int) int {
 		if n <= shortRow {
@@ -102,9 +107,9 @@ func (t *depthwiseTiles) cut() {
 		return of(1, min(s.oh, 4), n)
 	})
 	t.rows, t.down = evenly(s.oh, func(n int) int { return of(1, n, t.cols) })
-	macs := t.rows * t.cols * s.og() * s.kh * s.kw
+	macs := kit.Times(t.rows, t.cols, s.og(), s.kh, s.kw)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
-		if n*macs > machine.DirectMACGrain {
+		if kit.Times(n, macs) > machine.DirectMACGrain {
 			return most + 1
 		}
 		return of(n, t.rows, t.cols)
@@ -180,7 +185,7 @@ func (t *depthwiseTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, t.planes*t.rows*t.cols*s.og()*s.kh*s.kw, machine.DirectMACGrain)
+	cut := machine.CutUnits(units, kit.Times(t.planes, t.rows, t.cols, s.og(), s.kh, s.kw), machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)

@@ -33,8 +33,8 @@ func (s *convShape) groupInstructions(f *slideShape) (n float64) {
 // element that is brought to the lanes of its group.
 func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	f, _ := newSlideShape(s, d.Size())
-	down := s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) / float64(s.kh)
-	across := s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow) / float64(s.kw)
+	down := float64(seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) / float64(s.oh) / float64(s.kh)
+	across := float64(seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) / float64(s.ow) / float64(s.kw)
 	multiply.Stored(w, s.call)
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {

@@ -1,11 +1,10 @@
 package conv
 
 import (
-	"math"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -162,7 +161,7 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	_, even := s.pixelStride()
 	switch {
 	case a.direct() || a == depthwiseByPixels:
-		return s.os[1] == 1 && s.outPixel() > 0 && inReach(s.oh*s.ow*s.outPixel(), m.DType)
+		return s.os[1] == 1 && s.outPixel() > 0 && kit.Times(s.oh, s.ow, s.outPixel(), m.DType.Size()) < maxReach
 	case s.oh*s.ow == 1: // a product of one row
 		return true
 	}
@@ -177,11 +176,8 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 		return false
 	}
 	pixel := evenPixel(shape[0], shape[1], shape[2], shape[3], strides)
-	return strides[1] == 1 && pixel >= shape[1] && inReach(shape[2]*shape[3]*pixel, m.DType)
+	return strides[1] == 1 && pixel >= shape[1] && v.shape(c).inReach(pixel, m.DType.Size()) < maxReach
 }
-
-// inReach reports whether machine code counts the bytes of elements in 32 bits.
-func inReach(elements int, d tensor.DType) bool { return elements < math.MaxInt32/4/d.Size() }
 
 // outPixel is the distance between neighbouring pixels of results, whose images lie as pixels do; 0 where they do not.
 func (s *convShape) outPixel() int { return evenPixel(s.n, s.o, s.rowsOut(), s.ow, s.os) }

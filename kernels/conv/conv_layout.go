@@ -116,6 +116,9 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 		return x, err
 	}
 	shape := p.outShape(x, w)
+	if err := tensor.CheckSizes(x.DType, shape); err != nil {
+		return x, err
+	}
 	var out tensor.Type
 	switch {
 	case !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
@@ -233,7 +236,7 @@ func (p convParams) padded(x tensor.Type, d int) sym.Int {
 }
 
 func (p convParams) window(w tensor.Type, d int) sym.Int {
-	return sym.Of(p.dilation[d]).Mul(w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
+	return kit.TimesSizes(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
 // checkBias refuses a bias of another dtype, which PyTorch does for images only at the

@@ -40,7 +40,7 @@ func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: s.n * s.groups, MACs: s.og() * s.oh * s.ow * s.depth()}
+	x := &multiply.Multiplier[T]{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.oh, s.ow, s.depth())}
 	x.Then(s.tail, spec)
 	byPlanes(x, s, weight, s.xs[0], s.xs[1], s.os[0], s.os[1])
 	if !plain {

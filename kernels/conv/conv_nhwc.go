@@ -53,7 +53,7 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	entries := s.n / images
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: entries * s.groups, MACs: pixels * s.og() * s.depth()}
+	x := &multiply.Multiplier[T]{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
 	if x.Entries > 1 {
 		x.A = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
 		x.B = eachEntry(entries, 0, s.groups, weight.Each())

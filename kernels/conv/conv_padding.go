@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -23,7 +24,10 @@ func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int
 		return pad
 	}
 	for d := range dims {
-		total := sym.Of(dilation[d]).Mul(w.Shape[2+d].Sub(sym.Of(1)))
+		total := kit.TimesSizes(sym.Of(dilation[d]), w.Shape[2+d].Sub(sym.Of(1)))
+		if kit.NumberOf(total) >= kit.Huge {
+			continue // checkWindow refuses the window
+		}
 		pad[d] = total.Div(sym.Of(2))
 		pad[dims+d] = total.Sub(pad[d])
 	}

@@ -57,6 +57,24 @@ func perDim[T any](v []T, n int) []T {
 	return out
 }
 
+// meeting is where an element of the input and one of the window are multiplied, along a dimension.
+type meeting struct{ at, tap int }
+
+// addMeetings adds the products of all meetings of an element of the result, which are listed by dimension and place in
+// the result. So a reference does no work on padding, or between the elements of a window. ix and iw are the indices of
+// the input and the weight, whose last entries it sets.
+func addMeetings(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, meet [][][]meeting, place []int) {
+	n := len(meet)
+	if n == 0 {
+		s.Mul(x.At(ix...), w.At(iw...))
+		return
+	}
+	for _, m := range meet[0][place[0]] {
+		ix[len(ix)-n], iw[len(iw)-n] = m.at, m.tap
+		addMeetings(s, x, w, ix, iw, meet[1:], place[1:])
+	}
+}
+
 // ref defines convolution, index by index.
 func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	p := v.params(c)
@@ -67,29 +85,30 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	m, padding := kit.OfNumbers(t), kit.NumbersOf(p.padding)
 	x, w := in[0], in[1]
 	out := tensor.Zeros(m.DType, m.Shape...)
-	per := 0
-	if out.Numel() > 0 {
-		per = w.Shape[0] / p.groups
+	if out.Numel() == 0 { // other dimensions may be of any size
+		return []*tensor.Tensor{out}, nil
 	}
+	per := w.Shape[0] / p.groups
 	lead := x.Rank() - v.dims - 1 // 1 with a batch
+	meet := make([][][]meeting, v.dims)
+	for d := range meet {
+		meet[d] = make([][]meeting, m.Shape[lead+1+d])
+		for o := range meet[d] {
+			begin := o*p.stride[d] - padding[d]
+			first, end := validRange(begin, p.dilation[d], x.Shape[lead+1+d], w.Shape[2+d])
+			for k := first; k < end; k++ {
+				meet[d][o] = append(meet[d][o], meeting{begin + k*p.dilation[d], k})
+			}
+		}
+	}
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{D: m.DType}
 		o := index[lead]
-		ix := append([]int{}, index...)
-		iw := make([]int, w.Rank())
-		iw[0] = o
-		kit.EachIndex(w.Shape[1:], func(k []int) {
-			ix[lead] = o/per*w.Shape[1] + k[0]
-			for d := range v.dims {
-				at := index[lead+1+d]*p.stride[d] - padding[d] + k[1+d]*p.dilation[d]
-				if at < 0 || at >= x.Shape[lead+1+d] {
-					return
-				}
-				ix[lead+1+d] = at
-			}
-			copy(iw[1:], k)
-			s.Mul(x.At(ix...), w.At(iw...))
-		})
+		ix, iw := slices.Clone(index), make([]int, w.Rank())
+		for c := range w.Shape[1] {
+			ix[lead], iw[0], iw[1] = o/per*w.Shape[1]+c, o, c
+			addMeetings(&s, x, w, ix, iw, meet, index[lead+1:])
+		}
 		if len(in) > 2 && in[2] != nil {
 			s.Add(in[2].At(o))
 		}

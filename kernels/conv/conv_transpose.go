@@ -3,6 +3,7 @@ package conv
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -127,8 +128,8 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	out := make([]sym.Int, 2, 2+v.dims)
 	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
 	for d := range v.dims {
-		steps := shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.stride[d]))
-		window := w.Shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.dilation[d]))
+		steps := kit.TimesSizes(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
+		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
 		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*p.padding[d])))
 	}
 	if err := v.checkSizes(&p, shape, out); err != nil {
@@ -272,7 +273,8 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	for d := range v.dims {
 		i := 3 - v.dims + d
 		s.in[i], s.out[i], s.k[i] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
-		s.step[i], s.pad[i], s.dilated[i] = p.stride[d], p.padding[d], p.dilation[d]
+		s.pad[i] = p.padding[d]
+		s.step[i], s.dilated[i] = settle(p.stride[d], p.dilation[d], s.out[i], s.in[i], s.k[i])
 	}
 	return s, nil
 }
@@ -321,20 +323,23 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	if err != nil {
 		return nil, err
 	}
-	images := min(s.n, max(1, spreadBytes/(s.groups*rows*points*d.Size())))
+	windows := kit.Times(s.groups, rows, points, d.Size())
+	if windows > tensor.MaxBytes {
+		return nil, errors.New("the windows of one image take more than 2^47 bytes")
+	}
+	images := min(s.n, max(1, spreadBytes/windows))
 	cols := x.Temp(d, images*s.groups*rows*points)
 	adder, err := newSpreadAdder(s, d)
 	if err != nil {
 		return nil, err
 	}
-	room := 0
+	room := adder.room()
 	if adder != nil {
-		room = adder.room()
 		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
-		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: rows * points * cg,
+		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: kit.Times(rows, points, cg),
 			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points),
 			C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
@@ -349,7 +354,7 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, room, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out),
+		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, product3(s.k))+product3(s.out),
 			func(m *graph.Mem, begin, end int) error {
 				addChannels[T](s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -400,24 +405,32 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	}
 	x, w := in[0], in[1]
 	out := tensor.Zeros(m.DType, m.Shape...)
+	if out.Numel() == 0 { // other dimensions may be of any size
+		return []*tensor.Tensor{out}, nil
+	}
 	lead := x.Rank() - v.dims - 1
 	per, cg := w.Shape[1], w.Shape[0]/p.groups
+	meet := make([][][]meeting, v.dims)
+	for d := range meet {
+		meet[d] = make([][]meeting, m.Shape[lead+1+d])
+		for k := range w.Shape[2+d] {
+			for at := range x.Shape[lead+1+d] {
+				o := at*p.stride[d] + k*p.dilation[d] - p.padding[d]
+				if o >= 0 && o < len(meet[d]) {
+					meet[d][o] = append(meet[d][o], meeting{at, k})
+				}
+			}
+		}
+	}
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{D: m.DType}
 		o := index[lead]
-		ix, iw := append([]int{}, index...), make([]int, w.Rank())
-		kit.EachIndex(append([]int{cg}, w.Shape[2:]...), func(k []int) {
-			ix[lead] = o/per*cg + k[0]
+		ix, iw := slices.Clone(index), make([]int, w.Rank())
+		for c := range cg {
+			ix[lead] = o/per*cg + c
 			iw[0], iw[1] = ix[lead], o%per
-			for d := range v.dims {
-				at := index[lead+1+d] + p.padding[d] - k[1+d]*p.dilation[d]
-				if at < 0 || at%p.stride[d] != 0 || at/p.stride[d] >= x.Shape[lead+1+d] {
-					return
-				}
-				ix[lead+1+d], iw[2+d] = at/p.stride[d], k[1+d]
-			}
-			s.Mul(x.At(ix...), w.At(iw...))
-		})
+			addMeetings(&s, x, w, ix, iw, meet, index[lead+1:])
+		}
 		if len(in) > 2 && in[2] != nil {
 			s.Add(in[2].At(o))
 		}

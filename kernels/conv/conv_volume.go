@@ -33,7 +33,8 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	s.point, _ = pointStride(out)
 	for d := range 3 {
 		s.in[d], s.out[d], s.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
-		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], kit.NumberOf(p.padding[d]), p.dilation[d]
+		s.pad[d] = kit.NumberOf(p.padding[d])
+		s.step[d], s.dilated[d] = settle(p.stride[d], p.dilation[d], s.in[d], s.out[d], s.k[d])
 	}
 	s.groups = convShape{n: s.n, cg: s.c, groups: p.groups, o: w.Shape[0]}
 	s.groups.ws[0] = w.Strides[0]
@@ -145,7 +146,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: s.og() * points * spec.K}
+	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: kit.Times(s.og(), points, spec.K)}
 	x.Then(s.tail, spec)
 	byPlanes(x, s, weight, v.xs[0], v.xs[1], v.os[0], v.os[1])
 	p := &volumePacker[T]{v: v, width: plan.PackCols()}

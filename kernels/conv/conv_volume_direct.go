@@ -14,11 +14,12 @@ func (v convolution) deepShape(c *graph.Call, planes bool) *convShape {
 	p, x, w, out := v.params(c), c.Meta(0).Shape, c.Meta(1), c.Out[0].Shape
 	s := &convShape{groups: p.groups, n: x[0], c: x[1], h: x[3], w: x[4], oh: out[3], ow: out[4],
 		o: w.Shape[0], cg: w.Shape[1], kh: w.Shape[3], kw: w.Shape[4],
-		sh: p.stride[1], ph: kit.NumberOf(p.padding[1]), dh: p.dilation[1],
-		sw: p.stride[2], pw: kit.NumberOf(p.padding[2]), dw: p.dilation[2],
+		ph: kit.NumberOf(p.padding[1]), pw: kit.NumberOf(p.padding[2]),
 		ws: [4]int{w.Strides[0], w.Strides[1], w.Strides[3], w.Strides[4]}, call: c, tail: c.Tail,
-		deep: convDeep{in: x[2], out: out[2], k: w.Shape[2], step: p.stride[0], pad: kit.NumberOf(p.padding[0]),
-			dilated: p.dilation[0], ws: w.Strides[2]}}
+		deep: convDeep{in: x[2], out: out[2], k: w.Shape[2], pad: kit.NumberOf(p.padding[0]), ws: w.Strides[2]}}
+	s.sh, s.dh = settle(p.stride[1], p.dilation[1], s.h, s.oh, s.kh)
+	s.sw, s.dw = settle(p.stride[2], p.dilation[2], s.w, s.ow, s.kw)
+	s.deep.step, s.deep.dilated = settle(p.stride[0], p.dilation[0], s.deep.in, s.deep.out, s.deep.k)
 	if d := s.deep; d.k*s.kh*s.kw == 1 && d.step*s.sh*s.sw == 1 && x[2] == out[2] && x[3] == out[3] && x[4] == out[4] &&
 		d.pad == 0 && s.ph == 0 && s.pw == 0 { // planes make no difference
 		s.h, s.oh, s.deep = x[2]*x[3], x[2]*x[3], convDeep{}

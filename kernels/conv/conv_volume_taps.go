@@ -48,7 +48,7 @@ func depthwiseVolume(v *convVolume, d tensor.DType) *volumeTaps {
 
 // pitch is the elements from a row to the next of a channel in a worker's memory; room is the bytes of all.
 func (t *volumeTaps) pitch() int { return t.row * t.step[2] }
-func (t *volumeTaps) room() int  { return t.wide[0] * t.wide[1] * t.pitch() * t.d.Size() }
+func (t *volumeTaps) room() int  { return kit.Times(t.wide[0], t.wide[1], t.pitch(), t.d.Size()) }
 
 // lowerTaps makes the kernel: a chunk is some channels of the result.
 func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {

@@ -40,6 +40,8 @@ const (
 	// winogradAllPoints of one that does not, all of which goes to memory and back.
 	winogradFarPoints = 5 << 18
 	winogradAllPoints = 16 << 20
+	// winogradChannels bounds the input channels, so that the products' code addresses its rows by 32-bit displacements.
+	winogradChannels = 1 << 20
 	// sectionsAtLeast is how many sections there are, if tiles suffice, where each is a chunk.
 	sectionsAtLeast = 16
 	// pointPad is between points, so that those of one tile are not in the same set of the nearest cache.
@@ -60,7 +62,8 @@ func (v convolution) winogradOf(c *graph.Call, m int) *winogradConv {
 		}
 	}
 	s := v.shape(c)
-	if s.kh != 3 || s.kw != 3 || s.sh != 1 || s.sw != 1 || s.dh != 1 || s.dw != 1 || s.groups != 1 {
+	if s.kh != 3 || s.kw != 3 || s.sh != 1 || s.sw != 1 || s.dh != 1 || s.dw != 1 || s.groups != 1 ||
+		s.c > winogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(isa)

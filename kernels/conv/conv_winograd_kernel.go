@@ -179,10 +179,13 @@ func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
 	return list
 }
 
-// there tells which rows or columns of tile i are in the image.
+// there returns the range of tile i's rows or columns that is in the image; 0 and 0 for none.
 func (r *winogradRun) there(i, pad, size int) (first, end int) {
 	at := i*r.form.M - pad
-	return max(0, -at), min(r.form.N(), size-at)
+	if first, end = max(0, -at), min(r.form.N(), size-at); first >= end {
+		return 0, 0
+	}
+	return first, end
 }
 
 // compileTile makes the transforms of a tile.
@@ -214,11 +217,11 @@ func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) 
 // product is the code of the products of so many tiles with a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: near, Ahead: r.ahead,
-		Runs:  []tile.Run{{InStep: 4, VecStep: int32(4 * r.width), Terms: r.s.c}},
+		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
-		spec.In = append(spec.In, int32(i*r.room*4))
-		spec.Out = append(spec.Out, int32(i*r.width*4))
+		spec.In = append(spec.In, i*r.room*4)
+		spec.Out = append(spec.Out, i*r.width*4)
 	}
 	return tile.Compile(spec, r.isa)
 }

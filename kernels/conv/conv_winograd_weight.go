@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
@@ -20,9 +22,10 @@ func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
 		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.width),
 		DType: tensor.Float32, Len: w.transformed(),
-		Fill: func(dst, src *tensor.Tensor) {
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed())
 			for b := range w.blocks {
+				ends.Look(ctx)
 				w.fill(to, src.Pointer(), src.Strides, b)
 			}
 		},

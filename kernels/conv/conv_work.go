@@ -96,7 +96,7 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 	single := float64(d.Size()) / 4 // as against float32
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
-	case compilesTaps(d) && a == depthwiseByPlanes:
+	case a == depthwiseByPlanes && s.tilesPlanes(d):
 		w.Do(tapsPlanes, single*taps*float64(outputs))
 		w.Do(tapsTile, single*float64(s.n*s.c*s.h*s.w))
 		w.Do(tapsRow, float64(s.n*s.c*s.h))
@@ -116,14 +116,7 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 // over memory in pieces, so that it is waited for.
 func (s *convShape) slideWork(w *graph.Work, size int) {
 	f, _ := newSlideShape(s, size)
-	within := func(results, step, padding, apart, window, size int) (n int) {
-		for i := range results {
-			first, end := validRange(i*step-padding, apart, size, window)
-			n += max(0, end-first)
-		}
-		return n
-	}
-	macs := float64(within(s.oh, s.sh, s.ph, s.dh, s.kh, s.h)) * float64(within(s.ow, s.sw, s.pw, s.dw, s.kw, s.w)) *
+	macs := float64(seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) * float64(seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
 	w.Wait(tapsPixels, macs)
 	if s.c*size%machine.LineBytes != 0 {

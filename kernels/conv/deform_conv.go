@@ -74,7 +74,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 // size gives the height and width of the result, as C divides.
 func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
 	at := func(d int) sym.Int {
-		window := w.Shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(a.Dilation[d]))
+		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
 		room := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
 		return towardsZero(room, a.Stride[d]).Add(sym.Of(1))
 	}
@@ -223,7 +223,11 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	} else {
 		out = x.Result(0, d)
 	}
-	images := min(s.n, max(1, spreadBytes/max(1, s.c*s.taps()*s.points*d.Size())))
+	columns := kit.Times(s.c, s.taps(), s.points, d.Size())
+	if columns > tensor.MaxBytes {
+		return nil, errors.New("the samples of one image take more than 2^47 bytes")
+	}
+	images := min(s.n, max(1, spreadBytes/max(1, columns)))
 	cols := x.Temp(d, images, s.c*s.taps(), s.points)
 	buffers := []kit.Buffer{out, cols, weight}
 	if bias.Given() && !apart {
@@ -260,7 +264,7 @@ func deformProduct[T float32 | float64](s *deform, n0, n int, bias bool) (*multi
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.Groups, MACs: og * s.points * depth,
+	w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.Groups, MACs: kit.Times(og, s.points, depth),
 		A: eachEntry(n, 0, s.Groups, og*depth), B: eachEntry(n, s.c*s.taps()*s.points, s.Groups, depth*s.points),
 		C: eachEntry(n, s.o*s.points, s.Groups, og*s.points), Bias: eachEntry(n, 0, s.Groups, og)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {

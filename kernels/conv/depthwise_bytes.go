@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"unsafe"
@@ -41,9 +42,9 @@ const slideCallUops = 1 << 15
 
 // slidesBytes reports whether there is machine code for a depthwise convolution of bytes by pixels.
 func (s *convShape) slidesBytes() bool {
-	reach := float64(max(s.h, s.oh)) * float64(s.w+s.kw*s.dw+s.ow*s.sw) * float64(s.c)
-	return s.cg == 1 && s.o == s.c && s.c > 1 && s.kh*s.kw > 0 && s.kh*s.kw*max(s.dh, s.dw) < 1<<8 &&
-		max(s.sh, s.sw) < 1<<8 && reach < math.MaxInt32/4 &&
+	rows, cols := reach(s.h, s.oh, s.kh, s.sh, s.ph, s.dh), reach(s.w, s.ow, s.kw, s.sw, s.pw, s.dw)
+	return s.cg == 1 && s.o == s.c && s.c > 1 && s.kh*s.kw > 0 && kit.Times(s.kh, s.kw, max(s.dh, s.dw)) < 1<<8 &&
+		max(s.sh, s.sw) < 1<<8 && kit.Times(rows, cols, s.c) < maxReach && kit.Times(s.oh, s.ow, s.c, 4) < maxReach &&
 		jit.Available() == nil
 }
 
@@ -112,8 +113,8 @@ func newSlideBytes(c *graph.Call) *slideBytes {
 	for tile := 1; tile <= min(s.ow, slide.MaxByteTile(t.isa)); tile++ {
 		n := kit.DivUp(s.ow, tile)
 		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
-			Apart: [2]int{s.dh, s.dw}, In: [2]int32{int32(t.w * s.c), int32(s.c)},
-			Out:  [2]int32{int32(s.ow * s.c * t.size), int32(s.c * t.size)},
+			Apart: [2]int{s.dh, s.dw}, In: [2]int{t.w * s.c, s.c},
+			Out:  [2]int{s.ow * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
 			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: some}
 		if uops := n * p.Uops(); uops < best {
@@ -170,7 +171,7 @@ func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	form := fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/t.spec.Rows(), t.spec.Rows(), t.block())
 	return graph.Packing{Form: form, DType: tensor.Int8,
 		Len: t.packedBytes(),
-		Fill: func(dst, src *tensor.Tensor) {
+		Fill: func(_ context.Context, dst, src *tensor.Tensor) {
 			p := newSlideBytes(c)
 			_, p.s.ws = spatial(src.Meta, 2)
 			p.fill(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())

@@ -119,7 +119,10 @@ func sides(results, tiles, step, padding, apart, window, size int) (list, kinds 
 		at, next := even.Range(i)
 		begin := at*step - padding
 		first, end := validRange(begin, 1, size, (next-at-1)*step+(window-1)*apart+1)
-		x := side{at: at, n: next - at, first: first, end: max(first, end)}
+		if first >= end {
+			first, end = 0, 0
+		}
+		x := side{at: at, n: next - at, first: first, end: end}
 		x.kind = slices.IndexFunc(kinds, func(k side) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
 		if x.kind < 0 {
 			x.kind = len(kinds)
@@ -164,7 +167,7 @@ func (t *depthwiseSlide) callsOf(calls []slideCall, strip int) []slideCall {
 		if i := len(calls) - 1; i >= begin {
 			p, spec := &calls[i], t.specs[c.code]
 			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.most(down.n*x.n) &&
-				p.in+p.tiles*int(spec.NextIn) == c.in && p.out+p.tiles*int(spec.NextOut) == c.out {
+				p.in+p.tiles*spec.NextIn == c.in && p.out+p.tiles*spec.NextOut == c.out {
 				p.tiles++
 				continue
 			}
@@ -208,8 +211,8 @@ func (t *depthwiseSlide) spec(down, across side) *slide.Spec {
 	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		In: [2]int32{int32(s.w * pixel), int32(pixel)}, Out: [2]int32{int32(s.ow * result), int32(result)},
-		NextIn: int32(across.n * s.sw * pixel), NextOut: int32(across.n * result), Bias: s.hasBias, Tail: t.tail.steps,
+		In: [2]int{s.w * pixel, pixel}, Out: [2]int{s.ow * result, result},
+		NextIn: across.n * s.sw * pixel, NextOut: across.n * result, Bias: s.hasBias, Tail: t.tail.steps,
 		Touch: t.touches()}
 	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
 	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -45,9 +44,21 @@ func slides(s *convShape, d tensor.DType) bool {
 	if s.o != s.c || jit.Available() != nil || d != tensor.Float32 && d != tensor.Float64 {
 		return false
 	}
-	_, ok := newSlideShape(s, d.Size())
-	reach := float64(max(s.h, s.oh)) * float64(max(s.w, s.ow)) * float64(s.c*d.Size())
-	return ok && s.kh > 0 && s.kw > 0 && reach < math.MaxInt32/4 && s.kh*s.kw*max(s.dh, s.dw) < 1<<16
+	f, ok := newSlideShape(s, d.Size())
+	return ok && s.kh > 0 && s.kw > 0 && s.inReach(s.c, d.Size()) < maxReach &&
+		kit.Times(s.oh, s.ow, s.c, d.Size()) < maxReach && kit.Times(s.kh, s.kw, max(s.dh, s.dw)) < 1<<16 &&
+		f.codes(s) <= mostSlideCodes
+}
+
+// mostSlideCodes bounds the kinds of tiles of an image: code is generated for each kind.
+const mostSlideCodes = 1 << 12
+
+// codes returns a bound on the kinds of tiles: one inside the image, and others whose windows reach over its border.
+func (f *slideShape) codes(s *convShape) int {
+	along := func(results, tile, step, window, apart int) int {
+		return min(kit.DivUp(results, tile), 2*(kit.DivUp((window-1)*apart+1, tile*step)+2)+3)
+	}
+	return along(s.oh, f.tile[0], s.sh, s.kh, s.dh) * along(s.ow, f.tile[1], s.sw, s.kw, s.dw)
 }
 
 // slidePanels are the weights by vectors of channels.

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -75,10 +74,9 @@ const (
 // directComputes reports whether there is machine code for a convolution. What it depends on is the same wherever its
 // operands lie.
 func directComputes(s *convShape, d tensor.DType) bool {
-	bytes := float64(s.pixelsIn()) * float64(max(s.c, 1)) * float64(d.Size())
-	weight := float64(s.depth()) * 128 * 8
 	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
-		s.depth() > 0 && s.depth() <= directDepth && bytes < math.MaxInt32/4 && weight < math.MaxInt32/4
+		s.depth() > 0 && s.depth() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
+		s.outReach(d.Size()) < maxReach
 }
 
 // newDirect prepares the calls of a convolution that has machine code.

@@ -1,12 +1,14 @@
 package conv
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -59,7 +61,7 @@ func (s *convShape) inElements(per int) *convShape {
 	}
 	q.ph, q.pw, q.hasBias = 0, 0, true
 	q.c = s.groups * kit.DivUp(s.cg, per)
-	q.xs = [4]int{q.h * q.w * q.c, 1, q.w * q.c, q.c}
+	q.xs = [4]int{kit.Times(q.h, q.w, q.c), 1, kit.Times(q.w, q.c), q.c}
 	q.os, q.tail = [4]int{s.oh * s.ow * s.o, 1, s.ow * s.o, s.o}, nil
 	return &q
 }
@@ -80,7 +82,11 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most of a vector would be empty
-	if !supported || small || s.n*s.o*s.oh*s.ow == 0 || !directComputes(s.inElements(perElement()), directDType) {
+	if !supported || small || s.n*s.o*s.oh*s.ow == 0 {
+		return nil
+	}
+	q := s.inElements(perElement())
+	if !directComputes(q, directDType) || s.bordered() && !s.modest(kit.Times(s.n, q.xs[0])) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -120,11 +126,12 @@ func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 
 // fill packs a weight: blocks of output channels, in which those of one place of the window, and of an element's
 // channels, are side by side; behind them the sum of each output channel's weights, as int32.
-func (t *directBytes) fill(dst []int8, src unsafe.Pointer) {
+func (t *directBytes) fill(ctx context.Context, dst []int8, src unsafe.Pointer) {
 	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
 	clear(dst)
 	for o := range s.o {
+		ends.Look(ctx)
 		from, at := kit.Elem[int8](src, o*s.ws[0]), t.packedAt(o)
 		for kh := range s.kh {
 			for kw := range s.kw {
@@ -194,10 +201,10 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	}
 	form := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per)
 	return graph.Packing{Form: form, DType: tensor.Int8, Len: t.weightBytes() + t.s.o*elementBytes,
-		Fill: func(dst, src *tensor.Tensor) {
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			p := newDirectBytes(c)
 			_, p.image.ws = spatial(src.Meta, 2)
-			p.fill(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
+			p.fill(ctx, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
@@ -244,7 +251,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
+			t.fill(m.Context, kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
 			return nil
 		}})
 	}

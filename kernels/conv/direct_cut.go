@@ -122,16 +122,16 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 func (t *direct) flatSpec(rows int) *tile.Spec {
 	s := t.spec(rows)
 	for i := range rows {
-		s.In, s.Out = append(s.In, int32(i*t.pixel())), append(s.Out, int32(i*t.outPixel()))
+		s.In, s.Out = append(s.In, i*t.pixel()), append(s.Out, i*t.outPixel())
 	}
-	s.Tiles = tile.Loop{In: int32(rows * t.pixel()), Out: int32(rows * t.outPixel())}
-	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: int32(t.channel()), VecStep: int32(t.panel),
+	s.Tiles = tile.Loop{In: rows * t.pixel(), Out: rows * t.outPixel()}
+	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: t.channel(), VecStep: t.panel,
 		Block: t.sums.terms}}
 	return s
 }
 
-// rowTile tells the specs of tiles of a row apart: how many pixels they have, and how much of the row of the window
-// before and behind the image their first and last pixels see.
+// rowTile identifies the spec of a tile of a row: its number of pixels, and the distances by which its windows reach
+// over the left and the right border of the image, each at most the width of the tile's windows.
 type rowTile struct{ pixels, before, behind int }
 
 // cutRows makes a strip of each row of the result, plane by plane. Tiles side by side that see the same of the window
@@ -143,7 +143,8 @@ func (t *direct) cutRows() {
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.at(i), t.tiles.size(i)
-		kind := rowTile{n, max(0, s.pw-ow*s.sw), max(0, (ow+n-1)*s.sw-s.pw+(s.kw-1)*s.dw-(s.w-1))}
+		wide := (n-1)*s.sw + (s.kw-1)*s.dw + 1
+		kind := rowTile{n, min(max(0, s.pw-ow*s.sw), wide), min(max(0, ow*s.sw-s.pw+wide-s.w), wide)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)
@@ -191,15 +192,15 @@ func (t *direct) turn() int {
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, int32(i*s.sw*t.pixel())), append(f.Out, int32(i*t.outPixel()))
+		f.In, f.Out = append(f.In, i*s.sw*t.pixel()), append(f.Out, i*t.outPixel())
 	}
-	f.Tiles = tile.Loop{In: int32(n * s.sw * t.pixel()), Out: int32(n * t.outPixel())}
+	f.Tiles = tile.Loop{In: n * s.sw * t.pixel(), Out: n * t.outPixel()}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
-	window := tile.Loop{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}
+	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.turn() * t.panel, Turns: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if s.deep.in > 0 {
 		plane := s.deep.dilated * s.h * s.w * t.pixel()
-		planes := tile.Loop{In: int32(plane), Vec: int32(s.kh) * window.Vec, Turns: tile.Dynamic}
+		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Turns: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
 	return f
@@ -210,7 +211,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: int32(t.channel()), Vec: int32(t.s.taps() * t.panel), Turns: t.s.cg,
+	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.panel, Turns: t.s.cg,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
@@ -231,8 +232,8 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: int32(in + kw*s.dw*t.pixel()), Vec: int32(vec + kw*t.turn()*t.panel),
-			InStep: int32(step), VecStep: int32(t.panel), Terms: t.turn(), Rows: rows, Block: t.sums.terms}
+		r := tile.Run{In: in + kw*s.dw*t.pixel(), Vec: vec + kw*t.turn()*t.panel,
+			InStep: step, VecStep: t.panel, Terms: t.turn(), Rows: rows, Block: t.sums.terms}
 		if last := len(f.Runs) - 1; last >= begin && goesOn(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
@@ -247,7 +248,7 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) boo
 // goesOn reports whether a run begins where the one before would have its next term, in the same block or with blocks
 // that end where the one before ends.
 func goesOn(a, b *tile.Run) bool {
-	n := int32(a.Terms)
+	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
@@ -267,8 +268,8 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
 		oh, ow := (at+i)/s.ow, (at+i)%s.ow
-		f.In = append(f.In, int32(((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel()))
-		f.Out = append(f.Out, int32(i*t.outPixel()))
+		f.In = append(f.In, ((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel())
+		f.Out = append(f.Out, i*t.outPixel())
 	}
 	for kh := range s.kh {
 		t.windowRow(f, kh*s.dh*s.w*t.pixel(), kh*s.kw*t.turn()*t.panel, func(kw, i int) bool {

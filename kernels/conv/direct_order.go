@@ -63,5 +63,5 @@ func (t *direct) arrange() {
 	if t.shape.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(max(pixels, leastPixels)*t.shape.block()*s.depth(), grain)
+	t.order.Cut(kit.Times(max(pixels, leastPixels), t.shape.block(), s.depth()), grain)
 }

@@ -186,12 +186,15 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 		}
 	}
 	groups, images := float64(s.groups), s.n
-	seen := func() float64 {
+	each := func(step, pad, dilation, size, window, outputs int) float64 {
+		return float64(seen(step, pad, dilation, size, window, outputs)) / float64(outputs)
+	}
+	taps := func() float64 { // of a window, on average
 		planes := 1.0
 		if v := &s.deep; v.in > 0 {
-			planes = s.seen(v.step, v.pad, v.dilated, v.in, v.k, v.out)
+			planes = each(v.step, v.pad, v.dilated, v.in, v.k, v.out)
 		}
-		return planes * s.seen(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * s.seen(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
+		return planes * each(s.sh, s.ph, s.dh, s.h, s.kh, s.oh) * each(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)
 	}
 	switch pixels := s.oh * s.ow; f.cut {
 	case flat:
@@ -200,9 +203,9 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 		}
 		add(split(pixels, f.rows), groups*float64(images), 1)
 	case allTaps:
-		add(split(pixels, f.rows), groups*float64(images), seen())
+		add(split(pixels, f.rows), groups*float64(images), taps())
 	case alongRows:
-		add(split(s.ow, f.rows), groups*float64(images*s.rowsOut()), seen())
+		add(split(s.ow, f.rows), groups*float64(images*s.rowsOut()), taps())
 	}
 	multiply.Stored(w, s.call)
 	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())
@@ -228,13 +231,3 @@ const (
 	nearPages = 112
 	pageTurns = 6
 )
-
-// seen is how many pixels of the window there are on average along a dimension.
-func (s *convShape) seen(step, pad, dilation, size, window, outputs int) float64 {
-	n := 0
-	for i := range outputs {
-		first, end := validRange(i*step-pad, dilation, size, window)
-		n += max(0, end-first)
-	}
-	return float64(n) / float64(outputs)
-}

@@ -13,7 +13,8 @@ const unitPixels = 8
 
 // unitMultiplies reports whether the processor's matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
-	return machine.MultipliesMatrices() && s.n*s.oh*s.ow >= unitPixels && s.og() >= smallGroup
+	return machine.MultipliesMatrices() && s.n*s.oh*s.ow >= unitPixels && s.og() >= smallGroup &&
+		kit.Times(2, s.ow, s.o, elementBytes) < maxReach // two rows of the result
 }
 
 // elementShape is how a convolution of elements of several bytes is cut.
@@ -97,12 +98,12 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
-		f.In = append(f.In, int32((row*s.sh*s.w+col*s.sw)*t.pixel()))
-		f.Out = append(f.Out, int32((row*s.ow+col)*t.outPixel()))
+		f.In = append(f.In, (row*s.sh*s.w+col*s.sw)*t.pixel())
+		f.Out = append(f.Out, (row*s.ow+col)*t.outPixel())
 	}
-	f.Tiles = tile.Loop{In: int32(rows * s.sh * s.w * t.pixel()), Out: int32(rows * s.ow * t.outPixel())}
+	f.Tiles = tile.Loop{In: rows * s.sh * s.w * t.pixel(), Out: rows * s.ow * t.outPixel()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: int32(s.dh * s.w * t.pixel()), Vec: int32(s.kw * t.turn() * t.panel), Turns: tile.Dynamic}}
+	f.Loops = []tile.Loop{{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.turn() * t.panel, Turns: tile.Dynamic}}
 	return f
 }
 

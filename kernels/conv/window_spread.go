@@ -70,9 +70,9 @@ func newSpreadAdder(s *windowSpread, d tensor.DType) (*spreadAdder, error) {
 // inPlace reports whether there is one phase, which is the result.
 func (a *spreadAdder) inPlace() bool { return product3(a.phases) == 1 }
 
-// room is the bytes of the phases of a channel.
+// room returns the bytes of the phases of a channel; 0 for nil.
 func (a *spreadAdder) room() int {
-	if a.inPlace() {
+	if a == nil || a.inPlace() {
 		return 0
 	}
 	return product3(a.phases) * product3(a.length) * a.size

@@ -142,6 +142,9 @@ func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor
 	f := kit.ByKind(func(x []int64) int64 {
 		switch {
 		case how == combineAdd:
+			if d == tensor.Bool {
+				return x[0] | alpha.Tensor(d).At().Int()&x[1]
+			}
 			return x[0] + alpha.Int()*x[1]
 		case how == combineMul:
 			return x[0] * x[1]

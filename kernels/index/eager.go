@@ -1,18 +1,21 @@
 package index
 
 import (
+	"context"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // eagerOp defines an op whose result depends on data: outlines tells what is known of it ahead. f is
-// also its definition.
+// also its definition; a long loop in it looks at the context, by the panic of [ends.Look].
 func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
-	f func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		known, err := outlines(c)
 		res := make([]graph.Result, len(known))
@@ -21,14 +24,32 @@ func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, e
 		}
 		return res, err
 	}
-	o.Eager = func(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in) }
-	o.Ref = f
+	o.Eager = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return f(contextOf(rt), c, in)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return f(context.Background(), c, in)
+	}
 	return kit.Define[A](o)
 }
 
-// oneOutline is that of an eager op with one result, of the given sizes, -1 for those that data decide.
+// contextOf returns the context of a run, or one that never ends.
+func contextOf(rt graph.Runtime) context.Context {
+	if rt == nil {
+		return context.Background()
+	}
+	return rt.Context()
+}
+
+// oneOutline is the outline of an eager op with one row-major result. Sizes are -1 where data decide them.
 func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
-	return []graph.Outline{{DType: d, Sizes: sizes}}, nil
+	return []graph.Outline{rowMajor(d, sizes...)}, nil
+}
+
+// rowMajor is the outline of a row-major value. Sizes are -1 where data decide them.
+func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
+	return graph.Outline{DType: d, Sizes: sizes,
+		Lay: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
 // openAt returns sizes of which that of a dimension depends on data.
@@ -56,70 +77,82 @@ func slicesOf(t tensor.Type, dim *int) []int {
 }
 
 // nonzeroBytes gives the truth of every element in row-major order.
-func nonzeroBytes(t *tensor.Tensor) []bool {
-	flags := t.CopyTo(tensor.New(tensor.Bool, t.Shape...))
-	out := make([]bool, t.Numel())
-	for i, b := range flags.Storage().Bytes()[:len(out)] {
-		out[i] = b != 0
-	}
-	return out
+func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
+	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
+	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-func nonzeroIndices(t *tensor.Tensor) *tensor.Tensor {
-	flags := nonzeroBytes(t)
-	n := 0
-	for _, b := range flags {
-		if b {
-			n++
-		}
-	}
+// nonzeroIndices gives the indices of the elements that are not 0, [n, rank]: those of one dimension are consecutive.
+func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	flags := nonzeroBytes(ctx, t)
+	n := count(ctx, flags)
 	rank := t.Rank()
-	data := make([]int64, n*rank)
+	out := tensor.Zeros(tensor.Int64, rank, n)
+	data := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
 	k := 0
 	for i, b := range flags {
+		if i%kit.LookEvery == 0 {
+			ends.Look(ctx)
+		}
 		if !b {
 			continue
 		}
 		for d, r := rank-1, i; d >= 0; d-- {
-			data[k*rank+d] = int64(r % t.Shape[d])
+			data[d*n+k] = int64(r % t.Shape[d])
 			r /= t.Shape[d]
 		}
 		k++
 	}
-	return tensor.Must(tensor.FromSlice(data, n, rank))
+	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{n, rank}, Strides: []int{1, n}})
+}
+
+// count returns the number of flags that are set.
+func count(ctx context.Context, flags []bool) int {
+	n := 0
+	kit.Blocks(ctx, len(flags), func(begin, end int) {
+		for _, b := range flags[begin:end] {
+			if b {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // pickSlices copies slices of a tensor along dim.
-func pickSlices(t *tensor.Tensor, dim int, places []int) (*tensor.Tensor, error) {
+func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, places []int) (*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape)
 	shape[dim] = len(places)
 	out := tensor.Zeros(t.DType, shape...)
 	if t.Rank() == 1 && len(places) > 0 {
-		at := make([]int, len(places))
-		for k, i := range places {
-			at[k] = i * kit.StepAt(t.Meta, 0)
-		}
-		kit.ReadEach[t.DType.Size()](out.Pointer(), t.Pointer(), t.DType.Size(), at)
+		at, size, step := kit.Numbers[int](min(kit.LookEvery, len(places))), t.DType.Size(), kit.StepAt(t.Meta, 0)
+		kit.Blocks(ctx, len(places), func(begin, end int) {
+			for k, i := range places[begin:end] {
+				at[k] = i * step
+			}
+			kit.ReadEach[size](unsafe.Add(out.Pointer(), begin*size), t.Pointer(), size, at[:end-begin])
+		})
 		return out, nil
 	}
-	for k, i := range places {
-		dm, err := out.Meta.Narrow(dim, k, 1)
-		if err != nil {
-			return nil, err
+	from := t
+	if !t.IsContiguous() {
+		from = kit.CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
+	}
+	inner, n := tensor.Numel(shape[dim+1:])*t.DType.Size(), t.Shape[dim]
+	if out.Numel() == 0 {
+		return out, nil
+	}
+	to := unsafe.Slice((*byte)(out.Pointer()), out.Bytes())
+	src := unsafe.Slice((*byte)(from.Pointer()), from.Bytes())
+	copied := 0
+	for outer := range tensor.Numel(shape[:dim]) {
+		for k, i := range places {
+			if copied += max(inner, 64); copied > 64*kit.LookEvery {
+				ends.Look(ctx)
+				copied = 0
+			}
+			copy(to[(outer*len(places)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
 		}
-		sm, err := t.Meta.Narrow(dim, i, 1)
-		if err != nil {
-			return nil, err
-		}
-		dst, err := out.View(dm)
-		if err != nil {
-			return nil, err
-		}
-		src, err := t.View(sm)
-		if err != nil {
-			return nil, err
-		}
-		tensor.CopyElements(dst, src)
 	}
 	return out, nil
 }

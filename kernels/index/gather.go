@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -145,14 +146,14 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
 		t, err := in[0].View(m)
 		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			t, err = kit.RowMajorAs(in[0], m.Numel())
+			t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
 		}
 		if err != nil {
 			return nil, err
 		}
 		places, err := in[1].Contiguous().Expanded(ix.Shape)
 		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			places, err = kit.RowMajorAs(in[1], ix.Shape...)
+			places, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
 		}
 		if err != nil {
 			return nil, err
@@ -211,7 +212,7 @@ var Take = kit.Define[kit.None](graph.Op{
 	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[1].Shape...)
-		flat, err := kit.RowMajorAs(in[0], in[0].Numel())
+		flat, err := kit.RowMajorAs(context.Background(), in[0], in[0].Numel())
 		if err != nil {
 			return nil, err
 		}

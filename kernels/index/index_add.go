@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -186,9 +187,12 @@ func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Sca
 		}
 	}
 	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
-	flat, first := kit.RowMajorAs(in[1], in[1].Numel())
+	flat, first := kit.RowMajorAs(context.Background(), in[1], in[1].Numel())
 	if first != nil {
 		return nil, first
+	}
+	if out.Numel() == 0 { // indices are not checked
+		return []*tensor.Tensor{out}, nil
 	}
 	shape := slices.Clone(out.Shape)
 	if len(shape) > 0 {

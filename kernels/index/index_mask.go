@@ -1,11 +1,14 @@
 package index
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,17 +25,8 @@ func hasMask(c *graph.Call) bool {
 // maskedOutline is what is known of a result that masks decide: all but the sizes that the indices
 // give it. One index stands in for those of every dimension of a mask.
 func maskedOutline(c *graph.Call) graph.Outline {
-	one := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: tensor.New(tensor.Int64, 1)}}
-	args := []graph.Arg{c.In[0]}
-	for i := 1; i < len(c.In); i++ {
-		if !c.Has(i) || c.Type(i).DType != tensor.Bool {
-			args = append(args, c.In[i])
-			continue
-		}
-		args = append(args, slices.Repeat([]graph.Arg{one}, c.Type(i).Rank())...)
-	}
 	o := graph.Outline{DType: c.Type(0).DType}
-	p, err := newIndexing(&graph.Call{In: args, Attrs: c.Attrs})
+	p, err := newIndexing(unmasked(c, sym.Of(1)))
 	if err != nil {
 		return o // running tells why
 	}
@@ -40,12 +34,42 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	for i := range p.given {
 		o.Sizes[p.at+i] = -1
 	}
+	given := 0
+	for i := 1; i < len(c.In); i++ {
+		if c.Has(i) {
+			given++
+		}
+	}
+	if given == 1 { // else indices broadcast together, and the result does not tell how many each mask has
+		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
+			p, err := newIndexing(unmasked(c, shape[p.at]))
+			if err != nil {
+				return tensor.Type{}, err
+			}
+			return p.layout()
+		}
+	}
 	return o
+}
+
+// unmasked returns a call with n indices of every dimension of a mask in the place of each mask.
+func unmasked(c *graph.Call, n sym.Int) *graph.Call {
+	t := tensor.NewType(tensor.Int64, n)
+	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
+	args := []graph.Arg{c.In[0]}
+	for i := 1; i < len(c.In); i++ {
+		if !c.Has(i) || c.Type(i).DType != tensor.Bool {
+			args = append(args, c.In[i])
+			continue
+		}
+		args = append(args, slices.Repeat([]graph.Arg{index}, c.Type(i).Rank())...)
+	}
+	return &graph.Call{In: args, Attrs: c.Attrs}
 }
 
 // indexByMasks puts the indices of the elements that masks hold in the masks' place, and
 // indexes by those.
-func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
 	full := in[:1:1]
 	add := func(t *tensor.Tensor) {
@@ -68,7 +92,10 @@ func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
 			}
 		}
-		all := nonzeroIndices(m)
+		all, err := nonzeroIndices(contextOf(rt), m)
+		if err != nil {
+			return nil, err
+		}
 		for d := range m.Rank() {
 			v, err := all.Meta.Select(1, d)
 			if err != nil {
@@ -81,11 +108,11 @@ func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 			add(t)
 		}
 	}
-	return indexEager(&graph.Call{In: args, Attrs: c.Attrs}, full)
+	return indexEager(contextOf(rt), &graph.Call{In: args, Attrs: c.Attrs}, full)
 }
 
 // indexEager runs the kernel of index at once.
-func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	p, err := newIndexing(c)
 	if err != nil {
 		return nil, err
@@ -96,13 +123,14 @@ func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	m := kit.OfNumbers(t)
 	c.Out = []tensor.Meta{m}
-	return runAtOnce(p.kernel(c), m, in)
+	return runAtOnce(ctx, p.kernel(c), m, in)
 }
 
 // runAtOnce runs a kernel of one result in the caller's goroutine.
-func runAtOnce(k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func runAtOnce(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
 	mem := k.NewMem()
+	mem.Context = ctx
 	mem.Ptrs = append(mem.Ptrs, out.Pointer())
 	for _, t := range in {
 		if t == nil {
@@ -113,6 +141,7 @@ func runAtOnce(k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.T
 	}
 	for _, ph := range k.Phases {
 		for i := range ph.Chunks {
+			ends.Look(ctx)
 			if err := ph.Run(mem, i); err != nil {
 				return nil, err
 			}

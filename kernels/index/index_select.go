@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,7 +64,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		shape[dim] = index.Numel()
 	}
 	out := tensor.Zeros(t.DType, shape...)
-	flat, first := kit.RowMajorAs(index, index.Numel())
+	flat, first := kit.RowMajorAs(context.Background(), index, index.Numel())
 	if first != nil {
 		return nil, first
 	}
@@ -86,7 +87,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 }
 
 type embeddingAttrs struct {
-	PaddingIdx      int  `attr:"padding_idx" default:"-1" doc:"index whose row gets no gradient; means nothing here"`
+	PaddingIdx      int  `attr:"padding_idx" default:"-1" range:"int64" doc:"index whose row gets no gradient; means nothing here"`
 	ScaleGradByFreq bool `attr:"scale_grad_by_freq" default:"false" doc:"concerns gradients; means nothing here"`
 	Sparse          bool `attr:"sparse" default:"false" doc:"concerns gradients; means nothing here"`
 }

@@ -24,15 +24,16 @@ type lookup struct {
 
 // place reads the index at p and returns what it adds to the far side's address, in bytes.
 func (l *lookup) place(p unsafe.Pointer) (int, error) {
-	var i int
+	var index int64
 	if l.wide {
-		i = int(*(*int64)(unsafe.Add(p, l.off)))
+		index = *(*int64)(unsafe.Add(p, l.off))
 	} else {
-		i = int(*(*int32)(unsafe.Add(p, l.off)))
+		index = int64(*(*int32)(unsafe.Add(p, l.off)))
 	}
-	if i < -l.size || i >= l.size {
-		return 0, outOfBounds(i, l.dim, l.size)
+	if size := int64(l.size); index < -size || index >= size {
+		return 0, outOfBounds(index, l.dim, l.size)
 	}
+	i := int(index)
 	if i < 0 {
 		i += l.size
 	}
@@ -48,7 +49,7 @@ func (l *lookup) place(p unsafe.Pointer) (int, error) {
 	return at * l.step, nil
 }
 
-func outOfBounds(i, dim, size int) error {
+func outOfBounds(i int64, dim, size int) error {
 	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
 }
 
@@ -277,12 +278,12 @@ func lookAlong(m, index tensor.Meta, dim int) lookup {
 
 // refIndex reads an index as a lookup does.
 func refIndex(t *tensor.Tensor, size, dim int, at ...int) (int, error) {
-	i := int(t.At(at...).Int())
-	if i < -size || i >= size {
+	i := t.At(at...).Int()
+	if n := int64(size); i < -n || i >= n {
 		return 0, outOfBounds(i, dim, size)
 	}
 	if i < 0 {
-		i += size
+		return int(i) + size, nil
 	}
-	return i, nil
+	return int(i), nil
 }

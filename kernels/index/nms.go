@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,7 +11,7 @@ import (
 )
 
 type nonMaxAttrs struct {
-	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" doc:"boxes to keep of a class of an image"`
+	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" range:"int64" doc:"boxes to keep of a class of an image"`
 	IouThreshold           float64  `attr:"iou_threshold" default:"0" doc:"share of intersection in union above which the box of the lower score goes"`
 	ScoreThreshold         *float64 `attr:"score_threshold" default:"none" doc:"score that boxes must exceed"`
 	CenterPointBox         int      `attr:"center_point_box" default:"0" doc:"0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of the centre, width, height"`
@@ -28,13 +29,13 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
 	return oneOutline(tensor.Int64, -1, 3)
-}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
 			tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
-	sides, scores := float64s(b), float64s(s)
+	sides, scores := float64s(ctx, b), float64s(ctx, s)
 	count := b.Shape[1]
 	boxes := make([]nmsBox, count)
 	var out []int64
@@ -44,7 +45,7 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 		}
 		for k := range s.Shape[1] {
 			list := scores[(n*s.Shape[1]+k)*count:][:count]
-			for _, i := range suppress(boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
+			for _, i := range suppress(ctx, boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
 				out = append(out, int64(n), int64(k), int64(i))
 			}
 		}
@@ -68,18 +69,18 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 		return nil, errors.New("dets should have the same type as scores")
 	}
 	return oneOutline(tensor.Int64, -1)
-}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b, s := in[0], in[1]
 	if b.Rank() != 2 || b.Shape[1] != 4 || s.Rank() != 1 || s.Shape[0] != b.Shape[0] {
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
 			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
-	boxes, sides := make([]nmsBox, b.Shape[0]), float64s(b)
+	boxes, sides := make([]nmsBox, b.Shape[0]), float64s(ctx, b)
 	for i := range boxes {
 		v := [4]float64(sides[4*i:])
 		boxes[i] = nmsBox{v[0], v[1], v[2], v[3]}
 	}
-	kept := suppress(boxes, float64s(s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
+	kept := suppress(ctx, boxes, float64s(ctx, s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, i := range kept {
 		out[k] = int64(i)

@@ -1,12 +1,14 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,10 +16,22 @@ import (
 var Nonzero = eagerOp[kit.None](graph.Op{
 	Name: "nonzero", Doc: "Gives the indices of the elements that are not 0, in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-}, func(c *graph.Call) ([]graph.Outline, error) { return oneOutline(tensor.Int64, -1, c.Type(0).Rank()) },
-	func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return []*tensor.Tensor{nonzeroIndices(in[0])}, nil
+}, func(c *graph.Call) ([]graph.Outline, error) {
+	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, Lay: indicesType}}, nil
+},
+	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out, err := nonzeroIndices(ctx, in[0])
+		return []*tensor.Tensor{out}, err
 	})
+
+// indicesType is the type of the result of nonzero. Its strides are (1, n), also (1, 0) for no indices, as in PyTorch.
+func indicesType(shape []sym.Int) (tensor.Type, error) {
+	t, err := kit.FreshType(tensor.Int64, []sym.Int{shape[1], shape[0]})
+	if err != nil {
+		return t, err
+	}
+	return tensor.Type{DType: tensor.Int64, Shape: shape, Strides: []sym.Int{sym.Of(1), shape[0]}}, nil
+}
 
 // MaskedSelect is torch.masked_select.
 var MaskedSelect = eagerOp[kit.None](graph.Op{
@@ -30,7 +44,7 @@ var MaskedSelect = eagerOp[kit.None](graph.Op{
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
 	return oneOutline(c.Type(0).DType, -1)
-}, func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}, func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {
 		return nil, err
@@ -43,23 +57,25 @@ var MaskedSelect = eagerOp[kit.None](graph.Op{
 	if err != nil {
 		return nil, err
 	}
-	flat, err := x.CopyTo(tensor.New(x.DType, shape...)).View(tensor.New(x.DType, tensor.Numel(shape)))
+	flat, err := kit.CopyTo(ctx, x, tensor.New(x.DType, shape...)).View(tensor.New(x.DType, tensor.Numel(shape)))
 	if err != nil {
 		return nil, err
 	}
-	out, err := keepSlices(flat, 0, nonzeroBytes(mask))
+	out, err := keepSlices(ctx, flat, 0, nonzeroBytes(ctx, mask))
 	return []*tensor.Tensor{out}, err
 })
 
 // keepSlices copies the slices of a tensor along dim whose flag is set.
-func keepSlices(t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	var places []int
-	for i, b := range flags {
-		if b {
-			places = append(places, i)
+func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
+	places := kit.Numbers[int](count(ctx, flags))[:0]
+	kit.Blocks(ctx, len(flags), func(begin, end int) {
+		for i, b := range flags[begin:end] {
+			if b {
+				places = append(places, begin+i)
+			}
 		}
-	}
-	return pickSlices(t, dim, places)
+	})
+	return pickSlices(ctx, t, dim, places)
 }
 
 type compressAttrs struct {
@@ -78,11 +94,11 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
 	return oneOutline(c.Type(0).DType, slicesOf(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
-}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, dim := in[0], 0
 	var err error
 	if a := kit.Attrs[compressAttrs](c); a.Dim == nil {
-		x, err = kit.RowMajorAs(x, x.Numel())
+		x, err = kit.RowMajorAs(ctx, x, x.Numel())
 	} else {
 		dim, err = tensor.WrapDim(*a.Dim, x.Rank())
 	}
@@ -92,13 +108,13 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 	if in[1].Rank() != 1 || x.Rank() == 0 {
 		return nil, errors.New("compress: condition must have one dimension and self at least one")
 	}
-	flags := nonzeroBytes(in[1])
+	flags := nonzeroBytes(ctx, in[1])
 	if n := x.Shape[dim]; len(flags) > n {
 		if slices.Contains(flags[n:], true) {
-			return nil, fmt.Errorf("compress: %w", outOfBounds(len(flags)-1, dim, n))
+			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, n))
 		}
 		flags = flags[:n]
 	}
-	out, err := keepSlices(x, dim, flags)
+	out, err := keepSlices(ctx, x, dim, flags)
 	return []*tensor.Tensor{out}, err
 })

@@ -68,7 +68,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !some && kit.Is(a.NumClasses, -1):
 		sizes := openAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
-		return []graph.Result{graph.Outline{DType: d, Sizes: sizes}.Result()}, nil
+		return []graph.Result{rowMajor(d, sizes...).Result()}, nil
 	case !some:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
@@ -128,7 +128,7 @@ func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
 }
 
 // eagerOneHot compiles and runs the call at once, when the indices are known.
-func eagerOneHot(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c = counted(c, in[0])
 	res, err := inferOneHot(c)
 	if err != nil {
@@ -139,7 +139,7 @@ func eagerOneHot(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor
 	if err != nil {
 		return nil, err
 	}
-	return runAtOnce(k, c.Out[0], in)
+	return runAtOnce(contextOf(rt), k, c.Out[0], in)
 }
 
 func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -1,12 +1,14 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -33,7 +35,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			return nil, err
 		}
 		if !r.known {
-			return []graph.Result{graph.Outline{DType: r.dtype, Sizes: openAt(r.t.Shape, r.dim)}.Result()}, nil
+			return []graph.Result{rowMajor(r.dtype, openAt(r.t.Shape, r.dim)...).Result()}, nil
 		}
 		out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
 		return c.One(out), err
@@ -48,9 +50,11 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 		}
 		return r.byPlaces(c)
 	},
-	Ref: repeatInterleave,
-	Eager: func(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return repeatInterleave(c, in)
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return repeatInterleave(context.Background(), c, in)
+	},
+	Eager: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return repeatInterleave(contextOf(rt), c, in)
 	},
 	Examples: []graph.Example{
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"repeats": 2, "dim": 1}},
@@ -112,9 +116,10 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 		return nil, errors.New("repeats can not be negative")
 	}
 	r.often, r.known = *a.Repeats, true
-	if r.size = n.Mul(r.often); kit.TooOften(n, r.often) {
-		r.size = sym.Of(tensor.MaxBytes)
+	if kit.TooOften(n, r.often) {
+		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.often, n)
 	}
+	r.size = n.Mul(r.often)
 	if a.OutputSize != nil && a.OutputSize.Ne(r.size).Holds() {
 		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats add up to %v", *a.OutputSize, r.size)
 	}
@@ -145,46 +150,75 @@ func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 		}
 		r.size, r.known = *size, true
 	} else if t := c.Const(r.at); t != nil {
-		places, err := repeatedPlaces(t, r.t.Shape[r.dim].Specialize(), -1) // so many repeats are read
-		r.size, r.known = sym.Of(len(places)), true
+		n := r.t.Shape[r.dim].Specialize() // the number of repeats that are read
+		total, err := repeatsOf(t).total(context.Background(), n)
+		r.size, r.known = sym.Of(total), true
 		return err
 	}
 	return nil
 }
 
-// repeatedPlaces lists the indices 0 to n-1, each as often as t tells; size is what they must
-// add up to, -1 for anything.
-func repeatedPlaces(t *tensor.Tensor, n, size int) ([]int, error) {
-	total, sums := 0, make([]int, n)
-	for i := range sums {
-		var k int
+// repeats reads how often index i is repeated.
+type repeats func(i int) int
+
+func repeatsOf(t *tensor.Tensor) repeats {
+	return func(i int) int {
 		switch {
 		case t.Rank() == 0:
-			k = int(t.At().Int())
+			return int(t.At().Int())
 		case t.Shape[0] == 1:
-			k = int(t.At(0).Int())
-		default:
-			k = int(t.At(i).Int())
+			return int(t.At(0).Int())
 		}
+		return int(t.At(i).Int())
+	}
+}
+
+// total returns the sum of the repeats of the indices 0 to n-1.
+func (r repeats) total(ctx context.Context, n int) (total int, err error) {
+	for i := range n {
+		if i%kit.LookEvery == kit.LookEvery-1 {
+			ends.Look(ctx)
+		}
+		k := r(i)
 		switch {
 		case k < 0:
-			return nil, errors.New("repeats can not be negative")
+			return 0, errors.New("repeats can not be negative")
 		case k > tensor.MaxBytes/8-total: // the list of places takes a word each
-			return nil, errors.New("numel: integer multiplication overflow")
+			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += k
-		sums[i] = total
 	}
-	if size >= 0 && total != size {
-		return nil, fmt.Errorf("repeat_interleave: output_size is %d, the repeats add up to %d", size, total)
+	return total, nil
+}
+
+// fits checks the total against the size of the result; -1 for any.
+func (r repeats) fits(ctx context.Context, n, size int) (total int, err error) {
+	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
+		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats add up to %d", size, total)
 	}
-	places := make([]int, total)
-	from := 0
-	for i, end := range sums {
-		for k := from; k < end; k++ {
-			places[k] = i
+	return total, err
+}
+
+// repeatedPlaces lists the indices 0 to n-1, each repeated as often as t says. size is the required length of the list;
+// -1 for any. It panics where [tensor.NewStorage] does.
+func repeatedPlaces(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
+	r := repeatsOf(t)
+	total, err := r.fits(ctx, n, size)
+	if err != nil || total == 0 {
+		return nil, err
+	}
+	places, at := kit.SliceOf[int](tensor.NewStorage(8*total).Bytes(), 0, total), 0
+	for i := range n {
+		if i%kit.LookEvery == 0 {
+			ends.Look(ctx)
 		}
-		from = end
+		to := places[at : at+r(i)]
+		kit.Blocks(ctx, len(to), func(begin, end int) {
+			for k := range to[begin:end] {
+				to[begin+k] = i
+			}
+		})
+		at += len(to)
 	}
 	return places, nil
 }
@@ -206,28 +240,24 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
 }
 
+// placesGrain is the number of places that a chunk lists.
+const placesGrain = 1 << 16
+
 // byPlaces lists the places in scratch memory first, and then takes what is there.
 func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	by, out := c.Meta(r.at), c.Out[0]
 	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
-	list := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		t := tensor.Zeros(by.DType, by.Shape...)
-		if n := by.Numel(); n > 0 { // what has no elements has no address
-			kit.Mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), n)
-		}
-		places, err := repeatedPlaces(t, m.Shape[r.dim], size)
-		if err != nil || size == 0 {
-			return err
-		}
-		copy(unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.Scratch))), size), places)
-		return nil
-	}}
+	listed := size // places in the list: none if slices have no elements
+	if out.Numel() == 0 {
+		listed = 0
+	}
+	k := &graph.Kernel{Phases: r.listing(by, m.Shape[r.dim], size, listed), Scratch: 8 * (listed + m.Shape[r.dim])}
+	if out.Numel() == 0 {
+		return k, nil
+	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
-	k := &graph.Kernel{Phases: []graph.Phase{list}, Scratch: 8 * size}
 	var x *indexed
 	switch {
-	case out.Numel() == 0:
-		return k, nil
 	case r.at == 0:
 		to := kit.PtrBuffer(0, out)
 		deal := copies.Kernel(copies.Job{Dst: to, Src: index})
@@ -248,6 +278,51 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
+// listing returns phases that list the places in scratch memory. A chunk finds its first place by the prefix sums of
+// the repeats.
+func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
+	load := tensor.Converter(tensor.Int64, by.DType)
+	lists := func(mem *graph.Mem) (places, sums []int) {
+		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
+	}
+	add := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+		if by.Numel() == 0 || n == 0 { // a tensor without elements has no address
+			_, err := repeats(nil).fits(mem.Context, 0, size)
+			return err
+		}
+		_, sums := lists(mem)
+		step := repeatStep(by)
+		if by.Numel() == 1 {
+			step = 0
+		}
+		kit.Blocks(mem.Context, n, func(begin, end int) {
+			load(unsafe.Pointer(&sums[begin]), unsafe.Add(mem.Ptrs[1+r.at], begin*step), 8, step, end-begin)
+		})
+		if _, err := repeats(func(i int) int { return sums[i] }).fits(mem.Context, n, size); err != nil {
+			return err
+		}
+		for i := 1; i < n; i++ {
+			if i%kit.LookEvery == 0 {
+				mem.Look()
+			}
+			sums[i] += sums[i-1]
+		}
+		return nil
+	}}
+	list := graph.Phase{Chunks: kit.DivUp(listed, placesGrain), Run: func(mem *graph.Mem, chunk int) error {
+		places, sums := lists(mem)
+		at, end := chunk*placesGrain, min((chunk+1)*placesGrain, listed)
+		i, _ := slices.BinarySearch(sums, at+1)
+		for ; at < end; i++ {
+			for ; at < min(sums[i], end); at++ {
+				places[at] = i
+			}
+		}
+		return nil
+	}}
+	return []graph.Phase{add, list}
+}
+
 // repeatStep is the distance of the repeats in bytes.
 func repeatStep(m tensor.Meta) int {
 	if m.Rank() == 0 {
@@ -257,7 +332,8 @@ func repeatStep(m tensor.Meta) int {
 }
 
 // repeatInterleave computes all forms by lists of places.
-func repeatInterleave(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
 	r, err := newRepeating(c)
 	if err != nil {
 		return nil, err
@@ -267,26 +343,37 @@ func repeatInterleave(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	if r.known {
 		size = kit.NumberOf(r.size)
 	}
-	if !r.each {
-		for i := range n {
-			places = append(places, slices.Repeat([]int{i}, kit.NumberOf(r.often))...)
+	if shape := kit.NumbersOf(kit.With(r.t.Shape, r.dim, r.size)); r.known && tensor.Numel(shape) == 0 {
+		if r.each {
+			_, err = repeatsOf(in[r.at]).fits(ctx, n, size)
 		}
-	} else if places, err = repeatedPlaces(in[r.at], n, size); err != nil {
+		return []*tensor.Tensor{tensor.Zeros(r.dtype, shape...)}, err
+	}
+	if !r.each {
+		often := kit.NumberOf(r.often)
+		places = kit.Numbers[int](n * often)
+		for k := range places {
+			places[k] = k / often
+		}
+	} else if places, err = repeatedPlaces(ctx, in[r.at], n, size); err != nil {
 		return nil, err
 	}
 	if r.each && r.at == 0 {
 		out := tensor.Zeros(r.dtype, len(places))
 		for k, i := range places {
+			if k%kit.LookEvery == 0 {
+				ends.Look(ctx)
+			}
 			out.Set(tensor.IntScalar(int64(i)), k)
 		}
 		return []*tensor.Tensor{out}, nil
 	}
 	t := in[0]
 	if r.flat {
-		if t, err = kit.RowMajorAs(t, t.Numel()); err != nil {
+		if t, err = kit.RowMajorAs(ctx, t, t.Numel()); err != nil {
 			return nil, err
 		}
 	}
-	out, err := pickSlices(t, r.dim, places)
+	out, err := pickSlices(ctx, t, r.dim, places)
 	return []*tensor.Tensor{out}, err
 }

@@ -221,7 +221,7 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 			load(v, p, 0, 0, 1)
 			switch wideD {
 			case tensor.Int64:
-				*(*int64)(v) = int64(floorDiv(int(*(*int64)(v)), int(n)))
+				*(*int64)(v) = floorDiv(*(*int64)(v), n)
 			case tensor.Float32:
 				*(*float32)(v) /= float32(n)
 			case tensor.Complex64:
@@ -280,7 +280,7 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			case d.IsComplex():
 				v = tensor.ComplexScalar(v.Complex() / complex(float64(n), 0))
 			default:
-				v = tensor.IntScalar(int64(floorDiv(int(v.Int()), int(n))))
+				v = tensor.IntScalar(floorDiv(v.Int(), n))
 			}
 			out.Set(v, at...)
 		})
@@ -288,7 +288,7 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, first
 }
 
-func floorDiv(a, b int) int {
+func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
 		q--

@@ -1,12 +1,14 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -179,14 +181,8 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 		Phases: []graph.Phase{l.Phase(4*n*logs, func(mem *graph.Mem, off [4]int) error {
 			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
-			load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
-			for i := range line {
-				line[i].i = int64(i)
-			}
-			if unsigned {
-				flipSigns(line)
-			}
-			line = takeBest(line, r.k, r.descending)
+			loadRanked(mem.Context, line, load, src, in, unsigned)
+			line = takeBest(mem.Context, line, r.k, r.descending)
 			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
 			for i := range line {
 				*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
@@ -194,11 +190,29 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 			if len(c.Out) == 2 {
 				to := unsafe.Add(mem.Ptrs[0], off[1])
 				for i := range line {
+					if i%kit.LookEvery == kit.LookEvery-1 {
+						mem.Look()
+					}
 					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
 				}
 			}
 			return nil
 		})}}
+}
+
+// loadRanked reads a line whose elements are step bytes apart.
+func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tensor.ConvertFunc, src unsafe.Pointer,
+	step int, unsigned bool) {
+	kit.Blocks(ctx, len(line), func(begin, end int) {
+		part := line[begin:end]
+		load(unsafe.Pointer(&part[0].v), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
+		for i := range part {
+			part[i].i = int64(begin + i)
+		}
+		if unsigned {
+			flipSigns(part)
+		}
+	})
 }
 
 // flipSigns makes signed comparison order unsigned numbers.
@@ -211,7 +225,7 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 
 // takeBest returns the first k elements in order. Where k is small, a heap holds the best
 // ones, the worst of them on top.
-func takeBest[T kit.Sortable](line []ranked[T], k int, descending bool) []ranked[T] {
+func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {
 		cmp = compareDown[T]
@@ -222,9 +236,15 @@ func takeBest[T kit.Sortable](line []ranked[T], k int, descending bool) []ranked
 	if k*4 < len(line) {
 		heap := line[:k]
 		for i := k/2 - 1; i >= 0; i-- {
+			if i%(kit.LookEvery/8) == 0 {
+				ends.Look(ctx)
+			}
 			siftDown(heap, i, cmp)
 		}
-		for _, e := range line[k:] {
+		for i, e := range line[k:] {
+			if i%(kit.LookEvery/8) == kit.LookEvery/8-1 {
+				ends.Look(ctx)
+			}
 			if cmp(e, heap[0]) < 0 {
 				heap[0] = e
 				siftDown(heap, 0, cmp)
@@ -232,7 +252,7 @@ func takeBest[T kit.Sortable](line []ranked[T], k int, descending bool) []ranked
 		}
 		line = heap
 	}
-	slices.SortFunc(line, cmp)
+	kit.Sort(ctx, line, cmp)
 	return line[:k]
 }
 
@@ -409,14 +429,8 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 		Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
 			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[2], off[0])
-			load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
-			for i := range line {
-				line[i].i = int64(i)
-			}
-			if d == tensor.Uint64 {
-				flipSigns(line)
-			}
-			at := takeBest(line, k, false)[k-1].i
+			loadRanked(mem.Context, line, load, src, in, d == tensor.Uint64)
+			at := takeBest(mem.Context, line, k, false)[k-1].i
 			*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
 			kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
 			return nil

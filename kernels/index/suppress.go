@@ -2,14 +2,16 @@ package index
 
 import (
 	"cmp"
-	"slices"
+	"context"
 
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // float64s are the elements of a tensor of floats, in row-major order.
-func float64s(t *tensor.Tensor) []float64 {
-	flat := t.CopyTo(tensor.New(tensor.Float64, t.Shape...))
+func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
+	flat := kit.CopyTo(ctx, t, tensor.New(tensor.Float64, t.Shape...))
 	list, err := tensor.ToSlice[float64](flat)
 	if err != nil {
 		panic(err)
@@ -45,14 +47,14 @@ type scored struct {
 
 // suppress returns the boxes to keep, best first, at most n; of equal scores the first box is better, and NaN is the
 // best, as for PyTorch's sort.
-func suppress(boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
+func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scored
 	for i, s := range scores {
 		if least == nil || s > *least {
 			order = append(order, scored{s, i})
 		}
 	}
-	slices.SortFunc(order, func(a, b scored) int {
+	kit.Sort(ctx, order, func(a, b scored) int {
 		if a.score != a.score || b.score != b.score {
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
 		}
@@ -63,6 +65,7 @@ func suppress(boxes []nmsBox, scores []float64, iou float64, least *float64, n i
 		if len(k.order) >= n {
 			break
 		}
+		ends.Look(ctx)
 		if b := &boxes[s.box]; !k.overlap(b) {
 			k.keep(s.box, b)
 		}

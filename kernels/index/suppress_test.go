@@ -53,7 +53,7 @@ func TestSuppress(t *testing.T) {
 			scores = append(scores, math.Round(rng.Float64()*100)/100)
 		}
 		iou, least, n := []float64{0.3, 0.7, 0, -1, 1, math.NaN()}[rng.IntN(6)], rng.Float64()/2, 1+rng.IntN(300)
-		got, want := suppress(boxes, scores, iou, &least, n), all(boxes, scores, iou, least, n)
+		got, want := suppress(t.Context(), boxes, scores, iou, &least, n), all(boxes, scores, iou, least, n)
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: kept %v and not %v", seed, got, want)
 		}
@@ -72,13 +72,13 @@ func TestSuppressNaN(t *testing.T) {
 	nan, least := math.NaN(), math.Inf(-1)
 	boxes := []nmsBox{{0, 0, 1, 1}, {0, 0, 1, 1}, {5, 0, 6, 1}, {9, 0, 10, 1}, {9, 0, 10, 1}, {2, 0, 3, 1}}
 	scores := []float64{math.Inf(1), nan, 0.5, 0.5, nan, math.Copysign(0, -1)}
-	if got := suppress(boxes, scores, 0.5, nil, len(boxes)); !slices.Equal(got, []int{1, 4, 2, 5}) {
+	if got := suppress(t.Context(), boxes, scores, 0.5, nil, len(boxes)); !slices.Equal(got, []int{1, 4, 2, 5}) {
 		t.Errorf("kept %v", got)
 	}
-	if got := suppress(boxes, scores, 0.5, &least, len(boxes)); !slices.Equal(got, []int{0, 2, 3, 5}) {
+	if got := suppress(t.Context(), boxes, scores, 0.5, &least, len(boxes)); !slices.Equal(got, []int{0, 2, 3, 5}) {
 		t.Errorf("kept %v of numbers alone", got)
 	}
-	if got := suppress(nil, nil, 0.5, nil, 3); len(got) > 0 {
+	if got := suppress(t.Context(), nil, nil, 0.5, nil, 3); len(got) > 0 {
 		t.Errorf("kept %v of nothing", got)
 	}
 }

@@ -3,10 +3,13 @@ package index
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -19,7 +22,7 @@ type tfidfAttrs struct {
 	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"give counts; weights of what occurs; or their product"`
 	NgramCounts   []int     `attr:"ngram_counts" doc:"where the n-grams of each length begin in the pool"`
 	NgramIndexes  []int     `attr:"ngram_indexes" doc:"place in the result of each n-gram of the pool"`
-	Pool          []int     `attr:"pool_int64s" doc:"the n-grams, one after another, by length"`
+	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, one after another, by length"`
 	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
 }
 
@@ -42,24 +45,11 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		m, out := c.Meta(0), c.Out[0]
 		t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
-		if err != nil || out.Numel() == 0 {
+		if err != nil || c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, err
 		}
-		last := m.Rank() - 1
-		n, step, to := m.Shape[last], kit.StepAt(m, last), kit.StepAt(out, last)
-		l := kit.NewLineSet(m.Shape, last, m, out)
-		load := tensor.Converter(tensor.Int64, m.DType)
-		return &graph.Kernel{Worker: 8 * n, Phases: []graph.Phase{{Chunks: l.Count, Run: func(mem *graph.Mem, row int) error {
-			off := l.At(row)
-			x := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			if n > 0 {
-				load(unsafe.Pointer(unsafe.SliceData(x)), unsafe.Add(mem.Ptrs[1], off[0]), 8, step, n)
-			}
-			t.row(func(i int) *float32 { return (*float32)(unsafe.Add(mem.Ptrs[0], off[1]+i*to)) }, x)
-			return nil
-		}}}}, nil
+		return t.kernel(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
@@ -76,7 +66,15 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		n := m.Shape[last]
 		for r := range tensor.Numel(m.Shape[:last]) {
 			y := make([]float32, t.size)
-			t.row(func(i int) *float32 { return &y[i] }, all[r*n:(r+1)*n])
+			for i := range t.grams {
+				g, count := &t.grams[i], 0
+				for skip := 1; skip <= t.skips(g, n); skip++ {
+					count += g.count(all[r*n:(r+1)*n], skip)
+				}
+				if t.wanted(g) {
+					t.put(g, count, &y[g.at])
+				}
+			}
 			for i, v := range y {
 				out.SetFlat(r*t.size+i, tensor.FloatScalar(float64(v)))
 			}
@@ -133,40 +131,100 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	return t, nil
 }
 
-// row counts the n-grams of one row; y gives the places of the counts. Those of one element have nothing to skip.
-func (t *tfidf) row(y func(i int) *float32, x []int64) {
-	for i := range t.size {
-		*y(i) = 0
+// wanted reports whether n-grams of the length are counted.
+func (t *tfidf) wanted(g *tfidfGram) bool {
+	return len(g.ids) >= t.a.MinGramLength && len(g.ids) <= t.a.MaxGramLength
+}
+
+// skips returns the number of distances between the elements of an n-gram at which it can occur in rows of n elements;
+// 1 for a single element.
+func (t *tfidf) skips(g *tfidfGram, n int) int {
+	most := t.a.MaxSkipCount
+	switch {
+	case !t.wanted(g) || most < 0:
+		return 0
+	case len(g.ids) == 1:
+		return 1
 	}
+	far := max(0, n-1) / (len(g.ids) - 1)
+	return min(far-1, most) + 1
+}
+
+// count returns the number of occurrences of an n-gram in a row with its elements skip apart.
+func (g *tfidfGram) count(x []int64, skip int) int {
+	count := 0
+	for from := 0; from+(len(g.ids)-1)*skip < len(x); from++ {
+		same := true
+		for k, id := range g.ids {
+			same = same && x[from+k*skip] == id
+		}
+		if same {
+			count++
+		}
+	}
+	return count
+}
+
+// put writes the result for a count.
+func (t *tfidf) put(g *tfidfGram, count int, y *float32) {
+	switch {
+	case t.a.Mode == "TF":
+		*y = float32(count)
+	case count == 0:
+	case t.a.Mode == "IDF":
+		*y = g.weight
+	default:
+		*y = float32(count) * g.weight
+	}
+}
+
+// tfidfGrain is the number of elements that a chunk reads.
+const tfidfGrain = 1 << 20
+
+// kernel first counts n-grams by distances in scratch memory, and then writes the results.
+func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
+	x := copies.NewCompound(c)
+	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}
+	m := c.Meta(0)
+	n := m.Shape[m.Rank()-1]
+	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
+	per := max(1, tfidfGrain/max(1, n)) // distances of a unit
+	units := []int{0}                   // by n-gram: the units before its own
 	for i := range t.grams {
-		g := &t.grams[i]
-		n := len(g.ids)
-		if n < t.a.MinGramLength || n > t.a.MaxGramLength {
-			continue
-		}
-		count := 0
-		for skip := 1; skip <= t.a.MaxSkipCount+1; skip++ {
-			for from := 0; from+(n-1)*skip < len(x); from++ {
-				same := true
-				for k, id := range g.ids {
-					same = same && x[from+k*skip] == id
-				}
-				if same {
-					count++
-				}
-			}
-			if n == 1 {
-				break
-			}
-		}
-		switch {
-		case t.a.Mode == "TF":
-			*y(g.at) = float32(count)
-		case count == 0:
-		case t.a.Mode == "IDF":
-			*y(g.at) = g.weight
-		default:
-			*y(g.at) = float32(count) * g.weight
-		}
+		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), per))
 	}
+	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
+	begin := copies.CutUnits(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
+		clear(counts(m)[begin:end])
+		return nil
+	})
+	all := units[grams]
+	count := copies.CutUnits(rows*all, min(n, math.MaxInt32)*per, func(m *graph.Mem, begin, end int) error {
+		for u := begin; u < end; u++ {
+			row := u / all
+			i, _ := slices.BinarySearch(units, u%all+1)
+			g := &t.grams[i-1]
+			line := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], row*n)), n)
+			first, found := (u%all-units[i-1])*per+1, 0
+			for skip := first; skip < min(first+per, t.skips(g, n)+1); skip++ {
+				found += g.count(line, skip)
+			}
+			atomic.AddInt64(&counts(m)[row*grams+i-1], int64(found))
+		}
+		return nil
+	})
+	write := copies.CutUnits(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
+		for row := begin; row < end; row++ {
+			y := unsafe.Slice((*float32)(kit.Elem[float32](m.Ptrs[0], row*t.size)), t.size)
+			clear(y)
+			for i := range t.grams {
+				if g := &t.grams[i]; t.wanted(g) {
+					t.put(g, int(counts(m)[row*grams+i]), &y[g.at])
+				}
+			}
+		}
+		return nil
+	})
+	x.Run(8*rows*grams, 0, buffers, begin, count, write)
+	return x.Kernel()
 }

@@ -1,11 +1,14 @@
 package index
 
 import (
+	"context"
 	"errors"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,9 +39,9 @@ var (
 			a := kit.Attrs[unique2Attrs](c)
 			known[1].Sizes = openAt(c.Type(0).Shape, -1)
 			unasked(known, a.ReturnInverse, a.ReturnCounts)
-		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
-			u, err := findUnique(in, nil, a.Sorted)
+			u, err := findUnique(ctx, in, nil, a.Sorted)
 			if err != nil {
 				return nil, err
 			}
@@ -48,11 +51,11 @@ var (
 		"self the index of its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
-			known[0].Sizes = slicesOf(c.Type(0), &a.Dim)
+			known[0] = distinctSlices(c.Type(0), &a.Dim)
 			unasked(known, a.ReturnInverse, a.ReturnCounts)
-		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
-			u, err := findUnique(in, &a.Dim, a.Sorted)
+			u, err := findUnique(ctx, in, &a.Dim, a.Sorted)
 			if err != nil {
 				return nil, err
 			}
@@ -61,10 +64,10 @@ var (
 	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where "+
 		"each first occurs; for every one of self the index of its like; and how often each occurs.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
-			known[0].Sizes = slicesOf(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
-		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+			known[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
+		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueAttrs](c)
-			u, err := findUnique(in, a.Dim, a.Sorted)
+			u, err := findUnique(ctx, in, a.Dim, a.Sorted)
 			if err != nil {
 				return nil, err
 			}
@@ -75,7 +78,7 @@ var (
 // uniqueOp defines one of them. shapes corrects what is known of the results where they are not all vectors
 // of a length that data decide.
 func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, shapes func(*graph.Call, []graph.Outline),
-	f func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return eagerOp[A](graph.Op{
 		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
@@ -86,13 +89,40 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, sh
 			return nil, kit.NotImplementedBy(name, known[0].DType)
 		}
 		for i := range known {
-			known[i].Sizes = []int{-1}
+			known[i] = rowMajor(known[i].DType, -1)
 		}
 		if shapes != nil {
 			shapes(c, known)
 		}
 		return known, nil
-	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
+	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return f(ctx, c, in[0])
+	})
+}
+
+// distinctSlices is the outline of the distinct slices of t, or of its distinct elements where dim is nil. The slices
+// are stacked along the first dimension, which is then moved to dim.
+func distinctSlices(t tensor.Type, dim *int) graph.Outline {
+	o := rowMajor(t.DType, slicesOf(t, dim)...)
+	if dim == nil || len(o.Sizes) < 2 {
+		return o
+	}
+	d, err := tensor.WrapDim(*dim, t.Rank())
+	if err != nil {
+		return o
+	}
+	o.Lay = func(shape []sym.Int) (tensor.Type, error) {
+		if kit.Is(t.Shape[d], 0) {
+			return kit.FreshType(t.DType, shape)
+		}
+		stacked := slices.Insert(slices.Delete(slices.Clone(shape), d, d+1), 0, shape[d])
+		r, err := kit.FreshType(t.DType, stacked)
+		if err != nil {
+			return r, err
+		}
+		return r.MoveDim([]int{0}, []int{d})
+	}
+	return o
 }
 
 // unasked notes that aten's results which were not asked for are empty.
@@ -121,13 +151,13 @@ func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {
 	return out
 }
 
-func findUnique(t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
+func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
 	x, d := t, 0
 	var err error
 	if dim == nil {
-		x, err = kit.RowMajorAs(t, t.Numel())
+		x, err = kit.RowMajorAs(ctx, t, t.Numel())
 	} else if d, err = tensor.WrapDim(*dim, t.Rank()); err == nil && t.Rank() == 0 {
-		x, err = kit.RowMajorAs(t, 1)
+		x, err = kit.RowMajorAs(ctx, t, 1)
 	}
 	if err != nil {
 		return nil, err
@@ -147,31 +177,48 @@ func findUnique(t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
 	}
 	u := &uniques{}
 	switch {
+	case n == 0:
+		u.output = tensor.Zeros(x.DType, x.Shape...)
+		return u, nil
 	case t.DType == tensor.Uint64:
-		u.find(n, sorted, rowCompare[uint64](rows, tensor.Uint64))
+		u.find(ctx, n, sorted, rowCompare[uint64](ctx, rows, tensor.Uint64))
 	case kit.Wide(t.DType) == tensor.Int64:
-		u.find(n, sorted, rowCompare[int64](rows, tensor.Int64))
+		u.find(ctx, n, sorted, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
-		u.find(n, sorted, rowCompare[float64](rows, tensor.Float64))
+		u.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	places := make([]int, len(u.first))
+	places := kit.Numbers[int](len(u.first))
 	for i, f := range u.first {
 		places[i] = int(f)
 	}
-	u.output, err = pickSlices(x, d, places)
+	out, err := pickSlices(ctx, rows, 0, places)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := out.Meta.MoveDim([]int{0}, []int{d})
+	if err != nil {
+		return nil, err
+	}
+	u.output, err = out.View(moved)
 	return u, err
 }
 
 // rowCompare compares rows of a value element by element; a NaN is greater than all. The
 // second result tells whether rows are equal.
-func rowCompare[T int64 | uint64 | float64](t *tensor.Tensor, d tensor.DType) func(a, b int) (int, bool) {
-	c := t.CopyTo(tensor.New(d, t.Shape...))
-	data, _ := tensor.ToSlice[T](tensor.Must(c.View(tensor.New(tensor.DTypeOf[T](), t.Shape...))))
+func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
+	d tensor.DType) func(a, b int) (int, bool) {
+	c := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
+	data := kit.ElementsOf[T](c.Pointer(), c.Numel())
 	width := 1
 	if len(t.Shape) > 1 {
 		width = tensor.Numel(t.Shape[1:])
 	}
+	compared := 0
 	return func(a, b int) (int, bool) {
+		if compared += width; compared > kit.LookEvery {
+			ends.Look(ctx)
+			compared = 0
+		}
 		equal := true
 		y := data[b*width : (b+1)*width]
 		for i, v := range data[a*width : (a+1)*width] {
@@ -188,44 +235,59 @@ func rowCompare[T int64 | uint64 | float64](t *tensor.Tensor, d tensor.DType) fu
 	}
 }
 
-func (u *uniques) find(n int, sorted bool, compare func(a, b int) (int, bool)) {
-	order := make([]int, n)
+func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, b int) (int, bool)) {
+	order := kit.Numbers[int](n)
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		c, _ := compare(a, b)
-		return c
+	kit.Sort(ctx, order, func(a, b int) int {
+		if c, _ := compare(a, b); c != 0 {
+			return c
+		}
+		return a - b
 	})
-	u.inverse = make([]int64, n)
+	u.inverse = kit.Numbers[int64](n)
+	distinct := 0
 	for k, i := range order {
 		same := false
 		if k > 0 {
 			_, same = compare(order[k-1], i)
 		}
 		if !same {
-			u.first, u.counts = append(u.first, int64(i)), append(u.counts, 0)
+			distinct++
 		}
-		u.inverse[i] = int64(len(u.first) - 1)
-		u.counts[len(u.first)-1]++
+		u.inverse[i] = int64(distinct - 1)
+	}
+	u.first, u.counts = kit.Numbers[int64](distinct), kit.Numbers[int64](distinct)
+	for i := n - 1; i >= 0; i-- {
+		if i%kit.LookEvery == 0 {
+			ends.Look(ctx)
+		}
+		k := u.inverse[i]
+		u.first[k] = int64(i)
+		u.counts[k]++
 	}
 	if !sorted {
-		u.byOccurrence()
+		u.byOccurrence(ctx)
 	}
 }
 
 // byOccurrence puts what is distinct in the order of first occurrence.
-func (u *uniques) byOccurrence() {
-	order := make([]int, len(u.first))
+func (u *uniques) byOccurrence(ctx context.Context) {
+	order := kit.Numbers[int](len(u.first))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
-	first, counts, to := make([]int64, len(order)), make([]int64, len(order)), make([]int64, len(order))
+	kit.Sort(ctx, order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
+	n := len(order)
+	first, counts, to := kit.Numbers[int64](n), kit.Numbers[int64](n), kit.Numbers[int64](n)
 	for k, i := range order {
 		first[k], counts[k], to[i] = u.first[i], u.counts[i], int64(k)
 	}
 	for i, k := range u.inverse {
+		if i%kit.LookEvery == 0 {
+			ends.Look(ctx)
+		}
 		u.inverse[i] = to[k]
 	}
 	u.first, u.counts = first, counts

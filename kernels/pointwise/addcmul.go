@@ -30,7 +30,10 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 				func(x []float64) float64 {
 					return x[0] + round(round(round(v.Float())*x[1])*x[2])
 				},
-				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]*x[2] })(d, x)
+				func(x []complex128) complex128 {
+					round := complexRounding(d)
+					return x[0] + round(round(round(v.Complex())*x[1])*x[2])
+				})(d, x)
 		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix),

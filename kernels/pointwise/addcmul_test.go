@@ -2,6 +2,7 @@ package pointwise_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,31 @@ func TestAddcmulRoundsTwice(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Complex results of each step are rounded to the dtype, by the kernel and by the reference.
+func TestComplexStepsAreRounded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, name := range []string{"addcmul", "lerp"} {
+		op, n := kernels.Lookup(name), 200
+		in, metas := make([]*tensor.Tensor, 3), make([]tensor.Meta, 3)
+		for k := range in {
+			in[k] = tensor.Empty(tensor.New(tensor.Complex64, n))
+			metas[k] = in[k].Meta
+			for i := range n {
+				in[k].SetFlat(i, tensor.ComplexScalar(complex(rng.NormFloat64(), rng.NormFloat64())))
+			}
+		}
+		c, err := kerneltest.CallOf(op, nil, metas)
+		require.NoError(t, err)
+		_, err = kerneltest.Infer(op, c)
+		require.NoError(t, err)
+		want, err := op.Ref(c, in)
+		require.NoError(t, err)
+		got, err := kerneltest.RunCall(op, c, in)
+		require.NoError(t, err)
+		require.Equal(t, want[0].Storage().Bytes(), got[0].Storage().Bytes(), name)
 	}
 }
 

@@ -150,10 +150,10 @@ func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	}
 	v := x[0].Float()
 	if lo.IsSet() {
-		v = max(v, lo.Float())
+		v = greatest(v, lo.Float())
 	}
 	if hi.IsSet() {
-		v = min(v, hi.Float())
+		v = least(v, hi.Float())
 	}
 	return tensor.FloatScalar(v)
 }

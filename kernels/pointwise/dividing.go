@@ -74,6 +74,12 @@ func stepRounding(d tensor.DType) func(float64) float64 {
 	return func(x float64) float64 { return x }
 }
 
+// complexRounding is stepRounding of both parts.
+func complexRounding(d tensor.DType) func(complex128) complex128 {
+	part := stepRounding(d.ToReal())
+	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
+}
+
 // roundingTo rounds to a 16-bit float; it is nil for other dtypes.
 func roundingTo(d tensor.DType) func(float32) float32 {
 	switch d {

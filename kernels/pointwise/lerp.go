@@ -105,12 +105,12 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 				return x[1] - round(way*round(1-x[2]))
 			},
 			func(x []complex128) complex128 {
-				part := stepRounding(d.ToReal())
-				way := complex(part(real(x[1]-x[0])), part(imag(x[1]-x[0])))
+				round := complexRounding(d)
+				way := round(x[1] - x[0])
 				if cmplx.Abs(x[2]) < 0.5 {
-					return x[0] + x[2]*way
+					return x[0] + round(x[2]*way)
 				}
-				return x[1] - way*(1-x[2])
+				return x[1] - round(way*round(1-x[2]))
 			})(d, x)
 	}
 }

@@ -37,8 +37,3 @@ func extremum(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b 
 	return elementwise[kit.None](name, doc, binary2, extremumPart(name, t), extremumRef(i, u, f), kit.ExBinary,
 		kit.ExIntegers)
 }
-
-// greatest and least hand a NaN on, also beside an infinity, where math.Max and math.Min do not.
-func greatest[T int64 | uint64 | float64](a, b T) T { return max(a, b) }
-
-func least[T int64 | uint64 | float64](a, b T) T { return min(a, b) }

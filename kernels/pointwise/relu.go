@@ -101,6 +101,9 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 	func(c *graph.Call) kit.ScalarFunc {
 		a := kit.Attrs[thresholdAttrs](c)
 		limit, value := a.Threshold.Int(), a.Value.Int()
+		if d := c.Type(0).DType; d.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
+			limit, value = a.Threshold.Tensor(d).At().Int(), a.Value.Tensor(d).At().Int()
+		}
 		return kit.Unsigned(func(x []uint64) uint64 {
 			if x[0] <= uint64(limit) {
 				return uint64(value)

@@ -25,7 +25,7 @@ func rounding(name, doc string, f func(float64) float64) *graph.Op {
 }
 
 type roundAttrs struct {
-	Decimals int `attr:"decimals" default:"0" doc:"decimal places to keep; negative ones round to tens, hundreds and so on"`
+	Decimals int `attr:"decimals" default:"0" range:"int64" doc:"decimal places to keep; negative ones round to tens, hundreds and so on"`
 }
 
 // Round rounds to the nearest, ties to even.
@@ -95,6 +95,9 @@ var Frac = elementwise[kit.None]("frac", "Takes the part of each element behind 
 
 // roundScaled rounds a scaled number, which PyTorch brings to its dtype first.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
-	up, down := round(float32(math.Pow10(max(decimals, 0)))), round(float32(math.Pow10(max(-decimals, 0))))
+	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
+	if decimals < 0 {
+		down = round(float32(math.Pow10(-decimals)))
+	}
 	return float32(math.RoundToEven(float64(round(x/down*up)))) / up * down
 }

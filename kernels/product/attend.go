@@ -74,7 +74,7 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 	thin := thinProducts(a)
 	for i, m := range [2][3]int{{z.rows, z.s, z.e}, {z.rows, z.v, z.s}} {
 		if thin[i] {
-			multiply.ThinProduct(&w, d, n, float64(m[0]*m[1]*m[2]))
+			multiply.ThinProduct(&w, d, n, float64(m[0])*float64(m[1])*float64(m[2]))
 		} else {
 			multiply.Product(&w, d, n, m[0], m[1], m[2])
 		}
@@ -98,8 +98,8 @@ func thinProducts(a *graph.Attention) [2]bool {
 
 // packed is the number of elements that are packed of query, key or value.
 func (z attendSizes) packed(i int) float64 {
-	return float64(z.entries) * [3]float64{float64(z.l * z.e), float64(z.blocks * z.s * z.e),
-		float64(z.blocks * z.s * z.v)}[i]
+	keys := float64(z.blocks) * float64(z.s)
+	return float64(z.entries) * [3]float64{float64(z.l) * float64(z.e), keys * float64(z.e), keys * float64(z.v)}[i]
 }
 
 // attendPacks are the inner kernels that pack query, key and value; none for one that is read where it is.

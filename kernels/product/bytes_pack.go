@@ -1,12 +1,14 @@
 package product
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -49,7 +51,7 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.per == groupBytes,
 		Words: s.per != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(s.width() * groupBytes), Terms: tile.Dynamic}}},
+		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
 		machine.Instructions())
 	return p, err
 }
@@ -185,13 +187,15 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	return graph.Packing{
 		Form:  s.form(),
 		DType: tensor.Int8, Len: ownMatrices(b) * s.matrixBytes(),
-		Fill: func(dst, src *tensor.Tensor) {
-			clear(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()))
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
+			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
 			room := tensor.NewStorage(p.room()).Bytes()
 			row, col, starts := ownLayout(src.Meta)
 			var r packerRun
 			for k, at := range starts {
 				for block := range p.blocks() {
+					ends.Look(ctx)
 					p.block(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
 						unsafe.Pointer(unsafe.SliceData(room)))
 				}

@@ -31,8 +31,9 @@ const (
 	groupBytes = 4 // of a group
 	// byteUnitRows is from how many rows on the matrix unit multiplies.
 	byteUnitRows = 8
-	// byteUnitStep is how many bytes rows may be from one another: 32 of them are told by numbers of 32 bits.
-	byteUnitStep = 1 << 26
+	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes: the code of a tile contains the
+	// distances of all its 32 rows, each below 2^30 bytes (see package tile).
+	byteUnitStep = 1 << 25
 )
 
 // newByteShape chooses by sizes alone: of few rows there are more vectors, so that as many sums wait for
@@ -64,6 +65,16 @@ func newByteShape(m, n, k, rows int) byteShape {
 	}
 	s.vectors = min(most, kit.DivUp(n, s.lanes))
 	s.height = min(tile.DynamicRows, (registers-s.vectors-beside)/s.vectors)
+	return s
+}
+
+// writing returns the shape for a result with rows that are row elements apart. If that exceeds the matrix unit's
+// reach, vector instructions multiply. Panels keep their width, so that packed operands fit both.
+func (s byteShape) writing(row int) byteShape {
+	if s.unit && row > byteUnitStep/groupBytes {
+		const registers = 32 // of AVX-512, which comes with the unit
+		s.unit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
+	}
 	return s
 }
 

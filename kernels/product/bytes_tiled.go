@@ -71,6 +71,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.writing(x.c.row)
 	if is := c.Packed(bytesB); is != nil && is.Form != s.form() {
 		return nil, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", bytesB, is.Form, s.form())
 	}
@@ -101,9 +102,6 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	}
 	if t.b, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
 		return nil, err
-	}
-	if t.unit && t.outStep() > byteUnitStep {
-		return nil, fmt.Errorf("rows of the result are %d bytes from one another, and may be %d", t.outStep(), byteUnitStep)
 	}
 	t.entries(c, x)
 	t.arrange()
@@ -220,11 +218,11 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	s := &tile.Spec{Size: groupBytes, Bytes: t.per == groupBytes, Words: t.per != groupBytes, Rows: k.height,
 		Tail:    t.tail.steps,
 		Vectors: t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: groupBytes, VecStep: int32(t.width() * groupBytes), Terms: tile.Dynamic}}}
+		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {
 		s.Unit, s.Levels, s.Runs[0].Terms, s.Ahead = true, t.inTile, k.groups, t.ahead
 		for i := range k.height {
-			s.In, s.Out = append(s.In, int32(i*t.a.step())), append(s.Out, int32(i*t.outStep()))
+			s.In, s.Out = append(s.In, i*t.a.step()), append(s.Out, i*t.outStep())
 		}
 	}
 	if k.last {

@@ -23,6 +23,9 @@ type contraction struct {
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	way             gemm.Way
+	// sharing is the number of rows that are multiplied by the same matrix b. fold sets it from sizes alone, so that the
+	// panels of a packed operand do not depend on the layouts of the others.
+	sharing int
 }
 
 // matrices are the strides of a batch of matrices.
@@ -51,6 +54,12 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 // for all of them and the other ones follow one another as rows (or columns) do. One large
 // product is faster than many small ones.
 func (x *contraction) fold() {
+	x.sharing = x.m
+	for d, n := range x.batch {
+		if x.b.batch[d] == 0 || n == 1 {
+			x.sharing = kit.Times(x.sharing, n)
+		}
+	}
 	for d := len(x.batch) - 1; d >= 0; d-- {
 		if x.batch[d] == 1 {
 			x.drop(d)
@@ -137,7 +146,7 @@ func (x *contraction) spec() gemm.Spec {
 
 func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Kernel, error) {
 	x.fold()
-	w := &multiply.Multiplier[T]{Entries: x.entries(), MACs: x.m * x.n * max(1, x.k)}
+	w := &multiply.Multiplier[T]{Entries: x.entries(), MACs: kit.Times(x.m, x.n, max(1, x.k))}
 	spec := x.spec()
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
@@ -186,7 +195,7 @@ const tinyMACs = 4096
 // contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read in its
 // own layout.
 func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) *multiply.Panels {
-	p, width, lanes := x.b, gemm.PanelColsOf[T](x.m), x.n
+	p, width, lanes := x.b, gemm.PanelColsOf[T](x.sharing), x.n
 	lane, step := p.col, p.row
 	if isA {
 		p, width, lanes = x.a, gemm.PanelRows[T](), x.m
@@ -194,7 +203,7 @@ func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) 
 	}
 	unit := p.row == 1 || p.col == 1
 	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
-	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || x.m*x.n*x.k <= tinyMACs):
+	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || kit.Times(x.m, x.n, x.k) <= tinyMACs):
 		return nil
 	}
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))

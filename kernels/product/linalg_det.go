@@ -1,11 +1,14 @@
 package product
 
 import (
+	"context"
 	"fmt"
 	"math/cmplx"
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,9 +55,10 @@ func detOp(name string) *graph.Op {
 				Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
 					a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
 					for i := range n {
+						mem.Look()
 						load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
 					}
-					d := determinant(a, n)
+					d := determinant(mem.Context, a, n)
 					store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&d), 0, 0, 1)
 					return nil
 				})}}, nil
@@ -66,7 +70,7 @@ func detOp(name string) *graph.Op {
 }
 
 // determinant eliminates in place, with the greatest pivot of each column.
-func determinant(a []complex128, n int) complex128 {
+func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	d := complex(1, 0)
 	for k := range n {
 		at := k
@@ -87,6 +91,9 @@ func determinant(a []complex128, n int) complex128 {
 			}
 		}
 		for i := k + 1; i < n; i++ {
+			if i*n%kit.LookEvery < n {
+				ends.Look(ctx)
+			}
 			f := a[i*n+k] / p
 			for j := k + 1; j < n; j++ {
 				a[i*n+j] -= f * a[k*n+j]
@@ -96,12 +103,18 @@ func determinant(a []complex128, n int) complex128 {
 	return d
 }
 
-// refDet expands along the first row.
+// refDet expands along the first row: that takes n! products, so matrices of more than 8 rows are eliminated.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)
 	n := in[0].Shape[r]
 	kit.EachIndex(out.Shape, func(at []int) {
+		if n > 8 {
+			a := make([]complex128, 0, n*n)
+			kit.EachIndex([]int{n, n}, func(i []int) { a = append(a, in[0].At(slices.Concat(at, i)...).Complex()) })
+			out.Set(tensor.ComplexScalar(determinant(context.Background(), a, n)), at...)
+			return
+		}
 		var expand func(row int, used uint) complex128
 		expand = func(row int, used uint) complex128 {
 			if row == n {

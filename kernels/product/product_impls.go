@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -102,7 +103,7 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	s := y.spec()
 	switch empty := s.M == 0 || s.N == 0 || s.K == 0; {
 	case empty || w == gemm.Loops:
-		return w == gemm.Loops && (empty || s.M*s.N*s.K <= tinyMACs)
+		return w == gemm.Loops && (empty || kit.Times(s.M, s.N, s.K) <= tinyMACs)
 	case c.Out[0].DType.OpMath() == tensor.Float64:
 		return gemm.Supports[float64](s, w)
 	}
@@ -125,7 +126,7 @@ func rowMajor(c *graph.Call) *graph.Call {
 
 // lying is a value that lies otherwise.
 func lying(v *graph.Value, m tensor.Meta) *graph.Value {
-	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const}
+	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
 // readProduct is what it takes more to read operand k where it has layout m; false where the way does not take it

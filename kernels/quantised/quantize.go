@@ -136,11 +136,11 @@ func quantServed(d tensor.DType) bool {
 
 // checkScales checks the shapes of scale and zero point.
 func checkScales(c *graph.Call, axis, block int) error {
-	t, s := c.Type(0), c.Type(1)
-	if z := c.Type(2); c.Has(2) && (z.Numel().Ne(s.Numel()).Holds() || z.Rank() != s.Rank() && !kit.IsOne(c, 1)) {
+	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.IsOne(c, 1)
+	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.IsOne(c, 2)) {
 		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(s.Shape))
 	}
-	if block == 0 && kit.IsOne(c, 1) {
+	if single {
 		return nil
 	}
 	d, err := tensor.WrapDim(axis, t.Rank())
@@ -169,7 +169,7 @@ func (p parts) place(i, axis, block int) graph.Arg {
 		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
 	axis = (axis + m.Rank()) % m.Rank()
-	each := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, block)
+	each := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
 	x = p.Add(view.Expand, graph.Attrs{"size": each}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
 	x = p.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
 	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)

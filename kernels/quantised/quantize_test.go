@@ -2,9 +2,11 @@ package quantised_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -183,4 +185,28 @@ func TestQuantizedProductsOfOddShapes(t *testing.T) {
 		tall.Set(tensor.IntScalar(255), i, 0)
 	}
 	kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{long, tall})
+}
+
+// TestZeroPointsOfOtherShapes: zero points have the shape of the scales; a single one may have any number of
+// dimensions.
+func TestZeroPointsOfOtherShapes(t *testing.T) {
+	for _, c := range []struct {
+		scale, zero []int
+		at          graph.Attrs
+		want        string
+	}{
+		{[]int{2, 3}, []int{3, 2}, graph.Attrs{"block_size": 2}, "zero_point has shape [3, 2], scale [2, 3]"},
+		{[]int{2, 3}, []int{6}, graph.Attrs{"block_size": 2}, "zero_point has shape [6], scale [2, 3]"},
+		{[]int{2, 3}, []int{2, 3}, graph.Attrs{"block_size": 2}, ""},
+		{[]int{1}, []int{}, nil, ""},
+		{[]int{}, []int{1, 1}, nil, ""},
+	} {
+		g := graph.New("zero", kernels.Lookup)
+		g.Apply("quantize_linear", c.at, g.Input("x", tensor.Float32, 2, 5), g.Input("s", tensor.Float32, c.scale...),
+			g.Input("z", tensor.Int16, c.zero...))
+		switch err := g.Err(); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("scale %v, zero point %v: %v, want %q", c.scale, c.zero, err, c.want)
+		}
+	}
 }

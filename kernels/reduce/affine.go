@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// channelNorm is a normalisation y = x*scale + shift with one scale and shift for each
-// channel (batch_norm) or each channel of each sample (group_norm, instance_norm), of an
-// operand [N, C, ...] of any layout.
+// channelNorm is a normalisation y = (x-center)*scale + shift with one center, scale and shift for each channel of each
+// sample (group_norm, instance_norm), of an operand [N, C, ...] of any layout. The center is the mean in the dtype of
+// loops, which is subtracted first because x*scale cancels where the mean is many deviations away from 0.
 type channelNorm struct {
 	rows           int // rows of scales: 1, or N
 	groups         int // groups of channels, in a row, that share statistics
@@ -45,21 +45,22 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 		side.Strides[0] = channels
 	}
 	p := newLinePlan(in, -1, lineColumns, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
-	scaleAt := 2 * kit.AlignUp(8*pairs)
-	shiftAt := scaleAt + kit.AlignUp(pairs*loops.Size())
-	end := shiftAt + kit.AlignUp(pairs*loops.Size())
+	centerAt := 2 * kit.AlignUp(8*pairs)
+	each := kit.AlignUp(pairs * loops.Size())
+	at := affineAt{center: centerAt, scale: centerAt + each, shift: centerAt + 2*each}
+	end := at.shift + each
 	var k *graph.Kernel
 	if loops == tensor.Float32 {
-		k = p.kernel(0, affineUnit[float32](p, scaleAt, shiftAt))
+		k = p.kernel(0, affineUnit[float32](p, at))
 	} else {
-		k = p.kernel(0, affineUnit[float64](p, scaleAt, shiftAt))
+		k = p.kernel(0, affineUnit[float64](p, at))
 	}
 	k.Scratch = end
 	items := s.rows * s.groups
 	perChunk := max(1, machine.FunctionGrain*s.groups/channels)
 	scales := graph.Phase{Chunks: (items + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
 		for g := chunk * perChunk; g < min((chunk+1)*perChunk, items); g++ {
-			s.scales(c, m, g, loops, scaleAt, shiftAt)
+			s.scales(c, m, g, loops, at)
 		}
 		return nil
 	}}
@@ -69,6 +70,9 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	return s.statistics(c, k, end)
 }
+
+// affineAt is where centers, scales and shifts are in scratch.
+type affineAt struct{ center, scale, shift int }
 
 // statistics adds the phases that compute variance and mean of every channel of a row.
 // Groups of channels are put together afterwards: so the loops run along channels where
@@ -101,8 +105,9 @@ func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*grap
 	return k, nil
 }
 
-// scales computes the scales and shifts of the channels of group g, counted over all rows.
-func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, scaleAt, shiftAt int) {
+// scales computes the centers, scales and shifts of the channels of group g, counted over all rows. A shift includes
+// the rounding error of the center.
+func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, to affineAt) {
 	channels := c.Meta(0).Shape[1]
 	// Values pass through the worker's memory: what a conversion gets the address of would
 	// be allocated.
@@ -134,9 +139,13 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DT
 			mean, variance = at(s.mean, ch, 0), at(s.variance, ch, 1)
 		}
 		scale := at(s.weight, ch, 1) / math.Sqrt(variance+s.eps)
-		shift := at(s.bias, ch, 0) - mean*scale
-		put(scaleAt+i*size, scale)
-		put(shiftAt+i*size, shift)
+		center := mean
+		if loops == tensor.Float32 {
+			center = float64(float32(mean))
+		}
+		put(to.center+i*size, center)
+		put(to.scale+i*size, scale)
+		put(to.shift+i*size, at(s.bias, ch, 0)-(mean-center)*scale)
 	}
 }
 
@@ -155,28 +164,29 @@ func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) 
 	return mean, variance / float64(n)
 }
 
-// affineUnit computes x*scale + shift for a run along the fastest axis: of one channel,
-// or of neighbouring channels.
-func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer,
-	n int) error {
+// affineUnit computes (x-center)*scale + shift for a run along the fastest axis: of one channel, or of neighbouring
+// channels.
+func affineUnit[T float32 | float64](p *linePlan, from affineAt) func(r lineRoom, in, out unsafe.Pointer, n int) error {
 	k := p.kept[0]
 	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
 		x := unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, in, k.In, n)), n)
 		at := p.target(r.tmp, out, k.Out[0], n)
 		y := unsafe.Slice((*T)(at), n)
-		scale := unsafe.Pointer(&r.mem.Scratch[scaleAt+r.side])
-		shift := unsafe.Pointer(&r.mem.Scratch[shiftAt+r.side])
+		center := unsafe.Pointer(&r.mem.Scratch[from.center+r.side])
+		scale := unsafe.Pointer(&r.mem.Scratch[from.scale+r.side])
+		shift := unsafe.Pointer(&r.mem.Scratch[from.shift+r.side])
 		switch {
 		case k.Out[1] == 0 || n == 1:
-			scaleBy(y, x, *(*T)(scale), *(*T)(shift))
+			scaleBy(y, x, *(*T)(center), *(*T)(scale), *(*T)(shift))
 		case k.Out[1] == p.ld.Size:
-			a, b := unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
+			c, a, b := unsafe.Slice((*T)(center), n), unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
 			for i, v := range x {
-				y[i] = v*a[i] + b[i]
+				y[i] = (v-c[i])*a[i] + b[i]
 			}
 		default:
 			for i, v := range x {
-				y[i] = v**(*T)(unsafe.Add(scale, i*k.Out[1])) + *(*T)(unsafe.Add(shift, i*k.Out[1]))
+				d := v - *(*T)(unsafe.Add(center, i*k.Out[1]))
+				y[i] = d**(*T)(unsafe.Add(scale, i*k.Out[1])) + *(*T)(unsafe.Add(shift, i*k.Out[1]))
 			}
 		}
 		p.written(at, out, k.Out[0], n)
@@ -184,14 +194,14 @@ func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r l
 	}
 }
 
-// scaleBy computes x*a + b.
-func scaleBy[T float32 | float64](y, x []T, a, b T) {
+// scaleBy computes (x-c)*a + b.
+func scaleBy[T float32 | float64](y, x []T, c, a, b T) {
 	for len(x) >= 4 && len(y) >= 4 {
-		y[0], y[1], y[2], y[3] = x[0]*a+b, x[1]*a+b, x[2]*a+b, x[3]*a+b
+		y[0], y[1], y[2], y[3] = (x[0]-c)*a+b, (x[1]-c)*a+b, (x[2]-c)*a+b, (x[3]-c)*a+b
 		x, y = x[4:], y[4:]
 	}
 	for i, v := range x {
-		y[i] = v*a + b
+		y[i] = (v-c)*a + b
 	}
 }
 

@@ -47,7 +47,8 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 })
 
-// decomposeBatchNorm is PyTorch's own form, input * scale + shift. A scale and a shift for each channel are computed in
+// decomposeBatchNorm is PyTorch's own form, input * scale + shift; of the statistics of a batch, (input - mean) * scale
+// + shift. A scale and a shift for each channel are computed in
 // float64 and rounded once; they fold where the parameters are constants.
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
@@ -61,8 +62,8 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		for d := 2; d < m.Rank(); d++ {
 			dims = append(dims, d)
 		}
-		moments := p.All(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(loops, c.In[0]))
-		variance, mean = p.To(f, moments[0]), p.To(f, moments[1])
+		moments := p.All(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(f, c.In[0]))
+		variance, mean = moments[0], moments[1]
 	} else {
 		mean, variance = p.To(f, c.In[3]), p.To(f, c.In[4])
 	}
@@ -72,6 +73,12 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 	} else {
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
+	x := c.In[0]
+	if a.Training { // the mean is subtracted first: products with values far from zero lose digits
+		center := p.To(loops, mean)
+		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
+		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
+	}
 	shift := p.Add(pointwise.Mul, nil, mean, scale)
 	if c.Has(2) {
 		shift = p.Add(pointwise.Sub, nil, p.To(f, c.In[2]), shift)
@@ -79,7 +86,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		shift = p.Add(pointwise.Neg, nil, shift)
 	}
 	scale, shift = p.To(loops, scale), p.To(loops, shift)
-	y := p.Add(pointwise.Mul, nil, c.In[0], p.Along(scale, 1, m.Rank()))
+	y := p.Add(pointwise.Mul, nil, x, p.Along(scale, 1, m.Rank()))
 	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
 }
 

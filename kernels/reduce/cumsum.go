@@ -124,6 +124,7 @@ func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n i
 	l.Begin(r.own, n)
 	if !p.rows {
 		for i := range p.line.N {
+			r.look(i, n)
 			o := unsafe.Add(out, i*p.line.Out[0])
 			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
 			y := p.target(r.tmp, o, k.Out[0], n)
@@ -136,6 +137,7 @@ func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n i
 		acc := unsafe.Add(r.own, j*l.Carry)
 		src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
 		for i := 0; i < p.line.N; i += folds.BlockLen {
+			r.look(i, 1)
 			c := min(folds.BlockLen, p.line.N-i)
 			o := unsafe.Add(dst, i*p.line.Out[0])
 			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(src, i*p.line.In), p.line.In, c)

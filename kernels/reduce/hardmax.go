@@ -100,6 +100,7 @@ func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
 		if p.rows {
 			for j := range a {
 				for i := 0; i < p.line.N; i += folds.BlockLen {
+					r.look(i, 1)
 					c := min(folds.BlockLen, p.line.N-i)
 					x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, j*k.In+i*p.line.In), p.line.In, c)
 					greatestRow(&a[j], unsafe.Slice((*T)(x), c), i)
@@ -108,10 +109,12 @@ func hardmaxKernel[T float32 | float64](p *linePlan) *graph.Kernel {
 			}
 		} else {
 			for i := range p.line.N {
+				r.look(i, n)
 				x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
 				greatestColumns(a, unsafe.Slice((*T)(x), n), i)
 			}
 			for i := range p.line.N {
+				r.look(i, n)
 				p.clear(unsafe.Add(out, i*p.line.Out[0]), k.Out[0], n)
 			}
 		}

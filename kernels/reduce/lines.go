@@ -62,6 +62,14 @@ type lineRoom struct {
 	mem           *graph.Mem
 }
 
+// look looks at the context of the run at about each kit.LookEvery elements, where element i of n lines is next and i
+// is a multiple of a block's length or counts one by one.
+func (r *lineRoom) look(i, n int) {
+	if i > 0 && i*n%kit.LookEvery < n {
+		r.mem.Look()
+	}
+}
+
 // kernel makes the kernel of f, which does one unit of n lines: in and out are the
 // addresses of the first line's first elements, the same ones if it works in place. own is the bytes of memory that
 // f needs.

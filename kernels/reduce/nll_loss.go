@@ -15,12 +15,12 @@ import (
 
 type nllLossAttrs struct {
 	Reduction   int `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int `attr:"ignore_index" default:"-100" doc:"target that does not count"`
+	IgnoreIndex int `attr:"ignore_index" default:"-100" range:"int64" doc:"target that does not count"`
 }
 
 type crossEntropyAttrs struct {
 	Reduction   int     `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int     `attr:"ignore_index" default:"-100" doc:"target that does not count"`
+	IgnoreIndex int     `attr:"ignore_index" default:"-100" range:"int64" doc:"target that does not count"`
 	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
 
@@ -53,6 +53,9 @@ func nllLossOp[A any](name, doc string, entropy bool,
 	of := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{entropy: entropy}
 		l.reduction, l.ignore, l.smoothing = read(kit.Attrs[A](c))
+		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
+			l.smoothing = 0
+		}
 		l.soft = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
 		return l, l.check(c)
 	}

@@ -1,11 +1,13 @@
 package reduce_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -115,55 +117,116 @@ func TestNormRefusals(t *testing.T) {
 	}
 }
 
-// TestLayerNormFarFromZero holds rows whose mean is many deviations away from 0 against float64: what the mean loses in
-// float32 bounds the error, whatever the variance is computed by. Rows of one number become zeros.
-func TestLayerNormFarFromZero(t *testing.T) {
-	r := rand.New(rand.NewPCG(15, 1))
+// TestNormsFarFromZero compares norms of rows whose mean is many deviations away from 0 with float64, to a few units in
+// the last place. Rows of one number become zeros.
+func TestNormsFarFromZero(t *testing.T) {
 	means := []float64{0, 1, -100, 1e4, 1e6, -3e7, 1e30}
-	for _, n := range []int{5, 768, 4096, 1 << 16} {
-		x := tensor.Empty(tensor.New(tensor.Float32, 2*len(means), n))
-		for i := range 2 * len(means) {
-			for j := range n {
-				v := means[i/2]
-				if i%2 == 1 {
-					v += r.NormFloat64()
-				}
-				x.Set(tensor.FloatScalar(v), i, j)
+	for _, c := range []struct {
+		op    string
+		shape func(n int) []int
+		a     func(n int) graph.Attrs
+		sizes []int
+	}{
+		{"layer_norm", func(n int) []int { return []int{2 * len(means), n} },
+			func(n int) graph.Attrs { return graph.Attrs{"normalized_shape": n} }, []int{1, 5, 768, 1025, 4096, 1 << 16}},
+		{"group_norm", func(n int) []int { return []int{2 * len(means), 2, n} },
+			func(int) graph.Attrs { return graph.Attrs{"num_groups": 1} }, []int{5, 384, 300000}},
+		{"instance_norm", func(n int) []int { return []int{1, 2 * len(means), n} },
+			func(int) graph.Attrs { return nil }, []int{1, 7, 3136, 300000}},
+	} {
+		for _, n := range c.sizes {
+			for _, deviation := range []float64{1, 0.01} {
+				checkFarFromZero(t, c.op, c.a(n), c.shape(n), means, deviation)
 			}
-		}
-		op, c, err := kerneltest.NewReduceCall("layer_norm", graph.Attrs{"normalized_shape": n}, []*tensor.Tensor{x})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := kerneltest.RunReduce(op, c, []*tensor.Tensor{x}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 2 * len(means) {
-			checkNormed(t, x, got[0], i, n)
 		}
 	}
 }
 
-func checkNormed(t *testing.T, x, y *tensor.Tensor, row, n int) {
-	t.Helper()
-	mean, square := 0.0, 0.0
-	for j := range n {
-		mean += x.At(row, j).Float() / float64(n)
+// TestBatchNormFarFromZero is the same for the statistics of a batch.
+func TestBatchNormFarFromZero(t *testing.T) {
+	means := []float64{0, 1, -100, 1e4, 1e6, -3e7, 1e30}
+	r := rand.New(rand.NewPCG(16, 1))
+	for _, n := range []int{5, 49, 3136} {
+		data := make([]float32, 2*len(means)*n)
+		for i := range data {
+			c := i / n
+			data[i] = float32(means[c/2] + float64(c%2)*r.NormFloat64())
+		}
+		x := tensor.Must(tensor.FromSlice(data, 1, 2*len(means), n))
+		got, err := kerneltest.RunParts(kernels.Lookup("batch_norm"), graph.Attrs{"training": true},
+			[]*tensor.Tensor{x, nil, nil, nil, nil})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := tensor.ToSlice[float32](got[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range 2 * len(means) {
+			if err := normed(data[c*n:][:n], y[c*n:][:n]); err != nil {
+				t.Errorf("%d around %g, deviation %d: %v", n, means[c/2], c%2, err)
+			}
+		}
 	}
-	for j := range n {
-		d := x.At(row, j).Float() - mean
-		square += d * d / float64(n)
+}
+
+func checkFarFromZero(t *testing.T, name string, a graph.Attrs, shape []int, means []float64, deviation float64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(15, 1))
+	rows, data := 2*len(means), make([]float32, tensor.Numel(shape))
+	n := len(data) / rows
+	for i := range rows {
+		for j := range n {
+			v := means[i/2]
+			if i%2 == 1 {
+				v += deviation * r.NormFloat64()
+			}
+			data[i*n+j] = float32(v)
+		}
+	}
+	x := tensor.Must(tensor.FromSlice(data, shape...))
+	op, c, err := kerneltest.NewReduceCall(name, a, []*tensor.Tensor{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := kerneltest.RunReduce(op, c, []*tensor.Tensor{x}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := tensor.ToSlice[float32](got[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if err := normed(data[i*n:][:n], y[i*n:][:n]); err != nil {
+			t.Errorf("%s of %d around %g, deviation %g: %v", name, n, means[i/2], deviation*float64(i%2), err)
+		}
+	}
+}
+
+// normed compares y with x less its mean and divided by its deviation. The mean of squares, which rows from 1,025 to
+// 4,096 take, loses 2^-50 of the squared mean.
+func normed(x, y []float32) error {
+	n := float64(len(x))
+	mean, square := 0.0, 0.0
+	for _, v := range x {
+		mean += float64(v)
+	}
+	mean /= n
+	for _, v := range x {
+		d := float64(v) - mean
+		square += d * d / n
 	}
 	f := 1 / math.Sqrt(square+1e-5)
-	for j := range n {
-		want := (x.At(row, j).Float() - mean) * f
-		if square == 0 || mean == x.At(row, j).Float() {
-			want = 0
-		}
-		got := y.At(row, j).Float()
-		if bound := 1e-6 + (math.Abs(mean)*f+math.Abs(want))*0x1p-23; !(math.Abs(got-want) <= bound) {
-			t.Fatalf("row %d of %d, of mean %g: element %d is %g, want %g within %g", row, n, mean, j, got, want, bound)
+	bound := 4 * 0x1p-24
+	if 1024 < n && n <= 4096 {
+		bound += 0x1p-50 * mean * mean * f * f
+	}
+	for j, v := range x {
+		want := (float64(v) - mean) * f
+		if got := float64(y[j]); !(math.Abs(got-want) <= bound*max(1, math.Abs(want))) {
+			return fmt.Errorf("element %d is %g, want %g", j, got, want)
 		}
 	}
+	return nil
 }

@@ -108,8 +108,17 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 }
 
 // scaleRow divides a row by the root of the mean of its squares. There is no bias.
-func scaleRow[T float32 | float64](y, x, w, _ []T, eps float64) {
-	by := T(1 / math.Sqrt(sumSquares(x)/float64(len(x))+eps))
+func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
+	sum := 0.0
+	kit.Blocks(m.Context, len(x), func(begin, end int) { sum += sumSquares(x[begin:end]) })
+	by := T(1 / math.Sqrt(sum/float64(len(x))+eps))
+	kit.Blocks(m.Context, len(x), func(begin, end int) {
+		multiplyRow(y[begin:end], x[begin:end], partOf(w, begin, end), by)
+	})
+}
+
+// multiplyRow writes x*by*w; w may be nil.
+func multiplyRow[T float32 | float64](y, x, w []T, by T) {
 	y = y[:len(x)]
 	if w == nil {
 		for i, e := range x {
@@ -174,11 +183,10 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		out := tensor.Zeros(x.DType, x.Shape...)
 		kit.EachIndex(x.Shape, func(index []int) {
 			at, sum := slices.Clone(index), 0.0
-			for i := range a.Size {
-				if at[1] = index[1] - a.Size/2 + i; at[1] >= 0 && at[1] < x.Shape[1] {
-					v := x.At(at...).Float()
-					sum += v * v
-				}
+			first := index[1] - a.Size/2
+			for at[1] = max(first, 0); at[1] < min(first+a.Size, x.Shape[1]); at[1]++ {
+				v := x.At(at...).Float()
+				sum += v * v
 			}
 			out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
 		})
@@ -198,7 +206,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	power := localPower(a.Beta)
 	x := copies.NewCompound(c)
 	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels,
-		min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
 			for u := begin; u < end; u++ {
 				ch, from := u%channels, u/channels%blocks*localBlock

@@ -23,7 +23,7 @@ type rowNorm[T float32 | float64] struct {
 	out       tensor.Meta
 	store     tensor.ConvertFunc
 	packed    bool // elements of a row follow one another in the result
-	normalize func(y, x, w, b []T, eps float64)
+	normalize func(m *graph.Mem, y, x, w, b []T, eps float64)
 	// params are weight and bias: given as they are needed, or gathered into scratch.
 	params [2]normParam
 }
@@ -36,7 +36,7 @@ type normParam struct {
 
 // newRowNorm normalises over the last dims dimensions; operands 1 and 2 are weight and bias, if given.
 func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64,
-	normalize func(y, x, w, b []T, eps float64)) *graph.Kernel {
+	normalize func(m *graph.Mem, y, x, w, b []T, eps float64)) *graph.Kernel {
 	m, loops := c.Meta(0), c.Meta(0).DType.OpMath()
 	mask := make([]bool, m.Rank())
 	for d := m.Rank() - dims; d < m.Rank(); d++ {
@@ -122,7 +122,7 @@ func (l *rowNorm[T]) run(m *graph.Mem, begin, end int) {
 		if l.ld.Direct && l.packed {
 			y = dst
 		}
-		l.normalize(unsafe.Slice((*T)(y), l.n), x, w, b, l.eps)
+		l.normalize(m, unsafe.Slice((*T)(y), l.n), x, w, b, l.eps)
 		if y != dst {
 			l.deliver(&inner, dst, y)
 		}
@@ -170,31 +170,49 @@ func (l *rowNorm[T]) load(w *axes.Walker, buf, tmp, src unsafe.Pointer) unsafe.P
 	return buf
 }
 
-// normalizeRow takes mean and variance in float64.
-func normalizeRow[T float32 | float64](y, x, w, b []T, eps float64) {
-	var sum float64
-	folds.SumRow(&sum, x, 0)
+// normalizeRow computes mean and variance in float64. The rounding error of the mean in T is added to the
+// quotient, as in standardRow.
+func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64) {
+	var sum, squares float64
+	kit.Blocks(m.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
 	n := float64(len(x))
 	mu := sum / n
-	f := T(1 / math.Sqrt(folds.Squares(x, mu)/n+eps))
+	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += folds.Squares(x[begin:end], mu) })
+	scale := 1 / math.Sqrt(squares/n+eps)
 	mean := T(mu)
+	f, rest := T(scale), T((float64(mean)-mu)*scale)
+	kit.Blocks(m.Context, len(x), func(begin, end int) {
+		standardize(y[begin:end], x[begin:end], partOf(w, begin, end), partOf(b, begin, end), mean, f, rest)
+	})
+}
+
+// partOf returns a part of a weight or bias, which may be nil.
+func partOf[T float32 | float64](v []T, begin, end int) []T {
+	if v == nil {
+		return nil
+	}
+	return v[begin:end]
+}
+
+// standardize writes ((x-mean)*f+rest)*w + b; w and b may be nil.
+func standardize[T float32 | float64](y, x, w, b []T, mean, f, rest T) {
 	y = y[:len(x)]
 	switch {
 	case w != nil && b != nil:
 		w, b = w[:len(x)], b[:len(x)]
 		for i, v := range x {
-			y[i] = (v-mean)*f*w[i] + b[i]
+			y[i] = ((v-mean)*f+rest)*w[i] + b[i]
 		}
 		return
 	case w != nil:
 		w = w[:len(x)]
 		for i, v := range x {
-			y[i] = (v - mean) * f * w[i]
+			y[i] = ((v-mean)*f + rest) * w[i]
 		}
 		return
 	}
 	for i, v := range x {
-		y[i] = (v - mean) * f
+		y[i] = (v-mean)*f + rest
 	}
 	if b != nil {
 		b = b[:len(x)]

@@ -36,9 +36,8 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		return softmaxRows(c, dim, dtype(c), logs)
 	}
 	return kit.Define[softmaxAttrs](graph.Op{
-		AnyOrder: true,
-		Rows:     rows,
-		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
+		AnyOrder: true, Rows: rows,
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)
 			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
@@ -58,6 +57,9 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
 			each: graph.Each{Simple: 1, Function: 0.7}, rows: rows, attrs: &softmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				if c.Out[0].Numel() == 0 {
+					return &graph.Kernel{}, nil
+				}
 				if k, err := compileRows(c, by.rows(rows)); k != nil || err != nil {
 					return k, err
 				}
@@ -96,7 +98,8 @@ func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T])
 			src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
 			x := wholeLine(p, r, src)
 			y := p.target(r.own, dst, lineOut, p.line.N)
-			s.do(unsafe.Slice((*T)(y), p.line.N), unsafe.Slice((*T)(x), p.line.N), unsafe.Slice((*T)(r.tmp), folds.BlockLen))
+			s.do(r.mem, unsafe.Slice((*T)(y), p.line.N), unsafe.Slice((*T)(x), p.line.N),
+				unsafe.Slice((*T)(r.tmp), folds.BlockLen))
 			p.written(y, dst, lineOut, p.line.N)
 		}
 		return nil
@@ -110,6 +113,7 @@ func wholeLine(p *linePlan, r lineRoom, src unsafe.Pointer) unsafe.Pointer {
 		return src
 	}
 	for i := 0; i < n; i += folds.BlockLen {
+		r.look(i, 1)
 		p.ld.Load(unsafe.Add(r.own, i*p.ld.Size), r.tmp, unsafe.Add(src, i*step), step, min(folds.BlockLen, n-i))
 	}
 	return r.own
@@ -121,26 +125,33 @@ type softmaxRow[T float32 | float64] struct {
 }
 
 // do needs a block of room in buf.
-func (s *softmaxRow[T]) do(y, x, buf []T) {
-	m := T(math.Inf(-1))
-	maxFour(&m, x)
+func (s *softmaxRow[T]) do(mem *graph.Mem, y, x, buf []T) {
+	m, sum := T(math.Inf(-1)), 0.0
+	kit.Blocks(mem.Context, len(x), func(begin, end int) { maxFour(&m, x[begin:end]) })
 	if !s.logs {
-		f := T(1 / s.exp(y, x, m))
-		for i := range y {
-			y[i] *= f
-		}
+		kit.Blocks(mem.Context, len(x), func(begin, end int) { sum += s.exp(y[begin:end], x[begin:end], m) })
+		f := T(1 / sum)
+		kit.Blocks(mem.Context, len(y), func(begin, end int) {
+			part := y[begin:end]
+			for i := range part {
+				part[i] *= f
+			}
+		})
 		return
 	}
-	sum := 0.0
-	for at := 0; at < len(x); at += len(buf) {
-		part := x[at:min(at+len(buf), len(x))]
-		sum += s.exp(buf[:len(part)], part, m)
-	}
+	kit.Blocks(mem.Context, len(x), func(begin, end int) {
+		for at := begin; at < end; at += len(buf) {
+			part := x[at:min(at+len(buf), end)]
+			sum += s.exp(buf[:len(part)], part, m)
+		}
+	})
 	shift := float64(m) + math.Log(sum)
-	x = x[:len(y)]
-	for i := range y {
-		y[i] = T(float64(x[i]) - shift)
-	}
+	kit.Blocks(mem.Context, len(y), func(begin, end int) {
+		to, from := y[begin:end], x[begin:end]
+		for i, v := range from {
+			to[i] = T(float64(v) - shift)
+		}
+	})
 }
 
 // maxFour is maxRow for values that are seldom NaN: four greatest at a time.
@@ -175,11 +186,13 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 		return unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)), n)
 	}
 	for i := range p.line.N {
+		r.look(i, n)
 		maxTo(most, column(i))
 	}
 	// Where the output can hold them, the exponentials stay there.
 	keeps := !s.logs && p.plain && (k.Out[0] == p.size || n == 1)
 	for i := range p.line.N {
+		r.look(i, n)
 		at := r.tmp
 		if keeps {
 			at = unsafe.Add(out, i*p.line.Out[0])
@@ -194,6 +207,7 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 		}
 	}
 	for i := range p.line.N {
+		r.look(i, n)
 		o := unsafe.Add(out, i*p.line.Out[0])
 		at := p.target(r.tmp, o, k.Out[0], n)
 		y := unsafe.Slice((*T)(at), n)

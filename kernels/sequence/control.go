@@ -23,7 +23,7 @@ type ifAttrs struct {
 type loopAttrs struct {
 	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then values that are collected"`
 	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration hands to the next"`
-	Trips   *sym.Int     `attr:"trips" default:"none" doc:"max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the nodes of the iterations take the place of the node, unless they are too many; none: data tell it"`
+	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"max_trip_count as an expression over sizes, of a loop whose condition stays true: once sizes are known the nodes of the iterations take the place of the node, unless they are too many; none: data tell it"`
 }
 
 type scanAttrs struct {
@@ -184,6 +184,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 	}
 	values := slices.Clone(in[min(2, len(in)):])
+	given, taken := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
 	for i := int64(0); i < trips && going; i++ {
 		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
@@ -195,14 +196,18 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		if going, err = truth(out[0]); err != nil {
 			return nil, err
 		}
-		copy(values, out[1:1+a.Carried])
 		for k, t := range out[1+a.Carried:] {
 			collected[k] = append(collected[k], t)
+			taken[t.Storage()] = true
 		}
+		if i > 0 {
+			releaseOthers(values[:a.Carried], out[1:1+a.Carried], given, taken)
+		}
+		copy(values, out[1:1+a.Carried])
 	}
 	out := slices.Clone(values[:a.Carried])
 	like := func() ([]graph.Result, error) {
-		return resultsLike(a.Body, append([]*tensor.Tensor{tensor.Zeros(tensor.Int64), tensor.Zeros(tensor.Bool)}, values...))
+		return a.Body.ResultsFor(append([]tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}, metasOf(values)...))
 	}
 	for k, list := range collected {
 		t, err := collect(list, 0, false, 1+a.Carried+k, like)
@@ -211,16 +216,43 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		out = append(out, t)
 	}
+	for _, list := range collected {
+		releaseOthers(list, values[:a.Carried], given)
+	}
 	return out, nil
 }
 
-// resultsLike infers a body for inputs like the given ones.
-func resultsLike(body *graph.Graph, in []*tensor.Tensor) ([]graph.Result, error) {
+// storages is the set of storages of tensors. Tensors may be nil.
+func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
+	set := map[*tensor.Storage]bool{}
+	for _, t := range list {
+		if t != nil {
+			set[t.Storage()] = true
+		}
+	}
+	return set
+}
+
+// releaseOthers gives back the memory of results of a body that are not needed any more, but of those that share memory
+// with the results kept or are in one of the sets.
+func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
+	sets = append(sets, storages(kept...))
+	for _, t := range results {
+		s := t.Storage()
+		in := func(set map[*tensor.Storage]bool) bool { return set[s] }
+		if s.Releasable() && !slices.ContainsFunc(sets, in) {
+			_ = s.Release()
+		}
+	}
+}
+
+// metasOf describes tensors.
+func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	metas := make([]tensor.Meta, len(in))
 	for i, t := range in {
 		metas[i] = t.Meta
 	}
-	return body.ResultsFor(metas)
+	return metas
 }
 
 // collect stacks tensors along a new dimension. Where there are none, they are as result i of like.
@@ -300,6 +332,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		length = m.Shape[axes[k]]
 	}
+	given, taken := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-a.States)
 	for i := range length {
 		for k, axis := range axes {
@@ -320,12 +353,23 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		if err != nil {
 			return nil, fmt.Errorf("index %d: %w", i, err)
 		}
-		copy(values, out[:a.States])
 		for k, t := range out[a.States:] {
 			collected[k] = append(collected[k], t)
+			taken[t.Storage()] = true
 		}
+		if i > 0 {
+			releaseOthers(values[:a.States], out[:a.States], given, taken)
+		}
+		copy(values, out[:a.States])
 	}
-	return a.results(in, axes, values, collected)
+	results, err := a.results(in, axes, values, collected)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range collected {
+		releaseOthers(list, values[:a.States], given)
+	}
+	return results, nil
 }
 
 // results stacks what was collected.
@@ -333,12 +377,12 @@ func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Te
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])
 	like := func() ([]graph.Result, error) {
-		slice := slices.Clone(in)
+		slice := metasOf(in)
 		for k, axis := range axes {
-			m := in[a.States+k].Meta
-			slice[a.States+k] = tensor.Zeros(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
+			m := &slice[a.States+k]
+			*m = tensor.New(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
 		}
-		return resultsLike(a.Body, slice)
+		return a.Body.ResultsFor(slice)
 	}
 	for k, list := range collected {
 		axis := 0

@@ -3,21 +3,12 @@ package sequence
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-type fftAttrs struct {
-	N    *sym.Int `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
-	Dim  int      `attr:"dim" default:"-1" doc:"dimension to transform"`
-	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"which direction is scaled by 1/n; ortho: both by its root"`
-}
 
 type dftAttrs struct {
 	N        *sym.Int `attr:"dft_length" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
@@ -63,15 +54,6 @@ var (
 	})
 )
 
-// fourierSpec is a transform of the lines along dim. pairs says that complex numbers are
-// pairs along the last dimension of operand and result.
-type fourierSpec struct {
-	inverse, half, fromReal, mirrored, pairs bool
-
-	dim, n, in, out int
-	scale           float64
-}
-
 func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 	of := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
@@ -103,68 +85,6 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 			{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 	})
 }
-
-// fromAten checks a call of aten's ops and returns the type of the result.
-func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.Type, error) {
-	var err error
-	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
-		return m, err
-	}
-	d := m.DType
-	switch {
-	case m.Rank() == 0:
-		return m, errors.New("Dimension specified as -1 but tensor has no dimensions")
-	case d.IsReducedFloat():
-		return m, fmt.Errorf("Unsupported dtype %s", d.TorchName())
-	case s.fromReal && d.IsComplex():
-		return m, fmt.Errorf("%s expects a real input tensor, but got %s", name, d.TorchName())
-	case d.IsIntegral(true):
-		d = tensor.Float32
-	}
-	shape, err := s.lengths(m, a.N)
-	if err != nil {
-		return m, err
-	}
-	s.scale = 1
-	switch {
-	case a.Norm == "ortho":
-		s.scale = 1 / math.Sqrt(float64(s.n))
-	case (a.Norm == "backward") == s.inverse:
-		s.scale = 1 / float64(s.n)
-	}
-	if s.mirrored {
-		return kit.FreshType(d.ToReal(), shape)
-	}
-	return kit.FreshType(d.ToComplex(), shape)
-}
-
-// lengths sets the numbers of points that are read, transformed and written, which mean something
-// where they are known; n is the length asked for, nil for that of the operand. It returns
-// the operand's sizes with that of the dimension as it is written.
-func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
-	in := m.Shape[s.dim]
-	points := in
-	if s.mirrored {
-		points = in.Sub(sym.Of(1)).Mul(sym.Of(2))
-	}
-	if n != nil {
-		points = *n
-	}
-	if points.Lt(sym.Of(1)).Or(points.Gt(sym.Of(maxFourier))).Holds() {
-		return nil, fmt.Errorf("Invalid number of data points (%v) specified", points)
-	}
-	out := points
-	if s.half {
-		out = points.Div(sym.Of(2)).Add(sym.Of(1))
-	}
-	s.in, s.n, s.out = kit.NumberOf(in), kit.NumberOf(points), kit.NumberOf(out)
-	shape := slices.Clone(m.Shape)
-	shape[s.dim] = out
-	return shape, nil
-}
-
-// maxFourier bounds the length of a transform, whose tables are made when it is compiled.
-const maxFourier = 1 << 26
 
 // newDft checks a call of dft and returns the type of the result.
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
@@ -199,136 +119,4 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	}
 	t, err := kit.FreshType(m.DType, shape)
 	return s, t, err
-}
-
-// load fills x with a line; get gives its elements.
-func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
-	for i := range x {
-		x[i] = 0
-	}
-	have := min(s.in, s.n)
-	if s.mirrored {
-		have = min(s.in, s.n/2+1)
-	}
-	for i := range have {
-		x[i] = get(i)
-		if s.mirrored && i > 0 && i < s.n-i {
-			x[s.n-i] = complex(real(x[i]), -imag(x[i]))
-		}
-	}
-	if s.mirrored {
-		x[0] = complex(real(x[0]), 0)
-		if s.n%2 == 0 {
-			x[s.n/2] = complex(real(x[s.n/2]), 0)
-		}
-	}
-}
-
-func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
-	m, out := c.Meta(0), c.Out[0]
-	if out.Numel() == 0 {
-		return &graph.Kernel{}
-	}
-	f := newFourier(s.n)
-	in, inStep, outStep := m, kit.StepAt(m, s.dim), kit.StepAt(out, s.dim)
-	partIn, partOut := 0, 0
-	shape, dst := m.Shape, out
-	if s.pairs {
-		last := m.Rank() - 1
-		partIn, partOut = kit.StepAt(m, last), kit.StepAt(out, last)
-		drop := func(m tensor.Meta) tensor.Meta {
-			m.Shape, m.Strides = m.Shape[:last], m.Strides[:last]
-			return m
-		}
-		in, dst, shape = drop(in), drop(dst), shape[:last]
-	}
-	l := kit.NewLineSet(shape, s.dim, in, dst)
-	number, real64 := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
-	store, store64 := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
-	return &graph.Kernel{Worker: 16 * (s.n + f.room()),
-		Phases: []graph.Phase{l.Phase(32*s.n, func(mem *graph.Mem, off [4]int) error {
-			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.n+f.room())
-			x, room := all[:s.n], all[s.n:]
-			src, to := unsafe.Add(mem.Ptrs[1], off[0]), unsafe.Add(mem.Ptrs[0], off[1])
-			s.load(x, func(i int) (v complex128) {
-				p := unsafe.Add(src, i*inStep)
-				if !s.pairs {
-					number(unsafe.Pointer(&v), p, 0, 0, 1)
-					return v
-				}
-				var part [2]float64
-				real64(unsafe.Pointer(&part[0]), p, 0, 0, 1)
-				if !s.fromReal {
-					real64(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
-				}
-				return complex(part[0], part[1])
-			})
-			s.transform(f, x, room)
-			if !s.pairs {
-				store(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
-				return nil
-			}
-			store64(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
-			if !s.mirrored {
-				parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*s.out)
-				store64(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), outStep, 16, s.out)
-			}
-			return nil
-		})}}
-}
-
-// transform transforms a line and scales it. The inverse is the forward transform of the
-// conjugate, conjugated.
-func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
-	if s.inverse {
-		for i, v := range x {
-			x[i] = complex(real(v), -imag(v))
-		}
-	}
-	f.forward(x, room)
-	sign := s.scale
-	if s.inverse {
-		sign = -sign
-	}
-	for i, v := range x {
-		x[i] = complex(real(v)*s.scale, imag(v)*sign)
-	}
-}
-
-func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tensor {
-	out := tensor.Zeros(m.DType, m.Shape...)
-	lead := slices.Clone(m.Shape)
-	lead[s.dim] = 1
-	if s.pairs {
-		lead[len(lead)-1] = 1
-	}
-	kit.EachIndex(lead, func(at []int) {
-		at = slices.Clone(at)
-		x := make([]complex128, s.n)
-		s.load(x, func(i int) complex128 {
-			at[s.dim] = i
-			v := t.At(at...).Complex()
-			if s.pairs && !s.fromReal {
-				at[len(at)-1] = 1
-				v = complex(real(v), t.At(at...).Float())
-				at[len(at)-1] = 0
-			}
-			return v
-		})
-		for i, v := range refDFT(x, s.n, s.inverse)[:s.out] {
-			v *= complex(s.scale, 0)
-			at[s.dim] = i
-			if !s.pairs {
-				out.Set(tensor.ComplexScalar(v), at...)
-				continue
-			}
-			out.Set(tensor.FloatScalar(real(v)), at...)
-			if !s.mirrored {
-				at[len(at)-1] = 1
-				out.Set(tensor.FloatScalar(imag(v)), at...)
-				at[len(at)-1] = 0
-			}
-		}
-	})
-	return []*tensor.Tensor{out}
 }

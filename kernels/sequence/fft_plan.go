@@ -3,6 +3,9 @@ package sequence
 import (
 	"math"
 	"math/bits"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // fourier computes discrete Fourier transforms of one length: by mixed radices where its
@@ -11,7 +14,7 @@ import (
 type fourier struct {
 	n       int
 	factors []int
-	roots   []complex128 // exp(-2 pi i k / n)
+	roots   []complex128 // exp(-2 pi i k / n); none where long is set
 
 	long  *fourier // Bluestein: the length of the convolution
 	chirp []complex128
@@ -26,11 +29,13 @@ func unitRoot(k, n int) complex128 {
 	return complex(c, s)
 }
 
+// tables returns zeros for tables of a transform; it panics with a [*tensor.MemoryError] where memory is short.
+func tables(n int) []complex128 {
+	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
+}
+
 func newFourier(n int) *fourier {
-	f := &fourier{n: n, roots: make([]complex128, n)}
-	for k := range n {
-		f.roots[k] = unitRoot(k, n)
-	}
+	f := &fourier{n: n}
 	rest := n
 	for _, p := range []int{4, 2} {
 		for rest%p == 0 {
@@ -44,6 +49,11 @@ func newFourier(n int) *fourier {
 	}
 	if rest > 1 {
 		f.bluestein()
+		return f
+	}
+	f.roots = tables(n)
+	for k := range n {
+		f.roots[k] = unitRoot(k, n)
 	}
 	return f
 }
@@ -51,7 +61,7 @@ func newFourier(n int) *fourier {
 func (f *fourier) bluestein() {
 	m := 1 << bits.Len(uint(2*f.n-1))
 	f.long = newFourier(m)
-	f.chirp, f.kern = make([]complex128, f.n), make([]complex128, m)
+	f.chirp, f.kern = tables(f.n), tables(m)
 	for k := range f.n {
 		// k*k is reduced first: its sine must not lose digits.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
@@ -63,7 +73,7 @@ func (f *fourier) bluestein() {
 			f.kern[m-k] = v
 		}
 	}
-	f.long.forward(f.kern, make([]complex128, f.long.room()))
+	f.long.forward(f.kern, tables(f.long.room()))
 }
 
 // room is the number of elements of memory that forward needs.
@@ -112,8 +122,11 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 			default:
 				for p := range r {
 					var s complex128
-					for q := range r {
-						s += src[j*r*m+q*m+k] * f.roots[q*(j+p*l)*m%f.n]
+					for q, turn := 0, 0; q < r; q++ {
+						s += src[j*r*m+q*m+k] * f.roots[turn]
+						if turn += (j + p*l) * m; turn >= f.n {
+							turn -= f.n
+						}
 					}
 					dst[at+p*l*m] = s
 				}

@@ -154,7 +154,7 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 	if err != nil {
 		return err
 	}
-	p := &multiply.Multiplier[T]{Plan: plan, Entries: 1, MACs: m * n * max(k, 1)}
+	p := &multiply.Multiplier[T]{Plan: plan, Entries: 1, MACs: kit.Times(m, n, max(k, 1))}
 	p.Bind = func(mem *graph.Mem, j *multiply.Job[T]) {
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}

@@ -49,6 +49,7 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 		longest = max(longest, s.length(r, i))
 	}
 	for step := range longest {
+		m.Look()
 		s.multiply(r, 0)
 		s.pass(r, 0, step)
 		if len(s.loops[dir]) > 1 {

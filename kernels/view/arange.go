@@ -82,7 +82,7 @@ func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
 	if startKnown && endKnown || !whole || !also || !step.DType().IsIntegral(false) || step.Int() == 0 ||
-		d == tensor.Bool || d.IsComplex() {
+		d == tensor.Bool || d.IsComplex() || !exactBound(start) || !exactBound(end) || !exactBound(sym.Of(int(step.Int()))) {
 		return t, false, nil
 	}
 	span, by := end.Sub(start), step.Int()
@@ -95,6 +95,12 @@ func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	n := sym.Of(int(by))
 	t, err = kit.FreshType(d, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
 	return t, true, err
+}
+
+// exactBound reports whether differences of such sizes fit an int and are exact in float64.
+func exactBound(s sym.Int) bool {
+	n, known := s.Known()
+	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
 }
 
 // sizeOf returns an integer; false for a number that is none.

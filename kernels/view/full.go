@@ -2,38 +2,10 @@ package view
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// fillOp defines an op that fills fresh memory with a number. kind says where, value what.
-func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
-	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
-	o.AnyOrder = true
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := kind(c)
-		if err == nil {
-			err = kit.NumberOrSizeFits(value(c), t.DType)
-		}
-		return c.One(t), err
-	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		number := kit.NumberAtHint(value(c))
-		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: number.Tensor(c.Out[0].DType)}), nil
-	}
-	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := kind(c)
-		if err != nil {
-			return nil, err
-		}
-		out := tensor.Zeros(t.DType, kit.NumbersOf(t.Shape)...)
-		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
-		return []*tensor.Tensor{out}, nil
-	}
-	return kit.Define[A](o)
-}
 
 type fullAttrs struct {
 	Size      []sym.Int          `attr:"size" doc:"sizes of the result"`
@@ -96,11 +68,6 @@ type fullLikeAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-type likeAttrs struct {
-	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
-	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
-}
-
 // FullLike, ZerosLike and OnesLike fill a value of the shape of another.
 var (
 	FullLike = fillOp[fullLikeAttrs](graph.Op{
@@ -115,20 +82,3 @@ var (
 	ZerosLike = constantLike("zeros_like", "Makes a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Makes a value of ones, with the shape, dtype and layout of self.", 1)
 )
-
-func constantLike(name, doc string, v int64) *graph.Op {
-	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
-		func(c *graph.Call) (tensor.Type, error) {
-			a := kit.Attrs[likeAttrs](c)
-			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
-		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
-}
-
-// likeOf is empty_like.
-func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
-	if d != tensor.Invalid {
-		t = t.WithDType(d)
-	}
-	return kit.Like(t, f)
-}

@@ -10,6 +10,8 @@ func Ops() []*graph.Op {
 		Arange,
 		Cat, Concat, Concatenate, Hstack, Vstack,
 		Clone, ContiguousOp,
+		CopyOp,
+		EmptyLike, NewEmpty, EmptyStrided,
 		Expand, BroadcastTo, ExpandAs,
 		Eye,
 		Flip,

@@ -165,11 +165,10 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	spans := copies.IdentitySpans(c.Out[0].Shape)
-	for d, t := range borderTables(a, c.Meta(0).Shape) {
-		if t != nil {
-			spans[d] = copies.SpansOf(t)
-		}
+	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.NumbersOf(a.Pad), c.Meta(0).Shape
+	for d := len(in) - len(pad)/2; d < len(in); d++ {
+		before, after := padded(pad, len(in), d)
+		spans[d] = borderSpans(a.Mode, in[d], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
@@ -212,6 +211,9 @@ func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := borderShape(a, in[0].Meta.Type())
 	if err != nil {
 		return nil, err
+	}
+	if tensor.Numel(kit.NumbersOf(shape)) == 0 {
+		return []*tensor.Tensor{tensor.Zeros(in[0].DType, kit.NumbersOf(shape)...)}, nil
 	}
 	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(a, in[0].Shape), kit.NumbersOf(shape))}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -124,6 +125,55 @@ func checkCircular(pad, in, out []sym.Int) error {
 		}
 	}
 	return nil
+}
+
+// borderSpans returns the spans of a padded dimension of n elements. Their number does not grow with the padding.
+func borderSpans(mode string, n, before, after int) (list []copies.Span) {
+	size := n + before + after
+	add := func(at, end, from, step int) {
+		if at < end {
+			list = append(list, copies.Span{At: at, N: end - at, From: from, Step: step})
+		}
+	}
+	if mode == "circular" {
+		return circularSpans(n, before, after)
+	}
+	first := min(max(before, 0), size)
+	last := min(max(before+n, first), size)
+	if mode == "replicate" {
+		add(0, first, 0, 0)
+		add(first, last, first-before, 1)
+		add(last, size, n-1, 0)
+		return list
+	}
+	add(0, first, before, -1)
+	add(first, last, first-before, 1)
+	add(last, size, 2*(n-1)-(last-before), -1)
+	return list
+}
+
+// circularSpans is borderSpans of mode circular: see [borderTable].
+func circularSpans(n, before, after int) (list []copies.Span) {
+	around := func(at, count, from int) { // consecutive indices modulo n
+		for count > 0 {
+			from = (from%n + n) % n
+			s := copies.Span{At: at, N: min(count, n-from), From: from, Step: 1}
+			list = append(list, s)
+			at, count, from = at+s.N, count-s.N, from+s.N
+		}
+	}
+	first, last := max(before, 0), n+before+min(after, 0)
+	left := last - first
+	around(0, first, min(after, 0)-before)
+	around(first, left, first-before)
+	if left == 0 {
+		around(last, max(after, 0), last-before)
+		return list
+	}
+	for at := 0; at < after; at += left {
+		around(last+at, min(left, after-at), first-before)
+	}
+	return list
 }
 
 // borderTables gives, for every padded dimension, the operand's index for every index of

@@ -1,40 +1,43 @@
-package view_test
+package view
 
 import (
+	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
-	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestCircularPads holds the third source against numbers from PyTorch 1.13: the
-// reference shares the tables of indices with the kernel.
-func TestCircularPads(t *testing.T) {
-	x := tensor.Must(tensor.FromSlice([]float64{0, 1, 2, 3, 4}, 1, 1, 5))
-	op := kernels.Lookup("pad")
-	for _, tc := range []struct {
-		mode          string
-		before, after int
-		want          []float64
-	}{
-		{"circular", 2, 1, []float64{3, 4, 0, 1, 2, 3, 4, 0}},
-		{"circular", -3, 3, []float64{3, 4, 3, 4, 3}},
-		{"reflect", 2, 3, []float64{2, 1, 0, 1, 2, 3, 4, 3, 2, 1}},
-		{"reflect", -3, 3, []float64{3, 4, 3, 2, 1}},
-		{"replicate", 1, 2, []float64{0, 0, 1, 2, 3, 4, 4, 4}},
-		{"replicate", -3, 3, []float64{3, 4, 4, 4, 4}},
-	} {
-		c, err := kerneltest.CallOf(op, graph.Attrs{"pad": []int{tc.before, tc.after}, "mode": tc.mode},
-			[]tensor.Meta{x.Meta})
-		require.NoError(t, err)
-		out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{x})
-		require.NoError(t, err, "%s %d, %d", tc.mode, tc.before, tc.after)
-		got, err := tensor.ToSlice[float64](out[0])
-		require.NoError(t, err)
-		require.Equal(t, tc.want, got, "%s %d, %d", tc.mode, tc.before, tc.after)
+// TestBorderSpans compares the spans of all small paddings with the table of indices.
+func TestBorderSpans(t *testing.T) {
+	calls := 0
+	for _, mode := range []string{"reflect", "replicate", "circular"} {
+		for n := 1; n <= 5; n++ {
+			for before := -n; before <= n; before++ {
+				for after := -n; after <= n; after++ {
+					if n+before+after < 0 || mode == "circular" && n+min(before, 0)+min(after, 0) < 0 ||
+						mode == "reflect" && (before >= n || after >= n) || mode != "circular" && -min(before, after) >= n {
+						continue
+					}
+					calls++
+					table, next := borderTable(mode, n, before, after), 0
+					for _, s := range borderSpans(mode, n, before, after) {
+						for i := range s.N {
+							if at := s.From + i*s.Step; s.At != next-i || next >= len(table) || table[next] != at {
+								t.Fatalf("%s of %d by %d, %d: index %d reads %d; the table is %v", mode, n, before, after, next, at, table)
+							}
+							next++
+						}
+					}
+					if next != len(table) {
+						t.Fatal(fmt.Sprint(mode, n, before, after), "spans cover", next, "of", len(table))
+					}
+				}
+			}
+		}
+	}
+	if calls < 100 {
+		t.Fatal("only", calls, "paddings were compared")
+	}
+	// The number of spans does not grow with the padding.
+	if s := borderSpans("replicate", 1, 0, 1<<40); len(s) != 2 {
+		t.Fatal("a replicated border of 2^40 elements has spans", s)
 	}
 }

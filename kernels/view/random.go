@@ -1,11 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -15,35 +15,6 @@ import (
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// philox is Philox4x32-10 of Salmon et al.: four words for a counter and a key. Element i
-// of a random op is made of the words of counter i: so the result depends on the seed
-// alone, however it is computed.
-func philox(counter, key uint64) [4]uint32 {
-	c := [4]uint32{uint32(counter), uint32(counter >> 32)}
-	k0, k1 := uint32(key), uint32(key>>32)
-	for range 10 {
-		h0, l0 := bits.Mul32(0xD2511F53, c[0])
-		h1, l1 := bits.Mul32(0xCD9E8D57, c[2])
-		c = [4]uint32{h1 ^ c[1] ^ k0, l1, h0 ^ c[3] ^ k1, l0}
-		k0 += 0x9E3779B9
-		k1 += 0xBB67AE85
-	}
-	return c
-}
-
-// uniform is a number of [0, 1) with as many bits as the dtype has.
-func uniform(w [4]uint32, d tensor.DType) float64 {
-	switch d {
-	case tensor.Float64:
-		return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53
-	case tensor.Float16:
-		return float64(w[0]>>21) * 0x1p-11
-	case tensor.BFloat16:
-		return float64(w[0]>>24) * 0x1p-8
-	}
-	return float64(w[0]>>8) * 0x1p-24
-}
 
 // normal is a normally distributed number, by Box and Muller.
 func normal(w [4]uint32) float64 {
@@ -55,24 +26,24 @@ func normal(w [4]uint32) float64 {
 type randAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
-	Seed  int          `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
 
 type randLikeAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
-	Seed  int          `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
 
 type randintAttrs struct {
-	Low   int          `attr:"low" default:"0" doc:"least number"`
-	High  int          `attr:"high" doc:"bound, which is not reached"`
+	Low   int          `attr:"low" default:"0" range:"int64" doc:"least number"`
+	High  int          `attr:"high" range:"int64" doc:"bound, which is not reached"`
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result"`
-	Seed  int          `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
 
 type seedAttrs struct {
-	Seed int `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed int `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
 
 // Random numbers. PyTorch takes them from a generator; here every op has its seed.
@@ -159,30 +130,30 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		seed := uint64(kit.Attrs[seedAttrs](c).Seed)
-		return drawKernel(c, func(i int, p float64) (float64, error) {
-			if !(p >= 0 && p <= 1) {
-				return 0, fmt.Errorf("Expected p_in >= 0 && p_in <= 1 to be true, but got false: %v", p)
-			}
-			return bernoulliAt(i, seed, p), nil
-		}), nil
+		return drawKernel(c, func(i int, p float64) (float64, error) { return bernoulliAt(i, seed, p) }), nil
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, refused error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
-		i := 0
+		i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
 		kit.EachIndex(out.Shape, func(at []int) {
-			out.Set(tensor.FloatScalar(bernoulliAt(i, uint64(kit.Attrs[seedAttrs](c).Seed), in[0].At(at...).Float())), at...)
+			x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
+			out.Set(tensor.FloatScalar(x), at...)
+			refused = cmp.Or(refused, err)
 			i++
 		})
-		return []*tensor.Tensor{out}, nil
+		return []*tensor.Tensor{out}, refused
 	},
 	Examples: kit.OneExample(kit.F32(0, 3), nil),
 })
 
-func bernoulliAt(i int, seed uint64, p float64) float64 {
-	if uniform(philox(uint64(i), seed), tensor.Float64) < p {
-		return 1
+func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
+	switch {
+	case !(p >= 0 && p <= 1):
+		return 0, fmt.Errorf("Expected p_in >= 0 && p_in <= 1 to be true, but got false: %v", p)
+	case uniform(philox(uint64(i), seed), tensor.Float64) < p:
+		return 1, nil
 	}
-	return 0
+	return 0, nil
 }
 
 // drawKernel computes elements from their place in row-major order and operand 0's element.
@@ -215,7 +186,7 @@ func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph
 type dropoutAttrs struct {
 	P     float64 `attr:"p" default:"0.5" doc:"probability that an element becomes 0"`
 	Train bool    `attr:"train" default:"false" doc:"drop elements; else the result is self"`
-	Seed  int     `attr:"seed" default:"0" doc:"what is dropped depends on it"`
+	Seed  int     `attr:"seed" default:"0" range:"int64" doc:"what is dropped depends on it"`
 }
 
 // Dropout is aten::dropout.
@@ -265,106 +236,4 @@ func (a *dropoutAttrs) at(i int, x float64) float64 {
 		return 0
 	}
 	return x / (1 - a.P)
-}
-
-type multinomialAttrs struct {
-	NumSamples  sym.Int `attr:"num_samples" doc:"number of draws"`
-	Replacement bool    `attr:"replacement" default:"false" doc:"let an index be drawn again"`
-	Seed        int     `attr:"seed" default:"0" doc:"what the draws depend on"`
-}
-
-// Multinomial is torch.multinomial.
-var Multinomial = kit.Define[multinomialAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
-		"ratio of its elements.",
-	Params: []graph.Param{kit.Self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)
-		switch r := t.Rank(); {
-		case r != 1 && r != 2:
-			return nil, errors.New("prob_dist must be 1 or 2 dim")
-		case !t.DType.IsFloat():
-			return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
-		case !kit.AtLeastSize(a.NumSamples, 1):
-			return nil, errors.New("cannot sample n_sample <= 0 samples")
-		case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
-			return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-		}
-		out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
-		return c.One(out), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, m, out := kit.Attrs[multinomialAttrs](c), c.Meta(0), c.Out[0]
-		last := m.Rank() - 1
-		n := m.Shape[last]
-		if out.Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		l := kit.NewLineSet(m.Shape, last, m, out)
-		read, step, to := tensor.Converter(tensor.Float64, m.DType), kit.StepAt(m, last), kit.StepAt(out, last)
-		return &graph.Kernel{Worker: 8 * n, Phases: []graph.Phase{{Chunks: l.Count, Run: func(mem *graph.Mem, row int) error {
-			off := l.At(row)
-			w := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			if n > 0 {
-				read(unsafe.Pointer(unsafe.SliceData(w)), unsafe.Add(mem.Ptrs[1], off[0]), 8, step, n)
-			}
-			return a.draw(row, w, func(k, i int) { *(*int64)(unsafe.Add(mem.Ptrs[0], off[1]+k*to)) = int64(i) })
-		}}}}, nil
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, x := kit.Attrs[multinomialAttrs](c), in[0]
-		last := x.Rank() - 1
-		shape := slices.Clone(x.Shape)
-		shape[last] = kit.NumberOf(a.NumSamples)
-		out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
-		for r := range rows {
-			w := make([]float64, x.Shape[last])
-			at := func(i int) []int { return append([]int{r}[:last], i) }
-			for i := range w {
-				w[i] = x.At(at(i)...).Float()
-			}
-			if err := a.draw(r, w, func(k, i int) { out.Set(tensor.IntScalar(int64(i)), at(k)...) }); err != nil {
-				return nil, err
-			}
-		}
-		return []*tensor.Tensor{out}, nil
-	},
-	Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
-})
-
-// draw draws indices of one row of weights, which it may overwrite.
-func (a *multinomialAttrs) draw(row int, w []float64, put func(k, i int)) error {
-	sum := 0.0
-	for _, v := range w {
-		if !(v >= 0) || math.IsInf(v, 1) {
-			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
-		}
-		sum += v
-	}
-	for k := range kit.NumberOf(a.NumSamples) {
-		if !(sum > 0) {
-			return errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
-		}
-		u := uniform(philox(uint64(row*kit.NumberOf(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
-		at := -1
-		for i, v := range w {
-			if v > 0 {
-				at = i
-				if u < v {
-					break
-				}
-				u -= v
-			}
-		}
-		put(k, at)
-		if !a.Replacement {
-			w[at] = 0
-			sum = 0
-			for _, v := range w {
-				sum += v
-			}
-		}
-	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 type rollAttrs struct {
-	Shifts []int `attr:"shifts" doc:"by how much; a number stands for a list of one"`
+	Shifts []int `attr:"shifts" range:"int64" doc:"by how much; a number stands for a list of one"`
 	Dims   []int `attr:"dims" default:"" doc:"along which dimensions; none: along self made one-dimensional"`
 }
 
@@ -174,7 +174,7 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				panic("kernels: roll's reference met a dimension that inference refuses")
 			}
 			n := shape[d]
-			to[d] = ((to[d]+a.Shifts[i])%n + n) % n
+			to[d] = ((to[d]+a.Shifts[i]%n)%n + n) % n
 		}
 		out.Set(t.At(index...), to...)
 	})

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -126,7 +128,10 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.whole {
 		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
 	}
-	x, err := kit.RowMajorAs(t, kit.NumbersOf(s.split)...)
+	if t.Numel() == 0 {
+		return []*tensor.Tensor{tensor.Zeros(t.DType, kit.NumbersOf(s.shape)...)}, nil
+	}
+	x, err := kit.RowMajorAs(context.Background(), t, kit.NumbersOf(s.split)...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +151,9 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, err
 }
 
+// maxSide bounds the sides of blocks, so that their squares do not overflow.
+const maxSide = 1 << (bits.UintSize/2 - 1)
+
 func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
 	n, side := t.Rank(), sym.Of(r)
 	switch {
@@ -153,6 +161,8 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
+	case r > maxSide || kit.TooOften(t.Shape[n-2], side) || kit.TooOften(t.Shape[n-1], side):
+		return s, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, r)
 	case !kit.Is(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
 		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "+
 			"but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
@@ -180,6 +190,8 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
+	case r > maxSide || kit.TooOften(t.Shape[n-3], side.Mul(side)):
+		return s, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, r)
 	case !kit.Is(t.Shape[n-2].Mod(side), 0):
 		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
 			"divisible by %d", op, t.Shape[n-2], r)

@@ -9,9 +9,9 @@ import (
 
 type sliceAttrs struct {
 	Dim   int      `attr:"dim" default:"0" doc:"dimension to cut"`
-	Start *sym.Int `attr:"start" default:"none" doc:"first index; from the end if negative; none: 0"`
-	End   *sym.Int `attr:"end" default:"none" doc:"one past the last index; none: the size"`
-	Step  sym.Int  `attr:"step" default:"1" doc:"step between indices, positive"`
+	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index; from the end if negative; none: 0"`
+	End   *sym.Int `attr:"end" default:"none" range:"int64" doc:"one past the last index; none: the size"`
+	Step  sym.Int  `attr:"step" default:"1" range:"int64" doc:"step between indices, positive"`
 }
 
 // Slice is aten::slice.
@@ -42,7 +42,7 @@ var Select = viewOp[selectAttrs](graph.Op{
 
 type narrowAttrs struct {
 	Dim    int     `attr:"dim" doc:"dimension to cut"`
-	Start  sym.Int `attr:"start" doc:"first index; from the end if negative"`
+	Start  sym.Int `attr:"start" range:"int64" doc:"first index; from the end if negative"`
 	Length sym.Int `attr:"length" doc:"number of indices"`
 }
 

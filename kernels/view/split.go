@@ -36,7 +36,7 @@ func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tens
 }
 
 type splitAttrs struct {
-	SplitSize graph.IntOrInts `attr:"split_size" doc:"size of a part, or a list of the sizes of all parts"`
+	SplitSize graph.IntOrInts `attr:"split_size" range:"int64" doc:"size of a part, or a list of the sizes of all parts"`
 	Dim       int             `attr:"dim" default:"0" doc:"dimension to cut"`
 }
 
@@ -72,7 +72,7 @@ var SplitWithSizes = partsOp[splitSizesAttrs](graph.Op{
 })
 
 type chunkAttrs struct {
-	Chunks int `attr:"chunks" doc:"number of parts; fewer come out where parts of equal size do not need as many"`
+	Chunks int `attr:"chunks" range:"int64" doc:"number of parts; fewer come out where parts of equal size do not need as many"`
 	Dim    int `attr:"dim" default:"0" doc:"dimension to cut"`
 }
 

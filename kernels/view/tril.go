@@ -11,11 +11,11 @@ import (
 )
 
 type trilAttrs struct {
-	Diagonal int `attr:"diagonal" default:"0" doc:"last diagonal that stays: 0 the main one, above it positive"`
+	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"last diagonal that stays: 0 the main one, above it positive"`
 }
 
 type triuAttrs struct {
-	Diagonal int `attr:"diagonal" default:"0" doc:"first diagonal that stays: 0 the main one, above it positive"`
+	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"first diagonal that stays: 0 the main one, above it positive"`
 }
 
 // Tril and Triu are torch.tril and torch.triu.

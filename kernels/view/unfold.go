@@ -24,7 +24,7 @@ var Unfold = viewOp[unfoldAttrs](graph.Op{
 })
 
 type diagonalAttrs struct {
-	Offset int `attr:"offset" default:"0" doc:"index of dim2 minus index of dim1"`
+	Offset int `attr:"offset" default:"0" range:"int64" doc:"index of dim2 minus index of dim1"`
 	Dim1   int `attr:"dim1" default:"0" doc:"first dimension"`
 	Dim2   int `attr:"dim2" default:"1" doc:"second dimension"`
 }

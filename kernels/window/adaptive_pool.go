@@ -30,8 +30,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
 			return adaptiveMean(m, 2).Compile(c)
 		}
-		rows, cols := adaptiveWindows(m, size)
-		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0))
+		return newPool(c, by, adaptiveAxes(m, size[:]...), avgPoolOp(m.DType, 0))
 	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputNumbers(c)
@@ -39,9 +38,9 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 			s := adaptiveMean(t.Meta, 2)
 			return s.Reference(t), nil
 		}
-		rows, cols := adaptiveWindows(t.Meta, size)
+		axes := adaptiveAxes(t.Meta, size[:]...)
 		shape := kit.NumbersOf(adaptiveShape(t.Meta.Type(), outputSize(c)))
-		return []*tensor.Tensor{avgPoolReference(t, shape, rows, cols, 0)}, nil
+		return []*tensor.Tensor{avgPoolReference(t, shape, axes, 0)}, nil
 	},
 	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 })
@@ -76,13 +75,13 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		return poolResults(c, t, adaptiveShape(t, size), t.DType, true)
 	},
 	Impls: poolImpls(poolWork{poolMax, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		m := c.Meta(0)
-		rows, cols := adaptiveWindows(m, outputNumbers(c))
-		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true))
+		m, size := c.Meta(0), outputNumbers(c)
+		return newPool(c, by, adaptiveAxes(m, size[:]...), maxPoolOp(m.DType, true))
 	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		rows, cols := adaptiveWindows(in[0].Meta, outputNumbers(c))
-		return maxPoolReference(in[0], kit.NumbersOf(adaptiveShape(in[0].Meta.Type(), outputSize(c))), rows, cols), nil
+		size := outputNumbers(c)
+		return maxPoolReference(in[0], kit.NumbersOf(adaptiveShape(in[0].Meta.Type(), outputSize(c))),
+			adaptiveAxes(in[0].Meta, size[:]...)), nil
 	},
 	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 })

@@ -38,11 +38,10 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 				if m.DType.IsComplex() {
 					return adaptiveMean(m, dims).Compile(c)
 				}
-				var axes [][]window
-				for d := m.Rank() - dims; d < m.Rank(); d++ {
-					axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
+				if c.Out[0].Numel() == 0 {
+					return &graph.Kernel{}, nil
 				}
-				return volumeKernel(c, by, kind, &poolArgs{}, axes)
+				return volumeKernel(c, by, kind, &poolArgs{}, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-dims:]...))
 			}),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
@@ -54,7 +53,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 			}
 			shape := kit.NumbersOf(sizes)
 			lead := in[0].Rank() - dims
-			out := volumeReference(in[0], shape, dims, kind, nil, func(d, o int) (at []int, size int) {
+			return volumeReference(in[0], shape, dims, kind, nil, len(outputs) > 1, func(d, o int) (_ int, at []int, _ int) {
 				n, results := in[0].Shape[lead+d], shape[lead+d]
 				for i := range n {
 					// Element i belongs to result o where the two overlap as intervals of 1/n and
@@ -63,9 +62,8 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 						at = append(at, i)
 					}
 				}
-				return at, len(at)
-			})
-			return out[:max(1, len(outputs))], nil
+				return at[0], at, len(at)
+			}), nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, []int{2, 3, 5, 4, 6}[:2+dims]...)},
 			Attrs: graph.Attrs{"output_size": []int{2, 3, 1}[:dims]}}},
@@ -137,14 +135,4 @@ func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([
 		}
 	}
 	return kit.With(t.Shape, lead, size...), nil
-}
-
-// adaptiveSide: result o takes the elements from floor(o*in/out) to ceil((o+1)*in/out).
-func adaptiveSide(in, out int) []window {
-	w := make([]window, out)
-	for o := range w {
-		start, end := o*in/out, kit.DivUp((o+1)*in, out)
-		w[o] = window{start, end, 1, end - start}
-	}
-	return w
 }

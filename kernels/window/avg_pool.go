@@ -15,7 +15,7 @@ type avgPoolAttrs struct {
 	Dilation        []int `attr:"dilation" default:"1" doc:"steps between elements of the window, which PyTorch has not"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
-	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"the divisor itself"`
 }
 
 // AvgPool2d averages each window. Sums are float64, those of few elements in the dtype that computes; of int64 they are
@@ -51,8 +51,9 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
-			return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor))
+			a := kit.Attrs[avgPoolAttrs](c)
+			return newPool(c, by, g.axes(c.Meta(0), c.Out[0], a.CountIncludePad),
+				avgPoolOp(c.Meta(0).DType, avgDivisor(a)))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgGeometry(c)
@@ -64,8 +65,9 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 			return nil, err
 		}
 		shape := kit.NumbersOf(sizes)
-		rows, cols, divisor := avgWindows(c, &g, in[0].Meta, tensor.New(tensor.Float32, shape...))
-		return []*tensor.Tensor{avgPoolReference(in[0], shape, rows, cols, divisor)}, nil
+		a := kit.Attrs[avgPoolAttrs](c)
+		axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), a.CountIncludePad)
+		return []*tensor.Tensor{avgPoolReference(in[0], shape, axes, avgDivisor(a))}, nil
 	},
 	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 }))
@@ -99,19 +101,10 @@ func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
 	return g, nil
 }
 
-// avgWindows returns windows whose sizes multiply to the divisor, or the divisor.
-func avgWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) (rows, cols []window, divisor int) {
-	a := kit.Attrs[avgPoolAttrs](c)
-	rows, cols = g.windows(in, out)
+// avgDivisor returns the divisor that overrides the area of windows, else 0.
+func avgDivisor(a *avgPoolAttrs) int {
 	if a.DivisorOverride != nil {
-		divisor = *a.DivisorOverride
+		return *a.DivisorOverride
 	}
-	if !a.CountIncludePad {
-		for _, v := range [][]window{rows, cols} {
-			for i := range v {
-				v[i].size = v[i].end - v[i].start
-			}
-		}
-	}
-	return rows, cols, divisor
+	return 0
 }

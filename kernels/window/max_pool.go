@@ -49,8 +49,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			if err != nil {
 				return nil, err
 			}
-			rows, cols := g.windows(c.Meta(0), c.Out[0])
-			return newPool(c, by, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil))
+			return newPool(c, by, g.axes(c.Meta(0), c.Out[0], true), maxPoolOp(c.Meta(0).DType, outputs != nil))
 		})),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			g, err := maxPoolGeometry(c)
@@ -62,8 +61,8 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			shape := kit.NumbersOf(sizes)
-			rows, cols := g.windows(in[0].Meta, tensor.New(tensor.Float32, shape...))
-			return maxPoolReference(in[0], shape, rows, cols)[:max(1, len(outputs))], nil
+			axes := g.axes(in[0].Meta, tensor.New(tensor.Float32, shape...), true)
+			return maxPoolReference(in[0], shape, axes)[:max(1, len(outputs))], nil
 		},
 		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 	}))

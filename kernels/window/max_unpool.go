@@ -55,6 +55,9 @@ func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *
 			}
 			m := kit.OfNumbers(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
+			if m.Numel() == 0 { // indices are not checked
+				return []*tensor.Tensor{out}, nil
+			}
 			lead := m.Rank() - dims
 			kit.EachIndex(in[0].Shape, func(index []int) {
 				at := int(in[1].At(index...).Int())

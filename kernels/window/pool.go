@@ -11,10 +11,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// window is what one position of the output takes of a dimension of the operand: indices
-// from start to end in steps. size is its length with padding, for averages.
-type window struct{ start, end, step, size int }
-
 // pool is a pooling prepared for fixed layouts. Operands of rank 2 and 3 have dimensions
 // of size 1 in front of height and batch.
 //
@@ -23,7 +19,7 @@ type window struct{ start, end, step, size int }
 // at once, for operands whose channels are.
 type pool struct {
 	n, c, h, w int
-	rows, cols []window
+	rows, cols poolAxis
 	in         [4]int // steps in bytes: batch, channel, height, width
 	out        [2][4]int
 	outs       []tensor.Meta
@@ -41,12 +37,14 @@ type pool struct {
 type poolOp interface {
 	// row makes one row of the output from rows of step bytes at x; top is the index of
 	// the first of them. index is nil if no indices are asked for.
-	row(p *pool, dst, index, x unsafe.Pointer, step, top, oh int)
+	// It looks at the context of the run.
+	row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, step, top, oh int)
 	size() int
-	begin(acc unsafe.Pointer, n int)
+	// begin readies acc for a window that begins at index first of the plane.
+	begin(acc unsafe.Pointer, n, first int)
 	// take folds n channels of the operand's pixel at into acc.
 	take(acc, x unsafe.Pointer, n, at int)
-	end(dst, index, acc unsafe.Pointer, n, area int)
+	end(dst, index, acc unsafe.Pointer, n int, area float64)
 	// fold is the same for compiled loops.
 	fold() poolFold
 }
@@ -66,24 +64,24 @@ func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
 }
 
 // newPool prepares op, by one of its walks, for an operand with one or two spatial dimensions.
-func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) (*graph.Kernel, error) {
-	m := c.Meta(0)
-	spatial, sides := 2, [][]window{rows, cols}
-	if rows == nil {
-		spatial, rows, sides = 1, []window{{0, 1, 1, 1}}, [][]window{cols}
+func newPool(c *graph.Call, by poolWalk, sides []poolAxis, op poolOp) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
 	}
+	m, spatial := c.Meta(0), len(sides)
 	if k, err := compiledPool(c, by, op.fold(), sides); k != nil || err != nil {
 		return k, err
 	}
 	loops := kit.Wide(m.DType)
-	p := &pool{n: 1, h: 1, rows: rows, cols: cols, outs: c.Out, ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
+	p := &pool{n: 1, h: 1, rows: wholeAxis(), cols: sides[spatial-1], outs: c.Out,
+		ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
 	lead := m.Rank() - spatial
 	p.c, p.w = m.Shape[lead-1], m.Shape[m.Rank()-1]
 	if lead == 2 {
 		p.n = m.Shape[0]
 	}
 	if spatial == 2 {
-		p.h = m.Shape[lead]
+		p.h, p.rows = m.Shape[lead], sides[0]
 	}
 	p.in = poolSteps(m, spatial)
 	for i, o := range c.Out {
@@ -93,9 +91,6 @@ func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) (*graph
 	if len(c.Out) > 1 {
 		p.store[1] = tensor.Converter(tensor.Int64, tensor.Int64)
 	}
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
 	if by == poolPixels {
 		return p.byPixels(), nil
 	}
@@ -103,7 +98,7 @@ func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) (*graph
 }
 
 // compiledPool makes the kernel of a pooling by compiled loops, or none where they cannot be had.
-func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes [][]window) (*graph.Kernel, error) {
+func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes []poolAxis) (*graph.Kernel, error) {
 	if by != poolPixels {
 		p, err := newFoldRows(c, f, axes)
 		if p == nil || err != nil {
@@ -120,28 +115,18 @@ func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes [][]window) (*gra
 
 // area is the number of elements that the largest window takes.
 func (p *pool) area() int {
-	most := func(v []window) int {
-		n := 1
-		for _, w := range v {
-			n = max(n, (w.end-w.start+w.step-1)/w.step)
-		}
-		return n
-	}
-	return most(p.rows) * most(p.cols)
+	return max(1, p.rows.most()) * max(1, p.cols.most())
 }
 
 func (p *pool) byPlanes() *graph.Kernel {
-	ow := len(p.cols)
+	ow := p.cols.out
 	grain := machine.ReduceGrain / 2
-	p.rowsPer = min(max(1, grain/(ow*p.area())), len(p.rows))
-	p.blocks = (len(p.rows) + p.rowsPer - 1) / p.rowsPer
+	p.rowsPer = min(max(1, grain/mulBounded(ow, p.area())), p.rows.out)
+	p.blocks = (p.rows.out + p.rowsPer - 1) / p.rowsPer
 	units := p.n * p.c * p.blocks
-	p.perChunk = max(1, grain/(ow*p.rowsPer*p.area()))
+	p.perChunk = max(1, grain/mulBounded(ow*p.rowsPer, p.area()))
 	if !p.direct() {
-		for b := range p.blocks {
-			top, bottom := p.span(b)
-			p.gathered = max(p.gathered, (bottom-top)*p.w*p.ld.Size)
-		}
+		p.gathered = p.spanned() * p.w * p.ld.Size
 	}
 	return &graph.Kernel{
 		Worker: kit.AlignUp(p.gathered) + kit.AlignUp(axes.BlockBytes) + kit.AlignUp(ow*8)*2,
@@ -159,17 +144,29 @@ func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.
 
 // span is the range of rows of the operand that block b of the output's rows needs.
 func (p *pool) span(b int) (top, bottom int) {
-	top = p.h
-	for _, w := range p.rows[b*p.rowsPer : min((b+1)*p.rowsPer, len(p.rows))] {
-		top, bottom = min(top, w.start), max(bottom, w.end)
+	from, last := b*p.rowsPer, p.rows.at(min((b+1)*p.rowsPer, p.rows.out)-1)
+	if p.rows.shares {
+		top = p.rows.at(from).start
+	} else {
+		top = min(max(from*p.rows.side.stride-p.rows.side.begin, 0), p.h)
 	}
-	return top, max(top, bottom)
+	return top, max(top, last.end)
+}
+
+// spanned bounds the number of rows that a block needs.
+func (p *pool) spanned() int {
+	if p.rows.shares {
+		rows, _ := mulDiv(p.rowsPer, p.h, p.rows.out)
+		return min(p.h, rows+2)
+	}
+	s := &p.rows.side
+	return min(p.h, (p.rowsPer-1)*s.stride+s.reach()+1)
 }
 
 func (p *pool) plane(m *graph.Mem, u int) {
 	r := kit.RegionOf(m.Worker)
 	rows, tmp := r.Take(p.gathered), r.Take(axes.BlockBytes)
-	res := [2]unsafe.Pointer{r.Take(len(p.cols) * 8), r.Take(len(p.cols) * 8)}
+	res := [2]unsafe.Pointer{r.Take(p.cols.out * 8), r.Take(p.cols.out * 8)}
 	plane, b := u/p.blocks, u%p.blocks
 	n, c := plane/p.c, plane%p.c
 	src := unsafe.Add(m.Ptrs[len(p.outs)], n*p.in[0]+c*p.in[1])
@@ -184,14 +181,14 @@ func (p *pool) plane(m *graph.Mem, u int) {
 			}
 		}
 	}
-	for oh := b * p.rowsPer; oh < min((b+1)*p.rowsPer, len(p.rows)); oh++ {
+	for oh := b * p.rowsPer; oh < min((b+1)*p.rowsPer, p.rows.out); oh++ {
 		var dst, at [2]unsafe.Pointer
 		for i, o := range p.out[:len(p.outs)] {
 			dst[i] = unsafe.Add(m.Ptrs[i], n*o[0]+c*o[1]+oh*o[2])
-			at[i] = p.place(i, res[i], dst[i], o[3], len(p.cols))
+			at[i] = p.place(i, res[i], dst[i], o[3], p.cols.out)
 		}
-		p.op.row(p, at[0], at[1], x, step, first, oh)
-		p.deliver(at, dst, 3, len(p.cols))
+		p.op.row(m, p, at[0], at[1], x, step, first, oh)
+		p.deliver(at, dst, 3, p.cols.out)
 	}
 }
 
@@ -218,7 +215,7 @@ func (p *pool) deliver(at, dst [2]unsafe.Pointer, d, n int) {
 }
 
 func (p *pool) byPixels() *graph.Kernel {
-	oh, ow := len(p.rows), len(p.cols)
+	oh, ow := p.rows.out, p.cols.out
 	units := p.n * oh * ow
 	perChunk := max(1, machine.ReduceGrain/2/(p.c*p.area()))
 	block := min(p.c, folds.BlockLen)
@@ -240,12 +237,12 @@ func (p *pool) byPixels() *graph.Kernel {
 
 // pixel makes n channels of the output's pixel u.
 func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, res [2]unsafe.Pointer) {
-	ow := u % len(p.cols)
-	oh := u / len(p.cols) % len(p.rows)
-	b := u / len(p.cols) / len(p.rows)
+	ow := u % p.cols.out
+	oh := u / p.cols.out % p.rows.out
+	b := u / p.cols.out / p.rows.out
 	src := unsafe.Add(m.Ptrs[len(p.outs)], b*p.in[0]+c*p.in[1])
-	hs, ws := p.rows[oh], p.cols[ow]
-	p.op.begin(acc, n)
+	hs, ws := p.rows.at(oh), p.cols.at(ow)
+	p.op.begin(acc, n, hs.start*p.w+ws.start)
 	for h := hs.start; h < hs.end; h += hs.step {
 		for w := ws.start; w < ws.end; w += ws.step {
 			x := p.ld.Run(buf, tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[1], n)
@@ -257,6 +254,6 @@ func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, re
 		dst[i] = unsafe.Add(m.Ptrs[i], b*o[0]+c*o[1]+oh*o[2]+ow*o[3])
 		at[i] = p.place(i, res[i], dst[i], o[1], n)
 	}
-	p.op.end(at[0], at[1], acc, n, hs.size*ws.size)
+	p.op.end(at[0], at[1], acc, n, areaOf(1, hs.size, ws.size))
 	p.deliver(at, dst, 1, n)
 }

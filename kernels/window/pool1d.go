@@ -69,8 +69,7 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
-			return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false))
+			return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), true)[1:], maxPoolOp(c.Meta(0).DType, false))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := maxPool1dGeometry(c)
@@ -82,8 +81,7 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 			return nil, err
 		}
 		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			rows, cols := g.windows(t.Meta, tensor.New(t.DType, shape...))
-			return maxPoolReference(t, shape, rows, cols)[0]
+			return maxPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), true))[0]
 		}), nil
 	},
 	Examples: pool1dExamples,
@@ -205,8 +203,8 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
-			return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0))
+			include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
+			return newPool(c, by, g.axes(planar(c.Meta(0)), planar(c.Out[0]), include)[1:], avgPoolOp(c.Meta(0).DType, 0))
 		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgPool1dGeometry(c)
@@ -218,8 +216,8 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 			return nil, err
 		}
 		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			cols := avgPool1dWindows(c, &g, t.Meta, tensor.New(t.DType, shape...))
-			return avgPoolReference(t, shape, []window{{0, 1, 1, 1}}, cols, 0)
+			include := kit.Attrs[avgPool1dAttrs](c).CountIncludePad
+			return avgPoolReference(t, shape, g.axes(t.Meta, tensor.New(t.DType, shape...), include), 0)
 		}), nil
 	},
 	Examples: pool1dExamples,
@@ -235,16 +233,6 @@ func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
 		return poolGeometry{}, err
 	}
 	return line1d(a.KernelSize[0], s, a.Padding[0], 1, a.CeilMode), err
-}
-
-func avgPool1dWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) []window {
-	_, cols := g.windows(in, out)
-	if !kit.Attrs[avgPool1dAttrs](c).CountIncludePad {
-		for i := range cols {
-			cols[i].size = cols[i].end - cols[i].start
-		}
-	}
-	return cols
 }
 
 // squeezed takes the height of 1 away again.
@@ -277,8 +265,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 			if m.DType.IsComplex() || m.Numel() == 0 {
 				return lineMean(m).Compile(c)
 			}
-			_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
-			return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0))
+			return newPool(c, by, adaptiveAxes(m, c.Out[0].Shape[m.Rank()-1]), avgPoolOp(m.DType, 0))
 		}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
@@ -286,8 +273,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 			return lineMean(t.Meta).Reference(t), nil
 		}
 		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
-			rows, cols := adaptiveWindows(t.Meta, [2]int{1, n})
-			return avgPoolReference(t, shape, rows, cols, 0)
+			return avgPoolReference(t, shape, adaptiveAxes(t.Meta, 1, n), 0)
 		}), nil
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},

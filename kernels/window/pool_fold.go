@@ -24,30 +24,23 @@ type poolFold struct {
 	indices bool
 }
 
-// by returns what the sum over a window of some size is divided by.
-func (f poolFold) by(size int) int {
-	if f.divisor != 0 {
-		return f.divisor
-	}
-	return max(size, 1)
-}
-
 // tapFold folds the elements of windows by compiled loops. Those of few elements are one loop. Those of many are folded
 // manyTaps at a time: first begins, next goes on from what there is, and last divides. Elements are folded in the order
 // of the window however they are cut into loops, and the neutral element stands for those that there are not.
 type tapFold struct {
 	poolFold
-	d, sum            tensor.DType // of elements, and in which averages are summed up
-	taps              int          // of a loop
-	offsets           []int        // by tap: what it adds to the index of the first
+	d, sum            tensor.DType      // of elements, and in which averages are summed up
+	taps              int               // of a loop
+	offset            func(tap int) int // the distance from the index of the first tap
 	single            bool
 	first, next, last *loops.Loop
 }
 
-// newTapFold returns nil where the loops do not become machine code. Offsets are the distances between indices, by tap.
-func newTapFold(f poolFold, d tensor.DType, offsets []int) (*tapFold, error) {
-	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: len(offsets), offsets: offsets}
-	t.single = len(offsets) <= fewTaps
+// newTapFold returns nil if the loops do not become machine code. offset returns the distance between the indices of
+// the first tap and another.
+func newTapFold(f poolFold, d tensor.DType, taps int, offset func(tap int) int) (*tapFold, error) {
+	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: taps, offset: offset}
+	t.single = taps <= fewTaps
 	if !loops.Compiles() || f.kind == poolNorm || f.indices && !t.single {
 		return nil, nil
 	}
@@ -152,15 +145,18 @@ func (t *tapFold) divides() expr.Op {
 // than results, so that the rounding of an inverse does not show.
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
-// putDivisor writes what sums are divided by, or its inverse.
-func putDivisor(to []byte, d, sum tensor.DType, by int) {
-	x := float64(by)
+// putDivisor writes the divisor of the sum over a window, or its inverse.
+func (f poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
+	n, x := divisorOf[int64](area), area
+	if f.divisor != 0 {
+		n, x = int64(f.divisor), float64(f.divisor)
+	}
 	if inverse(d, sum) {
 		x = 1 / x
 	}
 	switch sum {
 	case tensor.Int64:
-		binary.LittleEndian.PutUint64(to, uint64(by))
+		binary.LittleEndian.PutUint64(to, uint64(n))
 	case tensor.Float32:
 		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(x)))
 	default:
@@ -185,14 +181,14 @@ func (t *tapFold) extreme(b *expr.Builder, tap func(int) expr.Value, taps int, b
 // greatest is the greatest of all taps, and its index: of equal ones the first, of several NaNs the last.
 func (t *tapFold) greatest(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
 	best, where := tap(0), b.Int(tensor.Int32, 0)
-	for k := 1; k < len(t.offsets); k++ {
+	for k := 1; k < t.taps; k++ {
 		x := tap(k)
 		take := b.Do(expr.Lt, best, x)
 		if t.d.IsFloat() {
 			take = b.Do(expr.Or, take, b.Do(expr.Ne, x, x))
 		}
 		best = b.Do(expr.Select, take, x, best)
-		where = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offsets[k])), where)
+		where = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offset(k))), where)
 	}
 	return []expr.Output{b.Real(b.Convert(t.d, best)),
 		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, where), first))}

@@ -101,25 +101,25 @@ func apart(c *graph.Call) bool {
 // shared is the area of windows that share an operand of dims dimensions out.
 func shared(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
 	return func(c *graph.Call) float64 {
-		area, m, out := 1, c.Meta(0), c.Out[0]
+		area, m, out := 1.0, c.Meta(0), c.Out[0]
 		for d := m.Rank() - dims(c); d < m.Rank() && d >= 0; d++ {
 			if out.Shape[d] > 0 {
-				area *= kit.DivUp(m.Shape[d], out.Shape[d])
+				area *= float64(kit.DivUp(m.Shape[d], out.Shape[d]))
 			}
 		}
-		return float64(area)
+		return area
 	}
 }
 
-// given is the area of the windows that the attributes of a pooling tell.
+// given returns the area of the windows by the attributes of a pooling, in each dimension at most the operand's size.
 func (p *volumePool) given(c *graph.Call) float64 {
-	area, k := 1, p.args(c).kernel
+	area, k, m := 1.0, p.args(c).kernel, c.Meta(0)
 	for d := range p.dims {
 		if len(k) > 0 {
-			area *= k[min(d, len(k)-1)]
+			area *= float64(max(1, min(k[min(d, len(k)-1)], m.Shape[m.Rank()-p.dims+d])))
 		}
 	}
-	return float64(area)
+	return area
 }
 
 // spaces returns a number of spatial dimensions.

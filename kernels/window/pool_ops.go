@@ -23,16 +23,20 @@ func avgPoolOp(d tensor.DType, divisor int) poolOp {
 // avgPool adds up in A; a divisor of 0 stands for the window's area.
 type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
 
-func (a avgPool[T, A]) by(area int) A {
+func (a avgPool[T, A]) by(area float64) A {
 	if a.divisor != 0 {
 		return A(a.divisor)
 	}
-	return A(area)
+	return divisorOf[A](area)
 }
 
-func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
-	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
-	for o, ws := range p.cols {
+func (a avgPool[T, A]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), p.cols.out), p.rows.at(oh)
+	for o := range y {
+		if o%volumeLook == volumeLook-1 {
+			m.Look()
+		}
+		ws := p.cols.at(o)
 		if hs.start >= hs.end || ws.start >= ws.end {
 			y[o] = 0
 			continue
@@ -44,7 +48,7 @@ func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int)
 				sum += A(v)
 			}
 		}
-		y[o] = T(sum / a.by(hs.size*ws.size))
+		y[o] = T(sum / a.by(areaOf(1, hs.size, ws.size)))
 	}
 }
 
@@ -52,33 +56,25 @@ func (a avgPool[T, A]) fold() poolFold { return poolFold{kind: poolAvg, divisor:
 
 func (avgPool[T, A]) size() int { return 8 }
 
-func (avgPool[T, A]) begin(acc unsafe.Pointer, n int) { clear(unsafe.Slice((*A)(acc), n)) }
+func (avgPool[T, A]) begin(acc unsafe.Pointer, n, _ int) { clear(unsafe.Slice((*A)(acc), n)) }
 
 func (avgPool[T, A]) take(acc, x unsafe.Pointer, n, _ int) {
 	folds.SumColumns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), 0)
 }
 
-func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n, area int) {
-	y, d := unsafe.Slice((*T)(dst), n), a.by(max(area, 1))
+func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n int, area float64) {
+	y, d := unsafe.Slice((*T)(dst), n), a.by(area)
 	for i, s := range unsafe.Slice((*A)(acc), n) {
 		y[i] = T(s / d)
 	}
 }
 
-func avgPoolReference(t *tensor.Tensor, shape []int, rows, cols []window, divisor int) *tensor.Tensor {
+func avgPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis, divisor int) *tensor.Tensor {
 	out := tensor.Zeros(t.DType, shape...)
-	eachWindow(t, shape, rows, cols, func(index []int, x []float64, _ []int, area int) {
-		if divisor != 0 {
-			area = divisor
+	eachWindow(t, shape, axes, func(index []int, w *foldedWindow, taps int, area float64) {
+		if taps > 0 {
+			out.Set(w.result(poolAvg, nil, area, divisor), index...)
 		}
-		sum := 0.0
-		for _, v := range x {
-			sum += v
-		}
-		if len(x) > 0 {
-			sum /= float64(area)
-		}
-		out.Set(tensor.FloatScalar(sum), index...)
 	})
 	return out
 }
@@ -113,10 +109,14 @@ func maxPoolOp(d tensor.DType, indices bool) poolOp {
 // maxPool keeps the greatest value only.
 type maxPool[T float32 | float64] struct{}
 
-func (maxPool[T]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
-	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
+func (maxPool[T]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), p.cols.out), p.rows.at(oh)
 	least := T(math.Inf(-1))
-	for o, ws := range p.cols {
+	for o := range y {
+		if o%volumeLook == volumeLook-1 {
+			m.Look()
+		}
+		ws := p.cols.at(o)
 		best := least
 		for h := hs.start; h < hs.end; h += hs.step {
 			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
@@ -134,7 +134,7 @@ func (maxPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
 
 func (maxPool[T]) size() int { return int(unsafe.Sizeof(T(0))) }
 
-func (maxPool[T]) begin(acc unsafe.Pointer, n int) {
+func (maxPool[T]) begin(acc unsafe.Pointer, n, _ int) {
 	a, least := unsafe.Slice((*T)(acc), n), T(math.Inf(-1))
 	for i := range a {
 		a[i] = least
@@ -150,17 +150,21 @@ func (maxPool[T]) take(acc, x unsafe.Pointer, n, _ int) {
 	}
 }
 
-func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n, _ int) {
+func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n int, _ float64) {
 	copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(acc), n))
 }
 
 // maxIndexPool keeps the index too: of several NaNs the last one's, as in PyTorch.
 type maxIndexPool[T float32 | float64] struct{}
 
-func (maxIndexPool[T]) row(p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
-	y, at := unsafe.Slice((*T)(dst), len(p.cols)), unsafe.Slice((*int64)(index), len(p.cols))
-	hs, least := p.rows[oh], T(math.Inf(-1))
-	for o, ws := range p.cols {
+func (maxIndexPool[T]) row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
+	y, at := unsafe.Slice((*T)(dst), p.cols.out), unsafe.Slice((*int64)(index), p.cols.out)
+	hs, least := p.rows.at(oh), T(math.Inf(-1))
+	for o := range y {
+		if o%volumeLook == volumeLook-1 {
+			m.Look()
+		}
+		ws := p.cols.at(o)
 		best, where := least, hs.start*p.w+ws.start
 		for h := hs.start; h < hs.end; h += hs.step {
 			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
@@ -174,7 +178,7 @@ func (maxIndexPool[T]) row(p *pool, dst, index, x unsafe.Pointer, step, top, oh 
 	}
 }
 
-// seen is a greatest value and its index; -1 before the first pixel.
+// seen is a greatest value and its index; at first that of the beginning of the window.
 type seen[T float32 | float64] struct {
 	v T
 	i int64
@@ -184,8 +188,8 @@ func (maxIndexPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
 
 func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(seen[T]{})) }
 
-func (maxIndexPool[T]) begin(acc unsafe.Pointer, n int) {
-	a, none := unsafe.Slice((*seen[T])(acc), n), seen[T]{T(math.Inf(-1)), -1}
+func (maxIndexPool[T]) begin(acc unsafe.Pointer, n, first int) {
+	a, none := unsafe.Slice((*seen[T])(acc), n), seen[T]{T(math.Inf(-1)), int64(first)}
 	for i := range a {
 		a[i] = none
 	}
@@ -194,51 +198,44 @@ func (maxIndexPool[T]) begin(acc unsafe.Pointer, n int) {
 func (maxIndexPool[T]) take(acc, x unsafe.Pointer, n, at int) {
 	a, v := unsafe.Slice((*seen[T])(acc), n), unsafe.Slice((*T)(x), n)
 	for i := range a {
-		if v[i] > a[i].v || v[i] != v[i] || a[i].i < 0 {
+		if v[i] > a[i].v || v[i] != v[i] {
 			a[i] = seen[T]{v[i], int64(at)}
 		}
 	}
 }
 
-func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n, _ int) {
+func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n int, _ float64) {
 	y, at := unsafe.Slice((*T)(dst), n), unsafe.Slice((*int64)(index), n)
 	for i, s := range unsafe.Slice((*seen[T])(acc), n) {
 		y[i], at[i] = s.v, s.i
 	}
 }
 
-func maxPoolReference(t *tensor.Tensor, shape []int, rows, cols []window) []*tensor.Tensor {
+func maxPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis) []*tensor.Tensor {
 	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
-	eachWindow(t, shape, rows, cols, func(index []int, x []float64, at []int, _ int) {
-		best, where := math.Inf(-1), 0
-		for i, v := range x {
-			if i == 0 || v > best || v != v {
-				best, where = v, at[i]
-			}
-		}
-		out.Set(tensor.FloatScalar(best), index...)
-		indices.Set(tensor.IntScalar(int64(where)), index...)
+	eachWindow(t, shape, axes, func(index []int, w *foldedWindow, _ int, _ float64) {
+		out.Set(w.best, index...)
+		indices.Set(tensor.IntScalar(int64(w.where)), index...)
 	})
 	return []*tensor.Tensor{out, indices}
 }
 
-// eachWindow calls f with every index of the output, the elements of its window, their
-// indices in the plane, and the window's area with padding.
-func eachWindow(t *tensor.Tensor, shape []int, rows, cols []window,
-	f func(index []int, x []float64, at []int, area int)) {
+// eachWindow calls f with every index of the output, its window folded, the number of elements, and the window's area
+// with padding.
+func eachWindow(t *tensor.Tensor, shape []int, axes []poolAxis,
+	f func(index []int, w *foldedWindow, taps int, area float64)) {
 	lead := t.Rank() - 2
 	kit.EachIndex(shape, func(index []int) {
-		hs, ws := rows[index[lead]], cols[index[lead+1]]
-		var x []float64
-		var at []int
+		hs, ws := axes[0].at(index[lead]), axes[1].at(index[lead+1])
+		folded, taps := newFoldedWindow(t.DType, hs.start*t.Shape[lead+1]+ws.start), 0
 		src := append([]int(nil), index...)
 		for h := hs.start; h < hs.end; h += hs.step {
 			for w := ws.start; w < ws.end; w += ws.step {
 				src[lead], src[lead+1] = h, w
-				x = append(x, t.At(src...).Float())
-				at = append(at, h*t.Shape[lead+1]+w)
+				folded.take(t.At(src...), h*t.Shape[lead+1]+w, poolMax, nil)
+				taps++
 			}
 		}
-		f(index, x, at, hs.size*ws.size)
+		f(index, folded, taps, areaOf(1, hs.size, ws.size))
 	})
 }

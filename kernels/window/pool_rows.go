@@ -23,18 +23,17 @@ type foldRows struct {
 	planes, plane int // of the operand; elements of one
 	width, size   int // of a row; bytes of an element
 	in            [3]int
-	axes          [3][]window
-	most          [2]int      // elements of a window by depth and height
-	runs          []windowRun // of results by height
-	pitch, begin  int         // of folded rows: elements from one to the next, and before the operand's first
-	rows, batch   int         // results by height, and planes, that are folded at once
-	divisors      []byte      // of averages, by depth, height and width
-	even          bool        // one for all, or none
+	axes          [3]poolAxis
+	most          [2]int // elements of a window by depth and height
+	pitch, begin  int    // of folded rows: elements from one to the next, and before the operand's first
+	rows, batch   int    // results by height, and planes, that are folded at once
+	divisors      []byte // of averages, by depth, height and width
+	even          bool   // one for all, or none
 	state         graph.PerWorker[foldRun]
 }
 
 // newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them.
-func newFoldRows(c *graph.Call, f poolFold, axes [][]window) (*foldRows, error) {
+func newFoldRows(c *graph.Call, f poolFold, axes []poolAxis) (*foldRows, error) {
 	m, out := c.Meta(0), c.Out[0]
 	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() {
 		return nil, nil
@@ -42,24 +41,23 @@ func newFoldRows(c *graph.Call, f poolFold, axes [][]window) (*foldRows, error) 
 	v := newVolume(m, axes)
 	p := &foldRows{planes: v.planes, plane: v.plane(), width: v.in[2], size: m.DType.Size(), in: v.in, axes: v.axes}
 	for d := range p.most {
-		for _, w := range p.axes[d] {
-			p.most[d] = max(p.most[d], w.taps())
-		}
+		p.most[d] = p.axes[d].most()
 	}
-	cols, ok := evenColumns(p.axes[2], p.width)
-	if !ok {
+	cols, ok := evenColumns(&p.axes[2])
+	if !ok || p.most[0]*p.most[1] == 0 || p.most[0]*p.most[1] > fewTaps {
 		return nil, nil
 	}
 	sum := m.DType.OpMath()
 	if f.kind == poolAvg && m.DType.IsFloat() && p.most[0]*p.most[1]*cols.taps > fewTaps {
 		sum = tensor.Float64
 	}
-	p.divide(f, sum, m.DType)
+	if !p.divide(f, sum, m.DType) {
+		return nil, nil
+	}
 	var err error
 	if p.rowFold, err = newRowFold(f, m.DType, sum, p.most[0]*p.most[1], cols, p.even); p.rowFold == nil || err != nil {
 		return nil, err
 	}
-	p.runs = windowRuns(p.axes[1])
 	p.cut()
 	return p, nil
 }
@@ -68,54 +66,26 @@ func newFoldRows(c *graph.Call, f poolFold, axes [][]window) (*foldRows, error) 
 // another. Those before the row and behind it do not count.
 type columns struct{ first, step, taps, apart, results int }
 
-// evenColumns finds them; false where there are none.
-func evenColumns(axis []window, width int) (c columns, ok bool) {
-	c = columns{step: 1, apart: 1, results: len(axis)}
-	whole := -1
-	for i, w := range axis {
-		if n := w.taps(); n > c.taps {
-			c.taps, c.apart, whole = n, max(1, w.step), i
-		}
-	}
-	if whole < 0 {
-		return c, false
-	}
-	if i := whole + 1; i < len(axis) && axis[i].taps() == c.taps {
-		c.step = axis[i].start - axis[whole].start
-	} else if len(axis) > 1 {
-		return c, false
-	}
-	c.first = axis[whole].start - whole*c.step
-	for i, w := range axis {
-		first, n := -1, 0
-		for k := range c.taps {
-			if x := c.first + i*c.step + k*c.apart; x >= 0 && x < width {
-				if n++; first < 0 {
-					first = x
-				}
-			}
-		}
-		if n != w.taps() || n > 0 && first != w.start {
+// evenColumns finds them; false where there are none that the loops take.
+func evenColumns(axis *poolAxis) (c columns, ok bool) {
+	c = columns{step: 1, apart: 1, results: axis.out}
+	first := axis.at(0)
+	switch {
+	case axis.out == 1:
+		c.first, c.taps, c.apart = first.start, first.taps(), max(1, first.step)
+	case axis.shares:
+		least, most := axis.share()
+		if least != most || axis.n%axis.out != 0 {
 			return c, false
 		}
+		c.taps, c.step = most, most
+	default:
+		s := &axis.side
+		c.first, c.taps, c.step, c.apart = -s.begin, s.kernel, s.stride, s.dilation
 	}
-	return c, c.step == 1 || c.step == 2
-}
-
-// windowRuns parts windows into runs of as many elements each, that begin evenly.
-func windowRuns(axis []window) (runs []windowRun) {
-	for i, w := range axis {
-		if last := len(runs) - 1; last >= 0 {
-			r := &runs[last]
-			step := w.start - axis[i-1].start
-			if axis[r.at].taps() == w.taps() && (r.n == 1 || step == r.step) {
-				r.n, r.step = r.n+1, step
-				continue
-			}
-		}
-		runs = append(runs, windowRun{at: i, n: 1})
-	}
-	return runs
+	// Rows with their border are about as long as the operand's and the results'.
+	far := c.taps > 2*fewTaps || mulBounded(c.taps-1, c.apart)+max(-c.first, 0) > 4*(axis.n+axis.out)
+	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
 }
 
 // cut chooses how many rows are folded at once. It depends on sizes alone, and decides no bits.
@@ -124,40 +94,44 @@ func (p *foldRows) cut() {
 	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.apart
 	p.pitch = p.begin + max(p.width, last+2) + 1 // one more where pairs are read
 	row := p.pitch * p.sum.Size()
-	p.rows = min(len(p.axes[1]), max(1, foldedBytes/row))
+	p.rows = min(p.axes[1].out, max(1, foldedBytes/row))
 	p.batch = 1
-	if p.rows == len(p.axes[1]) {
+	if p.rows == p.axes[1].out {
 		p.batch = min(p.planes, max(1, foldedBytes/(row*p.rows)))
 	}
 }
 
-// divide finds what averages are divided by: one number, or one for each result of a plane.
-func (p *foldRows) divide(f poolFold, sum, d tensor.DType) {
+// mostDivisors bounds the results of a plane that have a divisor each.
+const mostDivisors = 1 << 22
+
+// divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if those are
+// too many.
+func (p *foldRows) divide(f poolFold, sum, d tensor.DType) bool {
+	p.even = f.kind != poolAvg || f.divisor != 0 || p.axes[0].even() && p.axes[1].even() && p.axes[2].even()
 	if f.kind != poolAvg {
-		p.even = true
-		return
+		return true
 	}
-	var list []int
-	for _, ds := range p.axes[0] {
-		for _, hs := range p.axes[1] {
-			for _, ws := range p.axes[2] {
-				list = append(list, f.by(ds.size*hs.size*ws.size))
-			}
-		}
+	nd, nh, nw := p.axes[0].out, p.axes[1].out, p.axes[2].out
+	if p.even {
+		nd, nh, nw = 1, 1, 1
 	}
-	if p.even = !slices.ContainsFunc(list, func(n int) bool { return n != list[0] }); p.even {
-		list = list[:1]
+	if mulBounded(mulBounded(nd, nh), nw) > mostDivisors {
+		return false
 	}
-	p.divisors = make([]byte, len(list)*sum.Size())
-	for i, by := range list {
-		putDivisor(p.divisors[i*sum.Size():], d, sum, by)
+	size := sum.Size()
+	p.divisors = make([]byte, 0, nd*nh*nw*size)
+	for i := range nd * nh * nw {
+		ds, hs, ws := p.axes[0].at(i/nw/nh), p.axes[1].at(i/nw%nh), p.axes[2].at(i%nw)
+		p.divisors = p.divisors[:(i+1)*size]
+		f.putDivisor(p.divisors[i*size:], d, sum, areaOf(ds.size, hs.size, ws.size))
 	}
+	return true
 }
 
 // kernel goes by planes, depths and blocks of rows.
 func (p *foldRows) kernel() *graph.Kernel {
-	depths := len(p.axes[0])
-	blocks, batches := kit.DivUp(len(p.axes[1]), p.rows), kit.DivUp(p.planes, p.batch)
+	depths := p.axes[0].out
+	blocks, batches := kit.DivUp(p.axes[1].out, p.rows), kit.DivUp(p.planes, p.batch)
 	units := batches * depths * blocks
 	work := p.batch * p.rows * (p.width*p.most[0]*p.most[1] + p.cols.results*p.cols.taps)
 	cut := machine.CutUnits(units, work, machine.ReduceGrain)
@@ -165,6 +139,7 @@ func (p *foldRows) kernel() *graph.Kernel {
 	return &graph.Kernel{Worker: neutral + p.batch*p.rows*p.pitch*p.sum.Size(), Code: p.listings,
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			r := p.state.Of(m)
+			r.begin(m)
 			p.fill(p.d, m.Worker[:p.width*p.size])
 			p.fill(p.sum, m.Worker[neutral:][:p.batch*p.rows*p.pitch*p.sum.Size()])
 			for u, end := cut.Range(chunk); u < end; u++ {
@@ -180,17 +155,17 @@ func (p *foldRows) kernel() *graph.Kernel {
 // block makes a block of rows of a batch of planes.
 func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
 	first := batch * p.batch
-	planes, rows := min(p.batch, p.planes-first), min(p.rows, len(p.axes[1])-row)
+	planes, rows := min(p.batch, p.planes-first), min(p.rows, p.axes[1].out-row)
 	in := unsafe.Add(m.Ptrs[1], first*p.plane*p.size)
 	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.size)])
 	at := func(plane, h int) unsafe.Pointer {
 		return unsafe.Add(folded, ((plane*rows+h-row)*p.pitch+p.begin)*p.sum.Size())
 	}
 	line := p.pitch * p.sum.Size()
-	for _, run := range p.runs {
-		from, end := max(row, run.at), min(row+rows, run.at+run.n)
+	for from := row; from < row+rows; {
+		run := p.axes[1].run(from, row+rows-from, false)
+		end := from + run.n
 		switch {
-		case from >= end:
 		case planes > end-from: // plane by plane, row after row
 			for h := from; h < end; h++ {
 				p.foldDown(m, r, in, depth, h, stepped{at(0, h), rows * line}, p.plane*p.size, planes)
@@ -201,16 +176,17 @@ func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
 					run.step*p.width*p.size, end-from)
 			}
 		}
+		from = end
 	}
-	results := len(p.axes[1]) * p.cols.results
-	out := unsafe.Add(m.Ptrs[0], ((first*len(p.axes[0])+depth)*results+row*p.cols.results)*p.size)
+	results := p.axes[1].out * p.cols.results
+	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].out+depth)*results+row*p.cols.results)*p.size)
 	begin := unsafe.Add(at(0, row), p.cols.first*p.sum.Size())
-	if p.even && (planes == 1 || len(p.axes[0]) == 1) { // results of all planes follow one another
+	if p.even && (planes == 1 || p.axes[0].out == 1) { // results of all planes are adjacent
 		p.foldAcross(r, out, begin, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldAcross(r, unsafe.Add(out, i*len(p.axes[0])*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
+		p.foldAcross(r, unsafe.Add(out, i*p.axes[0].out*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
 	}
 }
 
@@ -222,7 +198,7 @@ type stepped struct {
 
 // foldDown folds the rows of windows, n times: those that follow one another lie step bytes apart.
 func (p *foldRows) foldDown(m *graph.Mem, r *foldRun, in unsafe.Pointer, depth, h int, to stepped, step, n int) {
-	ds, hs := p.axes[0][depth], p.axes[1][h]
+	ds, hs := p.axes[0].at(depth), p.axes[1].at(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	r.add(to.ptr, to.step)
 	for d := range p.most[0] {
@@ -251,7 +227,7 @@ func (p *foldRows) foldAcross(r *foldRun, to, from unsafe.Pointer, row, depth, n
 		r.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.cols.results * size
-		r.add(unsafe.Pointer(&p.divisors[(depth*len(p.axes[1])+row)*step]), step)
+		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].out+row)*step]), step)
 	}
 	r.run(p.across, p.cols.results, n)
 }

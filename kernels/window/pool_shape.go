@@ -29,16 +29,16 @@ func pair(v []int, refusal string) ([2]int, error) {
 
 // size is the size of the output in one dimension (pooling_output_shape).
 func (g *poolGeometry) size(i int, in sym.Int) (sym.Int, error) {
-	k, s, pad, dil := g.kernel[i], g.stride[i], g.padding[i], g.dilation[i]
+	k, pad, side := g.kernel[i], g.padding[i], g.side(i)
 	switch {
-	case s == 0:
+	case side.stride == 0:
 		return sym.Int{}, errors.New("stride should not be zero")
 	case pad < 0:
 		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
 	case pad > k/2:
 		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, k)
 	}
-	return pooledSize(in, 2*pad-dil*(k-1)-1, pad, s, g.ceil), nil
+	return pooledSize(in, 2*pad-side.reach()-1, pad, side.stride, g.ceil), nil
 }
 
 // pooledSize is the number of windows whose starts are step apart, where more is what the dimension has
@@ -91,23 +91,19 @@ func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
 	return kit.With(t.Shape, lead, out[0], out[1]), nil
 }
 
-// windows lists the windows of the output's rows and columns, cut to the operand.
-func (g *poolGeometry) windows(in, out tensor.Meta) (rows, cols []window) {
-	lead := in.Rank() - 2
-	side := func(i int) []window {
-		size := in.Shape[lead+i]
-		w := make([]window, out.Shape[lead+i])
-		for o := range w {
-			start := o*g.stride[i] - g.padding[i]
-			end := start + (g.kernel[i]-1)*g.dilation[i] + 1
-			w[o] = window{start: start, end: min(end, size), step: g.dilation[i], size: min(end, size+g.padding[i]) - start}
-			for w[o].start < 0 {
-				w[o].start += g.dilation[i]
-			}
-		}
-		return w
+// side is the pooling along one dimension.
+func (g *poolGeometry) side(i int) poolSide {
+	return poolSide{kernel: g.kernel[i], stride: g.stride[i], begin: g.padding[i], end: g.padding[i],
+		dilation: g.dilation[i], ceil: g.ceil}
+}
+
+// axes returns the windows of the output's rows and columns; include counts the border in their sizes.
+func (g *poolGeometry) axes(in, out tensor.Meta, include bool) []poolAxis {
+	axes, lead := make([]poolAxis, 2), in.Rank()-2
+	for i := range axes {
+		axes[i] = slidingAxis(g.side(i), in.Shape[lead+i], out.Shape[lead+i], include)
 	}
-	return side(0), side(1)
+	return axes
 }
 
 // poolNotServed refuses a dtype by the name of the kernel that the layout chooses.
@@ -188,19 +184,13 @@ func inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 	return c.One(out), nil
 }
 
-// adaptiveWindows: result o takes the elements from floor(o*in/out) to
-// ceil((o+1)*in/out).
-func adaptiveWindows(m tensor.Meta, size [2]int) (rows, cols []window) {
-	side := func(in, out int) []window {
-		w := make([]window, out)
-		for o := range w {
-			start, end := o*in/out, ((o+1)*in+out-1)/out
-			w[o] = window{start, end, 1, end - start}
-		}
-		return w
+// adaptiveAxes returns the windows of adaptive pooling over the last dimensions of m.
+func adaptiveAxes(m tensor.Meta, size ...int) []poolAxis {
+	axes, lead := make([]poolAxis, len(size)), m.Rank()-len(size)
+	for i := range axes {
+		axes[i] = sharedAxis(m.Shape[lead+i], size[i])
 	}
-	lead := m.Rank() - 2
-	return side(m.Shape[lead], size[0]), side(m.Shape[lead+1], size[1])
+	return axes
 }
 
 // lineOf is [planar] for sizes that may be unknown.

@@ -16,7 +16,7 @@ type avgPool3dAttrs struct {
 	Dilation        []int `attr:"dilation" default:"1" doc:"steps between elements of the window, which PyTorch has not"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
-	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"the divisor itself"`
 }
 
 type lpPoolAttrs struct {

@@ -6,45 +6,123 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axisTaps tells, for every index of an output dimension, which elements of the input
-// dimension it is made of: at[first[i]:first[i+1]] with their weights. An index that is
-// outside has no taps and takes a number instead.
+// axisTaps computes the taps of every index of an output dimension: elements of the input dimension, with weights. An
+// index outside of the input has no taps and becomes a constant.
 type axisTaps struct {
-	first []int
-	at    []int
-	w     []float64
+	out     int
+	most    int  // elements of an index, at most
+	nearest bool // every index copies one element, or is outside
+	each    func(i int, add func(at int, w float64))
 }
 
-// newTaps collects taps; f calls add for each of index i.
-func newTaps(out int, f func(i int, add func(at int, w float64))) *axisTaps {
-	t := &axisTaps{first: make([]int, 1, out+1)}
-	for i := range out {
-		f(i, func(at int, w float64) {
-			if w != 0 {
-				t.at, t.w = append(t.at, at), append(t.w, w)
-			}
-		})
-		t.first = append(t.first, len(t.at))
-	}
-	return t
+// maxListedTaps bounds the tables that are made when a kernel is lowered. Longer ones are made in the run.
+const maxListedTaps = 1 << 16
+
+// listed reports whether the taps are few enough to be listed when a kernel is lowered.
+func (t *axisTaps) listed() bool { return mulBounded(t.out, t.most) <= maxListedTaps }
+
+// take calls add for the taps of an index that have a weight.
+func (t *axisTaps) take(i int, add func(at int, w float64)) {
+	t.each(i, func(at int, w float64) {
+		if w != 0 {
+			add(at, w)
+		}
+	})
 }
 
-func (t *axisTaps) size() int { return len(t.first) - 1 }
-
-// picks reports whether every index takes one element as it is.
+// picks reports whether every index is known to copy one element, or to be outside.
 func (t *axisTaps) picks() bool {
-	for i := range t.size() {
-		if t.first[i+1]-t.first[i] != 1 || t.w[t.first[i]] != 1 {
+	return t.nearest || t.listed() && t.single(1)
+}
+
+// single reports whether each of the indices 0, step, 2*step, ... copies one element.
+func (t *axisTaps) single(step int) bool {
+	for i := 0; i < t.out; i += step {
+		n, whole := 0, true
+		t.take(i, func(_ int, w float64) { n, whole = n+1, whole && w == 1 })
+		if n != 1 || !whole {
 			return false
 		}
 	}
 	return true
+}
+
+// pricedTaps is the number of indices that pricing samples.
+const pricedTaps = 64
+
+// price estimates from a sample of indices the number of taps of an index, and whether every index copies one element.
+func (t *axisTaps) price() (taps float64, picks bool) {
+	step := max(1, t.out/pricedTaps)
+	n, looked := 0, 0
+	for i := 0; i < t.out; i += step {
+		looked++
+		if t.most > maxListedTaps {
+			n += t.most
+			continue
+		}
+		t.take(i, func(int, float64) { n++ })
+	}
+	return float64(n) / float64(max(1, looked)), t.nearest || t.most <= maxListedTaps && t.single(step)
+}
+
+// tapTable lists the taps of indices: those of index i are the count[i] entries from i*most on.
+type tapTable[T float32 | float64] struct {
+	most      int
+	count, at []int
+	w         []T
+}
+
+// fill lists the taps of the indices from begin to end.
+func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
+	for i := begin; i < end; i++ {
+		n := i * t.most
+		a.take(i, func(at int, w float64) {
+			t.at[n], t.w[n] = at, T(w)
+			n++
+		})
+		t.count[i] = n - i*t.most
+	}
+}
+
+// numberTable is a list of numbers, one for each index of a dimension. A short list is made when the kernel is lowered,
+// a long one by a phase of the run.
+type numberTable struct {
+	list  []int
+	n, at int // numbers, and the place of the list in scratch memory
+}
+
+// newNumberTable adds the phase, and room for the list, to a kernel where the list is long.
+func newNumberTable(k *graph.Kernel, n int, f func(i int) int) numberTable {
+	fill := func(list []int, begin, end int) {
+		for i := begin; i < end; i++ {
+			list[i] = f(i)
+		}
+	}
+	t := numberTable{n: n}
+	if n <= maxListedTaps {
+		t.list = make([]int, n)
+		fill(t.list, 0, n)
+		return t
+	}
+	t.at = k.Scratch
+	k.Scratch += kit.AlignUp(8 * n)
+	k.Phases = append(k.Phases, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+		fill(t.of(m), begin, end)
+		return nil
+	}))
+	return t
+}
+
+func (t *numberTable) of(m *graph.Mem) []int {
+	if t.list != nil || t.n == 0 {
+		return t.list
+	}
+	return kit.SliceOf[int](m.Scratch, t.at, t.n)
 }
 
 // resampling is a separable resize: taps for each dimension, nil where it stays. outside is
@@ -58,7 +136,7 @@ func (r *resampling) shape(in []int) []int {
 	out := slices.Clone(in)
 	for d, t := range r.taps {
 		if t != nil {
-			out[d] = t.size()
+			out[d] = t.out
 		}
 	}
 	return out
@@ -119,74 +197,114 @@ func (r *resampling) picks() bool {
 	return true
 }
 
+// rowPiece bounds the elements of a row that one unit moves.
+const rowPiece = 1 << 20
+
 // pickKernel moves elements, row by row of the output.
 func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
 	ss, ds := kit.ByteStrides(src), kit.ByteStrides(dst)
-	places := make([][]int, last+1)
+	k, tables := &graph.Kernel{}, make([]numberTable, last+1)
 	for d, n := range dst.Shape {
-		for i := range n {
-			at := i
-			if t := r.taps[d]; t != nil {
-				at = t.at[t.first[i]]
-			}
-			places[d] = append(places[d], at*ss[d])
-		}
+		tables[d] = newNumberTable(k, n, func(i int) int { return r.pick(d, i) * ss[d] })
 	}
+	number := make([]byte, size) // for indices outside
+	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&number[0]), unsafe.Pointer(&r.outside), 0, 0, 1)
 	cols := dst.Shape[last]
-	rows, grain := dst.Numel()/cols, max(1, machine.MoveGrain/cols)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(rows, grain), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * grain; i < min(rows, (chunk+1)*grain); i++ {
-			to, from, rest := 0, 0, i
-			for d := last - 1; d >= 0; d-- {
-				k := rest % dst.Shape[d]
-				rest /= dst.Shape[d]
-				to, from = to+k*ds[d], from+places[d][k]
-			}
-			kit.ReadEach[size](unsafe.Add(m.Ptrs[0], to), unsafe.Add(m.Ptrs[1], from), ds[last], places[last])
-		}
-		return nil
-	}}}}
-}
-
-// reference sums over all combinations of taps, in float64.
-func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
-	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
-	exact := r.picks()
-	kit.EachIndex(out.Shape, func(index []int) {
-		at := slices.Clone(index)
-		if exact {
-			for d, x := range r.taps {
-				if x != nil {
-					at[d] = x.at[x.first[index[d]]]
+	pieces := kit.DivUp(cols, rowPiece)
+	k.Phases = append(k.Phases, copies.CutUnits(dst.Numel()/cols*pieces, min(cols, rowPiece),
+		func(m *graph.Mem, begin, end int) error {
+			places := tables[last].of(m)
+			for u := begin; u < end; u++ {
+				to, from, rest, outside := 0, 0, u/pieces, false
+				for d := last - 1; d >= 0; d-- {
+					i := rest % dst.Shape[d]
+					rest /= dst.Shape[d]
+					at := tables[d].of(m)[i]
+					outside = outside || at < 0
+					to, from = to+i*ds[d], from+at
+				}
+				first := u % pieces * rowPiece
+				row := places[first:min(cols, first+rowPiece)]
+				y := unsafe.Add(m.Ptrs[0], to+first*ds[last])
+				if !outside && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
+					kit.ReadEach[size](y, unsafe.Add(m.Ptrs[1], from), ds[last], row)
+					continue
+				}
+				for i, at := range row {
+					x := unsafe.Pointer(&number[0])
+					if !outside && at >= 0 {
+						x = unsafe.Add(m.Ptrs[1], from+at)
+					}
+					kit.CopyElement(unsafe.Add(y, i*ds[last]), x, size)
 				}
 			}
+			return nil
+		}))
+	return k
+}
+
+// pick is the element of dimension d of the operand that index i takes, -1 where it is outside.
+func (r *resampling) pick(d, i int) int {
+	if r.taps[d] == nil {
+		return i
+	}
+	place := -1
+	r.taps[d].take(i, func(at int, _ float64) { place = at })
+	return place
+}
+
+// reference defines the result: elements that are picked, or sums dimension by dimension in the dtype of the kernel.
+func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
+	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
+	if out.Numel() == 0 {
+		return out
+	}
+	if !r.picks() {
+		if resampleDType(t.DType) == tensor.Float32 {
+			return resampled[float32](r, t)
+		}
+		return resampled[float64](r, t)
+	}
+	kit.EachIndex(out.Shape, func(index []int) {
+		at, outside := slices.Clone(index), false
+		for d := range at {
+			at[d] = r.pick(d, index[d])
+			outside = outside || at[d] < 0
+		}
+		if outside {
+			out.Set(tensor.FloatScalar(r.outside), index...)
+		} else {
 			out.Set(t.At(at...), index...)
-			return
 		}
-		var sum func(d int) float64
-		sum = func(d int) float64 {
-			if d == len(at) {
-				return t.At(at...).Float()
-			}
-			x := r.taps[d]
-			if x == nil {
-				return sum(d + 1)
-			}
-			i, s := index[d], 0.0
-			if x.first[i] == x.first[i+1] {
-				return r.outside
-			}
-			for k := x.first[i]; k < x.first[i+1]; k++ {
-				at[d] = x.at[k]
-				s += x.w[k] * sum(d+1)
-			}
-			return s
-		}
-		out.Set(tensor.FloatScalar(sum(0)), index...)
 	})
 	return out
+}
+
+// resampled sums by weights, dimension by dimension. Each product and each sum is rounded to T.
+func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Tensor {
+	d := tensor.DTypeOf[T]()
+	x := t.CopyTo(tensor.New(d, t.Shape...))
+	for _, axis := range r.sequence(t.Shape) {
+		from, shape := x, slices.Clone(x.Shape)
+		shape[axis] = r.taps[axis].out
+		x = tensor.Zeros(d, shape...)
+		kit.EachIndex(shape, func(index []int) {
+			at, sum, n := slices.Clone(index), T(r.outside), 0
+			r.taps[axis].take(index[axis], func(k int, w float64) {
+				at[axis] = k
+				product := T(T(w) * T(from.At(at...).Float()))
+				if n++; n == 1 {
+					sum = product
+				} else {
+					sum += product
+				}
+			})
+			x.Set(tensor.FloatScalar(float64(sum)), index...)
+		})
+	}
+	return x.CopyTo(tensor.New(t.DType, x.Shape...))
 }
 
 // cubicWeights are the weights of the four elements around a place between the second and
@@ -197,11 +315,11 @@ func cubicWeights(t, a float64) [4]float64 {
 	return [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)}
 }
 
-// nearestIndices gives for every index of the output the index of the input. The
+// nearestIndex returns the index of the input for each index of the output. The
 // arithmetic is float32, as in PyTorch, but float64 for float64 images. PyTorch's kernel
 // for channels-last images halves the index where the output is twice the input, whatever
 // the factor says; here the result does not depend on the layout.
-func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
+func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {
 		scale = 1 / factor
@@ -209,13 +327,22 @@ func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
 	if d != tensor.Float64 && factor <= 0 {
 		scale = float64(float32(in) / float32(out))
 	}
-	at := make([]int, out)
-	for i := range at {
+	return func(i int) int {
 		x := float32(float64(i) * scale)
 		if d != tensor.Float64 {
 			x = float32(i) * float32(scale)
 		}
-		at[i] = min(int(math.Floor(float64(x))), in-1)
+		return placeIn(math.Floor(float64(x)), in)
 	}
-	return at
+}
+
+// placeIn is the index of n elements that is nearest to a place; 0 for NaN.
+func placeIn(x float64, n int) int {
+	switch {
+	case x >= float64(n-1):
+		return n - 1
+	case x >= 0:
+		return int(x)
+	}
+	return 0
 }

@@ -1,11 +1,13 @@
 package window
 
 import (
+	"context"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -36,7 +38,8 @@ type resamplePass[T float32 | float64] struct {
 	outer, in, inner int
 	rows             int // that go together, at most
 	taps             *axisTaps
-	w                []T
+	list             tapTable[T] // where the taps are few
+	room             int         // of the table in scratch memory, where they are not
 	outside          T
 	sums             [2][loopTaps]*loops.Loop // of so many rows and one; those of the second row add to the result
 	state            graph.PerWorker[resampleRun]
@@ -93,11 +96,9 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 	for i, one := range passes {
 		p := &resamplePass[T]{from: cur, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
 			rows: rowsTogether(one.outer, one.inner), outside: T(r.outside)}
-		for _, w := range p.taps.w {
-			p.w = append(p.w, T(w))
-		}
+		p.tabulate(k)
 		if p.to = last; i < len(passes)-1 || !direct {
-			p.to = room([]int{one.outer, one.taps.size(), one.inner})
+			p.to = room([]int{one.outer, one.taps.out, one.inner})
 		}
 		if err := p.loops(); err != nil {
 			return nil, err
@@ -112,28 +113,70 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 	return k, nil
 }
 
+// tabulate lists the taps, or adds a phase to the kernel that lists them.
+func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
+	n := p.taps.out * p.taps.most
+	if p.taps.listed() {
+		p.list = tapTable[T]{most: p.taps.most, count: make([]int, p.taps.out), at: make([]int, n), w: make([]T, n)}
+		p.list.fill(p.taps, 0, p.taps.out)
+		return
+	}
+	p.room = k.Scratch
+	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outside))*n)
+	k.Phases = append(k.Phases, copies.CutUnits(p.taps.out, tabulatedTap*p.taps.most,
+		func(m *graph.Mem, begin, end int) error {
+			t := p.table(m)
+			t.fill(p.taps, begin, end)
+			return nil
+		}))
+}
+
+// tabulatedTap is the approximate cost of computing a tap, in elements of a copy.
+const tabulatedTap = 16
+
+// table is the table of taps.
+func (p *resamplePass[T]) table(m *graph.Mem) tapTable[T] {
+	if p.taps.listed() {
+		return p.list
+	}
+	out, n := p.taps.out, p.taps.out*p.taps.most
+	return tapTable[T]{most: p.taps.most, count: kit.SliceOf[int](m.Scratch, p.room, out),
+		at: kit.SliceOf[int](m.Scratch, p.room+8*out, n), w: kit.SliceOf[T](m.Scratch, p.room+8*(out+n), n)}
+}
+
 // axisPass is one dimension of a resampling: of an array [outer, in, inner].
 type axisPass struct {
 	outer, in, inner int
 	taps             *axisTaps
 }
 
-// passes lists the dimensions that change, of an array of a shape whose dimensions are those that order tells: first
-// those that get shorter, from the slowest on, and then those that get longer, from the fastest on, so that there is
-// least to do for elements that do not lie together.
+// passes lists the passes over an array whose dimensions are stored in the given order; shape is in that order.
 func (r *resampling) passes(shape, order []int) (list []axisPass) {
-	s := slices.Clone(shape)
-	add := func(at int, shorter bool) {
-		if t := r.taps[order[at]]; t != nil && t.size() < shape[at] == shorter {
-			list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), t})
-			s[at] = t.size()
+	s, own := slices.Clone(shape), make([]int, len(shape))
+	for at, d := range order {
+		own[d] = shape[at]
+	}
+	for _, d := range r.sequence(own) {
+		at := slices.Index(order, d)
+		list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), r.taps[d]})
+		s[at] = r.taps[d].out
+	}
+	return list
+}
+
+// sequence lists the dimensions that change in the sequence of passes: first the shrinking ones from the first
+// dimension on, then the growing ones from the last dimension on, which is the least work. Every pass rounds, and
+// results of integers are truncated, so the sequence does not depend on the layout.
+func (r *resampling) sequence(shape []int) (list []int) {
+	for d, t := range r.taps {
+		if t != nil && t.out < shape[d] {
+			list = append(list, d)
 		}
 	}
-	for at := range order {
-		add(at, true)
-	}
-	for at := range slices.Backward(order) {
-		add(at, false)
+	for d, t := range slices.Backward(r.taps) {
+		if t != nil && t.out >= shape[d] {
+			list = append(list, d)
+		}
 	}
 	return list
 }
@@ -151,7 +194,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
 	}
-	if r.picks() {
+	if r.movesOnly() {
 		w.Do(resizeElement, float64(out.Numel()))
 		return
 	}
@@ -163,7 +206,8 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	size := float64(resampleDType(out.DType).Size())
 	passes := r.passes(s, order)
 	for i, p := range passes {
-		rows, taps := float64(p.outer*p.taps.size()), float64(len(p.taps.w))/float64(max(1, p.taps.size()))
+		rows := float64(p.outer) * float64(p.taps.out)
+		taps, _ := p.taps.price()
 		n := rows * float64(p.inner)
 		w.Flops += n * 2 * taps
 		if i < len(passes)-1 {
@@ -178,15 +222,25 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
+// movesOnly estimates [resampling.picks] for pricing.
+func (r *resampling) movesOnly() bool {
+	for _, t := range r.taps {
+		if t == nil {
+			continue
+		}
+		if _, picks := t.price(); !picks {
+			return false
+		}
+	}
+	return true
+}
+
 // loops makes the loops of a pass whose elements lie together.
 func (p *resamplePass[T]) loops() error {
 	if p.inner < leastTogether {
 		return nil
 	}
-	d, most := tensor.DTypeOf[T](), 0
-	for i := range p.taps.size() {
-		most = max(most, p.taps.first[i+1]-p.taps.first[i])
-	}
+	d, most := tensor.DTypeOf[T](), p.taps.most
 	for more := range p.sums {
 		for n := range min(most, loopTaps) {
 			if more > 0 && most <= loopTaps {
@@ -220,15 +274,16 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < leastTogether {
 		return p.gathers()
 	}
-	n := p.taps.size()
+	n := p.taps.out
 	units := kit.DivUp(p.outer, p.rows) * n
-	grain := max(1, machine.MoveGrain/max(1, p.inner*p.rows*max(1, len(p.w)/max(1, n))))
+	grain := max(1, machine.MoveGrain/max(1, mulBounded(p.inner*p.rows, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to := p.from.Address(m), p.to.Address(m)
+		from, to, table := p.from.Address(m), p.to.Address(m), p.table(m)
 		s := p.state.Of(m)
+		s.Context = m.Context
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 			o, i := u/n*p.rows, u%n
-			p.sum(s, kit.Elem[T](to, (o*n+i)*p.inner), kit.Elem[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
+			p.sum(s, &table, kit.Elem[T](to, (o*n+i)*p.inner), kit.Elem[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
 		}
 		clear(s.ptrs[:])
 		s.Release()
@@ -237,9 +292,9 @@ func (p *resamplePass[T]) phase() graph.Phase {
 }
 
 // sum makes element i along the dimension: of so many rows, each the sum of those of src by their weights.
-func (p *resamplePass[T]) sum(s *resampleRun, dst, src unsafe.Pointer, i, rows int) {
-	first, end := p.taps.first[i], p.taps.first[i+1]
-	n := p.taps.size()
+func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
+	first, n := i*table.most, p.taps.out
+	end := first + table.count[i]
 	if first == end {
 		for row := range rows {
 			to := unsafe.Slice((*T)(kit.Elem[T](dst, row*n*p.inner)), p.inner)
@@ -254,8 +309,8 @@ func (p *resamplePass[T]) sum(s *resampleRun, dst, src unsafe.Pointer, i, rows i
 		taps := min(end-k, loopTaps)
 		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
 		for t := range taps {
-			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, p.taps.at[k+t]*p.inner), p.in*p.inner*size
-			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&p.w[k+t]), 0
+			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, table.at[k+t]*p.inner), p.in*p.inner*size
+			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.w[k+t]), 0
 		}
 		if more > 0 {
 			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, n*p.inner*size
@@ -268,36 +323,39 @@ func (p *resamplePass[T]) sum(s *resampleRun, dst, src unsafe.Pointer, i, rows i
 
 // gathers is the phase of a pass over elements of which few lie together.
 func (p *resamplePass[T]) gathers() graph.Phase {
-	n := p.taps.size()
+	n := p.taps.out
 	units := p.outer * n
-	grain := max(1, machine.GatherGrain/max(1, p.inner*max(1, len(p.w)/max(1, n))))
+	grain := max(1, machine.GatherGrain/max(1, mulBounded(p.inner, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		p.gather(p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
+		table := p.table(m)
+		p.gather(m.Context, &table, p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
 		return nil
 	}}
 }
 
 // gather resamples the rows from begin on, of few elements each, element by element.
-func (p *resamplePass[T]) gather(from, to unsafe.Pointer, begin, end int) {
-	n := p.taps.size()
+func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
+	n := p.taps.out
 	for u := begin; u < end; {
 		o, i := u/n, u%n
 		src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)
 		last := min(n, i+end-u)
 		dst := unsafe.Slice((*T)(kit.Elem[T](to, u*p.inner)), (last-i)*p.inner)
 		for at := range p.inner {
-			p.line(dst[at:], src[at:], i, last)
+			p.line(ctx, table, dst[at:], src[at:], i, last)
 		}
 		u += last - i
 	}
 }
 
 // line makes the elements from i to last along the dimension, inner elements apart.
-func (p *resamplePass[T]) line(dst, src []T, i, last int) {
-	begin, inner, to := p.taps.first[i], p.inner, 0
-	for _, end := range p.taps.first[i+1 : last+1] {
-		at, w := p.taps.at[begin:end], p.w[begin:end]
-		switch begin = end; len(at) {
+func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
+	inner, to := p.inner, 0
+	for ; i < last; i++ {
+		begin := i * table.most
+		end := begin + table.count[i]
+		at, w := table.at[begin:end], table.w[begin:end]
+		switch len(at) {
 		case 0:
 			dst[to] = p.outside
 		case 1:
@@ -307,6 +365,9 @@ func (p *resamplePass[T]) line(dst, src []T, i, last int) {
 		default:
 			var s T
 			for k, f := range w {
+				if k%kit.LookEvery == kit.LookEvery-1 {
+					ends.Look(ctx)
+				}
 				s += f * src[at[k]*inner]
 			}
 			dst[to] = s

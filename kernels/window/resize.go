@@ -97,7 +97,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
-		r.taps[d] = newTaps(x.out, x.taps)
+		r.taps[d] = &axisTaps{out: x.out, most: x.most(), nearest: a.Mode == "nearest", each: x.taps}
 	}
 	return r, nil
 }
@@ -230,6 +230,27 @@ func (x *resizeAxis) source(i int) float64 {
 	return (at+0.5)/x.scale - 0.5
 }
 
+// most returns a bound on the taps of an index.
+func (x *resizeAxis) most() int {
+	switch {
+	case x.a.Mode == "nearest" || x.a.Mode == "linear" && !x.a.Antialias:
+		return 2
+	case !x.a.Antialias:
+		return 4
+	case x.a.Mode == "linear":
+		return x.wideTaps(1)
+	}
+	return x.wideTaps(2)
+}
+
+// wideTaps returns the number of taps of a filter of the given radius, stretched if the result is smaller.
+func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(radius) }
+
+// wideFirst returns the first of these taps, relative to the element before the source position.
+func (x *resizeAxis) wideFirst(radius float64) int {
+	return int(math.Floor(max(-radius/min(x.scale, 1), -farReach))) + 1
+}
+
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	at := x.source(i)
 	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
@@ -287,8 +308,8 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 // wide samples a kernel of the given radius, stretched where the result is smaller.
 func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
-	first := int(math.Floor(-radius/scale)) + 1
-	w := make([]float64, 2-2*first)
+	first := x.wideFirst(radius)
+	w := make([]float64, x.wideTaps(radius))
 	sum := 0.0
 	for k := range w {
 		w[k] = kernel((float64(first+k) - t) * scale)

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -39,6 +40,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
 		case !kit.AtLeastSize(a.PooledHeight, 1) || !kit.AtLeastSize(a.PooledWidth, 1):
 			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
+		case a.SamplingRatio > maxRoiSamples:
+			return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples, a.SamplingRatio)
 		}
 		out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
 		return c.One(out), err
@@ -76,7 +79,8 @@ func roiImage(at float64, n int) error {
 	return nil
 }
 
-// maxRoiSamples bounds the samples of a bin along a dimension: coordinates are data.
+// maxRoiSamples bounds the samples of a bin along a dimension, so that a chunk can be a bin. Coordinates are data
+// and may imply any number.
 const maxRoiSamples = 4096
 
 // bin pools one bin of a roi from a plane of h by w pixels.
@@ -104,6 +108,10 @@ func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int)
 	sum, most := 0.0, math.Inf(-1)
 	for i := range nh {
 		y := y0 + float64(ph)*bh + (float64(i)+0.5)*bh/float64(nh)
+		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a line of zeros
+			most = max(most, 0)
+			continue
+		}
 		for j := range nw {
 			x := x0 + float64(pw)*bw + (float64(j)+0.5)*bw/float64(nw)
 			s, top := bilinearAt(y, x, h, w, at)
@@ -119,10 +127,10 @@ func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int)
 	return sum / float64(max(1, nh*nw))
 }
 
-// bilinearAt samples a plane; outside of it by more than a pixel it is 0. The second result
-// is the greatest of the four weighted pixels, which ONNX's mode max takes.
+// bilinearAt samples a plane; outside of it by more than a pixel, and of a plane without pixels, it is 0. The second
+// result is the greatest of the four weighted pixels, which ONNX's mode max takes.
 func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
-	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
+	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
 	}
 	y, x = max(y, 0), max(x, 0)
@@ -147,30 +155,50 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	}
 	ms, rs, os := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: out.Shape[0] * out.Shape[1],
-		Run: func(mem *graph.Mem, chunk int) error {
-			k, ch := chunk/out.Shape[1], chunk%out.Shape[1]
-			var roi [5]float64
+	height, width := out.Shape[2], out.Shape[3]
+	bin := func(mem *graph.Mem, roi *[5]float64, k, at int) {
+		j, i, ch := at%width, at/width%height, at/width/height%out.Shape[1]
+		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
+		v := a.bin(roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
+			p := unsafe.Add(x, h*ms[2]+w*ms[3])
+			if m.DType == tensor.Float32 {
+				return float64(*(*float32)(p))
+			}
+			var v float64
+			read(unsafe.Pointer(&v), p, 0, 0, 1)
+			return v
+		})
+		write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
+	}
+	ph := copies.CutUnits(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
+		var roi [5]float64
+		bins := out.Numel() / out.Shape[0] // of a region
+		for at := begin; at < end; {
+			k := at / bins
 			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
 			if err := roiImage(roi[0], m.Shape[0]); err != nil {
 				return err
 			}
-			x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
-			get := func(h, w int) float64 {
-				p := unsafe.Add(x, h*ms[2]+w*ms[3])
-				if m.DType == tensor.Float32 {
-					return float64(*(*float32)(p))
-				}
-				var v float64
-				read(unsafe.Pointer(&v), p, 0, 0, 1)
-				return v
+			for ; at < min(end, (k+1)*bins); at++ {
+				bin(mem, &roi, k, at)
 			}
-			for i := range out.Shape[2] {
-				for j := range out.Shape[3] {
-					v := a.bin(&roi, i, j, m.Shape[2], m.Shape[3], get)
-					write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
-				}
-			}
-			return nil
-		}}}}, nil
+		}
+		return nil
+	})
+	return &graph.Kernel{Phases: []graph.Phase{ph}}, nil
+}
+
+// roiTap is the approximate cost of a sample, in elements of a copy.
+const roiTap = 16
+
+// samples estimates the number of samples of a bin. If it depends on data, regions are taken as half the image.
+func (a *roiAlignAttrs) samples(m, out tensor.Meta) int {
+	if a.SamplingRatio > 0 {
+		return a.SamplingRatio * a.SamplingRatio
+	}
+	n := 1
+	for d := 2; d < 4; d++ {
+		n *= min(kit.DivUp(m.Shape[d], 2*out.Shape[d]), maxRoiSamples)
+	}
+	return max(1, n)
 }

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/graphrun/graphrun/sym"
@@ -39,7 +40,7 @@ func ratio(f float64) (p, q int, ok bool) {
 	if rest == nil || f <= 0 {
 		return 0, 0, false
 	}
-	const most = 1 << 36
+	const most = min(1<<36, math.MaxInt/4)
 	p, q = 1, 0
 	for p0, q0 := 0, 1; ; {
 		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
@@ -69,7 +70,7 @@ func ratio(f float64) (p, q int, ok bool) {
 // whole numbers may that make a difference, at multiples of q, and only where the product falls short: where f is
 // less than p/q by more than 1/2^54, which is half of what integers are rounded by at least.
 func scaledAlike(n, p, q int, f float64) (lo, hi int) {
-	hi = 1 << 52 / p
+	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))
 	short := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
 	if short.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {

@@ -156,8 +156,8 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		round = func(x float64) float64 { return x }
 	}
 	if mode == "nearest" {
-		table := nearestIndices(d, in, out, factor)
-		return newTaps(out, func(i int, add func(int, float64)) { add(table[i], 1) })
+		at := nearestIndex(d, in, out, factor)
+		return &axisTaps{out: out, most: 1, nearest: true, each: func(i int, add func(int, float64)) { add(at(i), 1) }}
 	}
 	scale := round(float64(in) / float64(out))
 	if factor > 0 {
@@ -169,13 +169,14 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			scale = round(float64(in-1) / float64(out-1))
 		}
 	}
-	return newTaps(out, func(i int, add func(int, float64)) {
+	most := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
+	return &axisTaps{out: out, most: most, nearest: mode == "exact", each: func(i int, add func(int, float64)) {
 		if mode == "linear" && in == out { // whatever factor was given beside the sizes
 			add(i, 1)
 			return
 		}
 		if mode == "exact" {
-			add(min(int(math.Floor(round(round(float64(i)+0.5)*scale))), in-1), 1)
+			add(placeIn(math.Floor(round(round(float64(i)+0.5)*scale)), in), 1)
 			return
 		}
 		x := round(float64(i) * scale)
@@ -184,7 +185,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 		if mode == "linear" {
 			x = max(x, 0)
-			at := min(int(x), in-1)
+			at := placeIn(x, in)
 			frac := min(max(round(x-float64(at)), 0), 1)
 			add(at, 1-frac)
 			add(min(at+1, in-1), frac)
@@ -192,7 +193,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 		at := math.Floor(x)
 		for k, w := range cubicWeights(x-at, -0.75) {
-			add(min(max(int(at)-1+k, 0), in-1), w)
+			add(min(max(placeIn(at+4, in+8)-5+k, 0), in-1), w)
 		}
-	})
+	}}
 }

@@ -81,8 +81,8 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 	return size, nil
 }
 
-// nearestTables returns the tables of rows and columns of a call.
-func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
+// nearestPlaces returns the functions from the rows and columns of the result to those of the operand.
+func nearestPlaces(c *graph.Call, shape []int) (row, col func(i int) int) {
 	m, f := c.Meta(0), []float64{0, 0}
 	a := kit.Attrs[upsampleNearestAttrs](c)
 	if a.ScaleFactors != nil {
@@ -94,7 +94,7 @@ func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
 			}
 		}
 	}
-	return nearestIndices(m.DType, m.Shape[2], shape[2], f[0]), nearestIndices(m.DType, m.Shape[3], shape[3], f[1])
+	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
 }
 
 // byPixels reports whether the channels of a pixel lie together.
@@ -134,42 +134,47 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	rows, cols := nearestTables(c, dst.Shape)
+	row, col := nearestPlaces(c, dst.Shape)
 	size := dst.DType.Size()
 	gather := gathers[size]
 	move := kit.Mover(dst.DType, src.DType)
 	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
-	for i := range cols {
-		cols[i] *= ss[3]
-	}
+	k := &graph.Kernel{}
+	rowTable := newNumberTable(k, dst.Shape[2], row)
+	colTable := newNumberTable(k, dst.Shape[3], func(i int) int { return col(i) * ss[3] })
 	chans, width := dst.Shape[1], dst.Shape[3]
 	pixels := ds[1] == size && ss[1] == size && chans > 1
-	work := dst.Shape[0] * dst.Shape[2]
-	each := chans * width
+	pieces := kit.DivUp(width, rowPiece)
+	units := dst.Shape[0] * dst.Shape[2] * pieces
+	each := chans * min(width, rowPiece)
 	if !pixels {
-		work, each = work*chans, width
+		units, each = units*chans, min(width, rowPiece)
 	}
 	grain := max(1, machine.MoveGrain/each)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain,
+	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
 		Run: func(m *graph.Mem, chunk int) error {
-			for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
+			rows, cols := rowTable.of(m), colTable.of(m)
+			for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
+				first, r := u%pieces*rowPiece, u/pieces
+				part := cols[first:min(width, first+rowPiece)]
 				y, rest := r%dst.Shape[2], r/dst.Shape[2]
 				ch := 0
 				if !pixels {
 					ch, rest = rest%chans, rest/chans
 				}
-				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2])
+				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2]+first*ds[3])
 				s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
 				if !pixels {
-					gather(d, s, ds[3], cols)
+					gather(d, s, ds[3], part)
 					continue
 				}
-				for x, at := range cols {
+				for x, at := range part {
 					move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
 				}
 			}
 			return nil
-		}}}}, nil
+		}})
+	return k, nil
 }
 
 // gathers, by the size of an element, write elements step bytes apart from places given
@@ -189,6 +194,16 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		return nil, err
 	}
 	shape := kit.NumbersOf(res[0].Type.Shape)
-	rows, cols := nearestTables(c, shape)
+	if tensor.Numel(shape) == 0 {
+		return []*tensor.Tensor{tensor.Zeros(in[0].DType, shape...)}, nil
+	}
+	row, col := nearestPlaces(c, shape)
+	rows, cols := make([]int, shape[2]), make([]int, shape[3])
+	for i := range rows {
+		rows[i] = row(i)
+	}
+	for i := range cols {
+		cols[i] = col(i)
+	}
 	return []*tensor.Tensor{copies.SpanRef(in[0], [][]int{nil, nil, rows, cols}, shape)}, nil
 }

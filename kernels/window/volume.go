@@ -21,14 +21,14 @@ type volumeElement interface {
 type volume struct {
 	planes int
 	in     [3]int // missing dimensions are 1
-	axes   [3][]window
+	axes   [3]poolAxis
 }
 
 // newVolume takes the last len(axes) dimensions of m for those of the windows.
-func newVolume(m tensor.Meta, axes [][]window) *volume {
+func newVolume(m tensor.Meta, axes []poolAxis) *volume {
 	v := &volume{in: [3]int{1, 1, 1}, planes: 1}
-	one := []window{{0, 1, 1, 1}}
-	v.axes = [3][]window{one, one, one}
+	one := wholeAxis()
+	v.axes = [3]poolAxis{one, one, one}
 	first, lead := 3-len(axes), m.Rank()-len(axes)
 	for i, w := range axes {
 		v.in[first+i], v.axes[first+i] = m.Shape[lead+i], w
@@ -39,6 +39,9 @@ func newVolume(m tensor.Meta, axes [][]window) *volume {
 	return v
 }
 
+// volumeLook is how many windows of a row are made between two looks at the context.
+const volumeLook = 1 << 10
+
 // row is one row of results: the windows over the outer dimensions, and the plane that
 // they are in.
 type volumeRow struct {
@@ -48,18 +51,14 @@ type volumeRow struct {
 
 // phase runs f for every row of results.
 func (v *volume) phase(f func(m *graph.Mem, r volumeRow)) graph.Phase {
-	nd, nh, nw := len(v.axes[0]), len(v.axes[1]), len(v.axes[2])
+	nd, nh, nw := v.axes[0].out, v.axes[1].out, v.axes[2].out
 	area := nw
-	for _, axis := range v.axes {
-		most := 1
-		for _, w := range axis {
-			most = max(most, w.taps())
-		}
-		area *= most
+	for d := range v.axes {
+		area = mulBounded(area, max(1, v.axes[d].most()))
 	}
 	return copies.CutUnits(v.planes*nd*nh, area, func(m *graph.Mem, begin, end int) error {
 		for u := begin; u < end; u++ {
-			f(m, volumeRow{plane: u / (nd * nh), at: u * nw, ds: v.axes[0][u/nh%nd], hs: v.axes[1][u%nh]})
+			f(m, volumeRow{plane: u / (nd * nh), at: u * nw, ds: v.axes[0].at(u / nh % nd), hs: v.axes[1].at(u % nh)})
 		}
 		return nil
 	})
@@ -76,12 +75,16 @@ func maxVolume[T volumeElement](v *volume, least T, indices bool) graph.Phase {
 	n := v.plane()
 	return v.phase(func(m *graph.Mem, r volumeRow) {
 		x := unsafe.Slice((*T)(unsafe.Add(m.Ptrs[len(m.Ptrs)-1], r.plane*n*int(unsafe.Sizeof(least)))), n)
-		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), len(v.axes[2]))
+		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), v.axes[2].out)
 		var at []int64
 		if indices {
 			at = unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], r.at)), len(y))
 		}
-		for o, ws := range v.axes[2] {
+		for o := range y {
+			if o%volumeLook == volumeLook-1 {
+				m.Look()
+			}
+			ws := v.axes[2].at(o)
 			best, where := least, v.line(r.ds.start, r.hs.start)+ws.start
 			for d := r.ds.start; d < r.ds.end; d += r.ds.step {
 				for h := r.hs.start; h < r.hs.end; h += r.hs.step {
@@ -103,12 +106,16 @@ func maxVolume[T volumeElement](v *volume, least T, indices bool) graph.Phase {
 
 // sumVolume adds up f of the elements of each window in A, and writes what g makes of the
 // sum and the window's size.
-func sumVolume[T volumeElement, A int64 | float64](v *volume, f func(T) A, g func(sum A, size int) T) graph.Phase {
+func sumVolume[T volumeElement, A int64 | float64](v *volume, f func(T) A, g func(sum A, area float64) T) graph.Phase {
 	n := v.plane()
 	return v.phase(func(m *graph.Mem, r volumeRow) {
 		x := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[1], r.plane*n)), n)
-		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), len(v.axes[2]))
-		for o, ws := range v.axes[2] {
+		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), v.axes[2].out)
+		for o := range y {
+			if o%volumeLook == volumeLook-1 {
+				m.Look()
+			}
+			ws := v.axes[2].at(o)
 			var sum A
 			for d := r.ds.start; d < r.ds.end; d += r.ds.step {
 				for h := r.hs.start; h < r.hs.end; h += r.hs.step {
@@ -124,7 +131,7 @@ func sumVolume[T volumeElement, A int64 | float64](v *volume, f func(T) A, g fun
 					}
 				}
 			}
-			y[o] = g(sum, r.ds.size*r.hs.size*ws.size)
+			y[o] = g(sum, areaOf(r.ds.size, r.hs.size, ws.size))
 		}
 	})
 }
@@ -146,7 +153,7 @@ type sliding struct {
 
 // volumeKernel compiles a pooling of the call's first operand by one of the walks. By planes it reads and
 // writes row-major values.
-func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes [][]window) (*graph.Kernel, error) {
+func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes []poolAxis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
@@ -215,7 +222,8 @@ func greatest[T volumeElement](s sliding, least T, indices bool) (graph.Phase, i
 	return maxVolume(s.planes, least, indices), 0
 }
 
-func summed[T volumeElement, A int64 | float64](s sliding, f func(T) A, g func(sum A, size int) T) (graph.Phase, int) {
+func summed[T volumeElement, A int64 | float64](s sliding, f func(T) A,
+	g func(sum A, area float64) T) (graph.Phase, int) {
 	if s.pixels != nil {
 		return sumPixels(s.pixels, f, g)
 	}
@@ -223,19 +231,24 @@ func summed[T volumeElement, A int64 | float64](s sliding, f func(T) A, g func(s
 }
 
 func avgOf(d tensor.DType, s sliding, a *poolArgs) (graph.Phase, int) {
-	by := func(size int) int {
+	by := func(area float64) float64 {
 		if a.divisor != nil {
-			return *a.divisor
+			return float64(*a.divisor)
 		}
-		return max(size, 1)
+		return area
 	}
 	switch d {
 	case tensor.Int64:
-		return summed(s, nil, func(sum int64, size int) int64 { return sum / int64(by(size)) })
+		return summed(s, nil, func(sum int64, area float64) int64 {
+			if a.divisor != nil {
+				return sum / int64(*a.divisor)
+			}
+			return sum / divisorOf[int64](area)
+		})
 	case tensor.Float32:
-		return summed(s, nil, func(sum float64, size int) float32 { return float32(sum / float64(by(size))) })
+		return summed(s, nil, func(sum, area float64) float32 { return float32(sum / by(area)) })
 	}
-	return summed(s, nil, func(sum float64, size int) float64 { return sum / float64(by(size)) })
+	return summed(s, nil, func(sum, area float64) float64 { return sum / by(area) })
 }
 
 // normOf is the p-norm of each window.
@@ -243,9 +256,9 @@ func normOf(d tensor.DType, s sliding, p float64) (graph.Phase, int) {
 	power, root := normPower(p), normRoot(p)
 	if d == tensor.Float32 {
 		return summed(s, func(e float32) float64 { return power(float64(e)) },
-			func(sum float64, _ int) float32 { return float32(root(sum)) })
+			func(sum, _ float64) float32 { return float32(root(sum)) })
 	}
-	return summed(s, power, func(sum float64, _ int) float64 { return root(sum) })
+	return summed(s, power, func(sum, _ float64) float64 { return root(sum) })
 }
 
 func normPower(p float64) func(float64) float64 {
@@ -267,58 +280,3 @@ func normRoot(p float64) func(float64) float64 {
 	}
 	return func(x float64) float64 { return math.Pow(x, 1/p) }
 }
-
-// volumeReference defines a pooling index by index. taps gives, for a dimension and a
-// result, the positions of its window in the operand, and the divisor of averages.
-func volumeReference(t *tensor.Tensor, shape []int, dims int, kind poolKind, a *poolArgs,
-	taps func(d, o int) (at []int, size int)) []*tensor.Tensor {
-	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
-	lead := t.Rank() - dims
-	kit.EachIndex(shape, func(index []int) {
-		var places [][]int
-		counts, area := make([]int, dims), 1
-		for d := range dims {
-			at, size := taps(d, index[lead+d])
-			places, area, counts[d] = append(places, at), area*size, len(at)
-		}
-		src := append([]int(nil), index...)
-		best, where, sum, isum, seen := math.Inf(-1), 0, 0.0, int64(0), false
-		kit.EachIndex(counts, func(k []int) {
-			flat := 0
-			for d := range dims {
-				src[lead+d] = places[d][k[d]]
-				flat = flat*t.Shape[lead+d] + src[lead+d]
-			}
-			e := t.At(src...)
-			f := e.Float()
-			if !seen || f > best || f != f {
-				best, where, seen = f, flat, true
-			}
-			if kind == poolNorm {
-				f = math.Pow(math.Abs(f), a.norm)
-			}
-			sum, isum = sum+f, isum+e.Int()
-		})
-		if area == 0 {
-			area = 1
-		}
-		if a != nil && a.divisor != nil {
-			area = *a.divisor
-		}
-		switch {
-		case kind == poolMax:
-			out.Set(tensor.FloatScalar(best), index...)
-		case kind == poolNorm:
-			out.Set(tensor.FloatScalar(math.Pow(sum, 1/a.norm)), index...)
-		case t.DType.IsFloat():
-			out.Set(tensor.FloatScalar(sum/float64(area)), index...)
-		default:
-			out.Set(tensor.IntScalar(isum/int64(area)), index...)
-		}
-		indices.Set(tensor.IntScalar(int64(where)), index...)
-	})
-	return []*tensor.Tensor{out, indices}
-}
-
-// taps is the number of elements that the window takes.
-func (w window) taps() int { return max(0, kit.DivUp(w.end-w.start, w.step)) }

@@ -22,7 +22,7 @@ type volumePixels struct {
 }
 
 // newVolumePixels takes an operand with a batch.
-func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes [][]window) *volumePixels {
+func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes []poolAxis) *volumePixels {
 	dims := len(axes)
 	strides := func(m tensor.Meta) (st [5]int) {
 		copy(st[:2], m.Strides[:2])
@@ -47,20 +47,16 @@ type pixel struct {
 
 // phase runs f for every position of the results.
 func (p *volumePixels) phase(f func(m *graph.Mem, at pixel)) graph.Phase {
-	sizes := [3]int{len(p.axes[0]), len(p.axes[1]), len(p.axes[2])}
+	sizes := [3]int{p.axes[0].out, p.axes[1].out, p.axes[2].out}
 	area := p.c
-	for _, axis := range p.axes {
-		most := 1
-		for _, w := range axis {
-			most = max(most, w.taps())
-		}
-		area *= most
+	for d := range p.axes {
+		area = mulBounded(area, max(1, p.axes[d].most()))
 	}
 	return copies.CutUnits(p.n*product3(sizes), area, func(m *graph.Mem, begin, end int) error {
 		for u := begin; u < end; u++ {
 			w, h, d := u%sizes[2], u/sizes[2]%sizes[1], u/sizes[2]/sizes[1]%sizes[0]
 			n := u / product3(sizes)
-			at := pixel{x: n * p.xs[0], ds: p.axes[0][d], hs: p.axes[1][h], ws: p.axes[2][w]}
+			at := pixel{x: n * p.xs[0], ds: p.axes[0].at(d), hs: p.axes[1].at(h), ws: p.axes[2].at(w)}
 			for i, s := range p.ys {
 				at.y[i] = n*s[0] + d*s[2] + h*s[3] + w*s[4]
 			}
@@ -139,9 +135,9 @@ func scatter[T volumeElement](dst unsafe.Pointer, v []T, step int) {
 
 // sumPixels is sumVolume with all channels of a position at once. The additions have the same order.
 func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
-	g func(sum A, size int) T) (ph graph.Phase, worker int) {
+	g func(sum A, area float64) T) (ph graph.Phase, worker int) {
 	return p.phase(func(m *graph.Mem, at pixel) {
-		size := at.ds.size * at.hs.size * at.ws.size
+		area := areaOf(at.ds.size, at.hs.size, at.ws.size)
 		for c := 0; c < p.c; c += p.block {
 			sums := kit.SliceOf[A](m.Worker, 0, min(p.block, p.c-c))
 			clear(sums)
@@ -150,7 +146,7 @@ func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
 			})
 			y := kit.Elem[T](m.Ptrs[0], at.y[0]+c*p.ys[0][1])
 			for i, s := range sums {
-				*(*T)(kit.Elem[T](y, i*p.ys[0][1])) = g(s, size)
+				*(*T)(kit.Elem[T](y, i*p.ys[0][1])) = g(s, area)
 			}
 		}
 	}), kit.AlignUp(8 * p.block)

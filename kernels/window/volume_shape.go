@@ -96,38 +96,18 @@ func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
 		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d",
 			pad, s.kernel)
 	}
-	return pooledSize(n, s.begin+s.end-s.dilation*(s.kernel-1)-1, s.begin, s.stride, s.ceil), nil
+	return pooledSize(n, s.begin+s.end-s.reach()-1, s.begin, s.stride, s.ceil), nil
 }
 
-// windows lists the windows of out results, cut to the n elements. Sizes are what averages
-// divide by.
-func (s *poolSide) windows(n, out int, include bool) []window {
-	w := make([]window, out)
-	for o := range w {
-		start := o*s.stride - s.begin
-		end := start + (s.kernel-1)*s.dilation + 1
-		v := window{start: start, end: min(end, n), step: s.dilation}
-		v.size = kit.DivUp(min(end, n+s.end)-start, s.dilation)
-		if v.start < 0 {
-			v.start += kit.DivUp(-v.start, s.dilation) * s.dilation
-		}
-		if !include {
-			v.size = v.taps()
-		}
-		w[o] = v
-	}
-	return w
-}
-
-// axes lists the windows of all dimensions.
-func (p *volumePool) axes(a *poolArgs, in, out tensor.Meta) ([][]window, error) {
+// axes returns the windows of all dimensions.
+func (p *volumePool) axes(a *poolArgs, in, out tensor.Meta) ([]poolAxis, error) {
 	sides, err := p.sides(a)
 	if err != nil {
 		return nil, err
 	}
-	var axes [][]window
+	var axes []poolAxis
 	for i := range sides {
-		axes = append(axes, sides[i].windows(in.Shape[in.Rank()-p.dims+i], out.Shape[out.Rank()-p.dims+i], a.include))
+		axes = append(axes, slidingAxis(sides[i], in.Shape[in.Rank()-p.dims+i], out.Shape[out.Rank()-p.dims+i], a.include))
 	}
 	return axes, nil
 }
@@ -223,6 +203,9 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 	if r := t.Rank(); r != p.dims+1 && r != p.dims+2 {
 		return nil, p.rank(r)
 	}
+	if a.divisor != nil && *a.divisor == 0 {
+		return nil, errors.New("divisor must be not zero")
+	}
 	shape, err := p.shape(a, t)
 	if err != nil {
 		return nil, err
@@ -302,23 +285,22 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 		return nil, err
 	}
 	shape := kit.NumbersOf(sizes)
-	out := volumeReference(t, shape, p.dims, p.kind, a, func(d, o int) (at []int, size int) {
+	return volumeReference(t, shape, p.dims, p.kind, a, indices, func(d, o int) (first int, at []int, size int) {
 		s, n := sides[d], t.Shape[t.Rank()-p.dims+d]
-		for k := range s.kernel {
-			i := o*s.stride - s.begin + k*s.dilation
-			if i >= 0 && i < n {
-				at = append(at, i)
-			}
-			if a.include && i < n+s.end || i >= 0 && i < n {
-				size++
-			}
+		start, step := o*s.stride-s.begin, s.dilation
+		skipped := 0
+		if start < 0 {
+			skipped = kit.DivUp(-start, step)
 		}
-		return at, size
-	})
-	if !indices {
-		out = out[:1]
-	}
-	return out, nil
+		first = start + skipped*step
+		for i := first; i < n && skipped+len(at) < s.kernel; i += step {
+			at = append(at, i)
+		}
+		if !a.include {
+			return first, at, len(at)
+		}
+		return first, at, min(s.kernel, kit.DivUp(n+s.end-start, step))
+	}), nil
 }
 
 // beyond reports whether a call is one that kernels for planes do not support: its border differs from side
@@ -359,7 +341,9 @@ func (p *volumePool) lowers(compile poolCompile) poolCompile {
 
 // likeLine lays out, in the format that t suggests, lines as planes of one row.
 func likeLine(t, out tensor.Type) (tensor.Type, error) {
-	p, err := tensor.NewTypeFormat(t.DType, lineOf(out).Shape, lineOf(t).SuggestMemoryFormat(false))
+	last := out.Rank() - 1
+	p, err := tensor.NewTypeFormat(t.DType, slices.Insert(slices.Clone(out.Shape), last, sym.Of(1)),
+		lineOf(t).SuggestMemoryFormat(false))
 	if err != nil {
 		return p, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -72,6 +73,9 @@ func Advise(p *Problem) (*Advice, error) {
 		return nil, err
 	}
 	for _, t := range list {
+		if err := ends.Err(p.Context()); err != nil {
+			return nil, err
+		}
 		other, err := NewModel(t.of(p))
 		if err != nil {
 			continue // it cannot be had
@@ -92,7 +96,7 @@ func Advise(p *Problem) (*Advice, error) {
 
 // cheapest is what the cheapest assignment means.
 func (m *Model) cheapest() (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: -1, MaxNodes: trialNodes})
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
 	if err != nil {
 		return nil, err
 	}

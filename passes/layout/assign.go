@@ -2,15 +2,17 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Assignment returns what labels of the variables of WCSP mean. Forms that nobody reads are not made, so it may cost
 // less than the labels do.
-func (m *Model) Assignment(labels []int) (*Assignment, error) {
+func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
+	defer ends.Catch(&err)
 	r, err := m.reading(labels)
 	if err != nil {
 		return nil, err
@@ -52,7 +54,7 @@ func (m *Model) reading(labels []int) (*reading, error) {
 
 func (r *reading) set(x *variable) uint {
 	switch {
-	case x.value.Const != nil:
+	case constant(x.value):
 		return 1<<len(x.forms) - 1
 	case x.id < 0:
 		return x.sets[0]
@@ -81,14 +83,15 @@ func (r *reading) backward() {
 			continue
 		}
 		if v := r.m.views[i]; v != nil {
+			in := n.In[v.operand].Value
 			for k := range n.Out {
-				r.sources(v, k)
+				r.sources(v, k, func(form int) { r.need(in, form) })
 			}
 			continue
 		}
 		l := r.chosen(r.m.tasks[i])
 		for k, a := range n.In {
-			if a.Kind == graph.TensorArg && a.Value.Const == nil {
+			if a.Kind == graph.TensorArg && !unmoved(n, k) {
 				f, _ := l.reads(k, r.set(r.m.variables.At(a.Value)))
 				r.need(a.Value, f)
 			}
@@ -105,25 +108,28 @@ type way struct {
 // way finds how to make what is needed of x.
 func (r *reading) way(x *variable, roots uint, outside []int64) way {
 	need := r.needed.At(x.value)
+	var out way
+	if need == 0 {
+		return out
+	}
 	w := r.m.make(x, roots, outside)
-	set := w.of(need)
-	out := way{used: need & roots}
-	for set != roots {
-		s := w.last[set]
-		out.steps = append(out.steps, s)
+	have := roots
+	if x.pin >= 0 {
+		have = 1 << x.pin
+		need |= have
+	}
+	out.steps = slices.Concat(w.enter, w.steps(w.of(need), have))
+	out.used = need & have & roots
+	for _, s := range out.steps {
 		if s.from >= 0 {
 			out.used |= 1 << s.from & roots
 		}
-		set &^= 1 << s.to
-	}
-	for i, j := 0, len(out.steps)-1; i < j; i, j = i+1, j-1 {
-		out.steps[i], out.steps[j] = out.steps[j], out.steps[i]
 	}
 	return out
 }
 
-// sources notes which forms of its operand a view needs for those of result k.
-func (r *reading) sources(v *viewed, k int) {
+// sources tells which forms of its operand a view needs for those of result k.
+func (r *reading) sources(v *viewed, k int, needs func(form int)) {
 	in := v.node.In[v.operand].Value
 	set := r.set(r.m.variables.At(in)) & v.allowed
 	y := r.m.variables.At(v.node.Out[k])
@@ -133,12 +139,12 @@ func (r *reading) sources(v *viewed, k int) {
 	w := r.way(y, v.shown(k, set), v.outside(k, set))
 	for f := range y.forms {
 		if w.used>>f&1 != 0 {
-			r.need(in, v.source(k, f, set, r.needed.At(in)))
+			needs(v.source(k, f, set, r.needed.At(in)))
 		}
 	}
 	for _, s := range w.steps {
 		if s.from < 0 {
-			r.need(in, v.copied(k, int(s.to), set))
+			needs(v.copied(k, int(s.to), set))
 		}
 	}
 }
@@ -169,20 +175,29 @@ func (r *reading) forward() {
 	g := r.m.Problem.Graph
 	for _, v := range g.Constants {
 		x := r.m.variables.At(v)
+		if !constant(v) {
+			continue
+		}
 		for f := range x.forms {
 			r.ref(x, f, r.ofConstant(x, f))
 		}
 	}
-	for _, v := range g.Inputs {
-		x := r.m.variables.At(v)
+	for x := range r.m.sources() {
+		v := x.value
 		r.ref(x, 0, &Copy{Value: v, Bare: true})
-		r.steps(x, r.way(x, 1, nil).steps)
-		if c := r.refs.At(v)[max(0, x.pinned())]; v.Pin.Lays() && c != nil && !c.Bare {
-			c.Pinned, c.Why = true, fmt.Sprintf("%q is pinned to %v", v.Name, v.Pin)
+		roots := uint(1)
+		if v.Const != nil { // it is brought into its form when the graph is planned
+			roots = 1 << x.pin
+			r.ref(x, x.pin, r.ofConstant(x, x.pin))
+		}
+		r.steps(x, r.way(x, roots, nil).steps)
+		if c := r.refs.At(v)[x.base()]; v.Pin.Lays() && c != nil && !c.Bare {
+			c.Pinned, c.Why = true, whyPinned(v)
 			r.a.Inputs = append(r.a.Inputs, c)
 		}
 	}
 	for i, n := range g.Nodes {
+		ends.Look(g.Context())
 		if r.m.lost(i) {
 			for _, v := range n.Out {
 				r.a.Lost[v] = true
@@ -205,26 +220,31 @@ func (r *reading) forward() {
 	}
 }
 
-// pin has the copy that makes the pinned form of a node's results follow it, and take over their names.
+// pin has the copies that make the pinned forms of a node's results follow it, and take over their names.
 func (r *reading) pin(n *graph.Node, c *Choice) {
 	if !n.Pin.Lays() {
 		return
 	}
 	for _, v := range n.Out {
 		x := r.m.variables.At(v)
-		list, at := r.refs.At(v), x.pinned()
-		if list == nil || at < 0 {
+		list := r.refs.At(v)
+		if list == nil {
 			continue
 		}
-		if list[at] == nil { // nobody reads it so
-			list[at] = &Copy{Value: v, Order: x.forms[at].order}
+		if list[x.pin] == nil { // the value has no reader
+			list[x.pin] = &Copy{Value: v, Order: x.forms[x.pin].order}
 		}
-		if p := list[at]; !p.Bare && p.Value == v && !p.View {
-			p.Pinned, p.Why = true, fmt.Sprintf("%q is pinned to %v", v.Name,
-				graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order})
+		if p := list[x.pin]; !p.Bare {
+			p.Pinned, p.Why = true, whyPinned(v)
 			c.After = append(c.After, p)
 		}
 	}
+}
+
+// whyPinned says why there is a copy of a value that is pinned.
+func whyPinned(v *graph.Value) string {
+	pin := v.Demand()
+	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
 func (r *reading) ofConstant(x *variable, f int) *Copy {
@@ -276,7 +296,7 @@ func (r *reading) task(t *task, c *Choice) {
 			continue
 		}
 		x, f := r.m.variables.At(a.Value), l.form[k]
-		if a.Value.Const == nil {
+		if !unmoved(n, k) {
 			f, _ = l.reads(k, r.set(x))
 		}
 		r.in(c, n, k, r.refs.At(a.Value)[f])
@@ -284,12 +304,6 @@ func (r *reading) task(t *task, c *Choice) {
 	c.Written = true
 	for k, v := range n.Out {
 		x := r.m.variables.At(v)
-		if x.exact>>l.out[k]&1 != 0 {
-			if c.Lies == nil {
-				c.Lies = make([]tensor.Order, len(n.Out))
-			}
-			c.Lies[k] = x.forms[l.out[k]].order
-		}
 		r.ref(x, l.out[k], &Copy{Value: v, Bare: true})
 		r.steps(x, r.way(x, 1<<l.out[k], nil).steps)
 		if x.forms[l.out[k]].slot != nil {

@@ -2,9 +2,11 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // seen is a view's node while it is read: what its default stands on.
@@ -32,39 +34,42 @@ func (r *reading) view(v *viewed, c *Choice) {
 		for f := range y.forms {
 			if w.used>>f&1 != 0 {
 				from := r.refs.At(in)[v.source(k, f, set, r.needed.At(in))]
-				r.ref(y, f, s.of(r, out, from, nil, y.forms[f]))
+				r.ref(y, f, s.of(r, out, from, nil, f))
 			}
 		}
 		for _, st := range w.steps {
 			if st.from >= 0 {
 				continue
 			}
-			i, f := v.copied(k, int(st.to), set), y.forms[st.to]
+			to := int(st.to)
+			i, f := v.copied(k, to, set), y.forms[to]
 			from := r.refs.At(in)[i]
-			plain := v.plain[i]>>st.to&1 != 0
+			plain := v.plain[i]>>to&1 != 0
 			if !v.shows[i] && !plain {
-				r.ref(y, int(st.to), s.of(r, out, from, &v.node.Op.Impls[0], f))
+				r.ref(y, to, s.of(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
 			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q has memory of its own", out.Name)}
 			if !plain {
-				own.From = s.of(r, out, from, nil, f)
-			} else if v.node.Pin.Lays() { // the copy takes its name over, and it goes as dead
-				s.of(r, out, from, &v.node.Op.Impls[0], y.forms[0])
+				own.From = s.of(r, out, from, nil, to)
 			}
-			if st.to == 0 {
+			if to == 0 {
 				own.Strides = out.Meta.Strides
 			}
-			r.ref(y, int(st.to), own)
+			r.ref(y, to, own)
 		}
 		r.steps(y, w.steps)
 	}
 }
 
 // of is what stands for a form of a view's result: it shows, or by impl copies, what stands for its operand.
-func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, f form) *Copy {
+func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
+	y := r.m.variables.At(out)
+	f := y.forms[to]
+	// A node that could be left out carries its pin, or the strides that an output has in dimensions of size 1.
+	stays := s.v.node.Pin.Lays() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
-	case s.v.same && impl == nil:
+	case s.v.same && impl == nil && !stays:
 		return from
 	case s.c.Drop:
 		s.c.Drop, s.from, s.impl, s.c.Written = false, from, impl, true
@@ -77,14 +82,26 @@ func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, f 
 		return &Copy{Value: out, Bare: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
+	if f.meta.SameAddresses(out.Meta) {
+		c.Strides = out.Meta.Strides
+	}
 	if impl != nil {
-		if f.meta.SameAddresses(out.Meta) {
-			c.Strides = out.Meta.Strides
-		}
 		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in the layout that it has", s.v.node.Name,
 			s.v.node.In[s.v.operand].Value.Name)
 	}
 	return c
+}
+
+// ambiguous reports whether other strides address the same elements: those of dimensions of size 1 may be any, and all
+// of them where there are no elements.
+func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
+
+// shows reports whether a view needs a form of its operand.
+func (r *reading) shows(v *viewed, form int) (yes bool) {
+	for k := range v.node.Out {
+		r.sources(v, k, func(f int) { yes = yes || f == form })
+	}
+	return yes
 }
 
 // why tells of a copy who writes the value otherwise, and who reads it so.
@@ -92,8 +109,14 @@ func (r *reading) why(x *variable, from, to int) string {
 	var who []string
 	for _, u := range r.m.readers.At(x.value) {
 		n := r.m.Problem.Graph.Nodes[u.node]
-		if t := r.m.tasks[u.node]; t == nil {
-			who = append(who, fmt.Sprintf("%s (%s) shows it", n.Name, n.Op.Name))
+		if v := r.m.views[u.node]; v != nil {
+			if pinned := ""; v.operand == u.operand && r.shows(v, to) {
+				if n.Pin.Lays() {
+					pinned = fmt.Sprintf(", pinned to %v", n.Pin)
+				}
+				who = append(who, fmt.Sprintf("%s (%s) shows it%s", n.Name, n.Op.Name, pinned))
+			}
+		} else if t := r.m.tasks[u.node]; t == nil { // it is lost
 		} else if f, _ := r.chosen(t).reads(u.operand, r.set(x)); f == to {
 			l := r.chosen(t)
 			who = append(who, fmt.Sprintf("%s (%s) reads it by %s", n.Name, n.Op.Name, l.text()))

@@ -35,7 +35,7 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 		return meant[key]
 	}
 	same := func(a, b []int) bool { return mean(a).same(mean(b)) }
-	options := wcsp.Options{TimeLimit: m.Problem.Search()}
+	options := m.Problem.options()
 	list, err := wcsp.KBest(m.withoutTwins(), k, options, same)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -55,8 +56,8 @@ func (m *Model) grow() error {
 		}
 	}
 	for _, o := range g.Outputs {
-		if o.Pin.Lays() {
-			order, err := o.Pin.For(o.Value.Meta.Rank())
+		if pin := o.Demand(); pin.Lays() {
+			order, err := pin.For(o.Value.Meta.Rank())
 			if err != nil {
 				return g.FailOutput(o, err)
 			}
@@ -92,12 +93,13 @@ func (m *Model) grow() error {
 // and what a node that is pinned writes before it is copied.
 func (w *growth) pinned() {
 	lies := map[*graph.Value]tensor.Meta{}
-	for _, v := range w.m.Problem.Graph.Inputs {
-		if x := w.m.variables.At(v); x.pinned() > 0 {
-			lies[v] = x.forms[x.pinned()].meta
+	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
+		if x := w.m.variables.At(v); x.pin > 0 {
+			lies[v] = x.forms[x.pin].meta
 		}
 	}
 	for _, n := range w.m.Problem.Graph.Nodes {
+		ends.Look(w.m.Problem.Context())
 		c, moved := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
 		for k, a := range n.In {
 			if m, otherwise := lies[a.Value]; otherwise {
@@ -122,6 +124,7 @@ func (w *growth) pinned() {
 
 func (w *growth) run() {
 	for len(w.todo) > 0 {
+		ends.Look(w.m.Problem.Context())
 		next := w.todo[len(w.todo)-1]
 		w.todo = w.todo[:len(w.todo)-1]
 		w.spread(next.x, next.form)
@@ -308,13 +311,20 @@ func (m *Model) begin(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
 	}
+	known := make([][]tensor.Meta, len(x.forms)) // each inferred once, however many results there are
+	metas := func(i int) []tensor.Meta {
+		if known[i] == nil {
+			known[i] = v.of(x.forms[i].meta)
+		}
+		return known[i]
+	}
 	for k, out := range v.node.Out {
 		y, stored := m.variables.At(out), m.Problem.storage[out]
 		for i, to := range v.to[k] {
 			if v.view(k, i) < 0 {
 				continue
 			}
-			inside := m.inside(x, i) || v.of(x.forms[i].meta)[k].Offset != 0
+			inside := m.inside(x, i) || metas(i)[k].Offset != 0
 			if to == 0 && stored && (i > 0 || out.Alias == nil) && (out.Alias != nil || inside) {
 				v.to[k][i] = -1
 			} else if inside {
@@ -327,69 +337,6 @@ func (m *Model) begin(v *viewed, x *variable) {
 // inside reports whether a form of a value may begin elsewhere than the memory that it is in.
 func (m *Model) inside(x *variable, i int) bool {
 	return x.inside>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
-}
-
-// settle finds the forms of a view's results whose strides are certain in dimensions of size 1, too, and has what an
-// output shows viewed only where they are: forms are told apart by where elements lie.
-func (m *Model) settle(v *viewed, x *variable) {
-	for k, out := range v.node.Out {
-		y := m.variables.At(out)
-		if !slices.Contains(out.Meta.Shape, 1) {
-			continue
-		}
-		for f := range y.forms {
-			if f > 0 && !y.canonical(f) {
-				y.loose |= 1 << f
-			}
-		}
-		for i, to := range v.to[k] {
-			if v.view(k, i) < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
-				continue
-			}
-			if to > 0 || !m.Problem.fixed[out] {
-				y.loose |= 1 << to
-			} else if i > 0 || out.Alias == nil {
-				v.to[k][i] = -1
-			}
-		}
-	}
-}
-
-// certain reports whether all strides of a value in a form are known: copies have those of the order, or as written.
-func (m *Model) certain(x *variable, i int) bool {
-	n := x.value.Node
-	switch {
-	case !slices.Contains(x.value.Meta.Shape, 1):
-		return true
-	case n == nil:
-		return i == 0 || x.canonical(i)
-	case m.views[m.places[n.Number()]] == nil:
-		return i == 0 || m.laidExactly(x, i)
-	}
-	return x.loose>>i&1 == 0
-}
-
-// laidExactly reports whether a result gets the very strides of its order wherever it is written in a form, and has it
-// be so. What inference alone lays out has those that this gives.
-func (m *Model) laidExactly(x *variable, i int) bool {
-	n := x.value.Node
-	t := m.tasks[m.places[n.Number()]]
-	if t == nil || !x.canonical(i) {
-		return false
-	}
-	for _, l := range t.labels {
-		if l.out[x.value.Index] == i && !n.Lays(l.walk) {
-			return false
-		}
-	}
-	x.exact |= 1 << i
-	return true
-}
-
-// canonical reports whether a form has the strides of its order in dimensions of size 1, too.
-func (x *variable) canonical(i int) bool {
-	f := &x.forms[i]
-	return f.dense && slices.Equal(f.meta.Strides, f.order.Strides(f.meta.Shape))
 }
 
 // of returns how the results lie where the operand has a layout; nil where it must be copied.

@@ -75,6 +75,7 @@ type offer struct {
 	res    []graph.Result // what is inferred of the copies; nil where nothing is copied
 	off    bool           // the results lie neither as wanted nor as inferred
 	ns     float64        // what it costs
+	strays []int          // the operands that it does not read in their pinned layout
 }
 
 // same is the part of a price by which two do not differ: prices are not as exact as that.
@@ -88,11 +89,8 @@ func (o *offer) before(p *offer) bool {
 }
 
 func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer, error) {
-	var best *offer
-	var orders []tensor.Order
-	if want != "" {
-		orders = append(orders, want)
-	}
+	var list []*offer
+	orders := d.orders(n, want)
 	supported := false
 	for i := range n.Op.Impls {
 		m := &n.Op.Impls[i]
@@ -102,18 +100,45 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 		for _, w := range m.Walks(call, orders) {
 			supported = true
 			o := &offer{impl: m, walk: w}
-			if d.price(o, n, call, want) && (best == nil || o.before(best)) {
-				best = o
+			if d.price(o, n, call, want) {
+				list = append(list, o)
 			}
 		}
 	}
+	list = heeding(list, func(o **offer) []int { return (*o).strays })
 	switch {
-	case best != nil:
+	case len(list) > 0:
+		best := list[0]
+		for _, o := range list[1:] {
+			if o.before(best) {
+				best = o
+			}
+		}
 		return best, nil
 	case n.Pin.Impl != "" && !supported:
 		return nil, d.Problem.refusedPin(n, call)
 	}
 	return nil, errors.New("no kernel supports these operands")
+}
+
+// orders are the orders that implementations are asked for: the wanted order of the result and those of pinned
+// operands.
+func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
+	var list []tensor.Order
+	if want != "" {
+		list = append(list, want)
+	}
+	for _, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		if pin := a.Value.Demand(); pin.Lays() {
+			if o, err := pin.For(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, o) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
 }
 
 // refusedPin says why a node cannot be computed by the implementation to which it is pinned.
@@ -164,10 +189,13 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			if o.copies == nil {
 				o.copies = map[int]tensor.Order{}
 			}
+			if n.In[k].Value.Demand().Lays() {
+				o.strays = append(o.strays, k)
+			}
 			o.copies[k] = order
 			to := m.WithStrides(order.Strides(m.Shape))
 			read, _ = reads(k, to)
-			if v := n.In[k].Value; v.Const == nil && d.copies[copyKey{value: v, order: order}] == nil {
+			if v := n.In[k].Value; !constant(v) && d.copies[copyKey{value: v, order: order}] == nil {
 				o.ns += d.Problem.copyNS(m, to) // a step of its own
 			}
 		}

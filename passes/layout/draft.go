@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,6 +70,9 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 		if key.written {
 			c.Strides = key.value.Meta.Strides
 		}
+		if pinned := d.instead[key.value]; pinned != nil && pinned.Pinned {
+			c.From = pinned
+		}
 		d.copies[key] = c
 	}
 	return c
@@ -105,7 +109,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	d := NewDraft(p)
 	for _, list := range [][]*graph.Value{p.Graph.Inputs, p.Graph.Constants} {
 		for _, v := range list {
-			c, err := d.settle(v, v.Pin, wish)
+			c, err := d.settle(v, wish)
 			if err != nil {
 				return nil, err
 			}
@@ -115,6 +119,9 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 		}
 	}
 	for i, n := range p.Graph.Nodes {
+		if err := ends.Err(p.Context()); err != nil {
+			return nil, err
+		}
 		if d.loses(n) {
 			continue
 		}
@@ -181,7 +188,7 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	}
 	for k, v := range n.Out {
 		d.laid(v, choice, res[k], k)
-		c, err := d.settle(v, n.Pin, wish)
+		c, err := d.settle(v, wish)
 		if err != nil {
 			return d.Problem.Graph.Fail(n, err)
 		}
@@ -204,6 +211,10 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			continue // an op that decides shapes by data sees those of a constant, and not of a copy
 		}
 		m, c := d.reads(a.Value)
+		if c != nil && c.Pinned && d.Problem.bares(n) && a.Value.Meta.IsNonOverlappingAndDense() {
+			c = d.written(a.Value, fmt.Sprintf("%s shows %q as it was written", n.Name, a.Value.Name))
+			m = d.lie(c)
+		}
 		if _, moved := d.moved[a.Value]; moved || c != nil {
 			if !stale {
 				call.In, stale = slices.Clone(n.In), true
@@ -254,6 +265,9 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 func (d *Draft) laid(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	view := r.Alias >= 0
 	m := r.Meta()
+	if view && m.SameAddresses(v.Meta) {
+		m.Strides = v.Meta.Strides // also those of dimensions of size 1
+	}
 	if !view {
 		m = choice.Walk.Lay(k, m)
 		if choice.Written && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
@@ -271,9 +285,9 @@ func (d *Draft) laid(v *graph.Value, choice *Choice, r graph.Result, k int) {
 
 // settle returns the copy that all readers of a value take, where it is not laid out as it is pinned or
 // else wished; nil where it does.
-func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) {
+func (d *Draft) settle(v *graph.Value, wish Wish) (*Copy, error) {
 	m := d.Meta(v)
-	if pin.Lays() {
+	if pin := v.Demand(); pin.Lays() {
 		if pin.Holds(m) {
 			return nil, nil
 		}
@@ -281,7 +295,7 @@ func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) 
 		if err != nil {
 			return nil, err
 		}
-		c := d.Copy(v, o, fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order}))
+		c := d.copy(copyKey{v, o, pin.Holds(v.Meta)}, whyPinned(v))
 		c.Pinned = true
 		d.instead[v] = c
 		return c, nil
@@ -291,8 +305,7 @@ func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) 
 		if !moved || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
-		o, _ := tensor.OrderOf(v.Meta)
-		d.instead[v] = d.copy(copyKey{v, o, true}, fmt.Sprintf("%q is read as it was written", v.Name))
+		d.instead[v] = d.written(v, fmt.Sprintf("%q is read as it was written", v.Name))
 		return d.instead[v], nil
 	}
 	o, why := wish(v)
@@ -301,6 +314,12 @@ func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) 
 	}
 	d.instead[v] = d.Copy(v, o, why)
 	return d.instead[v], nil
+}
+
+// written returns a copy with the strides of the graph as written.
+func (d *Draft) written(v *graph.Value, why string) *Copy {
+	o, _ := tensor.OrderOf(v.Meta)
+	return d.copy(copyKey{v, o, true}, why)
 }
 
 // only reports whether nobody reads a value, which is handed over as it was written.
@@ -317,23 +336,23 @@ func (d *Draft) output(i int) error {
 		d.a.LostOutputs[i] = true
 		return nil
 	}
-	if !o.Pin.Lays() {
+	pin := o.Demand()
+	if !pin.Lays() {
 		if m := d.Meta(v); m.SameLayout(v.Meta) {
 			return nil
 		}
-		order, _ := tensor.OrderOf(v.Meta)
 		if c := d.instead[v]; c != nil && d.lie(c).SameLayout(v.Meta) {
 			d.a.Outputs[i] = c
 			return nil
 		}
-		d.a.Outputs[i] = d.copy(copyKey{v, order, true}, fmt.Sprintf("output %q is handed over as it was written", o.Name))
+		d.a.Outputs[i] = d.written(v, fmt.Sprintf("output %q is handed over as it was written", o.Name))
 		return nil
 	}
 	m, c := d.reads(v)
-	if d.a.Outputs[i] = c; o.Pin.Holds(m) {
+	if d.a.Outputs[i] = c; pin.Holds(m) {
 		return nil
 	}
-	order, err := o.Pin.For(m.Rank())
+	order, err := pin.For(m.Rank())
 	if err != nil {
 		if !d.Problem.KeepGoing {
 			return fmt.Errorf("output %q: %w", o.Name, err)
@@ -342,6 +361,6 @@ func (d *Draft) output(i int) error {
 		d.a.Failed = append(d.a.Failed, g.FailOutput(o, err))
 		return nil
 	}
-	d.a.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", o.Name, o.Pin))
+	d.a.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", o.Name, pin))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -28,7 +29,8 @@ type labelling struct {
 
 func (s *labelling) Name() string { return s.name }
 
-func (s *labelling) Choose(p *Problem) (*Assignment, error) {
+func (s *labelling) Choose(p *Problem) (_ *Assignment, err error) {
+	defer ends.Catch(&err)
 	m, err := NewModel(p)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func (s *labelling) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: p.Search()})
+	sol, err := wcsp.Exact.Solve(rest, p.options())
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
@@ -103,13 +105,13 @@ func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
 	w := &walking{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]int64](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
-		w.have.Set(v, 1)
-		w.demand(m.variables.At(v))
+		w.has(m.variables.At(v), 1, nil)
 	}
 	for _, v := range g.Constants {
-		w.have.Set(v, 1<<len(m.variables.At(v).forms)-1)
+		w.has(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
 	}
 	for i, n := range g.Nodes {
+		ends.Look(g.Context())
 		if v := m.views[i]; v != nil {
 			w.view(v)
 			continue
@@ -135,31 +137,33 @@ func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
 			}
 		}
 		for k, v := range n.Out {
-			w.have.Set(v, 1<<l.out[k])
-			w.demand(m.variables.At(v))
+			w.has(m.variables.At(v), 1<<l.out[k], nil)
 		}
 	}
 	return list
 }
 
-// demand notes the form that a pin demands, which is made whoever reads it.
-func (w *walking) demand(x *variable) {
-	if p := x.pinned(); p >= 0 {
-		w.have.Set(x.value, w.have.At(x.value)|1<<p)
+// has records the forms of a value that exist, and the costs of forms made from outside. A pinned value has its pinned
+// form only.
+func (w *walking) has(x *variable, forms uint, outside []int64) {
+	if x.pin >= 0 {
+		forms, outside = 1<<x.pin, nil
 	}
+	w.have.Set(x.value, forms)
+	w.outside.Set(x.value, outside)
 }
 
 // view notes which forms a view has of those there are of its operand; where it can show none, one is made that it can.
 func (w *walking) view(v *viewed) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)
-	have := w.have.At(in) & x.allowed
+	have := w.have.At(in) & v.allowed
 	for k, out := range v.node.Out {
 		shown, outside := v.shown(k, have), v.outside(k, have)
 		if shown == 0 && outside == nil {
 			best, at := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
-				if c := w.make(x, f); x.open(f) && v.shown(k, 1<<f) != 0 && c < best {
+				if c := w.make(x, f); v.allowed>>f&1 != 0 && v.shown(k, 1<<f) != 0 && c < best {
 					best, at = c, f
 				}
 			}
@@ -169,9 +173,7 @@ func (w *walking) view(v *viewed) {
 				shown = v.shown(k, have)
 			}
 		}
-		w.have.Set(out, shown)
-		w.outside.Set(out, outside)
-		w.demand(w.m.variables.At(out))
+		w.has(w.m.variables.At(out), shown, outside)
 	}
 }
 

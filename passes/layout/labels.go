@@ -27,7 +27,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 		if !m.Problem.Offers(n, impl) {
 			continue
 		}
-		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
+		for _, w := range distinct(impl.Walks(call, orders), n.Out) {
 			supported = true
 			for _, l := range m.walk(n, call, impl, w) {
 				switch k := slices.IndexFunc(t.labels, l.same); {
@@ -39,6 +39,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 			}
 		}
 	}
+	t.labels = heeding(t.labels, func(l *label) []int { return l.strays })
 	switch {
 	case len(t.labels) > 0:
 		return nil
@@ -54,12 +55,13 @@ func (l label) same(o label) bool {
 		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
 }
 
-// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it
-// out all the same. Of several results inference may lay out each in an order of its own.
-func distinct(list []graph.Walk, results int) []graph.Walk {
+// distinct drops walks that are listed twice, and the walk by inference where the others cover it: those list the order
+// of a single dense result. A result with gaps has no order, and several results may each have their own.
+func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
+	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
 	for i, w := range list {
-		again := w.Inferred() && results == 1 && len(list) > 1 && i == 0 && !list[1].Inferred()
+		again := covered && i == 0 && w.Inferred()
 		for _, o := range out {
 			again = again || sameWalk(o, w)
 		}
@@ -118,6 +120,9 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		x := m.variables.At(a.Value)
 		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
 		costs := m.readings(read, k, x, byData)
+		if x.pin >= 0 && !byData && (only == nil || only[k] < 0 || only[k] == x.pin) {
+			heed(costs, x.pin)
+		}
 		m.ownSlots(n, k, out, x, &l, costs)
 		best := -1
 		for i := range costs {
@@ -128,10 +133,13 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 				best = i
 			}
 		}
+		if x.pin >= 0 && !byData && best >= 0 && costs[x.pin] >= wcsp.Forbidden {
+			l.strays = append(l.strays, k)
+		}
 		switch {
 		case best < 0:
 			return l, false
-		case a.Value.Const != nil:
+		case unmoved(n, k):
 			l.cost, l.form[k] = l.cost+costs[best], best
 		default:
 			l.read[k] = costs
@@ -143,11 +151,41 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 // reader is [graph.Impl.Reader] of a call; nil where there is no implementation.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
-// readings prices, by form of its value, how an operand is read. What is pinned is read so by whoever can, and what has
-// no elements however it lies.
+// heed forbids reading any form but the pinned one, if that can be read.
+func heed(costs []int64, pin int) {
+	if costs[pin] >= wcsp.Forbidden {
+		return
+	}
+	for i := range costs {
+		if i != pin {
+			costs[i] = wcsp.Forbidden
+		}
+	}
+}
+
+// heeding drops a way to compute a node if another way reads strictly more pinned operands in their pinned form. strays
+// lists the operands that a way does not read so, in order.
+func heeding[T any](ways []T, strays func(*T) []int) []T {
+	if !slices.ContainsFunc(ways, func(w T) bool { return len(strays(&w)) > 0 }) {
+		return ways
+	}
+	var out []T
+	for i := range ways {
+		of := strays(&ways[i])
+		better := slices.ContainsFunc(ways, func(w T) bool {
+			other := strays(&w)
+			return len(other) < len(of) && !slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(of, k) })
+		})
+		if !better {
+			out = append(out, ways[i])
+		}
+	}
+	return out
+}
+
+// readings prices reading an operand, by form of its value. A value without elements is read in any form.
 func (m *Model) readings(read reader, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
-	allowed := uint(0)
 	for i := range x.forms {
 		costs[i] = wcsp.Forbidden
 		if read == nil {
@@ -155,12 +193,7 @@ func (m *Model) readings(read reader, k int, x *variable, byData bool) []int64 {
 		} else if work, ok := read(k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
 			costs[i] = PS(m.Problem.Profile, work)
 		}
-		if costs[i] < wcsp.Forbidden && x.open(i) {
-			allowed |= 1 << i
-		}
-	}
-	for i := range costs {
-		if byData && i > 0 || !byData && allowed != 0 && allowed>>i&1 == 0 {
+		if byData && i > 0 {
 			costs[i] = wcsp.Forbidden
 		}
 	}
@@ -179,7 +212,7 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	}
 	var list []label
 	seen := map[string]bool{}
-	try := func(o tensor.Order) {
+	try := func(o tensor.Order, base func(*variable) int) {
 		only := make([]int, len(n.In))
 		in := &graph.Call{In: make([]graph.Arg, len(n.In)), Attrs: n.Attrs}
 		for k, a := range n.In {
@@ -187,14 +220,14 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 			if !looked[k] {
 				continue
 			}
-			only[k] = 0
 			x := m.variables.At(a.Value)
+			only[k] = base(x)
 			if o != "" && o.Rank() == a.Meta().Rank() {
 				if only[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); only[k] < 0 {
 					return
 				}
-				in.In[k] = callWith(n, k, x.forms[only[k]].meta).In[k]
 			}
+			in.In[k] = callWith(n, k, x.forms[only[k]].meta).In[k]
 		}
 		if key := fmt.Sprint(only); seen[key] {
 			return
@@ -205,7 +238,9 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 			list = append(list, l)
 		}
 	}
-	try("")
+	written := func(*variable) int { return 0 }
+	try("", (*variable).base)
+	try("", written) // inference may refuse the pinned form
 	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
 		if !looked[k] {
@@ -214,7 +249,8 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		for _, o := range m.variables.At(a.Value).orders() {
 			if !tried[o] {
 				tried[o] = true
-				try(o)
+				try(o, (*variable).base)
+				try(o, written)
 			}
 		}
 	}
@@ -305,7 +341,6 @@ func (m *Model) reshapes(v *viewed) {
 		}
 	}
 	m.begin(v, x)
-	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {
 		return
@@ -351,18 +386,19 @@ func (m *Model) reshapes(v *viewed) {
 	}
 }
 
-// admit finds which forms of its operand a view reads: one that is pinned so, unless it cannot take that. Where its
-// results must show what was written, that is read besides.
+// admit finds the forms of its operand that a view reads: any, or of a pinned operand its pinned form unless the op
+// refuses that. If results must show the value as written, the view also reads that form.
 func (m *Model) admit(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
-	v.allowed = x.allowed
-	if p := x.pinned(); p >= 0 && !v.same {
-		res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta))
-		if err != nil || len(res) != len(v.node.Out) {
-			v.allowed = ^uint(0)
-		}
+	v.allowed = ^uint(0)
+	if x.pin < 0 {
+		return
 	}
-	if slices.ContainsFunc(v.node.Out, m.Problem.Fixed) || v.node.Op.Storage {
+	res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[x.pin].meta))
+	if err == nil && len(res) == len(v.node.Out) || v.same {
+		v.allowed = 1 << x.pin
+	}
+	if m.Problem.bares(v.node) {
 		v.allowed |= 1
 	}
 }

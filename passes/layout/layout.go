@@ -7,6 +7,7 @@
 package layout
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -107,7 +108,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	for _, o := range g.Outputs {
-		if o.Pin.Lays() {
+		if o.Demand().Lays() {
 			continue
 		}
 		pr.outputs[o.Value] = true
@@ -134,6 +135,21 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	return pr
 }
 
+// Context returns the context of the search for an assignment: that of the graph ([graph.Graph.SetContext]). Strategies
+// and solvers that take long should check it. Once it has ended, the error of [Strategy.Choose] is ignored: planning
+// ends with the cause of the context.
+func (p *Problem) Context() context.Context {
+	if p == nil {
+		return context.Background()
+	}
+	return p.Graph.Context()
+}
+
+// options are those of a solver of the problem.
+func (p *Problem) options() wcsp.Options {
+	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
+}
+
 // Offers reports whether an implementation may compute a node: not one that is inexact where plans are to be exact, nor
 // another one than that to which the node is pinned.
 func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
@@ -146,6 +162,12 @@ func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 // Fixed reports whether a value must be laid out as in the graph as written: an op reads its storage rather
 // than its elements, or an output shows it through a view.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
+
+// bares reports whether a node's operand must be laid out as in the graph as written: an op reads its storage or that
+// of a view of it, or an output is a view of it.
+func (p *Problem) bares(n *graph.Node) bool {
+	return n.Op.Storage || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] })
+}
 
 // Output reports whether a value is handed over laid out as in the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
@@ -162,11 +184,7 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	if v == nil {
 		return nil
 	}
-	pin := v.Pin
-	if v.Node != nil {
-		pin = v.Node.Pin
-	}
-	if pin.Lays() {
+	if pin := v.Demand(); pin.Lays() {
 		o, err := pin.For(v.Meta.Rank())
 		if err == nil {
 			add(o)
@@ -275,9 +293,6 @@ type Choice struct {
 	In []*Copy
 	// Written says that results that are laid out in the order of the graph as written get its very strides.
 	Written bool
-	// Lies holds the orders whose very strides results get that lie otherwise, where somebody goes by those of dimensions
-	// of size 1; empty for any. A short list leaves results out.
-	Lies []tensor.Order
 	// After are copies of the results for all that read them.
 	After []*Copy
 	// Drop says that nobody reads what the node makes, which is left out.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -17,7 +18,7 @@ import (
 //
 //   - A value's variable is the set of forms that it is materialised in: orders of its dimensions, or, of views, other
 //     layouts that follow from those of what they view. Forms are told apart by where elements lie: strides of
-//     dimensions of size 1 do not count.
+//     dimensions of size 1 do not count. The first form has all strides of the graph as written, however it is made.
 //   - The variable of a node that computes is its label: an implementation, a walk, and so the form of its results.
 //   - A label costs its Work and, for each operand, the least Read over the forms that there are of it.
 //   - A value costs the cheapest copies, of copies where that is cheaper, by which its forms are made of the one that
@@ -29,7 +30,9 @@ import (
 //     whoever can write it so, and is read by whoever can read it so: then it is not copied. It is a form of the value,
 //     which goes with labels of that order alone. Of several such nodes it is the last one. One whose operands all lie
 //     side by side within another's result has its own there.
-//   - Constants are converted when the graph is planned, for nothing.
+//   - Constants are converted when the graph is planned, for nothing, unless they are pinned.
+//   - A pinned value always has its pinned form, and all its other forms are copies of that. A pinned operand is read
+//     in its pinned form if any label of the node can read it.
 //   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
 //
 // Peak memory, and steps that run at the same time, are not in the costs. Labels of nodes whose results are laid out by
@@ -70,14 +73,12 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is that of the graph as written
-	// allowed marks the forms that are read by whoever can read one of them: all, but for values that are pinned. Others
-	// are what a pinned value is made in and copied from, and for those that do not read it as it is pinned.
-	allowed uint
+	// pin is the form that a pin demands; -1 without one. All other forms of the value are copies of it, also one in which
+	// the value is written: see [Model.enter].
+	pin int
 	// rigid says that nothing but a view leads to the first form: no copies are made into it.
 	rigid   bool
-	loose   uint           // forms of which the strides of dimensions of size 1 may be others
 	inside  uint           // forms that may begin elsewhere than the memory that they are in
-	exact   uint           // forms of results that are laid out with the very strides of their order
 	need    int            // forms that could be read at once
 	outputs []graph.Output // what hands it over
 	sets    []uint         // labels
@@ -96,12 +97,14 @@ type task struct {
 type label struct {
 	impl *graph.Impl
 	walk graph.Walk
-	out  []int     // the form of each result
-	only []int     // by operand: the form that must be read; -1, or nil, for any
-	cost int64     // Work, and reading constants
-	read [][]int64 // by operand and form of its value; nil for what is no variable
-	form []int     // by operand: the form of a constant that is read
-	slot string    // the value within which it writes a result; empty for none
+	out  []int // the form of each result
+	only []int // by operand: the form that must be read; -1, or nil, for any
+	// strays marks the operands that are pinned to a layout that the label does not read.
+	strays []int
+	cost   int64     // Work, and reading constants
+	read   [][]int64 // by operand and form of its value; nil for operands without a variable
+	form   []int     // by operand: the form of a constant that is read
+	slot   string    // the value within which it writes a result; empty for none
 	// slots marks, by operand, the forms that lie where the result has them.
 	slots []uint
 }
@@ -117,7 +120,7 @@ type viewed struct {
 	copies  [][][]int64 // by result, form of the operand, and of the result: what it costs to copy one into the other
 	shows   []bool      // by form of the operand: it is viewed, and where there are copies that is copied
 	plain   []uint      // by form of the operand: the forms of the result into which it is copied as others are
-	allowed uint        // forms of the operand that may be read
+	allowed uint        // forms of the operand that may be viewed or copied
 }
 
 // Forms returns the layouts in which a value may be materialised, the first as in the graph as written; nil for a value
@@ -138,7 +141,8 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 }
 
 // NewModel states a problem. The error says which node has no way to be computed.
-func NewModel(p *Problem) (*Model, error) {
+func NewModel(p *Problem) (_ *Model, err error) {
+	defer ends.Catch(&err)
 	if p == nil || p.Graph == nil {
 		return nil, errors.New("there is no problem to state")
 	}
@@ -157,6 +161,7 @@ func NewModel(p *Problem) (*Model, error) {
 		return nil, err
 	}
 	for i, n := range g.Nodes {
+		ends.Look(p.Context())
 		if err := m.decide(i, n); err != nil {
 			return nil, err
 		}
@@ -245,15 +250,11 @@ func (m *Model) declare() error {
 }
 
 func (m *Model) variable(v *graph.Value) error {
-	x := &variable{value: v, id: -1}
+	ends.Look(m.Problem.Context())
+	x := &variable{value: v, id: -1, pin: -1}
 	x.add(v.Meta)
-	x.allowed = ^uint(0)
-	pin := v.Pin
-	if v.Node != nil {
-		pin = v.Node.Pin
-	}
-	switch {
-	case pin.Lays():
+	x.rigid = m.Problem.storage[v] && v.Alias != nil
+	if pin := v.Demand(); pin.Lays() {
 		o, err := pin.For(v.Meta.Rank())
 		if err != nil {
 			if v.Node != nil {
@@ -261,9 +262,7 @@ func (m *Model) variable(v *graph.Value) error {
 			}
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
-		x.allowed = 1 << x.add(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
-	case m.Problem.storage[v]:
-		x.rigid = v.Alias != nil
+		x.pin = x.add(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 	}
 	m.variables.Set(v, x)
 	m.values = append(m.values, x)
@@ -353,23 +352,16 @@ func (x *variable) orders() []tensor.Order {
 	return list
 }
 
-// open reports whether form i may be read.
-func (x *variable) open(i int) bool { return i >= 0 && x.allowed>>i&1 != 0 }
+// base is the form of a value by its pin alone: the pinned form, else that of the graph as written.
+func (x *variable) base() int { return max(0, x.pin) }
 
-// pinned is the form that a pin demands; -1 without one.
-func (x *variable) pinned() int {
-	pin := x.value.Pin
-	if x.value.Node != nil {
-		pin = x.value.Node.Pin
-	}
-	if pin.Lays() {
-		for i := range x.forms {
-			if x.allowed == 1<<i {
-				return i
-			}
-		}
-	}
-	return -1
+// constant reports whether a value is converted when the graph is planned, for nothing: a constant that is not pinned.
+func constant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
+
+// unmoved reports whether operand k of a node is a constant, which is read in any form, or by its data.
+func unmoved(n *graph.Node, k int) bool {
+	v := n.In[k].Value
+	return constant(v) || v.Const != nil && n.Op.Eager != nil
 }
 
 // text names a form for users.

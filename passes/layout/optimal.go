@@ -43,7 +43,7 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{TimeLimit: p.Search()})
+	sol, err := s.solver.Solve(m.WCSP, p.options())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not
@@ -53,7 +54,8 @@ type Recomputed struct {
 }
 
 // Outcome returns what labels of the variables of WCSP mean. The error says which label cannot be.
-func (m *Model) Outcome(labels []int) (*Outcome, error) {
+func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
+	defer ends.Catch(&err)
 	r, err := m.reading(labels)
 	if err != nil {
 		return nil, err
@@ -61,11 +63,11 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 	r.backward()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
 	r.views = graph.NewByValue[*viewed](m.Problem.Graph)
-	for _, v := range m.Problem.Graph.Inputs {
-		x := m.variables.At(v)
+	for x := range m.sources() {
 		r.made(out, x, 1<<m.comes(x), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
+		ends.Look(m.Problem.Context())
 		switch v, t := m.views[i], m.tasks[i]; {
 		case v != nil:
 			x := m.variables.At(n.In[v.operand].Value)
@@ -147,7 +149,7 @@ func (r *reading) copied(x *variable, from, to int) Copied {
 		}
 		k := x.value.Index
 		in := r.m.variables.At(v.node.In[v.operand].Value)
-		if in.value.Const != nil || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part of it is copied, or some twice
+		if constant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part of it is copied, or some twice
 			break
 		}
 		set := r.set(in) & v.allowed

@@ -65,7 +65,7 @@ func (m *Model) at(factor float64) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := wcsp.Exact.Solve(p, wcsp.Options{TimeLimit: m.Problem.Search()})
+	s, err := wcsp.Exact.Solve(p, m.Problem.options())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -23,7 +24,7 @@ func (m *Model) state() error {
 	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
 	s := &stating{m: m, names: map[string][]string{}}
 	for _, x := range m.values {
-		if x.value.Const == nil && len(x.sets) > 1 {
+		if !constant(x.value) && len(x.sets) > 1 {
 			x.id = s.variable("value "+x.value.Name, s.sets(x))
 		}
 	}
@@ -36,12 +37,12 @@ func (m *Model) state() error {
 			t.id = s.variable("node "+t.node.Name, apart(names))
 		}
 	}
-	for _, v := range m.Problem.Graph.Inputs {
-		x := m.variables.At(v)
+	for x := range m.sources() {
 		w := m.make(x, 1<<m.comes(x), nil)
 		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.least[x.sets[i]] })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
+		ends.Look(m.Problem.Context())
 		switch v := m.views[i]; {
 		case m.lost(i):
 		case v != nil:
@@ -59,7 +60,8 @@ func (m *Model) state() error {
 
 // Without returns the model without the copy of a value into a layout, which may still be written or viewed so. Labels
 // mean the same in both. The error says that the value has no such form.
-func (m *Model) Without(v *graph.Value, lies tensor.Meta) (*Model, error) {
+func (m *Model) Without(v *graph.Value, lies tensor.Meta) (_ *Model, err error) {
+	defer ends.Catch(&err)
 	if err := m.stated(); err != nil {
 		return nil, err
 	}
@@ -199,7 +201,7 @@ func (s *stating) view(v *viewed) {
 	x := s.m.variables.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
-		if x.value.Const != nil {
+		if constant(x.value) {
 			w := s.m.make(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
 			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.least[y.sets[i]] })
 			continue
@@ -235,7 +237,7 @@ func (s *stating) task(t *task, n *graph.Node) {
 		})
 	}
 	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || a.Value.Const != nil || s.m.readBefore(n, k) {
+		if a.Kind != graph.TensorArg || unmoved(n, k) || s.m.readBefore(n, k) {
 			continue
 		}
 		x := s.m.variables.At(a.Value)

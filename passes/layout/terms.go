@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -29,15 +30,14 @@ func (m *Model) count() {
 			x.need = min(x.need, maxForms)
 			continue
 		}
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg && a.Value.Const == nil {
+		for k, a := range n.In {
+			if a.Kind == graph.TensorArg && !unmoved(n, k) {
 				x := m.variables.At(a.Value)
 				x.need = min(x.need+1, maxForms)
 			}
 		}
 	}
 	for _, x := range m.values {
-		x.allowed &= 1<<len(x.forms) - 1
 		m.sets(x)
 	}
 }
@@ -50,18 +50,48 @@ func (m *Model) sets(x *variable) {
 		return
 	}
 	must := uint(0)
+	if x.pin >= 0 {
+		must = 1 << x.pin
+	}
 	for _, o := range x.outputs {
 		must |= 1 << m.handed(x, o)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
-		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) && x.placedOnce(s) {
+		if s&must == must && bits.OnesCount(s) <= x.most(must) && x.placedOnce(s) {
 			x.sets = append(x.sets, s)
 		}
 	}
 }
 
-// comes is the form in which an input comes.
+// most bounds the forms of a value that are useful together, given those that must exist.
+func (x *variable) most(must uint) int {
+	if x.pin < 0 {
+		return max(x.need, bits.OnesCount(must))
+	}
+	return min(x.need+bits.OnesCount(must), maxForms) // the pinned form need not be read itself
+}
+
+// sources are the inputs, and the constants that are pinned.
+func (m *Model) sources() iter.Seq[*variable] {
+	return func(yield func(*variable) bool) {
+		for _, v := range m.Problem.Graph.Inputs {
+			if !yield(m.variables.At(v)) {
+				return
+			}
+		}
+		for _, v := range m.Problem.Graph.Constants {
+			if !constant(v) && !yield(m.variables.At(v)) {
+				return
+			}
+		}
+	}
+}
+
+// comes is the form in which an input comes. A pinned constant is brought into its form when the graph is planned.
 func (m *Model) comes(x *variable) int {
+	if x.value.Const != nil {
+		return x.base()
+	}
 	if o, otherwise := m.Problem.comes[x.value]; otherwise {
 		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
 	}
@@ -70,12 +100,13 @@ func (m *Model) comes(x *variable) int {
 
 // handed is the form in which an output is handed over.
 func (m *Model) handed(x *variable, o graph.Output) int {
-	if !o.Pin.Lays() {
+	pin := o.Demand()
+	if !pin.Lays() {
 		return 0
 	}
-	order, _ := o.Pin.For(x.value.Meta.Rank())
+	order, _ := pin.For(x.value.Meta.Rank())
 	for i, f := range x.forms {
-		if o.Pin.Holds(f.meta) {
+		if pin.Holds(f.meta) {
 			return i
 		}
 	}
@@ -91,7 +122,7 @@ func (m *Model) copies(x *variable) []int64 {
 			for j, f := range x.forms {
 				switch {
 				case i == j:
-				case x.value.Const != nil:
+				case constant(x.value):
 				case x.rigid && j == 0 || !f.dense:
 					x.copy[i*k+j] = wcsp.Forbidden
 				default:
@@ -106,6 +137,7 @@ func (m *Model) copies(x *variable) []int64 {
 // made is the cheapest way to make forms of a value: how much each set costs, and the last step of the
 // way to it.
 type made struct {
+	enter []step  // the steps that make the pinned form, the source of all others
 	cost  []int64 // by set
 	least []int64 // by set: of what has at least its forms
 	last  []step
@@ -115,9 +147,35 @@ type made struct {
 type step struct{ from, to int8 }
 
 // make prices the sets of forms where the forms of roots are there already, and others can also be made from outside,
-// for what outside says; nil: none can. It goes over all ways to add one form after another, each a copy of one that is
-// there, which are the arborescences.
+// for what outside says; nil: none can. The pinned form of a pinned value is made first, and all others are copies of
+// it.
 func (m *Model) make(x *variable, roots uint, outside []int64) made {
+	if x.pin < 0 || x.need == 0 {
+		return m.arborescences(x, roots, outside)
+	}
+	enter, cost := m.enter(x, roots, outside)
+	w := m.arborescences(x, 1<<x.pin, nil)
+	w.enter = enter
+	for s := range w.cost {
+		w.cost[s], w.least[s] = min(w.cost[s]+cost, wcsp.Forbidden), min(w.least[s]+cost, wcsp.Forbidden)
+	}
+	return w
+}
+
+// enter returns the steps that make the pinned form of a value from roots or from outside, and their cost.
+func (m *Model) enter(x *variable, roots uint, outside []int64) (steps []step, cost int64) {
+	if roots>>x.pin&1 != 0 {
+		return nil, 0
+	}
+	w := m.arborescences(x, roots, outside)
+	if cost = w.least[1<<x.pin]; cost < wcsp.Forbidden {
+		steps = w.steps(w.of(1<<x.pin), roots)
+	}
+	return steps, cost
+}
+
+// arborescences prices all ways to add one form after another, each a copy of an existing one.
+func (m *Model) arborescences(x *variable, roots uint, outside []int64) made {
 	k := len(x.forms)
 	w := made{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
 	for s := range w.cost {
@@ -159,6 +217,17 @@ func (m *Model) make(x *variable, roots uint, outside []int64) made {
 		}
 	}
 	return w
+}
+
+// steps returns the steps that make a set from an existing one.
+func (w *made) steps(set, there uint) (list []step) {
+	for set != there {
+		s := w.last[set]
+		list = append(list, s)
+		set &^= 1 << s.to
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // of is the set that is made where at least the forms of a set are wanted.

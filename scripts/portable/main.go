@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command portable runs cases for scripts/portable.py: requests come in on standard input and answers go out, one JSON
 // document a line. It is built beside the reference version, too, whose ways of loading are in a file of their own.
 package main

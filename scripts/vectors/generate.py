@@ -20,7 +20,7 @@ import case
 
 warnings.filterwarnings("ignore")  # of operators that PyTorch calls new
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
-            "recurrent", "quantised", "signals", "control", "texts", "sounds", "sizes",
+            "recurrent", "quantised", "signals", "control", "sequences", "texts", "sounds", "sizes",
             "attention"]
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

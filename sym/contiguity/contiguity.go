@@ -76,6 +76,10 @@ var Rules = []Rule{
 	{"suggests_channels_last_3d", "suggest_memory_format gives channels_last_3d.",
 		5, likeIf(Order3d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 5 },
 		[]Step{likeStep, likeFirstStep}, nil},
+	{"suggests_channels_last_exactly", "suggest_memory_format with an exact match gives channels_last.",
+		4, exactIf(Order2d), exact(Order2d), []Step{likeStep, likeFirstStep, exactStep}, nil},
+	{"suggests_channels_last_3d_exactly", "suggest_memory_format with an exact match gives channels_last_3d.",
+		5, exactIf(Order3d), exact(Order3d), []Step{likeStep, likeFirstStep, exactStep}, nil},
 }
 
 func one() sym.Int { return sym.Of(1) }
@@ -210,6 +214,49 @@ func like(order []int) func(shape, strides []sym.Int) bool {
 			return false
 		}
 		all, _ := likeLoop(order, shape, strides, sym.Int{}, strides[1])
+		return all
+	}
+}
+
+// exactFrom is the condition that dimensions have the strides that those before them in the order make, whatever their
+// sizes, from the stride step on. It returns the stride after them, too.
+func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
+	all = sym.Truth(true)
+	for _, d := range order {
+		all = all.And(strides[d].Eq(step))
+		step = step.Mul(shape[d])
+	}
+	return all, step
+}
+
+// exactLoop compares strides with those of get_channels_last_strides_2d and 3d.
+func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, after sym.Int) {
+	for _, d := range order {
+		if !strides[d].Eq(step).Holds() {
+			return false, step
+		}
+		step = step.Mul(shape[d])
+	}
+	return true, step
+}
+
+// exactIf is the condition that the strides are like those of a format, and equal to them.
+func exactIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+	return func(shape, strides []sym.Int) sym.Bool {
+		if len(shape) != len(order) {
+			return sym.Truth(false)
+		}
+		all, _ := exactFrom(order, shape, strides, one())
+		return likeIf(order)(shape, strides).And(all)
+	}
+}
+
+func exact(order []int) func(shape, strides []sym.Int) bool {
+	return func(shape, strides []sym.Int) bool {
+		if !like(order)(shape, strides) {
+			return false
+		}
+		all, _ := exactLoop(order, shape, strides, one())
 		return all
 	}
 }

@@ -76,6 +76,17 @@ func likeAt(symbol func(string) sym.Int, d int) bool {
 	return path == all.Holds() && (!path || certain(next.Eq(after)))
 }
 
+var exactStep = Step{
+	Claim: "If both ways still hold behind some dimensions, which make the stride z, then behind one more both hold or " +
+		"neither does, and if they hold, the next stride is the same. Behind none both hold, with z = 1.",
+	Check: func(symbol func(string) sym.Int) bool {
+		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
+		path, next := exactLoop([]int{0}, shape, strides, z)
+		all, after := exactFrom([]int{0}, shape, strides, z)
+		return path == all.Holds() && (!path || certain(next.Eq(after)))
+	},
+}
+
 var apartStep = Step{
 	Claim: "If both ways still hold behind some sorted dimensions, which reach the offset z, then behind one " +
 		"more, which is left out where its size is 1, both hold or neither does, and if they hold, the reach " +

@@ -6,6 +6,7 @@ needs PyTorch 1.13 or newer. The seeds are fixed, so that a second run changes n
 """
 import base64
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -239,6 +240,30 @@ def formats():
     write("formats.json", rows)
 
 
+def suggest():
+    """suggest_memory_format of all small sizes in all orders of dimensions, and in the strides of channels-last, by way
+    of an operator that takes sizes of 0. A row has the places of the values for which it is channels-last."""
+    def dense(shape, order):
+        st, step = [0] * len(shape), 1
+        for d in order:
+            st[d] = step
+            step *= max(1, shape[d])
+        return st
+
+    rows = []
+    for rank, sizes, f in (4, 4, torch.channels_last), (5, 3, torch.channels_last_3d):
+        storage, last, at = torch.empty(10 ** 4), [], 0
+        for shape in itertools.product(range(sizes), repeat=rank):
+            layouts = [dense(shape, order) for order in itertools.permutations(range(rank))]
+            for st in layouts + [torch.empty(shape, memory_format=f).stride()]:
+                t = storage.as_strided(shape, st)
+                if torch.constant_pad_nd(t, [1] * (2 * rank)).stride(1) == 1:
+                    last.append(at)
+                at += 1
+        rows.append({"rank": rank, "sizes": sizes, "values": at, "channels_last": last})
+    write("suggest.json", rows)
+
+
 def guards():
     """The guards that PyTorch's ShapeEnv records where compute_contiguous of TensorImpl runs on unknown sizes and
     strides. It takes no size for 0 or 1, and so would not ask; here it may."""
@@ -389,6 +414,7 @@ def halves():
 if __name__ == "__main__":
     views()
     formats()
+    suggest()
     guards()
     promotion()
     convert()

@@ -28,8 +28,8 @@ type Bytes struct {
 	Step   [2]int // of the window, from result to result
 	Apart  [2]int // from an element of the window to the next
 
-	In, Out [2]int32 // bytes from a row to the next, and from a pixel to the next
-	Again   int      // results of the last tile that the one before it has too
+	In, Out [2]int // bytes from a row to the next, and from a pixel to the next
+	Again   int    // results of the last tile that overlap the tile before it
 
 	// Flip says that the input has a sign: 128 is added to its bytes. Signed says that results have.
 	Flip, Signed bool
@@ -102,7 +102,7 @@ func (s *Bytes) check(isa machine.ISA) error {
 	case min(s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
 		return fmt.Errorf("slide: windows %v of bytes by steps %v of elements %v apart", s.Window, s.Step, s.Apart)
 	}
-	return nil
+	return s.checkDistances()
 }
 
 // CompileBytes makes the code of a spec, or finds that which somebody has of an equal one, as [Compile] does. Calls

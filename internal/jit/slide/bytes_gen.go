@@ -98,18 +98,17 @@ func (g *byteGen) emit() {
 	g.Bind(tile)
 	g.windows()
 	g.finish()
-	step := int32(s.Tile * s.Step[1])
-	g.Emit("ADDQ", asm.Imm(step*s.In[1]), in)
-	g.Emit("ADDQ", asm.Imm(int32(s.Tile)*s.Out[1]), out)
+	g.Emit("ADDQ", asm.Imm(s.Tile*s.Step[1]*s.In[1]), in)
+	g.Emit("ADDQ", asm.Imm(s.Tile*s.Out[1]), out)
 	g.Emit("DECQ", vectors)
 	g.Emit("JEQ", rowDone)
 	g.Emit("CMPQ", vectors, asm.Imm(1))
 	g.Emit("JNE", tile)
-	g.Emit("SUBQ", asm.Imm(int32(s.Again*s.Step[1])*s.In[1]), in)
-	g.Emit("SUBQ", asm.Imm(int32(s.Again)*s.Out[1]), out)
+	g.Emit("SUBQ", asm.Imm(s.Again*s.Step[1]*s.In[1]), in)
+	g.Emit("SUBQ", asm.Imm(s.Again*s.Out[1]), out)
 	g.Emit("JMP", tile)
 	g.Bind(rowDone)
-	g.Emit("ADDQ", asm.Imm(int32(s.Step[0])*s.In[0]), inTile)
+	g.Emit("ADDQ", asm.Imm(s.Step[0]*s.In[0]), inTile)
 	g.Emit("ADDQ", asm.Imm(s.Out[0]), outTile)
 	g.Emit("DECQ", tiles)
 	g.Emit("JNE", row)
@@ -163,7 +162,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	if row >= s.Window[0] {
 		return g.zero
 	}
-	at := asm.Mem{Base: in, Disp: int32(row*s.Apart[0])*s.In[0] + int32(col)*s.In[1]}
+	at := asm.Mem{Base: in, Disp: int32(row*s.Apart[0]*s.In[0] + col*s.In[1])}
 	if g.isa == machine.AVX512 {
 		g.Emit("VMOVDQU8", at, present.Zero(), to)
 	} else {
@@ -211,7 +210,7 @@ func (g *byteGen) finish() {
 	s := g.s
 	if s.Sums {
 		for t := range s.Tile {
-			g.storeSums(t, asm.Mem{Base: out, Disp: int32(t) * s.Out[1]})
+			g.storeSums(t, asm.Mem{Base: out, Disp: int32(t * s.Out[1])})
 		}
 		return
 	}
@@ -231,7 +230,7 @@ func (g *byteGen) finish() {
 			g.levels.Level(&g.Assembler, sums[q], scale[q])
 		}
 		g.levels.Pack(&g.Assembler, sums)
-		at := asm.Mem{Base: out, Disp: int32(t) * s.Out[1]}
+		at := asm.Mem{Base: out, Disp: int32(t * s.Out[1])}
 		switch {
 		case g.isa == machine.AVX512:
 			g.Emit("VMOVDQU8", sums[0], present, at)

@@ -40,8 +40,7 @@ func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
 	}
 	pixel := c.channels + rng.IntN(3)
 	width := (c.results()-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
-	s.In, s.Out = [2]int32{int32(width * pixel), int32(pixel)}, [2]int32{int32(c.results() * pixel * c.outSize()),
-		int32(pixel * c.outSize())}
+	s.In, s.Out = [2]int{width * pixel, pixel}, [2]int{c.results() * pixel * c.outSize(), pixel * c.outSize()}
 	return c
 }
 
@@ -200,6 +199,22 @@ func TestBytesRefused(t *testing.T) {
 		"windows [0 0] of by": {Tile: 1},
 		"9 channels":          {Tile: 1, Channels: 9},
 	} {
+		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+	for what, change := range map[string]func(s *slide.Bytes){
+		"3 distances of 1073741824":    func(s *slide.Bytes) { s.In[0] = 1 << 30 },
+		"4 distances of 536870912":     func(s *slide.Bytes) { s.In[1] = 1 << 29 },
+		"1 distances of 4294967296":    func(s *slide.Bytes) { s.Out[0] = 1 << 32 },
+		"2 distances of 536870912":     func(s *slide.Bytes) { s.Out[1] = 1 << 29 },
+		"1 distances of -8":            func(s *slide.Bytes) { s.Out[0] = -8 },
+		"1099511627776 distances of 8": func(s *slide.Bytes) { s.Step[0], s.In[0] = 1<<40, 8 },
+		"1073676291 distances of 8":    func(s *slide.Bytes) { s.Step[1], s.In[1] = 1<<62, 8 },
+		"1073676289 distances of 0":    func(s *slide.Bytes) { s.Window[1] = 1 << 36 },
+	} {
+		s := &slide.Bytes{Tile: 2, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
+		change(s)
 		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}

@@ -236,7 +236,7 @@ func (g *gen) windows() {
 	g.Align(16)
 	g.Bind(top)
 	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
-	g.Emit("ADDQ", asm.Imm(int(s.In[0])*s.Apart[0]), inRow)
+	g.Emit("ADDQ", asm.Imm(s.In[0]*s.Apart[0]), inRow)
 	g.Emit("ADDQ", asm.Imm(s.Window[1]*s.Bytes), weightRow)
 	g.Emit("DECQ", rowsLeft)
 	g.Emit("JNE", top)
@@ -258,7 +258,7 @@ func (g *gen) inputRows() {
 					uses = g.under(uses, row, col, d/s.Apart[0]*s.Window[1])
 				}
 			}
-			g.element(uses, asm.Mem{Base: in, Disp: int32(at-s.First[0])*s.In[0] + int32(col-s.First[1])*s.In[1]}, nil)
+			g.element(uses, asm.Mem{Base: in, Disp: int32((at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1])}, nil)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 			loaded = true
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
-			x := asm.Mem{Base: in, Disp: int32(at-first)*s.In[0] + int32(col-s.First[1])*s.In[1]}
+			x := asm.Mem{Base: in, Disp: int32((at-first)*s.In[0] + (col-s.First[1])*s.In[1])}
 			g.element(g.under(nil, row, col, 0), x, weight)
 		}
 	}
@@ -339,7 +339,7 @@ func (g *gen) finish() {
 func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
 	for row := range g.s.Tile[0] {
 		for col := range g.s.Tile[1] {
-			visit(g.sum(row, col), asm.Mem{Base: base, Disp: int32(row)*g.s.Out[0] + int32(col)*g.s.Out[1]})
+			visit(g.sum(row, col), asm.Mem{Base: base, Disp: int32(row*g.s.Out[0] + col*g.s.Out[1])})
 		}
 	}
 }

@@ -85,10 +85,10 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 	}
 	c.channels = c.vectors*lanes - c.again
 	c.stride = c.channels + rng.IntN(3)
-	pixel := int32(c.stride * s.Size)
-	width := int32(c.tiles*s.Tile[1] + rng.IntN(2))
-	s.In, s.Out = [2]int32{int32(c.size[1]) * pixel, pixel}, [2]int32{width * pixel, pixel}
-	s.NextIn, s.NextOut = int32(s.Tile[1]*s.Step[1])*pixel, int32(s.Tile[1])*pixel
+	pixel := c.stride * s.Size
+	width := c.tiles*s.Tile[1] + rng.IntN(2)
+	s.In, s.Out = [2]int{c.size[1] * pixel, pixel}, [2]int{width * pixel, pixel}
+	s.NextIn, s.NextOut = s.Tile[1]*s.Step[1]*pixel, s.Tile[1]*pixel
 }
 
 func (c *call[T]) drawTail(rng *rand.Rand) {
@@ -279,14 +279,23 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *slide.Spec){
-		"elements of 2 bytes":     func(s *slide.Spec) { s.Size = 2 },
-		"vectors of 8":            func(s *slide.Spec) { s.Bytes = 8 },
-		"without AVX-512":         func(s *slide.Spec) { s.Bytes = 64 },
-		"groups of 3":             func(s *slide.Spec) { s.Group = 3 },
-		"by steps [0 1]":          func(s *slide.Spec) { s.Step[0] = 0 },
-		"in 16 registers":         func(s *slide.Spec) { s.Tile[0] = 4 },
-		"operation 0 at the end":  func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
-		"no machine code for por": nil,
+		"elements of 2 bytes":                func(s *slide.Spec) { s.Size = 2 },
+		"vectors of 8":                       func(s *slide.Spec) { s.Bytes = 8 },
+		"without AVX-512":                    func(s *slide.Spec) { s.Bytes = 64 },
+		"groups of 3":                        func(s *slide.Spec) { s.Group = 3 },
+		"by steps [0 1]":                     func(s *slide.Spec) { s.Step[0] = 0 },
+		"in 16 registers":                    func(s *slide.Spec) { s.Tile[0] = 4 },
+		"operation 0 at the end":             func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
+		"2 distances of 536870912 bytes":     func(s *slide.Spec) { s.Out[0] = 1 << 29 },
+		"4 distances of 4294967296":          func(s *slide.Spec) { s.Out[1] = 1 << 32 },
+		"4 distances of 1073741824":          func(s *slide.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
+		"1 distances of 4611686018427387904": func(s *slide.Spec) { s.NextIn = 1 << 62 },
+		"1 distances of -4":                  func(s *slide.Spec) { s.NextOut = -4 },
+		"1073676288 distances of 8 bytes": func(s *slide.Spec) {
+			s.Apart[0], s.In[0] = 1<<30-1<<16, 8
+		},
+		"3 distances of 34357641216": func(s *slide.Spec) { s.Window[1] = 1 << 50 },
+		"no machine code for por":    nil,
 	} {
 		s, isa := good(), machine.AVX2
 		if change != nil {

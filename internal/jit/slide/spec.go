@@ -40,8 +40,8 @@ type Spec struct {
 	// End[0] mean nothing then.
 	Told bool
 
-	In, Out         [2]int32 // bytes from a row to the next, and from a pixel to the next
-	NextIn, NextOut int32    // bytes from a tile to the next, in the input and in the result
+	In, Out         [2]int // bytes from a row to the next, and from a pixel to the next
+	NextIn, NextOut int    // bytes from a tile to the next, in the input and in the result
 
 	Bias bool
 	// Touch asks for the lines of a tile's results before their sums, so that they are near when these are written.
@@ -96,6 +96,9 @@ func (s *Spec) check(isa machine.ISA) error {
 			s.Apart)
 	case sums+2 > s.registers(isa):
 		return fmt.Errorf("slide: a tile %v in %d registers", s.Tile, s.registers(isa))
+	}
+	if err := s.checkDistances(); err != nil {
+		return err
 	}
 	for i, t := range s.Tail {
 		if t.Op > tile.Scale || t.Op == tile.AddRows || t.Op == tile.MulRows || t.Operand < 0 ||

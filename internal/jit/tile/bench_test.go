@@ -85,14 +85,14 @@ func tileRate(b *testing.B, isa machine.ISA, rows, vectors int, told bool) float
 	const terms = 128
 	_, bytes := registers(isa)
 	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
-		Runs: []Run{{Terms: terms, InStep: 4, VecStep: int32(vectors * bytes)}}}
+		Runs: []Run{{Terms: terms, InStep: 4, VecStep: vectors * bytes}}}
 	if told {
 		s.Runs = []Run{{Terms: Dynamic, InStep: Dynamic, VecStep: Dynamic}}
 	}
 	for i := range rows {
 		if !told {
-			s.In = append(s.In, int32(i*(terms*4+64)))
-			s.Out = append(s.Out, int32(i*vectors*bytes))
+			s.In = append(s.In, i*(terms*4+64))
+			s.Out = append(s.Out, i*vectors*bytes)
 		}
 	}
 	c, err := Compile(s, isa)

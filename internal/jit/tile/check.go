@@ -63,7 +63,10 @@ func (s *Spec) check(isa machine.ISA) error {
 			return fmt.Errorf("tile: operation %d at the end is %+v", i, t)
 		}
 	}
-	if err := s.checkRuns(); err != nil || !s.Unit {
+	if err := s.checkRuns(); err != nil {
+		return err
+	}
+	if err := s.checkDistances(); err != nil || !s.Unit {
 		return err
 	}
 	return s.checkUnit()

@@ -32,7 +32,7 @@ func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 		c.drawTail(rng)
 	}
 	if rng.IntN(3) == 0 {
-		s.Near = int32(rng.IntN(10000))
+		s.Near = rng.IntN(10000)
 	}
 	s.Ahead = max(0, rng.IntN(8)-5)
 	c.drawBesides(rng)
@@ -46,7 +46,7 @@ func (c *call[T]) drawBesides(rng *rand.Rand) {
 		return
 	}
 	if rng.IntN(2) == 0 {
-		c.tiles, s.Keep = 1, int32(int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9)))
+		c.tiles, s.Keep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
 	}
 	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
 		for range rng.IntN(3 - min(1, s.Ahead)) {
@@ -71,9 +71,9 @@ func (c *call[T]) eachKept(visit func(vec, kept int)) {
 }
 
 // or makes one in three numbers one that the call tells.
-func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int32 {
+func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int {
 	if rng.IntN(3) > 0 {
-		return int32(v)
+		return v
 	}
 	c.step[slot] = v
 	return tile.Dynamic
@@ -92,12 +92,12 @@ func (c *call[T]) drawRows(rng *rand.Rand) {
 	c.step[tile.InRow], c.step[tile.OutRow] = size*rng.IntN(50), wide+size*rng.IntN(50)
 	outTile := s.Rows * (wide + 50*size)
 	for range s.Rows {
-		s.In = append(s.In, int32(size*rng.IntN(300)))
-		s.Out = append(s.Out, int32(wide*len(s.Out)+size*rng.IntN(1+len(s.Out)%2)))
+		s.In = append(s.In, size*rng.IntN(300))
+		s.Out = append(s.Out, wide*len(s.Out)+size*rng.IntN(1+len(s.Out)%2))
 	}
 	slices.Sort(s.Out)
 	for i := range s.Out {
-		s.Out[i] += int32(i * size)
+		s.Out[i] += i * size
 	}
 	if rng.IntN(3) == 0 && s.Rows <= tile.DynamicRows {
 		s.In = nil
@@ -113,13 +113,13 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 	s, size := c.spec, int(unsafe.Sizeof(T(0)))
 	if rng.IntN(3) == 0 {
 		c.terms = rng.IntN(30)
-		s.Runs = []tile.Run{{In: int32(size * rng.IntN(9)), Vec: int32(size * rng.IntN(9)), Terms: tile.Dynamic,
+		s.Runs = []tile.Run{{In: size * rng.IntN(9), Vec: size * rng.IntN(9), Terms: tile.Dynamic,
 			InStep:  c.or(rng, size*(1+rng.IntN(20)), tile.InTerm),
 			VecStep: c.or(rng, size*(s.Vectors*c.lanes+rng.IntN(9)), tile.VecTerm)}}
 	} else {
 		for range 1 + rng.IntN(4) {
-			s.Runs = append(s.Runs, tile.Run{In: int32(size * (rng.IntN(99) - 50)), Vec: int32(size * (rng.IntN(999) - 500)),
-				Terms: 1 + rng.IntN(20), InStep: int32(size * (1 + rng.IntN(3))), VecStep: int32(size * s.Vectors * c.lanes),
+			s.Runs = append(s.Runs, tile.Run{In: size * (rng.IntN(99) - 50), Vec: size * (rng.IntN(999) - 500),
+				Terms: 1 + rng.IntN(20), InStep: size * (1 + rng.IntN(3)), VecStep: size * s.Vectors * c.lanes,
 				Rows: rng.Uint32() & (1<<s.Rows - 1)})
 		}
 	}
@@ -127,7 +127,7 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 		s.Unroll = 1 + rng.IntN(6)
 	}
 	for i := range rng.IntN(tile.MaxLoops + 1) {
-		s.Loops = append(s.Loops, tile.Loop{In: int32(size * rng.IntN(99)), Vec: int32(size * (rng.IntN(999) - 500)),
+		s.Loops = append(s.Loops, tile.Loop{In: size * rng.IntN(99), Vec: size * (rng.IntN(999) - 500),
 			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
 		if s.Loops[i].Turns == tile.Dynamic && rng.IntN(4) == 0 {
 			c.step[tile.LoopTurns+i] = 0

@@ -193,7 +193,7 @@ func (g *gen) nextTile(tile asm.Label) {
 	if g.s.Keep != 0 {
 		return
 	}
-	move := func(d int32, slot Slot, to asm.Arg) {
+	move := func(d int, slot Slot, to asm.Arg) {
 		switch {
 		case d == Dynamic:
 			g.Emit("MOVQ", stepOf(slot), in)
@@ -286,11 +286,11 @@ func (g *gen) rowBases() []asm.Reg {
 }
 
 // row is an element of a row, so many bytes behind the term that registers are at.
-func (g *gen) row(i int, disp int32) asm.Mem {
+func (g *gen) row(i, disp int) asm.Mem {
 	if g.s.In != nil {
-		return asm.Mem{Base: in, Disp: g.s.In[i] + disp}
+		return asm.Mem{Base: in, Disp: int32(g.s.In[i] + disp)}
 	}
-	m := asm.Mem{Base: g.rowBases()[i/5], Disp: disp}
+	m := asm.Mem{Base: g.rowBases()[i/5], Disp: int32(disp)}
 	switch i % 5 {
 	case 1, 2, 4:
 		m.Index, m.Scale = stride, uint8(i%5)
@@ -300,7 +300,7 @@ func (g *gen) row(i int, disp int32) asm.Mem {
 	return m
 }
 
-func (g *gen) advance(r asm.Reg, d int32) {
+func (g *gen) advance(r asm.Reg, d int) {
 	if d != 0 {
 		g.Emit("ADDQ", asm.Imm(d), r)
 	}
@@ -309,7 +309,7 @@ func (g *gen) advance(r asm.Reg, d int32) {
 // runs writes the terms of a turn.
 func (g *gen) runs() {
 	full := g.unit == nil && g.writtenOut()
-	atIn, atVec := int32(0), int32(0)
+	atIn, atVec := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
 		for _, b := range g.rowBases() {
@@ -328,7 +328,7 @@ func (g *gen) runs() {
 		default:
 			g.known(r, r.Terms, full)
 		}
-		atIn, atVec = r.In+int32(r.Terms)*r.InStep, r.Vec+int32(r.Terms)*r.VecStep
+		atIn, atVec = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
 	}
 }
 

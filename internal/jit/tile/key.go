@@ -12,8 +12,8 @@ import (
 func (s *Spec) key(isa machine.ISA) string {
 	k := key{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, isa.String()...)
-	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), int(s.Near), s.Ahead, s.Unroll,
-		int(s.Levels), int(s.Keep))
+	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.Near, s.Ahead, s.Unroll,
+		int(s.Levels), s.Keep)
 	k.truths(s.Bytes, s.Unit, s.Words, s.Masked, s.Touch)
 	k.list('i', s.In)
 	k.list('o', s.Out)
@@ -23,7 +23,7 @@ func (s *Spec) key(isa machine.ISA) string {
 	}
 	for _, r := range s.Runs {
 		k.b = append(k.b, ' ', 'r')
-		k.numbers(int(r.In), int(r.Vec), int(r.InStep), int(r.VecStep), r.Terms, int(r.Rows), r.Block)
+		k.numbers(r.In, r.Vec, r.InStep, r.VecStep, r.Terms, int(r.Rows), r.Block)
 	}
 	for _, f := range s.Fetch {
 		k.b = append(k.b, ' ', 'f')
@@ -65,14 +65,14 @@ func (k *key) truths(list ...bool) {
 	}
 }
 
-func (k *key) list(letter byte, list []int32) {
+func (k *key) list(letter byte, list []int) {
 	k.b = append(k.b, ' ', letter)
 	for _, n := range list {
-		k.numbers(int(n))
+		k.numbers(n)
 	}
 }
 
 func (k *key) loop(letter byte, l *Loop) {
 	k.b = append(k.b, ' ', letter)
-	k.numbers(int(l.In), int(l.Vec), int(l.Out), l.Turns, l.Block)
+	k.numbers(l.In, l.Vec, l.Out, l.Turns, l.Block)
 }

@@ -12,7 +12,7 @@ import (
 // Specs that differ in anything at all have other keys: each field is changed by itself, those of lists' elements, too.
 func TestKeyTellsAll(t *testing.T) {
 	spec := func() *Spec {
-		return &Spec{In: []int32{1, 2}, Out: []int32{3}, Runs: make([]Run, 1), Loops: make([]Loop, 1), Tail: make([]Tail, 1),
+		return &Spec{In: []int{1, 2}, Out: []int{3}, Runs: make([]Run, 1), Loops: make([]Loop, 1), Tail: make([]Tail, 1),
 			Fetch: make([]Fetch, 1)}
 	}
 	plain := spec()

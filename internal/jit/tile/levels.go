@@ -84,7 +84,7 @@ func (g *gen) levels() {
 			l.Pack(&g.Assembler, part)
 			g.Emit("VPERMD", part[0], order, part[0])
 			for row := range min(rows, g.s.Rows-i) {
-				g.storeLevels(part[0], x, row*n, n, asm.Mem{Base: outTile, Disp: g.s.Out[i+row] + int32(v*piecePart)},
+				g.storeLevels(part[0], x, row*n, n, asm.Mem{Base: outTile, Disp: int32(g.s.Out[i+row] + v*piecePart)},
 					v+n == g.s.Vectors)
 			}
 		}

@@ -37,7 +37,7 @@ func (g *gen) levels256() {
 			l.Pack(&g.Assembler, part)
 			g.Emit("VPERMD", part[0], order, part[0])
 			for row := range min(rows, g.s.Rows-i) {
-				at := asm.Mem{Base: outTile, Disp: g.s.Out[i+row] + int32(v*8)}
+				at := asm.Mem{Base: outTile, Disp: int32(g.s.Out[i+row] + v*8)}
 				whole := n
 				if last && v+n == g.s.Vectors {
 					whole--

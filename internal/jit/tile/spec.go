@@ -45,7 +45,7 @@ type Spec struct {
 
 	// In and Out are where the rows lie, from where the tile is in the broadcast operand and in the result. Without
 	// them rows are as far from one another as a call tells.
-	In, Out []int32
+	In, Out []int
 
 	// Masked vector operands have no elements behind the last vector's lanes. Others, such as packed panels, are read
 	// in whole vectors.
@@ -61,7 +61,7 @@ type Spec struct {
 	// Touch asks for the result's lines before the sum, so that a start or tail that reads them finds them near.
 	Touch bool
 	// Near asks for the vector operand that many bytes ahead of every line that is read, 0 for not at all.
-	Near int32
+	Near int
 	// Ahead asks for so many lines of the operand [Ahead] per turn of unrolled terms, each behind the one before, for
 	// the second cache. They go on from tile to tile.
 	Ahead int
@@ -69,7 +69,7 @@ type Spec struct {
 	Fetch []Fetch
 	// Keep writes what is read of the vector operand to the operand [Kept], too, by so many bytes from term to term:
 	// whole vectors, with zeros for lanes that are not there. A call computes one tile then. 0 keeps nothing.
-	Keep int32
+	Keep int
 	// Unroll is how many terms a turn of the code has; 0 leaves it to Compile.
 	Unroll int
 }
@@ -81,8 +81,8 @@ type Fetch struct{ Lines, Every int }
 
 // Run is terms that lie evenly.
 type Run struct {
-	In, Vec         int32  // the first term, from where the loops are
-	InStep, VecStep int32  // from a term to the next, or Dynamic
+	In, Vec         int    // the first term, from where the loops are
+	InStep, VecStep int    // from a term to the next, or Dynamic
 	Terms           int    // or Dynamic, which may be none
 	Rows            uint32 // which rows have these terms, a bit each; 0 for all
 
@@ -93,9 +93,9 @@ type Run struct {
 
 // Loop repeats what it is around.
 type Loop struct {
-	In, Vec, Out int32 // from a turn to the next; of tiles, it may be Dynamic; Out belongs to tiles alone
-	Turns        int   // or Dynamic, which may be none
-	Block        int   // a block ends behind each so many turns; 0 for none. As Run.Block.
+	In, Vec, Out int // from a turn to the next; of tiles, it may be Dynamic; Out belongs to tiles alone
+	Turns        int // or Dynamic, which may be none
+	Block        int // a block ends behind each so many turns; 0 for none. As Run.Block.
 }
 
 // Start is what a sum begins with.

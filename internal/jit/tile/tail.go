@@ -87,7 +87,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked
 	for i := range g.s.Rows {
 		at := asm.Mem{Base: base}
 		if g.s.Out != nil {
-			at.Disp = g.s.Out[i]
+			at.Disp = int32(g.s.Out[i])
 		}
 		for v := range g.s.Vectors {
 			visit(i, v, at, v == g.s.Vectors-1)

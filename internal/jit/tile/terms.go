@@ -13,17 +13,9 @@ func (g *gen) valid(r *Run) uint32 {
 	return uint32(1<<g.s.Rows - 1)
 }
 
-// unroll returns how many terms a turn has.
-func (g *gen) unroll() int {
-	if g.s.Unroll > 0 {
-		return g.s.Unroll
-	}
-	return FewTerms
-}
-
 // known writes so many terms of a run, in a loop of a few or all of them.
 func (g *gen) known(r *Run, terms int, full bool) {
-	n := g.unroll()
+	n := g.s.unroll()
 	if full {
 		n = terms
 	}
@@ -47,7 +39,7 @@ func (g *gen) known(r *Run, terms int, full bool) {
 
 // told writes a run whose number of terms a call tells: a loop of a few, and one of single terms.
 func (g *gen) told(r *Run) {
-	n := int64(g.unroll())
+	n := int64(g.s.unroll())
 	few, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
 	g.Emit("SUBQ", asm.Imm(n), count)
@@ -73,7 +65,7 @@ func (g *gen) turn(r *Run, n int) {
 	for i := range g.s.Ahead {
 		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
-	g.advance(ahead, int32(g.s.Ahead*lineBytes))
+	g.advance(ahead, g.s.Ahead*lineBytes)
 	for i, f := range g.s.Fetch {
 		g.fetch(i, f)
 	}
@@ -96,9 +88,9 @@ func (g *gen) fetch(i int, f Fetch) {
 
 // terms writes n terms and moves behind them.
 func (g *gen) terms(r *Run, n int) {
-	atIn, atVec := int32(0), int32(0)
+	atIn, atVec := 0, 0
 	for i := range n {
-		g.term(r, atIn, atVec, int32(i)*g.s.Keep)
+		g.term(r, atIn, atVec, i*g.s.Keep)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
 				g.Emit("ADDQ", inStep, b)
@@ -116,22 +108,22 @@ func (g *gen) terms(r *Run, n int) {
 		g.advance(b, atIn)
 	}
 	g.advance(vec, atVec)
-	g.advance(kept, int32(n)*g.s.Keep)
+	g.advance(kept, n*g.s.Keep)
 }
 
 // term adds one term to all sums that have it.
-func (g *gen) term(r *Run, atIn, atVec, atKept int32) {
+func (g *gen) term(r *Run, atIn, atVec, atKept int) {
 	last := g.s.Vectors - 1
 	for v := range g.s.Vectors {
-		at := asm.Mem{Base: vec, Disp: atVec + int32(v*g.bytes)}
+		at := asm.Mem{Base: vec, Disp: int32(atVec + v*g.bytes)}
 		g.load(at, g.vector(v), g.s.Masked && v == last)
 		if g.s.Keep != 0 {
-			g.store(g.vector(v), asm.Mem{Base: kept, Disp: atKept + int32(v*g.bytes)}, false)
+			g.store(g.vector(v), asm.Mem{Base: kept, Disp: int32(atKept + v*g.bytes)}, false)
 		}
 	}
 	if g.s.Near != 0 {
 		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {
-			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: atVec + int32(d) + g.s.Near})
+			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(atVec + d + g.s.Near)})
 		}
 	}
 	if g.s.integers() {
@@ -168,7 +160,7 @@ func (g *gen) next() asm.Vec {
 
 // integerTerm is the rest of a term whose elements are four bytes or two words. The instruction for bytes takes those
 // without sign from a register. That for words makes products, which are added behind it.
-func (g *gen) integerTerm(r *Run, atIn int32) {
+func (g *gen) integerTerm(r *Run, atIn int) {
 	last := g.s.Vectors - 1
 	for i := range g.s.Rows {
 		if g.valid(r)>>i&1 == 0 {

@@ -73,7 +73,7 @@ type call[T number] struct {
 }
 
 // told returns a distance or a number, from the call if it is Dynamic.
-func (c *call[T]) told(v int32, slot tile.Slot) int {
+func (c *call[T]) told(v int, slot tile.Slot) int {
 	if v == tile.Dynamic {
 		return c.step[slot]
 	}
@@ -84,7 +84,7 @@ func (c *call[T]) last() int {
 	if c.spec.Lanes == 0 {
 		return c.lanes
 	}
-	return c.told(int32(c.spec.Lanes), tile.LastLanes)
+	return c.told(c.spec.Lanes, tile.LastLanes)
 }
 
 func (c *call[T]) in(row int) int {
@@ -106,7 +106,7 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 	s := c.spec
 	if level < len(s.Loops) {
 		l := s.Loops[level]
-		for i := range c.told(int32(l.Turns), tile.LoopTurns+level) {
+		for i := range c.told(l.Turns, tile.LoopTurns+level) {
 			c.eachTerm(level+1, in, vec, row, visit, end)
 			if l.Block > 0 && (i+1)%l.Block == 0 {
 				end()

@@ -33,8 +33,8 @@ const (
 type unitCut struct {
 	rows          int   // of a part
 	first         []int // the row at which each part begins
-	step, vecStep int32 // from a row to the next, and from a line of the vector operand to the next
-	outStep       int32 // from a row of the result to the next; 0 where rows of a part are not even
+	step, vecStep int   // from a row to the next, and from a line of the vector operand to the next
+	outStep       int   // from a row of the result to the next; 0 where rows of a part are not even
 	terms, rest   int   // of a chunk, and of the last one of a run, if that is shorter
 }
 
@@ -65,7 +65,7 @@ func (s *Spec) unit() (u unitCut, err error) {
 }
 
 // segments finds rows that are as far from one another as the first two.
-func (u *unitCut) segments(in []int32) (list []int) {
+func (u *unitCut) segments(in []int) (list []int) {
 	if len(in) > 1 {
 		u.step = in[1] - in[0]
 	}
@@ -79,7 +79,7 @@ func (u *unitCut) segments(in []int32) (list []int) {
 }
 
 // even finds how far rows of a part are from one another in the result.
-func (u *unitCut) even(out []int32) {
+func (u *unitCut) even(out []int) {
 	for i, f := range u.first {
 		for k := f + 1; k < f+u.rows; k++ {
 			step := out[k] - out[k-1]
@@ -122,7 +122,7 @@ func (u *unitCut) chunks(s *Spec) error {
 	}
 	for _, r := range s.Runs {
 		rest := r.Terms % u.terms
-		if r.VecStep != u.vecStep || r.InStep != int32(s.Size) || rest > 0 && u.rest > 0 && rest != u.rest {
+		if r.VecStep != u.vecStep || r.InStep != s.Size || rest > 0 && u.rest > 0 && rest != u.rest {
 			return fmt.Errorf("tile: the matrix unit has no place for the terms of %+v", r)
 		}
 		u.rest = max(u.rest, rest)
@@ -284,7 +284,7 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 			}
 			tb := b[v%len(b)]
 			if hasA[ta] != part+1 {
-				x.Emit("TILELOADD", asm.Mem{Base: in, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, ta)
+				x.Emit("TILELOADD", asm.Mem{Base: in, Index: unitStep, Scale: 1, Disp: int32(x.s.In[row])}, ta)
 				hasA[ta] = part + 1
 			}
 			if hasB[tb] != v+1 {
@@ -294,8 +294,8 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 			x.Emit("TDPBUSD", tb, ta, x.sumTile(part, v))
 		}
 	}
-	x.advance(in, int32(terms*x.s.Size))
-	x.advance(vec, int32(terms)*x.cut.vecStep)
+	x.advance(in, terms*x.s.Size)
+	x.advance(vec, terms*x.cut.vecStep)
 }
 
 // ask asks for the lines that a spec wants of a chunk.
@@ -303,13 +303,13 @@ func (x *unitGen) ask(terms int) {
 	for i := range x.s.Ahead * terms / FewTerms {
 		x.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
 	}
-	x.advance(ahead, int32(x.s.Ahead*terms/FewTerms*lineBytes))
+	x.advance(ahead, x.s.Ahead*terms/FewTerms*lineBytes)
 	if x.s.Near == 0 {
 		return
 	}
 	for i := range terms {
 		for v := range x.s.Vectors {
-			x.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(i)*x.cut.vecStep + int32(v*lineBytes) + x.s.Near})
+			x.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(i*x.cut.vecStep + v*lineBytes + x.s.Near)})
 		}
 	}
 }
@@ -320,15 +320,15 @@ func (x *unitGen) finish() {
 	if s.Levels == Sums && len(s.Tail) == 0 && s.Start != FromResult && x.cut.outStep != 0 && !s.partial(x.isa) {
 		x.Emit("MOVQ", asm.Imm(x.cut.outStep), count)
 		x.eachSum(func(t asm.Tile, row, v int) {
-			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: s.Out[row] + int32(v*lineBytes)})
+			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)})
 		})
 		return
 	}
-	line := int32(s.Vectors * lineBytes)
+	line := s.Vectors * lineBytes
 	x.operand(Room, room)
 	x.Emit("MOVL", asm.Imm(line), count)
 	x.eachSum(func(t asm.Tile, row, v int) {
-		x.Emit("TILESTORED", t, asm.Mem{Base: room, Index: count, Scale: 1, Disp: int32(row)*line + int32(v*lineBytes)})
+		x.Emit("TILESTORED", t, asm.Mem{Base: room, Index: count, Scale: 1, Disp: int32(row*line + v*lineBytes)})
 	})
 	step := unitPass / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {

@@ -31,7 +31,7 @@ func unitRate(b *testing.B, rows, terms int, levels Levels) {
 	s := &Spec{Size: 4, Bytes: true, Unit: true, Rows: rows, Vectors: 2, Levels: levels, Start: FromLanes,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: 128}}}
 	for i := range rows {
-		s.In, s.Out = append(s.In, int32(i*terms*4)), append(s.Out, int32(i*128))
+		s.In, s.Out = append(s.In, i*terms*4), append(s.Out, i*128)
 	}
 	c, err := Compile(s, machine.AVX512)
 	if err != nil {

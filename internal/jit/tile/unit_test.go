@@ -29,7 +29,7 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	for p := range parts {
 		begin := p * (4000 + 4*rng.IntN(9))
 		for i := range rows {
-			s.In, s.Out = append(s.In, int32(begin+i*step)), append(s.Out, int32((p*rows+i)*(wide+apart)))
+			s.In, s.Out = append(s.In, begin+i*step), append(s.Out, (p*rows+i)*(wide+apart))
 		}
 	}
 	if s.Rows = parts * rows; rng.IntN(4) == 0 {
@@ -39,16 +39,16 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 		Out: c.or(rng, s.Rows*(wide+8)+8, tile.OutTile)}
 	chunk, rest := 1+rng.IntN(40), rng.IntN(2)*rng.IntN(16)
 	for range 1 + rng.IntN(3) {
-		s.Runs = append(s.Runs, tile.Run{In: int32(4 * (rng.IntN(99) - 50)), Vec: int32(4 * (rng.IntN(999) - 500)),
-			Terms: chunk + 16*rng.IntN(2)*min(rest, 1), InStep: 4, VecStep: int32(wide)})
+		s.Runs = append(s.Runs, tile.Run{In: 4 * (rng.IntN(99) - 50), Vec: 4 * (rng.IntN(999) - 500),
+			Terms: chunk + 16*rng.IntN(2)*min(rest, 1), InStep: 4, VecStep: wide})
 	}
 	for i := range rng.IntN(tile.MaxLoops) {
-		s.Loops = append(s.Loops, tile.Loop{In: int32(4 * rng.IntN(99)), Vec: int32(4 * (rng.IntN(999) - 500)),
+		s.Loops = append(s.Loops, tile.Loop{In: 4 * rng.IntN(99), Vec: 4 * (rng.IntN(999) - 500),
 			Turns: int(c.or(rng, 1+rng.IntN(3), tile.LoopTurns+i))})
 	}
 	c.drawLevels(rng)
 	if rng.IntN(3) == 0 {
-		s.Near = int32(rng.IntN(10000))
+		s.Near = rng.IntN(10000)
 	}
 	s.Ahead = max(0, rng.IntN(8)-5)
 	return c
@@ -79,8 +79,8 @@ func TestUnitRefuses(t *testing.T) {
 		"vectors":                      func(s *tile.Spec) { s.Vectors = 3 },
 		"a start by rows":              func(s *tile.Spec) { s.Start = tile.FromRows },
 	} {
-		s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 4, Vectors: 1, In: []int32{0, 8, 16, 24},
-			Out: []int32{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
+		s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
+			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
 		if _, err := tile.Compile(s, machine.AVX512); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestUnitRefuses(t *testing.T) {
 			t.Errorf("%s: the matrix unit takes %+v", name, s)
 		}
 	}
-	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 1, Vectors: 1, In: []int32{0}, Out: []int32{0},
+	s := &tile.Spec{Size: 4, Bytes: true, Unit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
 		Runs: []tile.Run{{Terms: 1, InStep: 4, VecStep: 64}}}
 	if _, err := tile.Compile(s, machine.AVX2); err == nil {
 		t.Error("vectors of 256 bits have a matrix unit")

@@ -76,9 +76,10 @@ for x in odd.values():
         call("to", x, a, lambda x: x.to(**a) if a else x)
         call("to", x, {"dtype": torch.float64, **a}, lambda x: x.to(torch.float64, **a))
         call("to", x, {"copy": True, **a}, lambda x: x.to(x.dtype, copy=True, **a))
-        for op in ("zeros_like", "ones_like"):
-            call(op, x, a, lambda x: getattr(torch, op)(x, **a))
-            call(op, x, {"dtype": torch.int32, **a}, lambda x: getattr(torch, op)(x, dtype=torch.int32, **a))
+        for op in ("zeros_like", "ones_like", "empty_like"):
+            f, values = getattr(torch, op), op != "empty_like"
+            case(op, [x], a, lambda x: f(x, **a), values=values)
+            case(op, [x], {"dtype": torch.int32, **a}, lambda x: f(x, dtype=torch.int32, **a), values=values)
         call("full_like", x, {"fill_value": 2.5, **a}, lambda x: torch.full_like(x, 2.5, **a))
         call("full_like", x, {"fill_value": 3, "dtype": torch.uint8, **a}, lambda x: torch.full_like(x, 3, dtype=torch.uint8, **a))
     for k in (0, 1, -1, 9):
@@ -91,6 +92,15 @@ for x in odd.values():
         case("reshape_as", [x, other], {}, lambda x, o: x.reshape_as(o))
         case("expand_as", [x, other], {}, lambda x, o: x.expand_as(o))
         case("type_as", [x, other], {}, lambda x, o: x.type_as(o))
+    for size in ([2, 3], [], [0, 2], [-1], [2, 1, 2, 2]):
+        case("new_empty", [x], {"size": size}, lambda x: x.new_empty(size), values=False)
+        case("new_empty", [x], {"size": size, "dtype": torch.int8}, lambda x: x.new_empty(size, dtype=torch.int8), values=False)
+    sources = [seq(*x.shape), seq(*x.shape, dtype=torch.int32), seq(*x.shape[-1:]), seq(*[1] * n), seq(), seq(5), seq(*x.shape, 2),
+               seq(*x.shape[::-1]).permute(list(range(n))[::-1]), seq(*x.shape[::-1], dtype=torch.float64).permute(list(range(n))[::-1]),
+               seq(*[1 if i == 1 else s for i, s in enumerate(x.shape)][::-1]).permute(list(range(n))[::-1]), x]
+    for src in sources:
+        case("copy", [x, src], {}, torch.ops.aten.copy)
+    case("copy", [x.int(), seq(*x.shape[1:], dtype=torch.complex64)], {"non_blocking": True}, torch.ops.aten.copy)
     for pad in ([1, 2], [1, 2, 0, 1], [0, 0], [-1, 0], [1, 1, 1, 1, 1, 1], [1], []):
         call("constant_pad_nd", x, {"pad": pad, "value": 1.5}, lambda x: torch.constant_pad_nd(x, pad, 1.5))
         for mode in ("constant", "reflect", "replicate", "circular"):
@@ -141,6 +151,12 @@ for d in [None] + DTYPES:
         case(op, [], {"window_length": 5, **a}, lambda: getattr(torch, op)(5, **a))
         case(op, [], {"window_length": 4, "periodic": False, **a}, lambda: getattr(torch, op)(4, False, **a))
 
+strides = (([2, 3], [1, 2]), ([2, 3], [3, 1]), ([2, 3], [0, 1]), ([2, 3], [8, 2]), ([0, 2], [5, 7]), ([], []), ([4], [3]), ([2, 2], [1]),
+           ([2, -1], [1, 1]), ([2, 2], [1, -1]), ([1, 3, 2, 2], [1, 1, 6, 3]), ([2**62, 2], [1, 1]), ([2, 2], [2**61, 2**61]))
+for size, stride in strides:
+    for a in ({}, {"dtype": torch.bool}, {"dtype": torch.complex64}):
+        case("empty_strided", [], {"size": size, "stride": stride, **a}, lambda: torch.empty_strided(size, stride, **a), values=False)
+
 # every dtype through copies
 for d in DTYPES:
     x = seq(2, 3, dtype=d).t()
@@ -151,6 +167,10 @@ for d in DTYPES:
         case("type_as", [x, seq(dtype=e)], {}, lambda x, o: x.type_as(o))
         case("cat", [x, seq(1, 2, dtype=e)], {}, lambda x, y: torch.cat([x, y]))
         case("stack", [x, seq(3, 2, dtype=e)], {}, lambda x, y: torch.stack([x, y]))
+    for e in DTYPES:
+        case("copy", [seq(2, 3, 2, dtype=e), x], {}, torch.ops.aten.copy)
+        case("copy", [x, seq(1, 2, dtype=e)], {}, torch.ops.aten.copy)
+        case("copy", [x, seq(3, 2, dtype=e)], {}, torch.ops.aten.copy)
     call("contiguous", x, {}, lambda x: x.contiguous())
     call("flip", x, {"dims": [0, 1]}, lambda x: torch.flip(x, [0, 1]))
     call("tril", x, {}, torch.tril)

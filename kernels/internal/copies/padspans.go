@@ -12,26 +12,6 @@ import (
 // step, ...; step is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
-// SpansOf cuts a table, which gives the operand's index for every index of the output,
-// into as few spans as go from left to right.
-func SpansOf(table []int) []Span {
-	var out []Span
-	for i := 0; i < len(table); {
-		s := Span{At: i, N: 1, From: table[i], Step: 1}
-		if i+1 < len(table) {
-			if step := table[i+1] - table[i]; step >= -1 && step <= 1 {
-				s.Step = step
-				for i+s.N < len(table) && table[i+s.N]-table[i+s.N-1] == step {
-					s.N++
-				}
-			}
-		}
-		out = append(out, s)
-		i += s.N
-	}
-	return out
-}
-
 // SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output.
 // Every combination of spans is one job, a copy forward, backward or broadcast.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {

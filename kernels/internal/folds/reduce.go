@@ -162,7 +162,9 @@ func (s *Spec) infer(c *graph.Call) []graph.Result {
 
 // Reference computes the results index by index.
 func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
-	t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
+	if t.Numel() > 0 { // else no memory may hold a shape of the wider dtype
+		t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
+	}
 	outs := make([]*tensor.Tensor, len(s.Outs))
 	shape := iter.ReduceShape(t.Shape, s.Mask, true)
 	for i, d := range s.Outs {
@@ -176,7 +178,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 		}
 	}
 	at, ref := make([]int, len(shape)), s.How().Ref
-	x := make([]tensor.Scalar, 0, tensor.Numel(run))
+	x := make([]tensor.Scalar, 0, min(tensor.Numel(run), t.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
 		kit.EachIndex(run, func(r []int) {

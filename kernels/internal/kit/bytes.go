@@ -34,6 +34,11 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
+// Numbers returns n zeros. It panics where [tensor.NewStorage] does, which make does not: that ends the process.
+func Numbers[T int | int64](n int) []T {
+	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
+}
+
 // DivUp is a/b rounded up, for a that is not negative.
 func DivUp(a, b int) int { return (a + b - 1) / b }
 

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -120,8 +121,10 @@ func SumType(a, b tensor.Type) tensor.Type {
 
 // RowMajorAs returns the elements in row-major order under another shape, without a copy
 // where they are so.
-func RowMajorAs(t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
-	t = t.Contiguous()
+func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
+	if !t.IsContiguous() {
+		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
+	}
 	m := tensor.New(t.DType, shape...)
 	m.Offset = t.Offset
 	return t.View(m)

@@ -36,6 +36,9 @@ func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*gr
 		}
 		nout := it.NumOutputs()
 		shape := it.Shape()
+		if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of computation
+			return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
+		}
 		var full []*tensor.Tensor
 		for _, t := range in {
 			if t == nil {

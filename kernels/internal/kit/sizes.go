@@ -1,6 +1,9 @@
 package kit
 
 import (
+	"math"
+	"math/bits"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -94,4 +97,33 @@ func SizeOf(m tensor.Meta, dim int) int {
 		return 1
 	}
 	return m.Shape[dim]
+}
+
+// Huge is greater than every size, stride and distance, and several of it can be added without overflow.
+const Huge = min(1<<59, math.MaxInt/4)
+
+// Times is a product of numbers that are not negative. A product of Huge or more is Huge.
+func Times(list ...int) int {
+	product := uint64(1)
+	for _, n := range list {
+		hi, lo := bits.Mul64(product, uint64(n))
+		if product = lo; hi != 0 || lo > Huge {
+			product = Huge
+		}
+	}
+	return int(product)
+}
+
+// TimesSizes is the product of two sizes. A product of numbers whose magnitude is Huge or more is Huge, with its sign.
+func TimesSizes(a, b sym.Int) sym.Int {
+	x, known := a.Known()
+	y, also := b.Known()
+	if !known || !also {
+		return a.Mul(b)
+	}
+	product := Times(max(x, -x), max(y, -y))
+	if (x < 0) != (y < 0) {
+		product = -product
+	}
+	return sym.Of(product)
 }

@@ -1,10 +1,12 @@
 package multiply
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,7 +15,7 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	dense := copies.DenseAs(m, d)
 	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
 	return graph.Packing{Form: denseForm(d), DType: d, Len: dense.Numel(),
-		Fill:   func(dst, src *tensor.Tensor) { tensor.CopyElements(as(dst), src) },
+		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, as(dst), src) },
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, as(packed)) }}
 }
 

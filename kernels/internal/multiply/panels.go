@@ -1,11 +1,13 @@
 package multiply
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -30,7 +32,7 @@ type Panels struct {
 }
 
 // Each is the elements that one matrix takes.
-func (p *Panels) Each() int { return kit.DivUp(p.Lanes, p.Width) * p.Width * p.Depth }
+func (p *Panels) Each() int { return kit.Times(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
 
 // terms are the steps by depth.
 func (p *Panels) terms() []int {
@@ -77,17 +79,29 @@ func evenSteps(steps []int) (n, apart int) {
 	return n, apart
 }
 
+// filledElements is about how many elements of panels are filled between two looks at the context.
+const filledElements = 1 << 20
+
 // fillMatrix fills all panels of a matrix. Even steps are the engine's own.
-func fillMatrix[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer) {
-	switch {
-	case p.Terms == nil && p.Width == gemm.PanelRows[T]():
-		gemm.PackA(dst, src, p.Lanes, p.Depth, p.Lane, p.Step)
-	case p.Terms == nil:
-		gemm.PackPanels(dst, p.Width, src, p.Depth, p.Lanes, p.Step, p.Lane)
-	default:
-		terms := p.terms()
-		for i := range kit.DivUp(p.Lanes, p.Width) {
-			FillPanel(p, terms, dst, src, i)
+func fillMatrix[T gemm.Number](ctx context.Context, p *Panels, dst []T, src unsafe.Pointer) {
+	var terms []int
+	if p.Terms != nil {
+		terms = p.terms()
+	}
+	panels := max(1, filledElements/max(1, p.Width*p.Depth))
+	for first := 0; first < p.Lanes; first += panels * p.Width {
+		ends.Look(ctx)
+		lanes := min(panels*p.Width, p.Lanes-first)
+		to, from := dst[first*p.Depth:], kit.Elem[T](src, first*p.Lane)
+		switch {
+		case p.Terms != nil:
+			for i := range kit.DivUp(lanes, p.Width) {
+				FillPanel(p, terms, dst, src, first/p.Width+i)
+			}
+		case p.Width == gemm.PanelRows[T]():
+			gemm.PackA(to, from, lanes, p.Depth, p.Lane, p.Step)
+		default:
+			gemm.PackPanels(to, p.Width, from, p.Depth, lanes, p.Step, p.Lane)
 		}
 	}
 }
@@ -111,7 +125,7 @@ func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
 		if i > 0 {
 			pk.Form += " and "
 		}
-		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+p.Each()*len(p.Starts)
+		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.Times(p.Each(), len(p.Starts))
 	}
 	each := func(row *tensor.Tensor, f func(p *Panels, matrix []T, start int)) {
 		all := kit.ElementsOf[T](row.Pointer(), pk.Len)
@@ -122,11 +136,11 @@ func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
 			}
 		}
 	}
-	pk.Fill = func(dst, src *tensor.Tensor) {
+	pk.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		if src.DType != d {
-			src = src.CopyTo(copies.DenseAs(src.Meta, d))
+			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, d))
 		}
-		each(dst, func(p *Panels, to []T, start int) { fillMatrix(p, to, kit.Elem[T](src.Pointer(), start)) })
+		each(dst, func(p *Panels, to []T, start int) { fillMatrix(ctx, p, to, kit.Elem[T](src.Pointer(), start)) })
 	}
 	pk.Unpack = func(dst, packed *tensor.Tensor) {
 		t := dst

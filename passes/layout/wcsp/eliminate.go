@@ -1,6 +1,10 @@
 package wcsp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
+)
 
 // step is the elimination of a variable.
 type step struct {
@@ -73,6 +77,7 @@ func (e *elimination) all(order []int, limit int) {
 
 // variable eliminates v.
 func (e *elimination) variable(v, limit int) {
+	ends.Look(e.ctx)
 	s := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
 		m := e.message(v, functions)

@@ -1,6 +1,11 @@
 package wcsp
 
-import "slices"
+import (
+	"context"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
+)
 
 // function is a cost by the labels of some variables: factors of the problem that were added up, or a message.
 type function struct {
@@ -14,10 +19,11 @@ func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 
 // instance is a problem within a problem: what is left to do after some variables were eliminated.
 type instance struct {
-	names     []int   // the numbers that the variables have in the problem
-	within    []int   // those that they have in the instance that this is a part of
-	sizes     []int   // how many labels they have
-	labels    [][]int // the numbers that these have in the problem, where labels were taken away
+	ctx       context.Context // nil: none
+	names     []int           // the numbers that the variables have in the problem
+	within    []int           // those that they have in the instance that this is a part of
+	sizes     []int           // how many labels they have
+	labels    [][]int         // the numbers that these have in the problem, where labels were taken away
 	gone      []bool
 	functions []*function // none of them without variables
 	constant  int64
@@ -36,8 +42,8 @@ func (in *instance) left() int {
 }
 
 // sums adds up the factors of a problem that have the same variables, over all labels, and sorts their scopes.
-func sums(p *Problem) *instance {
-	in := &instance{next: len(p.Factors)}
+func sums(ctx context.Context, p *Problem) *instance {
+	in := &instance{ctx: ctx, next: len(p.Factors)}
 	for v := range p.Variables {
 		in.names = append(in.names, v)
 		in.sizes = append(in.sizes, len(p.Variables[v].Labels))
@@ -46,6 +52,7 @@ func sums(p *Problem) *instance {
 	type pair struct{ a, b int }
 	found := map[pair]*function{}
 	for i := range p.Factors {
+		ends.Look(ctx)
 		f := &p.Factors[i]
 		if len(f.Scope) == 0 {
 			in.constant = add(in.constant, f.Costs[0])
@@ -155,7 +162,7 @@ func (in *instance) components() []*instance {
 		}
 		c := of[find(v)]
 		if c == nil {
-			c = &instance{next: in.next}
+			c = &instance{ctx: in.ctx, next: in.next}
 			of[find(v)] = c
 			list = append(list, c)
 		}

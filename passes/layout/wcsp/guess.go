@@ -1,5 +1,7 @@
 package wcsp
 
+import "github.com/graphrun/graphrun/internal/ends"
+
 // guess is an assignment of an instance that is made better label by label.
 type guess struct {
 	in     *instance
@@ -41,6 +43,7 @@ func (g *guess) improve() {
 			if gone {
 				continue
 			}
+			ends.Look(g.in.ctx)
 			best := g.near(v, g.labels[v])
 			for l := range g.in.sizes[v] {
 				if c := g.near(v, l); c < best {
@@ -66,6 +69,7 @@ func (g *guess) dive(steps []step) bool {
 		s := &steps[i]
 		last, lastCost := -1, int64(-1)
 		for {
+			ends.Look(g.in.ctx)
 			// The next label by cost and number.
 			best, bestCost := -1, Forbidden
 			for l := range g.in.sizes[s.variable] {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // enumerated is how many assignments [KBest] looks at for each that is wanted, and looks at most.
@@ -17,7 +19,8 @@ const (
 // all apart. There are fewer where there are no more that are allowed; where the 32 k cheapest of all, or 65536, are
 // the same as those returned; and where a problem does not fit MaxTable and the time runs out. The bound of each is
 // that of the first, which alone has a proof, if one is asked for.
-func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) ([]*Solution, error) {
+func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
+	defer ends.Catch(&err)
 	if k < 1 {
 		return nil, fmt.Errorf("wcsp: %d assignments are asked for; it must be 1 or more", k)
 	}
@@ -26,7 +29,7 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) ([]*Solutio
 		return nil, err
 	}
 	list := []*Solution{first}
-	in, err := prepare(p)
+	in, err := prepare(o.Context, p)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +122,7 @@ func (l *lister) trim() {
 // next returns the cheapest assignment that was not listed yet; nil when there is none, or no time to find it.
 func (l *lister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
+		ends.Look(l.ctx)
 		c := heap.Pop(&l.cells).(*cell)
 		if c.open == nil {
 			return l.list(c), c.bound

@@ -1,6 +1,13 @@
 package wcsp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
+)
+
+// lookWork is the number of costs that are read between two checks of the context.
+const lookWork = 1 << 20
 
 // operand is a function in the course of a sum: where it is, and what steps of the variables are worth in its table.
 type operand struct {
@@ -47,7 +54,12 @@ func (e *elimination) message(v int, functions []*function) *function {
 		fixed, along = operands[:k], operands[k:]
 	}
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
+	work := 0
 	for row := m.table; len(row) > 0; row = row[n:] {
+		if work += n * len(sums) * len(operands); work >= lookWork {
+			ends.Look(e.ctx)
+			work = 0
+		}
 		clear(sums)
 		for _, o := range fixed {
 			for l := range sums {

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // rule says which variable is eliminated next.
@@ -102,6 +104,7 @@ func (in *instance) order(limit int, r rule) plan {
 	}
 	for v := range o.near {
 		if !in.gone[v] && in.sizes[v] > 1 {
+			ends.Look(in.ctx)
 			o.enter(v)
 		}
 	}
@@ -114,6 +117,7 @@ func (in *instance) order(limit int, r rule) plan {
 func (o *ordering) run(p *plan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {
+		ends.Look(o.ctx)
 		c := heap.Pop(&o.queue).(candidate)
 		v := c.variable
 		if o.keys[v] != c.key {

@@ -1,6 +1,10 @@
 package wcsp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
+)
 
 // pruneWork is how many costs pruning looks at before it leaves the rest to elimination.
 const pruneWork = 1 << 23
@@ -50,6 +54,7 @@ func prune(in *instance) ([][]int, []Pruning) {
 		queue[v], queued[v] = v, true
 	}
 	for len(queue) > 0 && p.work < pruneWork {
+		ends.Look(in.ctx)
 		v := queue[0]
 		queue, queued[v] = queue[1:], false
 		if !p.variable(v) {

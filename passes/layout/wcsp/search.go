@@ -1,6 +1,7 @@
 package wcsp
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -8,6 +9,7 @@ import (
 // search is branch and bound, depth first. A node eliminates what it can; what is left is split into parts that have
 // nothing in common, or on a variable.
 type search struct {
+	ctx       context.Context
 	table     int // entries of messages
 	relaxed   int // entries of messages of bounds
 	limit     time.Duration
@@ -22,7 +24,8 @@ type search struct {
 }
 
 func newSearch(o Options) *search {
-	s := &search{table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
+	s := &search{ctx: o.Context,
+		table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
 	if s.table <= 0 {
 		s.table = defaultTable
 	}

@@ -1,10 +1,13 @@
 package wcsp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/graphrun/graphrun/internal/ends"
 )
 
 // Solver finds assignments.
@@ -24,6 +27,8 @@ type Options struct {
 	// MaxNodes is how many nodes of a search are gone through at most, so that what is found does not depend on the time
 	// that they take; zero: as many as the time allows.
 	MaxNodes int
+	// Context ends the work when it ends: the error is its cause. Nil: none.
+	Context context.Context
 	// Proof asks for [Solution.Proof]. A search ends, as if its time were up, when its tables are past half a gigabyte.
 	Proof bool
 }
@@ -75,8 +80,8 @@ func (e *InfeasibleError) Error() string {
 // ErrNotFound says that no assignment was found that is allowed, and no proof that there is none.
 var ErrNotFound = errors.New("wcsp: no assignment that is allowed was found in the time; there may be one")
 
-// prepare checks the problem and returns it as an instance.
-func prepare(p *Problem) (*instance, error) {
+// prepare checks the problem and returns it as an instance, work on which ends with a context: see [ends.Look].
+func prepare(ctx context.Context, p *Problem) (*instance, error) {
 	if p == nil {
 		return nil, errors.New("wcsp: there is no problem")
 	}
@@ -88,7 +93,7 @@ func prepare(p *Problem) (*instance, error) {
 			return nil, &InfeasibleError{Variable: -1, Factor: i}
 		}
 	}
-	return sums(p), nil
+	return sums(ctx, p), nil
 }
 
 // Solve implements Solver.
@@ -96,8 +101,9 @@ func (exact) Solve(p *Problem, o Options) (*Solution, error) {
 	return newSearch(o).solve(p)
 }
 
-func (s *search) solve(p *Problem) (*Solution, error) {
-	in, err := prepare(p)
+func (s *search) solve(p *Problem) (_ *Solution, err error) {
+	defer ends.Catch(&err)
+	in, err := prepare(s.ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package wcsp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/ends"
+)
 
 // tightening moves costs between the functions of an instance, so that the sum of their least entries, which no
 // assignment is below, grows: each function gives to the variables of its scope what their labels cost in it at least,
@@ -117,6 +121,7 @@ func (t *tightening) sum(a, b int64) int64 {
 
 // variable has the functions of v give to it, and gives shares of that to those that have another variable after it.
 func (t *tightening) variable(v int, forward bool) {
+	ends.Look(t.ctx)
 	after, before := 0, 0
 	unary := t.unary[v]
 	for _, p := range t.at[v] {
@@ -324,6 +329,7 @@ func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	for changed := true; changed; {
 		changed = false
 		for v := range in.names {
+			ends.Look(in.ctx)
 			left[v] = slices.DeleteFunc(left[v], func(l int) bool {
 				if !slices.ContainsFunc(at[v], func(f *function) bool { return !f.supports(v, l, in.sizes, left) }) {
 					return false

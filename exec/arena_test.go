@@ -1,0 +1,19 @@
+package exec
+
+import (
+	"math"
+	"testing"
+)
+
+// TestArenaDoesNotWrap: storages of absurd sizes make an arena that is beyond all memory, and none of few or negative
+// bytes.
+func TestArenaDoesNotWrap(t *testing.T) {
+	const absurd = math.MaxInt / 16
+	m := &memoryPlanner{}
+	for i := range 40 {
+		at, _ := m.alloc(i, absurd, i)
+		if at < 0 || m.top < min(i+1, 3)*absurd {
+			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.top)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package exec
+
+import (
+	"context"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// given are the caller's tensors for outputs of a run in segments; nil: there are none.
+type given struct {
+	outputs []graph.Output
+	to      []*tensor.Tensor // by output; nil for one that is not handed over
+	of      map[string]int   // 1 + the output, by the name of its value
+}
+
+func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
+	g := &given{outputs: outputs, to: to, of: map[string]int{}}
+	for i, o := range outputs {
+		if to[i] != nil && g.of[o.Value.Name] == 0 {
+			g.of[o.Value.Name] = i + 1
+		}
+	}
+	return g
+}
+
+// check refuses tensors that cannot be written, except for reasons that only the run shows.
+func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
+	if g == nil {
+		return nil
+	}
+	storage := readsStorage(of)
+	for i, t := range g.to {
+		if t == nil {
+			continue
+		}
+		o := g.outputs[i]
+		if err := g.fits(i, t.DType, t.Shape); err != nil {
+			return err
+		}
+		if v := o.Value; !v.Dynamic {
+			if err := g.fits(i, v.Meta.DType, v.Meta.Shape); err != nil {
+				return err
+			}
+		}
+		for k, x := range in {
+			if reads(x, t, storage) {
+				return sharesMemory(o.Name, "input", of.Inputs[k].Name)
+			}
+		}
+		for k, x := range g.to[:i] {
+			if x != nil && tensor.Overlap(t, x) {
+				return sharesMemory(o.Name, "the tensor given for output", g.outputs[k].Name)
+			}
+		}
+		for _, c := range of.Constants {
+			if c.Const != nil && placeOf(t).meets(placeOf(c.Const)) {
+				return sharesMemory(o.Name, "constant", c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// fits refuses the tensor of output i unless it has a dtype and a shape.
+func (g *given) fits(i int, d tensor.DType, shape []int) error {
+	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
+}
+
+// list returns, by output of a segment's program, the caller's tensor that the program writes: one of the same dtype
+// and shape. If another segment reads the value, strides and offset must be the same too: the plan of that segment
+// depends on them. Other entries are nil.
+func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(p.outputs))
+	if g == nil {
+		return out
+	}
+	for i, o := range p.outputs {
+		k := g.of[o.Name] - 1
+		if k < 0 {
+			continue
+		}
+		v, t, m := g.outputs[k].Value, g.to[k], o.Value.Meta
+		alike := t.SameAddresses(m) && t.Offset == m.Offset
+		if slices.Contains(s.Out, v) && g.fits(k, m.DType, m.Shape) == nil && (alike || !c.reads(v)) {
+			out[i] = t
+		}
+	}
+	return out
+}
+
+// reads reports whether a segment reads a value that another one makes.
+func (c *cut) reads(v *graph.Value) bool {
+	return slices.ContainsFunc(c.segments, func(s graph.Segment) bool {
+		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
+	})
+}
+
+// fill writes the tensors that no segment wrote.
+func (g *given) fill(ctx context.Context, made []*tensor.Tensor, workers int) error {
+	for i, t := range made {
+		if t == nil || g.to[i] == nil || t == g.to[i] {
+			continue
+		}
+		if err := g.fits(i, t.DType, t.Shape); err != nil {
+			return err
+		}
+		if err := copyElements(ctx, g.to[i], t, workers); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// findInPlace finds the outputs that a step can write directly into the caller's tensor: those that cover all bytes of
+// their root, so that no byte between the elements of the tensor is written.
+func (p *Program) findInPlace() {
+	p.inPlace = make([]bool, len(p.outputs))
+	for i, o := range p.outputs {
+		m, root := o.Value.Meta, o.Value.Root().Meta
+		p.inPlace[i] = !p.lost[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inFresh &&
+			m.Bytes() == root.Bytes() && m.Offset*m.DType.Size() == root.Offset*root.DType.Size() &&
+			root.IsNonOverlappingAndDense() && !m.OverlapsItself()
+	}
+}
+
+// allocate gets the memory of the outputs: the caller's tensor if it is laid out as the output, else memory of the
+// pool. Memory with gaps between elements is cleared, so that no run sees bytes of another run.
+func (s *Session) allocate(in, out []*tensor.Tensor) error {
+	p := s.p
+	for i, t := range out {
+		o := p.outputs[i]
+		if t == nil || p.lost[o.Value] {
+			continue
+		}
+		m := o.Value.Meta
+		if err := checkGiven(o.Name, m.DType, m.Shape, t); err != nil {
+			return err
+		}
+		if err := p.mayWrite(i, in, out); err != nil {
+			return err
+		}
+		f := &s.fresh[p.storageOf(o.Value)]
+		if p.inPlace[i] && f.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
+			*f = freshMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), given: i + 1}
+		}
+	}
+	for k := range p.storages {
+		if so := &p.storages[k]; so.kind == inFresh && s.fresh[k].storage == nil {
+			s.fresh[k].storage = p.pool.Take(so.bytes, !wholly(so.root.Meta))
+		}
+	}
+	return nil
+}
+
+// wholly reports whether a value has an element in every byte of its storage.
+func wholly(m tensor.Meta) bool { return m.Offset == 0 && m.IsNonOverlappingAndDense() }
+
+// isAligned reports whether elements have the alignment of their type, which kernels require where they write.
+func isAligned(t *tensor.Tensor) bool {
+	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
+}
+
+// checkGiven refuses a tensor that cannot take an output.
+func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) error {
+	switch err := t.Check(); {
+	case err != nil:
+		return fmt.Errorf("the tensor given for output %q: %w", name, err)
+	case t.DType != d:
+		return fmt.Errorf("output %q is %v, the tensor given for it %v", name, d, t.DType)
+	case !slices.Equal(t.Shape, shape):
+		return fmt.Errorf("output %q has shape %s, the tensor given for it %s", name, tensor.ListString(shape),
+			tensor.ListString(t.Shape))
+	case t.OverlapsItself():
+		return fmt.Errorf("the tensor given for output %q: more than one element of the written-to tensor refers to a "+
+			"single memory location (strides %s)", name, tensor.ListString(t.Strides))
+	}
+	return nil
+}
+
+// laidOut returns the inputs in the layouts that the program was compiled for. An input of another layout is copied.
+func (s *Session) laidOut(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	copied := false
+	for i, v := range s.p.inputs {
+		if t := in[i]; t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset {
+			continue
+		}
+		if !copied {
+			in, copied = slices.Clone(in), true
+		}
+		var err error
+		if in[i], err = s.copyOf(ctx, in[i], v.Meta); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// copyOf returns a copy of t with the layout m, offset included. Its memory is released at the end of the run unless
+// [Session.hand] keeps it.
+func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
+	c, err := pooledCopy(ctx, s.p.pool, t, m, s.p.threads)
+	if err == nil {
+		s.copies = append(s.copies, c.Storage())
+	}
+	return c, err
+}
+
+// pooledCopy returns a copy of t with the layout m, offset included.
+func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tensor.Meta,
+	workers int) (*tensor.Tensor, error) {
+	out := tensor.Must(tensor.Over(m, pool.Take(m.Extent()*m.DType.Size(), !wholly(m))))
+	return out, copyElements(ctx, out, t, workers)
+}
+
+const (
+	// pieceElements is how many elements are copied between two looks at the context.
+	pieceElements = 1 << 22
+	// sharedElements is how many elements are worth several workers.
+	sharedElements = 1 << 18
+)
+
+// copyElements is [tensor.CopyElements] by several workers, with an end: a context's.
+func copyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
+	if n := dst.Numel(); n <= pieceElements && (workers == 1 || n < sharedElements) {
+		if err := ends.Err(ctx); err != nil {
+			return err
+		}
+		tensor.CopyElements(dst, src)
+		return nil
+	}
+	if !dst.OverlapsItself() {
+		return iter.CopyInto(ctx, dst, src, workers)
+	}
+	// Elements that share an address are written in logical order: the last one stays.
+	for i := range dst.Shape[0] {
+		to, err := part(dst, i)
+		if err != nil {
+			return err
+		}
+		from, err := part(src, i)
+		if err != nil {
+			return err
+		}
+		if err := copyElements(ctx, to, from, workers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is element i along the first dimension.
+func part(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
+	m, err := t.Select(0, i)
+	if err != nil {
+		return nil, err
+	}
+	return t.View(m)
+}
+
+// hand keeps the memory of t, which the caller gets.
+func (s *Session) hand(t *tensor.Tensor) {
+	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
+		s.copies[i] = nil
+	}
+}
+
+// deliver sets output i: the storage that the run wrote, a view of an input, or a copy of a constant. The session keeps
+// outputs that the caller did not ask for.
+func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
+	o := s.p.outputs[i]
+	root := o.Value.Root()
+	k := s.p.storageOf(root)
+	so, m := &s.p.storages[k], o.Value.Meta
+	if out[i] == nil && s.onlyGiven || s.fresh[k].given == i+1 {
+		return nil
+	}
+	var t *tensor.Tensor
+	var err error
+	switch so.kind {
+	case inFresh:
+		f := &s.fresh[k]
+		if from := f.storage; f.given > 0 {
+			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:])) // the tensor is another output's
+		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
+			f.handed = true
+		}
+	case inInput:
+		x := in[so.input]
+		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
+		if shift%m.DType.Size() != 0 {
+			// No offset of the view's dtype says where it begins.
+			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
+				return err
+			}
+			shift = 0
+		}
+		m.Offset += shift / m.DType.Size()
+		t, err = x.View(m)
+	default:
+		if t, err = so.data.View(m); err == nil && out[i] == nil {
+			t, err = s.copyOf(ctx, t, m)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if out[i] != nil {
+		return copyElements(ctx, out[i], t, s.p.threads)
+	}
+	s.hand(t)
+	out[i] = t
+	return nil
+}

@@ -1,0 +1,164 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Unbacked infers a copy of a graph whose shapes depend on data, and which is inferred. Sizes that data decide are
+// symbols u0, u1, ... of the Env, in the order of the nodes: unbacked symbols, in PyTorch's words. Symbols of the graph
+// have the sizes that they have in g, and there are no guards: where inference of a node branches on an unbacked size,
+// a size or stride is a [sym.Where], and sizes that the node refuses are left out.
+//
+// A node remains [Value.Dynamic] where that does not describe its results: it branches too often, the rank depends on
+// data, or the layout is not known. Then Type has the dtype, and in Shape the sizes of the [Outline], nil where not
+// even their number is known; each unknown size is a symbol of its own. What depends on the node remains Dynamic too.
+// A value that is a view for some sizes only has no Alias.
+func (g *Graph) Unbacked() *Symbolic {
+	u := &unbacked{known: NewByValue[Outline](g)}
+	u.of = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
+	c := u.of.Graph
+	c.open = u.of
+	c.Values(func(v *Value) { u.known.Set(v, v.outline()) })
+	for _, n := range c.Nodes {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
+			u.infer(n)
+		}
+	}
+	return u.of
+}
+
+// unbacked infers a graph whose shapes depend on data.
+type unbacked struct {
+	of    *Symbolic
+	known ByValue[Outline]
+	named int // symbols so far
+	next  int // the symbols that the case at hand has used
+}
+
+// infer infers a node in all cases of the sizes that it reads.
+func (u *unbacked) infer(n *Node) {
+	cases, err := sym.Fork(u.of.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
+	if err != nil || !u.merge(n, cases) {
+		u.stay(n)
+	}
+	for _, v := range n.Out {
+		o := Outline{DType: v.Type.DType}
+		if v.Type.Shape != nil {
+			o.Sizes = make([]int, len(v.Type.Shape))
+		}
+		for d, s := range v.Type.Shape {
+			size, known := s.Known()
+			if o.Sizes[d] = size; !known {
+				o.Sizes[d] = -1
+			}
+		}
+		u.known.Set(v, o)
+	}
+}
+
+// oneCase infers a node on the way through its branches that the fork goes.
+func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
+	u.next = u.named
+	if c.err = n.infer(&inference{}); c.err != nil {
+		return c, nil
+	}
+	for _, v := range n.Out {
+		c.values = append(c.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
+	}
+	return c, nil
+}
+
+// merge gives a node's results the types of all cases that are not refused. It reports whether these describe them.
+func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
+	if slices.ContainsFunc(cases, func(c sym.Case[oneClass]) bool { return c.Err != nil }) {
+		return false
+	}
+	cases = slices.DeleteFunc(cases, func(c sym.Case[oneClass]) bool { return c.Value.err != nil })
+	if len(cases) == 0 {
+		return false
+	}
+	first := cases[0].Value.values
+	for i, v := range n.Out {
+		f := &first[i]
+		v.Alias = f.alias
+		for _, c := range cases {
+			o := &c.Value.values[i]
+			if o.dynamic || o.t.DType != f.t.DType || len(o.t.Shape) != len(f.t.Shape) {
+				return false
+			}
+			if o.alias != f.alias {
+				v.Alias = nil
+			}
+		}
+		others := sym.Differing(cases, func(first, other oneClass) bool {
+			return first.values[i].t.SameForm(other.values[i].t) || sameType(first.values[i].t, other.values[i].t)
+		})
+		others = append(others[1:], others[0]) // the rest of the sizes belongs to the first case
+		v.Type, v.Meta, v.Dynamic = mergedType(others, i), f.m, false
+	}
+	u.named = u.next
+	return true
+}
+
+// stay leaves a node's results to the run. Their outlines tell what is known of them.
+func (u *unbacked) stay(n *Node) {
+	for _, v := range n.Out {
+		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
+	}
+	for i, o := range n.outlines(&u.known) {
+		if i == len(n.Out) {
+			break
+		}
+		v := n.Out[i]
+		v.Type.DType, v.Meta.DType = o.DType, o.DType
+		if o.Sizes != nil {
+			u.next = u.named
+			v.Type.Shape = u.shape(o.Sizes)
+			u.named = u.next
+		}
+	}
+}
+
+// lay gives types over symbols to results whose shapes depend on data. It changes no result if the layout of one is
+// unknown.
+func (u *unbacked) lay(res []Result) ([]Result, error) {
+	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.Lay == nil || r.Sizes == nil) }) {
+		return res, nil
+	}
+	res = slices.Clone(res)
+	for i, r := range res {
+		if !r.Dynamic {
+			continue
+		}
+		t, err := r.Lay(u.shape(r.Sizes))
+		if err != nil {
+			return nil, err
+		}
+		res[i] = Result{Type: t, Alias: Fresh}
+	}
+	return res, nil
+}
+
+// shape puts symbols in the place of sizes that data decide.
+func (u *unbacked) shape(sizes []int) []sym.Int {
+	shape := sym.Ints(sizes...)
+	for d, size := range sizes {
+		if size >= 0 {
+			continue
+		}
+		var err error
+		if shape[d], err = u.of.Env.Symbol(fmt.Sprint("u", u.next), 0, math.MaxInt, unbackedHint); err != nil {
+			panic(err) // the name and the bounds are legal
+		}
+		u.next++
+	}
+	return shape
+}
+
+// unbackedHint is a hint for symbols that have none. It decides the order of cases.
+const unbackedHint = 3

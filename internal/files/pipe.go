@@ -1,0 +1,69 @@
+package files
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// maxPipe bounds the bytes that are read from a pipe: its writer may never stop.
+const maxPipe = 1 << 30
+
+// ReadPipe reads all bytes of a named pipe. For another kind of file, and for none, pipe is false: then [Open] serves.
+//
+// Opening a pipe waits for a writer, and reading it for the writer's bytes. If the context ends first, the error is its
+// cause, and a goroutine waits on. A nil context never ends.
+func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		return nil, false, nil
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	type result struct {
+		data []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		data, err := readPipe(ctx, path)
+		read <- result{data, err}
+	}()
+	select {
+	case r := <-read:
+		return r.data, true, r.err
+	case <-ctx.Done():
+		return nil, true, context.Cause(ctx)
+	}
+}
+
+func readPipe(ctx context.Context, path string) ([]byte, error) {
+	f, _, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(untilEnd{ctx, f}, maxPipe+1))
+	switch {
+	case err != nil:
+		return nil, InFile(path, err)
+	case len(data) > maxPipe:
+		return nil, &fileError{path, "more than 1 GiB in a pipe", nil}
+	}
+	return data, nil
+}
+
+// untilEnd reads until a context ends.
+type untilEnd struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilEnd) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.r.Read(b)
+}

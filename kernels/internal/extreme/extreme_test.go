@@ -1,0 +1,69 @@
+//go:build linux || darwin
+
+package extreme_test
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// FuzzExtremeAttributes draws a call of an op from bytes.
+func FuzzExtremeAttributes(f *testing.F) {
+	for i := range uint64(200) {
+		f.Add(i, bytesOf(i))
+	}
+	f.Fuzz(func(t *testing.T, op uint64, data []byte) {
+		var r rooms
+		c := draw(opOf(op), data)
+		if _, err := r.check(t, c); err != nil {
+			t.Fatalf("%v\n%v", c, err)
+		}
+	})
+}
+
+// bytesOf are bytes to draw from.
+func bytesOf(seed uint64) []byte {
+	return binary.LittleEndian.AppendUint64(nil, mixed(seed+1))
+}
+
+// TestExtremeAttributes draws calls of every op until some are computed, and some accepted that have an extreme
+// attribute. Ops that take none are listed.
+func TestExtremeAttributes(t *testing.T) {
+	var r rooms
+	total := map[outcome]int{}
+	never := map[string]bool{}
+	for _, op := range ops {
+		if !among(op) {
+			continue
+		}
+		counts := map[outcome]int{}
+		extreme := 0
+		for seed := range uint64(400) {
+			c := draw(op, bytesOf(seed))
+			o, err := r.check(t, c)
+			if err != nil {
+				t.Errorf("seed %d: %v\n%v", seed, c, err)
+				break
+			}
+			if counts[o]++; o != refused && c.extreme {
+				extreme++
+			}
+			if seed > 4 && counts[computed] > 2 && (extreme > 0 || !hasIntegers(op) || seed > 100) {
+				break
+			}
+		}
+		if counts[computed] == 0 {
+			t.Errorf("%s: no call was computed: %v", op.Name, counts)
+		}
+		if hasIntegers(op) && extreme == 0 {
+			never[op.Name] = true
+		}
+		for o, n := range counts {
+			total[o] += n
+		}
+	}
+	t.Logf("%d refused, %d priced, %d computed; without extremes: %v", total[refused], total[priced], total[computed],
+		slices.Sorted(maps.Keys(never)))
+}

@@ -1,0 +1,47 @@
+package kit
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/ends/endstest"
+)
+
+// TestSort compares Sort with slices.SortFunc, and holds that it ends at any look at the context.
+func TestSort(t *testing.T) {
+	const n = 5*sortPiece + 17
+	r := rand.New(rand.NewPCG(1, 1))
+	for name, element := range map[string]func(i int) int{
+		"random": func(int) int { return r.IntN(n) }, "sorted": func(i int) int { return i },
+		"reversed": func(i int) int { return -i }, "few": func(i int) int { return i % 3 },
+		"equal": func(int) int { return 7 }, "saw": func(i int) int { return i % (n / 3) },
+		"one greatest": func(i int) int { return i / (n - 1) },
+	} {
+		for _, n := range []int{0, 1, sortPiece, n} {
+			s := make([]int, n)
+			for i := range s {
+				s[i] = element(i)
+			}
+			want, ended := slices.Sorted(slices.Values(s)), slices.Clone(s)
+			all := endstest.After(0)
+			Sort(all, s, cmp.Compare[int])
+			assert.True(t, slices.Equal(want, s), "%s, %d", name, n)
+			for look := 1; look <= all.Looks(); look += 1 + look/2 {
+				err := func() (err error) {
+					defer ends.Catch(&err)
+					Sort(endstest.After(look), slices.Clone(ended), cmp.Compare[int])
+					return nil
+				}()
+				assert.ErrorIs(t, err, endstest.ErrLooked, "%s, look %d", name, look)
+			}
+			if n > sortPiece {
+				assert.GreaterOrEqual(t, all.Looks(), n/sortPiece, name)
+			}
+		}
+	}
+}

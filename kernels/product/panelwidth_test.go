@@ -1,0 +1,39 @@
+package product
+
+import (
+	"testing"
+
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestPanelsDoNotDependOnRows compares the panels of a constant matrix for adjacent and for strided rows of the other
+// operand: the matrix is packed before the layout of the rows is final.
+func TestPanelsDoNotDependOnRows(t *testing.T) {
+	forms := map[string]bool{}
+	for _, rows := range [][2]int{{2, 20}, {20, 2}, {1, 40}, {13, 5}, {7, 7}, {64, 3}, {3, 64}, {29, 1}, {200, 9}} {
+		want := ""
+		for i, apart := range [][2]int{{rows[1] * 128, 128}, {128, rows[0] * 128}, {rows[1] * 512, 512}, {1 << 20, 1 << 14}} {
+			x := &contraction{batch: []int{rows[0]}, m: rows[1], n: 128, k: 128,
+				a: matrices{batch: []int{apart[0]}, row: apart[1], col: 1},
+				b: matrices{batch: []int{0}, row: 1, col: 128},
+				c: matrices{batch: []int{apart[0]}, row: apart[1], col: 1}}
+			x.fold()
+			p := contractionPanels[float32](x, false, tensor.Float32)
+			form := "none"
+			if p != nil {
+				form = p.Form
+			}
+			if i == 0 {
+				want = form
+			}
+			if form != want && min(rows[0], rows[1]) > multiply.Thin {
+				t.Errorf("%d by %d rows, %v apart: %s, and %s where they follow one another", rows[0], rows[1], apart, form, want)
+			}
+			forms[form] = true
+		}
+	}
+	if len(forms) < 2 {
+		t.Errorf("all panels are %v", forms)
+	}
+}

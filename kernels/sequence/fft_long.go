@@ -1,0 +1,281 @@
+package sequence
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+const (
+	// longLine is the longest line that one chunk transforms.
+	longLine = 1 << 16
+	// longRadix is the greatest prime factor of longer lines that are transformed without a convolution.
+	longRadix = 13
+	// longBytes is the approximate scratch memory for long lines that are transformed together.
+	longBytes = 256 << 20
+	// rootBits is the number of low bits of an exponent, which index the first table of roots.
+	rootBits = 13
+)
+
+// rootTable is the powers of exp(-2 pi i / n), each a product of two entries.
+type rootTable struct{ low, high []complex128 }
+
+func newRootTable(n int) rootTable {
+	t := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
+	for k := range t.low {
+		t.low[k] = unitRoot(k, n)
+	}
+	for k := range t.high {
+		t.high[k] = unitRoot(k<<rootBits, n)
+	}
+	return t
+}
+
+// at returns the root to the power of k, from 0 to n-1.
+func (t *rootTable) at(k int) complex128 { return t.high[k>>rootBits] * t.low[k&(1<<rootBits-1)] }
+
+// matrixFourier transforms n = rows*cols elements as a matrix: first its columns, which are multiplied by twiddle
+// factors, and then its rows (Bailey's four-step method). Element j*cols+i is in column i; row k holds the frequencies
+// k+l*rows.
+type matrixFourier struct {
+	n, rows, cols   int
+	ofCols, ofLines *fourier
+	turn            rootTable
+}
+
+func newMatrixFourier(n, rows int) *matrixFourier {
+	return &matrixFourier{n: n, rows: rows, cols: n / rows, ofCols: newFourier(rows), ofLines: newFourier(n / rows),
+		turn: newRootTable(n)}
+}
+
+// matrixRows returns the rows of a matrix of n elements, about as many as it has columns; 0 where n has other prime
+// factors than small ones.
+func matrixRows(n int) int {
+	rows, cols := 1, 1
+	for p := longRadix; p > 1; p-- {
+		for n%p == 0 {
+			if n /= p; rows < cols {
+				rows *= p
+			} else {
+				cols *= p
+			}
+		}
+	}
+	if n > 1 || max(rows, cols) > longLine {
+		return 0
+	}
+	return rows
+}
+
+// room is the number of elements of memory that a worker needs.
+func (f *matrixFourier) room() int {
+	return max(f.rows+f.ofCols.room(), f.cols+f.ofLines.room())
+}
+
+// columnLook is the number of rows of a column that are written between two checks of the context: each may be the
+// first access to a large page, which the system clears.
+const columnLook = 64
+
+// column transforms column i of the elements that get returns, into y.
+func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get func(j int) complex128) {
+	x, room := room[:f.rows], room[f.rows:]
+	for j := range x {
+		x[j] = get(j*f.cols + i)
+	}
+	f.ofCols.forward(x, room)
+	for k, v := range x {
+		if k%columnLook == 0 {
+			m.Look()
+		}
+		y[k*f.cols+i] = v * f.turn.at(i*k)
+	}
+}
+
+// line transforms a row of y and returns it: the frequencies k, k+rows, k+2*rows and so on.
+func (f *matrixFourier) line(y, room []complex128, k int) []complex128 {
+	x, room := room[:f.cols], room[f.cols:]
+	copy(x, y[k*f.cols:])
+	f.ofLines.forward(x, room)
+	return x
+}
+
+// longFourier transforms long lines in phases: as a matrix, or by Bluestein's convolution of one.
+type longFourier struct {
+	*fourierSpec
+	*matrixFourier
+	chirp *rootTable // of 2n; nil: no convolution
+	lines *kit.LineSet
+	get   func(line unsafe.Pointer, i int) complex128
+	put   func(line unsafe.Pointer, x []complex128, first, step int)
+	first int // the first of the lines that are transformed together
+	at    int // their number
+}
+
+func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
+	f := longFourier{fourierSpec: s}
+	f.lines, f.get, f.put = s.access(c)
+	if rows := matrixRows(s.n); rows > 0 {
+		f.matrixFourier = newMatrixFourier(s.n, rows)
+	} else {
+		m := 1
+		for m < 2*s.n-1 {
+			m *= 2
+		}
+		f.matrixFourier = newMatrixFourier(m, matrixRows(m))
+		chirp := newRootTable(2 * s.n)
+		f.chirp = &chirp
+	}
+	size := 16 * f.matrixFourier.n // bytes of a matrix
+	buffers := 1
+	if f.chirp != nil {
+		buffers = 2
+	}
+	f.at = min(f.lines.Count, max(1, longBytes/(size*buffers)))
+	k := &graph.Kernel{Worker: 16 * f.room(), Scratch: size * buffers * f.at}
+	if f.chirp != nil {
+		k.Scratch += size
+		k.Phases = f.kernelPhases()
+	}
+	for f.first = 0; f.first < f.lines.Count; f.first += f.at {
+		group := f
+		group.at = min(f.at, f.lines.Count-f.first)
+		k.Phases = append(k.Phases, group.phases(f.at)...)
+	}
+	return k
+}
+
+// matrix is matrix i of scratch memory.
+func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
+	n := f.matrixFourier.n
+	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
+}
+
+// phase runs do for units of lines, with the worker's room.
+func (f *longFourier) phase(lines, units, work int,
+	do func(m *graph.Mem, room []complex128, line, unit int)) graph.Phase {
+	return copies.CutUnits(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
+		room := kit.SliceOf[complex128](m.Worker, 0, f.room())
+		for u := begin; u < end; u++ {
+			do(m, room, u/units, u%units)
+		}
+		return nil
+	})
+}
+
+// phases returns the phases of a group of lines. most is the number of lines that scratch memory is for.
+func (f *longFourier) phases(most int) []graph.Phase {
+	line := func(i int) [4]int { return f.lines.At(f.first + i) }
+	columns := f.phase(f.at, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+		src := unsafe.Add(m.Ptrs[1], line(i)[0])
+		f.column(m, f.matrix(m, i), room, col, func(j int) complex128 {
+			if f.chirp == nil {
+				return f.value(src, j)
+			}
+			if j >= f.fourierSpec.n {
+				return 0
+			}
+			return f.value(src, j) * f.chirped(j)
+		})
+	})
+	if f.chirp == nil {
+		return []graph.Phase{columns, f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), f.line(f.matrix(m, i), room, k), k)
+		})}
+	}
+	scale := complex(1/float64(f.matrixFourier.n), 0)
+	return []graph.Phase{columns,
+		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+			z, kern := f.matrix(m, most+i), f.matrix(m, 2*most)
+			for l, v := range f.line(f.matrix(m, i), room, k) {
+				if l%columnLook == 0 {
+					m.Look()
+				}
+				at := k + l*f.rows
+				z[at] = conj(v * kern[at]) // the inverse is the conjugate of the conjugate's transform
+			}
+		}),
+		f.phase(f.at, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+			z := f.matrix(m, most+i)
+			f.column(m, f.matrix(m, i), room, col, func(j int) complex128 { return z[j] })
+		}),
+		f.phase(f.at, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+			x := f.line(f.matrix(m, i), room, k)
+			for l, v := range x {
+				if at := k + l*f.rows; at < f.fourierSpec.n {
+					x[l] = conj(v) * scale * f.chirped(at)
+				}
+			}
+			f.deliver(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
+		})}
+}
+
+// kernelPhases computes the transform of the conjugate chirp, into the matrix after those of the lines. It uses the
+// first of those, which is free then.
+func (f *longFourier) kernelPhases() []graph.Phase {
+	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.at
+	return []graph.Phase{
+		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, room []complex128, _, col int) {
+			f.column(mem, f.matrix(mem, 0), room, col, func(j int) complex128 {
+				switch {
+				case j < n:
+					return conj(f.chirped(j))
+				case j > m-n:
+					return conj(f.chirped(m - j))
+				}
+				return 0
+			})
+		}),
+		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, room []complex128, _, k int) {
+			kern := f.matrix(mem, at)
+			for l, v := range f.line(f.matrix(mem, 0), room, k) {
+				if l%columnLook == 0 {
+					mem.Look()
+				}
+				kern[k+l*f.rows] = v
+			}
+		})}
+}
+
+// chirped returns element k of the chirp. k*k is reduced first to keep the digits of its sine.
+func (f *longFourier) chirped(k int) complex128 { return f.chirp.at(k * k % (2 * f.fourierSpec.n)) }
+
+func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
+
+// value returns element j of a line, cut or extended to the length of the transform: see [fourierSpec.load].
+func (f *longFourier) value(line unsafe.Pointer, j int) (v complex128) {
+	n, have := f.fourierSpec.n, min(f.in, f.fourierSpec.n)
+	if f.mirrored {
+		have = min(f.in, n/2+1)
+	}
+	switch {
+	case j < have:
+		v = f.get(line, j)
+	case f.mirrored && n-j < have:
+		v = conj(f.get(line, n-j))
+	}
+	if f.mirrored && (j == 0 || 2*j == n) {
+		v = complex(real(v), 0)
+	}
+	if f.inverse {
+		return conj(v)
+	}
+	return v
+}
+
+// deliver scales and writes the frequencies k, k+rows, k+2*rows and so on of a line that are in the result.
+func (f *longFourier) deliver(line unsafe.Pointer, x []complex128, k int) {
+	sign := f.scale
+	if f.inverse {
+		sign = -sign
+	}
+	if k >= f.out {
+		return
+	}
+	x = x[:min(len(x), (f.out-k+f.rows-1)/f.rows)]
+	for l, v := range x {
+		x[l] = complex(real(v)*f.scale, imag(v)*sign)
+	}
+	f.put(line, x, k, f.rows)
+}

@@ -1,0 +1,66 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type copyAttrs struct {
+	NonBlocking bool `attr:"non_blocking" default:"false" doc:"has no effect"`
+}
+
+// CopyOp is aten::copy, the functional form of Tensor.copy_.
+var CopyOp = kit.Define[copyAttrs](graph.Op{
+	Name: "copy",
+	Doc: "Gives the elements of src in the shape and dtype of self. The strides are those that to and expand give src, " +
+		"not self's; src itself where it has the shape and dtype already.",
+	Params: []graph.Param{kit.Self, {Name: "src"}},
+	Infer:  inferCopy,
+	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		out, err := p.Add(To, graph.Attrs{"dtype": c.Type(0).DType}, c.In[1])
+		if err != nil || tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape) {
+			return out, err
+		}
+		if out, err = p.Add(Expand, graph.Attrs{"size": c.Meta(0).Shape}, graph.Of(out[0])); err != nil {
+			return nil, err
+		}
+		return p.Add(Clone, nil, graph.Of(out[0]))
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		m, err := in[1].Expand(in[0].Shape)
+		if err != nil {
+			return nil, err
+		}
+		src, err := in[1].View(m)
+		if err != nil {
+			return nil, err
+		}
+		return copies.Ref(inferCopy)(c, []*tensor.Tensor{src})
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 4, 5)}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
+})
+
+// inferCopy is at::copy: src.to(self), expanded and cloned where the shapes differ.
+func inferCopy(c *graph.Call) ([]graph.Result, error) {
+	self, t, shares := c.Type(0), c.Type(1), 1
+	var err error
+	if t.DType != self.DType {
+		if t, err = kit.Like(t.WithDType(self.DType), tensor.Preserve); err != nil {
+			return nil, err
+		}
+		shares = graph.Fresh
+	}
+	if !tensor.SameSizes(self.Shape, t.Shape) {
+		if t, err = t.Expand(self.Shape); err != nil {
+			return nil, err
+		}
+		if t, err = kit.Like(t, tensor.Preserve); err != nil {
+			return nil, err
+		}
+		shares = graph.Fresh
+	}
+	return c.Shared(t, shares), nil
+}

@@ -1,0 +1,77 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// zeroed documents the elements that the ops of this file write.
+const zeroed = "The elements, which PyTorch leaves uninitialised, are zeros."
+
+func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
+
+// EmptyLike is torch.empty_like.
+var EmptyLike = constantLike("empty_like", "Makes a value with the shape, dtype and layout of self. "+zeroed, 0)
+
+type newEmptyAttrs struct {
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+}
+
+// NewEmpty is Tensor.new_empty.
+var NewEmpty = fillOp[newEmptyAttrs](graph.Op{
+	Name:     "new_empty",
+	Doc:      "Makes a row-major value of the dtype of self. " + zeroed,
+	Params:   []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
+}, func(c *graph.Call) (tensor.Type, error) {
+	a := kit.Attrs[newEmptyAttrs](c)
+	d := a.DType
+	if d == tensor.Invalid {
+		d = c.Type(0).DType
+	}
+	return kit.FreshType(d, a.Size)
+}, zero)
+
+type emptyStridedAttrs struct {
+	Size   []sym.Int    `attr:"size" doc:"sizes of the result"`
+	Stride []sym.Int    `attr:"stride" doc:"strides of the result, in elements"`
+	DType  tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// EmptyStrided is torch.empty_strided.
+var EmptyStrided = fillOp[emptyStridedAttrs](graph.Op{
+	Name:     "empty_strided",
+	Doc:      "Makes a value with the given strides, which may overlap or leave gaps. " + zeroed,
+	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
+}, func(c *graph.Call) (tensor.Type, error) {
+	a := kit.Attrs[emptyStridedAttrs](c)
+	d := a.DType
+	if d == tensor.Invalid { // null
+		d = tensor.Float32
+	}
+	return strided(d, a.Size, a.Stride)
+}, zero)
+
+// strided is the type that at::empty_strided allocates.
+func strided(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
+	if len(size) != len(stride) {
+		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",
+			len(size), len(stride))
+	}
+	t, err := kit.FreshType(d, size)
+	if err != nil {
+		return t, err
+	}
+	t = t.WithStrides(slices.Clone(stride))
+	if slices.ContainsFunc(stride, kit.Negative) || t.Check() != nil {
+		return t, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", tensor.Sizes(size),
+			tensor.Sizes(stride))
+	}
+	return t, nil
+}

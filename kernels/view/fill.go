@@ -1,0 +1,60 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// fillOp defines an op that fills fresh memory with a number: kind returns the type of the result, value the number.
+func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
+	o.AnyOrder = true
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		t, err := kind(c)
+		if err == nil {
+			err = kit.NumberOrSizeFits(value(c), t.DType)
+		}
+		return c.One(t), err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		m, number := c.Out[0], kit.NumberAtHint(value(c))
+		if places := m.Extent() - m.Offset; m.Numel() > places { // elements overlap: each place is written once
+			m = tensor.New(m.DType, places)
+		}
+		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
+	}
+	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := kind(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(t.DType, kit.NumbersOf(t.Shape)...)
+		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
+		return []*tensor.Tensor{out}, nil
+	}
+	return kit.Define[A](o)
+}
+
+type likeAttrs struct {
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+}
+
+func constantLike(name, doc string, v int64) *graph.Op {
+	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
+		func(c *graph.Call) (tensor.Type, error) {
+			a := kit.Attrs[likeAttrs](c)
+			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
+		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
+}
+
+// likeOf is the type of empty_like.
+func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
+	if d != tensor.Invalid {
+		t = t.WithDType(d)
+	}
+	return kit.Like(t, f)
+}

@@ -1,0 +1,228 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type multinomialAttrs struct {
+	NumSamples  sym.Int `attr:"num_samples" doc:"number of draws"`
+	Replacement bool    `attr:"replacement" default:"false" doc:"let an index be drawn again"`
+	Seed        int     `attr:"seed" default:"0" range:"int64" doc:"what the draws depend on"`
+}
+
+// Multinomial is torch.multinomial.
+var Multinomial = kit.Define[multinomialAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
+		"ratio of its elements.",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)
+		switch r := t.Rank(); {
+		case r != 1 && r != 2:
+			return nil, errors.New("prob_dist must be 1 or 2 dim")
+		case !t.DType.IsFloat():
+			return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
+		case !kit.AtLeastSize(a.NumSamples, 1):
+			return nil, errors.New("cannot sample n_sample <= 0 samples")
+		case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
+			return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+		}
+		out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
+		return c.One(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		return newMultinomial(c).kernel(), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x := kit.Attrs[multinomialAttrs](c), in[0]
+		last := x.Rank() - 1
+		shape := slices.Clone(x.Shape)
+		shape[last] = kit.NumberOf(a.NumSamples)
+		out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
+		for r := range rows {
+			w := make([]float64, x.Shape[last])
+			at := func(i int) []int { return append([]int{r}[:last], i) }
+			for i := range w {
+				w[i] = x.At(at(i)...).Float()
+			}
+			tree := make(weightTree, 2*leavesOf(len(w)))
+			err := tree.build(context.Background(), w)
+			for k := 0; k < shape[last] && err == nil; k++ {
+				var i int
+				if i, err = a.draw(tree, r, k); err == nil {
+					out.Set(tensor.IntScalar(int64(i)), at(k)...)
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
+})
+
+// weightTree holds the weights of a row and their sums over ranges: node i is the sum of nodes 2i and 2i+1, the root is
+// node 1, and the weights are the last half. Changing a weight and finding a draw take logarithmic time.
+type weightTree []float64
+
+// leavesOf returns the number of leaves of a tree for n weights.
+func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
+
+// build sets the weights. w may be the tree's own leaves.
+func (t weightTree) build(ctx context.Context, w []float64) error {
+	leaves := len(t) / 2
+	for i, v := range w {
+		if i%kit.LookEvery == kit.LookEvery-1 {
+			ends.Look(ctx)
+		}
+		if !(v >= 0) || math.IsInf(v, 1) {
+			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
+		}
+	}
+	clear(t[leaves+copy(t[leaves:], w):])
+	for i := leaves - 1; i > 0; i-- {
+		if i%kit.LookEvery == kit.LookEvery-1 {
+			ends.Look(ctx)
+		}
+		t[i] = t[2*i] + t[2*i+1]
+	}
+	return nil
+}
+
+// find returns the index at which the sum of weights reaches u, below the sum of all; one of a weight above 0.
+func (t weightTree) find(u float64) int {
+	i := 1
+	for i < len(t)/2 {
+		i *= 2
+		if left := t[i]; u >= left && t[i+1] > 0 {
+			u -= left
+			i++
+		}
+	}
+	return i - len(t)/2
+}
+
+// drop sets a weight to 0.
+func (t weightTree) drop(at int) {
+	i := at + len(t)/2
+	for t[i] = 0; i > 1; {
+		i /= 2
+		t[i] = t[2*i] + t[2*i+1]
+	}
+}
+
+// draw is draw k of a row.
+func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
+	sum := t[1]
+	if !(sum > 0) {
+		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
+	}
+	u := uniform(philox(uint64(row*kit.NumberOf(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
+	at := t.find(u)
+	if !a.Replacement {
+		t.drop(at)
+	}
+	return at, nil
+}
+
+// drawBlock is the number of draws of a row that a chunk makes.
+const drawBlock = 1 << 16
+
+// drawLook is how many draws are made between two looks at the context.
+const drawLook = 1 << 12
+
+// multinomial is a call prepared for fixed layouts.
+type multinomial struct {
+	*multinomialAttrs
+	lines   *kit.LineSet
+	read    tensor.ConvertFunc
+	n, step int // weights of a row, and the bytes from one to the next
+	draws   int
+	to      int // bytes from a draw to the next
+	tree    int // bytes of a tree
+}
+
+func newMultinomial(c *graph.Call) *multinomial {
+	m, out := c.Meta(0), c.Out[0]
+	last := m.Rank() - 1
+	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
+		read: tensor.Converter(tensor.Float64, m.DType), n: m.Shape[last], step: kit.StepAt(m, last),
+		draws: out.Shape[last], to: kit.StepAt(out, last), tree: 16 * leavesOf(m.Shape[last])}
+}
+
+// kernel draws row by row. Many draws of a row take several chunks, or several phases if each draw depends on the one
+// before.
+func (p *multinomial) kernel() *graph.Kernel {
+	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
+	if blocks == 1 {
+		return &graph.Kernel{Worker: p.tree, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem, row int) error {
+			t := weightTree(kit.SliceOf[float64](m.Worker, 0, p.tree/8))
+			if err := p.load(m, t, row); err != nil {
+				return err
+			}
+			return p.block(m, t, row, 0)
+		}}}}
+	}
+	tree := func(m *graph.Mem, row int) weightTree {
+		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.tree, p.tree/8))
+	}
+	load := func(m *graph.Mem, row int) error { return p.load(m, tree(m, row), row) }
+	k := &graph.Kernel{Scratch: rows * p.tree, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
+	if p.Replacement {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: rows * blocks, Run: func(m *graph.Mem, chunk int) error {
+			return p.block(m, tree(m, chunk/blocks), chunk/blocks, chunk%blocks)
+		}})
+		return k
+	}
+	for b := range blocks {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
+			return p.block(m, tree(m, row), row, b)
+		}})
+	}
+	return k
+}
+
+// load builds the tree of a row.
+func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
+	w := t[len(t)/2:][:p.n]
+	if p.n > 0 {
+		from := unsafe.Add(m.Ptrs[1], p.lines.At(row)[0])
+		kit.Blocks(m.Context, p.n, func(begin, end int) {
+			p.read(unsafe.Pointer(&w[begin]), unsafe.Add(from, begin*p.step), 8, p.step, end-begin)
+		})
+	}
+	return t.build(m.Context, w)
+}
+
+// block makes a block of draws of a row.
+func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
+	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
+	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
+		if k%drawLook == 0 {
+			m.Look()
+		}
+		i, err := p.draw(t, row, k)
+		if err != nil {
+			return err
+		}
+		*(*int64)(unsafe.Add(to, k*p.to)) = int64(i)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package view
+
+import (
+	"math/bits"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// philox is Philox4x32-10 of Salmon et al.: four words for a counter and a key. Element i
+// of a random op is made of the words of counter i: so the result depends on the seed
+// alone, however it is computed.
+func philox(counter, key uint64) [4]uint32 {
+	c := [4]uint32{uint32(counter), uint32(counter >> 32)}
+	k0, k1 := uint32(key), uint32(key>>32)
+	for range 10 {
+		h0, l0 := bits.Mul32(0xD2511F53, c[0])
+		h1, l1 := bits.Mul32(0xCD9E8D57, c[2])
+		c = [4]uint32{h1 ^ c[1] ^ k0, l1, h0 ^ c[3] ^ k1, l0}
+		k0 += 0x9E3779B9
+		k1 += 0xBB67AE85
+	}
+	return c
+}
+
+// uniform is a number of [0, 1) with as many bits as the dtype has.
+func uniform(w [4]uint32, d tensor.DType) float64 {
+	switch d {
+	case tensor.Float64:
+		return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53
+	case tensor.Float16:
+		return float64(w[0]>>21) * 0x1p-11
+	case tensor.BFloat16:
+		return float64(w[0]>>24) * 0x1p-8
+	}
+	return float64(w[0]>>8) * 0x1p-24
+}

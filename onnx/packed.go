@@ -1,0 +1,295 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A sequence whose members are unknown when a model is read becomes a pair of tensors: the concatenated elements of all
+// members, and a table of their shapes. Sequence operators are converted to operators on these tensors. Members have
+// one dtype and one number of dimensions; their sizes may differ.
+
+// packed is such a sequence.
+type packed struct {
+	dtype tensor.DType
+	// rank is the members' number of dimensions. It is -1 for a sequence that has had no member yet.
+	rank   int
+	data   *val // all elements, [n]
+	shapes *val // [members, rank], int64
+	// outer is, in the body of a loop, the sequence of rank -1 that the loop gets. Its rank becomes that of the first
+	// inserted member: see [memberRank].
+	outer *packed
+}
+
+// memberRank is the error of a loop body that inserts the first member of a carried sequence. The body is converted
+// again for that rank.
+type memberRank struct {
+	of    *packed
+	rank  int
+	dtype tensor.DType
+}
+
+func (m *memberRank) Error() string {
+	return fmt.Sprintf("a sequence that a loop carries gets members of %d dimensions", m.rank)
+}
+
+// packedOpset is the version of the operators that sequence operators are converted to.
+const packedOpset = 18
+
+// through converts an operator in place of a part of the node.
+func (n *node) through(op string, attrs []*pb.AttributeProto, in ...*val) *val {
+	f := *n.frame
+	f.opsets, f.then, f.some = map[string]int{"": packedOpset}, nil, false
+	m := &node{importer: n.importer, scope: n.scope, frame: &f, ver: packedOpset, in: in,
+		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
+	for _, a := range attrs {
+		m.attrs[a.Name] = a
+	}
+	c := n.opts.table[operator{"", op}]
+	if c == nil {
+		n.failf("the operator %s that sequences take is not supported", op)
+	}
+	return c(m)[0]
+}
+
+func intAttr(name string, v int) []*pb.AttributeProto {
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeProto_INT, I: int64(v)}}
+}
+
+func vectorOf(list ...int) *val { return known(intTensor(list...)) }
+
+// number1 returns an integer as a value without dimensions.
+func number1(i int) *val { return known(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
+
+// concatenated joins values along their first dimension.
+func (n *node) concatenated(parts ...*val) *val {
+	return n.through("Concat", intAttr("axis", 0), parts...)
+}
+
+// rows returns a range of a value's first dimension. from and to are vectors of one element.
+func (n *node) rows(x, from, to *val) *val { return n.through("Slice", nil, x, from, to, vectorOf(0)) }
+
+func (n *node) total(x *val, axis int) *val {
+	return n.through("ReduceSum", intAttr("keepdims", 0), x, vectorOf(axis))
+}
+
+// lengths returns the number of elements of each row of a table of shapes.
+func (n *node) lengths(shapes *val) *val {
+	return n.through("ReduceProd", intAttr("keepdims", 0), shapes, vectorOf(1))
+}
+
+// vector returns a number as a vector of one element.
+func (n *node) vector(x *val) *val { return n.through("Reshape", nil, x, vectorOf(1)) }
+
+func (n *node) plus(x, y *val) *val { return n.through("Add", nil, x, y) }
+
+var end = math.MaxInt32
+
+// packedOf returns a sequence as tensors.
+func (n *node) packedOf(x *val, rank int) *packed {
+	if x.packed != nil {
+		return x.packed
+	}
+	p := &packed{dtype: x.member, rank: rank}
+	if len(x.list) > 0 {
+		p.dtype, p.rank = x.list[0].dtype(), n.rank(x.list[0])
+	}
+	if !p.dtype.Valid() {
+		p.dtype = tensor.Float32
+	}
+	p.data, p.shapes = known(tensor.Zeros(p.dtype, 0)), known(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
+	for _, m := range x.list {
+		p = n.joined(p, m)
+	}
+	return p
+}
+
+// fits refuses a member that cannot be in the sequence.
+func (n *node) fits(p *packed, x *val) {
+	rank := n.rank(x)
+	switch {
+	case p.outer != nil:
+		panic(failure{&memberRank{p, rank, x.dtype()}})
+	case p.rank >= 0 && p.rank != rank:
+		n.failf("a sequence of unknown length has members of %d and of %d dimensions: not supported", p.rank, rank)
+	case p.dtype != x.dtype() && p.rank >= 0:
+		n.failf("a sequence of %v cannot have a member of %v", p.dtype, x.dtype())
+	}
+}
+
+// row returns elements and shape of a member.
+func (n *node) row(x *val) (data, shape *val) {
+	rank := n.rank(x)
+	data = n.through("Reshape", nil, x, vectorOf(-1))
+	shape = n.through("Reshape", intAttr("allowzero", 1), n.through("Shape", nil, x), vectorOf(1, rank))
+	return data, shape
+}
+
+// joined appends a member.
+func (n *node) joined(p *packed, x *val) *packed {
+	n.fits(p, x)
+	data, shape := n.row(x)
+	if p.rank < 0 {
+		return &packed{dtype: x.dtype(), rank: n.rank(x), data: data, shapes: shape}
+	}
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).ofRank(1),
+		shapes: n.concatenated(p.shapes, shape).sized(tensor.Int64, -1, p.rank)}
+}
+
+func (p *packed) val() *val { return &val{kind: isSequence, packed: p} }
+
+// length returns the number of members, without dimensions.
+func (n *node) length(p *packed) *val {
+	return n.through("Gather", nil, n.through("Shape", nil, p.shapes), number1(0))
+}
+
+// position returns an index into count elements as a vector of one element; a negative one counts from the end. An
+// index out of range is an error of the run.
+func (n *node) position(at, count *val) *val {
+	negative := n.through("Less", nil, at, number1(0))
+	at = n.through("Where", nil, negative, n.plus(at, count), at)
+	// An index that is still negative is out of range.
+	at = n.through("Where", nil, n.through("Less", nil, at, number1(0)), count, at)
+	all := n.through("Range", nil, number1(0), count, number1(1))
+	return n.vector(n.through("Gather", nil, all, at))
+}
+
+// scalarAt returns operand i as an int64 without dimensions.
+func (n *node) scalarAt(i int) *val {
+	return n.through("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
+}
+
+// cut returns shapes and elements of the members before a position, of the width members at it, and of those after
+// them.
+func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
+	next := at
+	if width > 0 {
+		next = n.plus(at, vectorOf(width))
+	}
+	shapes := [3]*val{n.rows(p.shapes, vectorOf(0), at), nil, n.rows(p.shapes, next, vectorOf(end))}
+	from := n.vector(n.total(n.lengths(shapes[0].sized(tensor.Int64, -1, p.rank)), 0))
+	to := from
+	if width > 0 {
+		shapes[1] = n.rows(p.shapes, at, next).sized(tensor.Int64, 1, p.rank)
+		to = n.plus(from, n.lengths(shapes[1]))
+		one = [2]*val{shapes[1], n.rows(p.data, from, to)}
+	}
+	before = [2]*val{shapes[0], n.rows(p.data, vectorOf(0), from)}
+	after = [2]*val{shapes[2].sized(tensor.Int64, -1, p.rank), n.rows(p.data, to, vectorOf(math.MaxInt))}
+	return before, one, after
+}
+
+func (n *node) packedAt(p *packed, at *val) *val {
+	if p.rank < 0 {
+		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
+	}
+	_, one, _ := n.cut(p, n.position(at, n.length(p)), 1)
+	shape := n.through("Reshape", nil, one[0], vectorOf(p.rank)).sized(tensor.Int64, p.rank)
+	return n.through("Reshape", intAttr("allowzero", 1), one[1],
+		shape).as(p.dtype, p.rank)
+}
+
+func (n *node) packedInsert(p *packed, x *val) *packed {
+	if !n.has(2) || p.rank < 0 {
+		return n.joined(p, x)
+	}
+	n.fits(p, x)
+	count := n.length(p)
+	at := n.position(n.endless(n.scalarAt(2), count), n.plus(count, number1(1)))
+	before, _, after := n.cut(p, at, 0)
+	data, shape := n.row(x)
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).ofRank(1),
+		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
+}
+
+// endless converts a negative index of an insertion: it counts from the last member, not from the last position.
+func (n *node) endless(at, count *val) *val {
+	from := n.plus(at, count)
+	// An index that is still negative stays out of range.
+	from = n.through("Where", nil, n.through("Less", nil, from, number1(0)), number1(math.MinInt32), from)
+	return n.through("Where", nil, n.through("Less", nil, at, number1(0)), from, at)
+}
+
+func (n *node) packedErase(p *packed) *packed {
+	if p.rank < 0 {
+		n.failf("the sequence is empty")
+	}
+	at := number1(-1)
+	if n.has(1) {
+		at = n.scalarAt(1)
+	}
+	before, _, after := n.cut(p, n.position(at, n.length(p)), 1)
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).ofRank(1),
+		shapes: n.concatenated(before[0], after[0]).sized(tensor.Int64, -1, p.rank)}
+}
+
+// packedConcat joins the members along an axis, which is a new one if stack.
+func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
+	if p.rank < 0 {
+		n.failf("the sequence is empty")
+	}
+	if stack {
+		axis = n.axis(axis, p.rank+1)
+	} else if axis = n.axis(axis, p.rank); axis > 0 {
+		return n.joinedBy(p, axis)
+	}
+	first := n.through("Gather", nil, p.shapes, number1(0)).sized(tensor.Int64, p.rank)
+	differ := n.through("Abs", nil, n.through("Sub", nil, p.shapes, first))
+	shape := n.concatenated(n.vector(n.length(p)), first)
+	if !stack {
+		differ = n.through("Slice", nil, differ, vectorOf(1), vectorOf(end), vectorOf(1))
+		rows := n.through("Gather", intAttr("axis", 1), p.shapes, number1(0))
+		shape = n.concatenated(n.vector(n.total(rows, 0)), n.rows(first, vectorOf(1), vectorOf(end)))
+	}
+	rank := p.rank
+	if stack {
+		rank++
+	}
+	// If sizes differ, the index is out of range.
+	equal := n.through("Gather", nil, vectorOf(0), n.total(n.through("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
+	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
+	out := n.through("Reshape", intAttr("allowzero", 1), p.data,
+		shape).as(p.dtype, rank)
+	if axis > 0 {
+		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).as(p.dtype, rank)
+	}
+	return out
+}
+
+// joinedBy joins the members along an axis other than the first, by a loop.
+func (n *node) joinedBy(p *packed, axis int) *val {
+	start := n.packedAt(p, number1(0))
+	start = n.through("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).as(p.dtype, p.rank)
+	body := &pb.GraphProto{Name: "concat",
+		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},
+			{OpType: "Concat", Input: []string{"so far", "member"}, Output: []string{"joined"},
+				Attribute: intAttr("axis", axis)}},
+		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
+		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
+	return n.through("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
+		known(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).as(p.dtype, p.rank)
+}
+
+// packedSplit makes a sequence of the slices of x along an axis of unknown length.
+func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
+	rank := n.rank(x)
+	shape := n.through("Shape", nil, x)
+	count := n.rows(shape, vectorOf(axis), vectorOf(axis+1))
+	before, after := n.rows(shape, vectorOf(0), vectorOf(axis)), n.rows(shape, vectorOf(axis+1), vectorOf(end))
+	if axis > 0 {
+		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).as(x.dtype(), rank)
+	}
+	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.through("Reshape", nil, x, vectorOf(-1)).ofRank(1)}
+	one := n.concatenated(before, after)
+	if keep {
+		one = n.concatenated(before, vectorOf(1), after)
+		p.rank++
+	}
+	one = n.through("Reshape", intAttr("allowzero", 1), one, vectorOf(1, p.rank))
+	p.shapes = n.through("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).sized(tensor.Int64, -1, p.rank)
+	return p
+}

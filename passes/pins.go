@@ -1,0 +1,142 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// pinned is a pin that the plan must meet.
+type pinned struct {
+	name string // of the value
+	pin  graph.Pin
+	node bool // the value is computed: else it is an input or a constant
+}
+
+// pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
+func pinsOf(g *graph.Graph) (list []pinned) {
+	some := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.Lays() }) ||
+		slices.ContainsFunc(slices.Concat(g.Inputs, g.Constants), func(v *graph.Value) bool { return v.Pin.Lays() })
+	if !some {
+		return nil
+	}
+	live := liveValues(g)
+	g.Values(func(v *graph.Value) {
+		if pin := v.Demand(); pin.Lays() && live.At(v) && !v.Dynamic {
+			pin.Impl = ""
+			list = append(list, pinned{v.Name, pin, v.Node != nil})
+		}
+	})
+	return list
+}
+
+// pinError says that a value is not laid out, or not read, as it is pinned.
+func pinError(name string, pin graph.Pin, format string, args ...any) error {
+	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
+}
+
+// storageErrors refuses pins of inputs and constants if no copy of the value can have the storage that an op reads, or
+// the layout that an output shows by a view.
+func storageErrors(g *graph.Graph) error {
+	bad := func(v *graph.Value, anywhere bool) bool {
+		pin := v.Demand()
+		return v.Node == nil && !pin.Holds(v.Meta) && (!v.Meta.IsNonOverlappingAndDense() || !anywhere && v.Meta.Offset != 0)
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			if !n.Op.Storage || a.Kind != graph.TensorArg {
+				continue
+			}
+			if v := a.Value.Root(); bad(v, false) {
+				return g.Fail(n, pinError(v.Name, v.Demand(), "it reads the storage of %q, %v, which is not dense from the start "+
+					"of its memory: no copy has that storage", v.Name, v.Meta))
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		if v := o.Value.Root(); !o.Demand().Lays() && !o.Value.Meta.IsNonOverlappingAndDense() && bad(v, true) {
+			return g.FailOutput(o, pinError(v.Name, v.Demand(), "the output shows %q as it is laid out, %v: it can be shown "+
+				"in no copy of that", v.Name, v.Meta))
+		}
+	}
+	return nil
+}
+
+// checkPins reports a pin that the graph does not meet. A pinned value must exist in its layout, and its source must
+// have no other reader.
+func (p *Plan) checkPins(laidOut bool) error {
+	if len(p.pins) == 0 {
+		return nil
+	}
+	uses, named := usesOf(p.Graph), map[string]*graph.Value{}
+	p.Graph.Values(func(v *graph.Value) { named[v.Name] = v })
+	for _, d := range p.pins {
+		v := named[d.name]
+		switch {
+		case v == nil && p.keepGoing:
+			continue
+		case v == nil && d.node:
+			return pinError(d.name, d.pin, "the plan has no value %q", d.name)
+		case v == nil:
+			continue // it was copied into its layout when the graph was planned
+		case v.Node != nil && !d.pin.Holds(v.Meta):
+			return pinError(d.name, d.pin, "%q is %v", d.name, v.Meta)
+		case !laidOut || d.pin.Holds(v.Meta):
+			continue
+		}
+		if err := p.checkSource(uses, v, d.pin, d.name); err != nil {
+			return err
+		}
+	}
+	for v, name := range p.unpinned {
+		if named[v.Name] != v {
+			continue
+		}
+		if err := p.checkSource(uses, v, p.pinOf(name), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checked returns the plan, or why it does not meet a pin.
+func (p *Plan) checked() (*Plan, error) {
+	if err := p.checkPins(true); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// pinOf is the pin of a value that is to be met; the zero pin where there is none.
+func (p *Plan) pinOf(name string) graph.Pin {
+	for _, d := range p.pins {
+		if d.name == name {
+			return d.pin
+		}
+	}
+	return graph.Pin{}
+}
+
+// checkSource reports a reader of v, which does not meet the pin, other than a copy into the pinned layout.
+func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
+	for _, n := range uses.nodes.At(v) {
+		switch {
+		case n.Op.Eager != nil && v.Const != nil: // by its data
+		case n.Op.Identity && n.Pin == pin:
+		case n.Op.Identity && n.Why != "": // a copy that the pinned copy is made from
+			if err := p.checkSource(uses, n.Out[0], pin, name); err != nil {
+				return err
+			}
+		default:
+			return pinError(name, pin, "%s (%s) reads %q as it is laid out without the pin, %v", n.Name, n.Op.Name, v.Name,
+				v.Meta)
+		}
+	}
+	for _, o := range p.Graph.Outputs {
+		if o.Value == v {
+			return pinError(name, pin, "output %q is %q as it is laid out without the pin, %v", o.Name, v.Name, v.Meta)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+//go:build !race
+
+package graphrun_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// longRow is how many elements the row of each call has.
+const longRow = 1 << 20
+
+// longRows are calls whose work is one row that is not cut into chunks, or cannot be: nodes with their inputs.
+var longRows = map[string]string{
+	"sort":              `"op": "sort", "inputs": ["x"], "outputs": ["y", "i"]`,
+	"argsort":           `"op": "argsort", "inputs": ["x"]`,
+	"topk":              `"op": "topk", "inputs": ["x"], "outputs": ["y", "i"], "attrs": {"k": 100000}`,
+	"topk of few":       `"op": "topk", "inputs": ["x"], "outputs": ["y", "i"], "attrs": {"k": 10}`,
+	"kthvalue":          `"op": "kthvalue", "inputs": ["x"], "outputs": ["y", "i"], "attrs": {"k": 1000}`,
+	"cumsum":            `"op": "cumsum", "inputs": ["x"], "attrs": {"dim": 0}`,
+	"cumprod":           `"op": "cumprod", "inputs": ["x"], "attrs": {"dim": 0}`,
+	"softmax":           `"op": "softmax", "inputs": ["x"], "attrs": {"dim": 0}`,
+	"log_softmax":       `"op": "log_softmax", "inputs": ["x"], "attrs": {"dim": 0}`,
+	"hardmax":           `"op": "hardmax", "inputs": ["x"]`,
+	"layer_norm":        fmt.Sprintf(`"op": "layer_norm", "inputs": ["x"], "attrs": {"normalized_shape": %d}`, longRow),
+	"rms_norm":          fmt.Sprintf(`"op": "rms_norm", "inputs": ["x"], "attrs": {"normalized_shape": %d}`, longRow),
+	"multinomial":       `"op": "multinomial", "inputs": ["positive"], "attrs": {"num_samples": 50000}`,
+	"avg_pool1d":        `"op": "avg_pool1d", "inputs": ["planes"], "attrs": {"kernel_size": 3}`,
+	"unique":            `"op": "_unique2", "inputs": ["x"], "outputs": ["y", "i", "c"]`,
+	"nonzero":           `"op": "nonzero", "inputs": ["x"]`,
+	"masked_select":     `"op": "masked_select", "inputs": ["x", "mask"]`,
+	"repeat_interleave": `"op": "repeat_interleave", "inputs": ["repeats"]`,
+}
+
+func longRowGraph(t *testing.T, node string) (*graphrun.Program, map[string]*tensor.Tensor) {
+	t.Helper()
+	if !strings.Contains(node, `"outputs"`) {
+		node += `, "outputs": ["y"]`
+	}
+	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, longRow),
+		"positive": tensor.Zeros(tensor.Float32, longRow), "planes": tensor.Zeros(tensor.Float32, 1, 1, longRow),
+		"mask": tensor.Zeros(tensor.Bool, longRow), "repeats": tensor.Zeros(tensor.Int64, longRow)}
+	for i := range longRow {
+		v := int64(i * 7919 % 100003)
+		in["x"].SetFlat(i, tensor.FloatScalar(float64(v-50000)/1000))
+		in["positive"].SetFlat(i, tensor.IntScalar(v+1))
+		in["planes"].SetFlat(i, tensor.IntScalar(v))
+		in["mask"].SetFlat(i, tensor.BoolScalar(v%2 == 0))
+		in["repeats"].SetFlat(i, tensor.IntScalar(v%3))
+	}
+	var inputs []string
+	for name, v := range in {
+		if !strings.Contains(node, `"`+name+`"`) {
+			delete(in, name)
+			continue
+		}
+		inputs = append(inputs, fmt.Sprintf(`{"name": %q, "dtype": %q, "shape": %s}`, name, v.DType,
+			tensor.ListString(v.Shape)))
+	}
+	text := fmt.Sprintf(`{"version": 1, "inputs": [%s], "nodes": [{"name": "n", %s}], "outputs": ["y"]}`,
+		strings.Join(inputs, ", "), node)
+	g, err := graphfile.Parse(strings.NewReader(text), kernels.Lookup, graphfile.Options{})
+	require.NoError(t, err)
+	require.NoError(t, graphrun.Infer(g))
+	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+	require.NoError(t, err)
+	return p, in
+}
+
+// TestRunsEndWithinRows holds that runs look at the context within long rows, end at each look, and leave nothing
+// behind that changes the next run.
+func TestRunsEndWithinRows(t *testing.T) {
+	for name, node := range longRows {
+		t.Run(name, func(t *testing.T) {
+			p, in := longRowGraph(t, node)
+			run := func(ctx context.Context) (*tensor.Tensor, error) {
+				out, err := p.Run(ctx, in)
+				return out["y"], err
+			}
+			want, err := run(t.Context())
+			require.NoError(t, err)
+			all := endstest.After(0)
+			_, err = run(all)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, all.Looks(), 8, "looks at the context")
+			for n := 1; n <= all.Looks(); n += 1 + n {
+				_, err := run(endstest.After(n))
+				require.Equal(t, endstest.ErrLooked, err, "at look %d of %d", n, all.Looks())
+			}
+			got, err := run(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want.Contiguous().Storage().Bytes(), got.Contiguous().Storage().Bytes(), "the next run")
+		})
+	}
+}
+
+// TestPackingEnds holds that packing of one weight looks at the context.
+func TestPackingEnds(t *testing.T) {
+	looks := func(columns int) int {
+		g := graph.New("g", kernels.Lookup)
+		x, w := g.Input("x", tensor.Float32, 64, 1024), g.Constant("w", tensor.Zeros(tensor.Float32, 1024, columns))
+		g.Output("y", op.Matmul(x, w))
+		ctx := endstest.After(0)
+		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
+		require.NoError(t, err)
+		require.Len(t, p.Report().Packed, 1)
+		return ctx.Looks()
+	}
+	require.GreaterOrEqual(t, looks(8192), looks(64)+6)
+}

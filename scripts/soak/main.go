@@ -1,0 +1,281 @@
+// Command soak runs several programs from several goroutines for some time, with and without releases of results, and
+// prints the memory of the process. It fails where a result changes, or where memory grows.
+//
+//	go run ./scripts/soak -for 1h
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type tensors = map[string]*tensor.Tensor
+
+// subject is a program, and the results that it must give by the size of its inputs.
+type subject struct {
+	name    string
+	program *graphrun.Program
+	in      []tensors
+	want    []map[string]uint64
+}
+
+var seed = maphash.MakeSeed()
+
+// hash is that of the elements in logical order.
+func hash(t *tensor.Tensor) uint64 {
+	return maphash.Bytes(seed, t.CopyTo(tensor.New(t.DType, t.Shape...)).Storage().Bytes())
+}
+
+// numbers returns a tensor of pseudo-random numbers from -1 to 1.
+func numbers(rng *rand.Rand, shape ...int) *tensor.Tensor {
+	data := make([]float32, tensor.Numel(shape))
+	for i := range data {
+		data[i] = 2*rng.Float32() - 1
+	}
+	return tensor.Must(tensor.FromSlice(data, shape...))
+}
+
+// graphs returns graphs whose input is x, and shapes of it.
+func graphs() (list []*graph.Graph, shapes [][][]int) {
+	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, of ...[]int) {
+		g := graphrun.New(name)
+		for i, y := range f(g.InputDims("x", tensor.Float32, tensor.NoFormat, dims...)) {
+			g.Output(fmt.Sprint("y", i), y)
+		}
+		list, shapes = append(list, g), append(shapes, of)
+	}
+	n := graph.Dim{Symbol: "N"}
+	add("pointwise", func(x *graph.Value) []*graph.Value {
+		e := op.Exp(x)
+		return []*graph.Value{e, op.Permute(e, []int{1, 0}), op.Softmax(e, 1)}
+	}, []graph.Dim{{Size: 512}, {Size: 1024}}, []int{512, 1024})
+	add("open", func(x *graph.Value) []*graph.Value {
+		return []*graph.Value{op.Contiguous(op.Permute(x, []int{0, 2, 1})), op.Add(x, x)}
+	}, []graph.Dim{n, {Size: 64}, {Size: 196}}, []int{1, 64, 196}, []int{3, 64, 196}, []int{8, 64, 196},
+		[]int{40, 64, 196})
+	add("decided", func(x *graph.Value) []*graph.Value {
+		return []*graph.Value{op.Nonzero(op.Relu(x)), op.Tanh(x), x}
+	}, []graph.Dim{n, {Size: 300}}, []int{7, 300}, []int{100, 300})
+	return list, shapes
+}
+
+func subjects(ctx context.Context, threads int) ([]*subject, error) {
+	list, shapes := graphs()
+	var all []*subject
+	for i, g := range list {
+		p, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
+		if err != nil {
+			return nil, err
+		}
+		s := &subject{name: g.Name, program: p}
+		for k, shape := range shapes[i] {
+			in := tensors{"x": numbers(rand.New(rand.NewPCG(uint64(i), uint64(k))), shape...)}
+			out, err := p.Run(ctx, in)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", g.Name, err)
+			}
+			want := map[string]uint64{}
+			for name, t := range out {
+				want[name] = hash(t)
+			}
+			s.in, s.want = append(s.in, in), append(s.want, want)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// ways are the uses of results.
+var ways = []string{"dropped", "released", "held", "into"}
+
+// worker runs programs until the context ends. It keeps only a slice of the bytes of some results for a while.
+type worker struct {
+	rng  *rand.Rand
+	held [8]held
+	runs []atomic.Int64 // by way, of all workers
+}
+
+type held struct {
+	bytes []byte
+	sum   uint64
+}
+
+func (w *worker) run(ctx context.Context, all []*subject) error {
+	for ctx.Err() == nil {
+		s, way := all[w.rng.IntN(len(all))], w.rng.IntN(len(ways))
+		k := w.rng.IntN(len(s.in))
+		if err := w.once(ctx, s, k, way); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, ways[way], err)
+		}
+		w.runs[way].Add(1)
+	}
+	return nil
+}
+
+// once runs a program and deals with its results.
+func (w *worker) once(ctx context.Context, s *subject, k, way int) error {
+	out, err := s.program.Run(ctx, s.in[k])
+	if err != nil {
+		return err
+	}
+	if ways[way] == "into" {
+		for name, t := range out {
+			m := t.Meta
+			m.Offset = w.rng.IntN(3)
+			out[name] = tensor.Empty(m)
+		}
+		if err := s.program.RunInto(ctx, s.in[k], out); err != nil {
+			return err
+		}
+	}
+	for name, t := range out {
+		if w.rng.IntN(4) == 0 && hash(t) != s.want[k][name] {
+			return fmt.Errorf("%s has changed", name)
+		}
+	}
+	switch ways[way] {
+	case "released":
+		for _, t := range out {
+			if t.Storage().Releasable() { // views of the input and released results are not
+				if err := t.Release(); err != nil {
+					return err
+				}
+			}
+		}
+	case "held":
+		at := &w.held[w.rng.IntN(len(w.held))]
+		if maphash.Bytes(seed, at.bytes) != at.sum && at.bytes != nil {
+			return fmt.Errorf("the bytes of a result that was dropped have changed")
+		}
+		b := out["y0"].Storage().Bytes()
+		at.bytes = b[w.rng.IntN(len(b)):]
+		at.sum = maphash.Bytes(seed, at.bytes)
+	}
+	return nil
+}
+
+// resident returns the resident memory of the process in bytes.
+func resident() int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			var kib int
+			if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.Sys - m.HeapReleased)
+}
+
+// watch prints the memory of the process until the context ends. It returns the resident bytes.
+func watch(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
+	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
+	for _, way := range ways {
+		fmt.Printf(" %10s", way)
+	}
+	fmt.Println()
+	start := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return rss
+		case <-tick.C:
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		rss = append(rss, resident())
+		fmt.Printf("%10.0f %10.1f %10.1f %10.1f %6d", time.Since(start).Seconds(), mib(rss[len(rss)-1]),
+			mib(int(m.HeapAlloc)), mib(int(m.Sys-m.HeapReleased)), m.NumGC)
+		for i := range runs {
+			fmt.Printf(" %10d", runs[i].Load())
+		}
+		fmt.Println()
+	}
+}
+
+func mib(n int) float64 { return float64(n) / (1 << 20) }
+
+// grown compares the peak of the last third with that of the second.
+func grown(rss []int) error {
+	if len(rss) < 6 {
+		return nil
+	}
+	peak := func(list []int) (most int) {
+		for _, n := range list {
+			most = max(most, n)
+		}
+		return most
+	}
+	third := len(rss) / 3
+	before, after := peak(rss[third:2*third]), peak(rss[2*third:])
+	fmt.Printf("peak RSS of the second third %.1f MiB, of the last %.1f MiB\n", mib(before), mib(after))
+	if after > before+before/4+64<<20 {
+		return fmt.Errorf("memory grows")
+	}
+	return nil
+}
+
+func soak() error {
+	span := flag.Duration("for", time.Minute, "how long to run")
+	every := flag.Duration("every", 0, "how often to print; 0: a sixtieth of the time")
+	goroutines := flag.Int("goroutines", 4, "how many run programs")
+	threads := flag.Int("threads", 2, "workers of a run")
+	first := flag.Uint64("seed", 1, "what to run in which order")
+	flag.Parse()
+	if *span <= 0 || *goroutines <= 0 || *threads <= 0 || *every < 0 {
+		return fmt.Errorf("want positive -for, -goroutines and -threads")
+	}
+	if *every == 0 {
+		*every = max(*span/60, time.Second/10)
+	}
+	all, err := subjects(context.Background(), *threads)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), *span, nil)
+	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	runs := make([]atomic.Int64, len(ways))
+	var wait sync.WaitGroup
+	for i := range *goroutines {
+		wait.Go(func() {
+			w := &worker{rng: rand.New(rand.NewPCG(*first, uint64(i))), runs: runs}
+			if err := w.run(ctx, all); err != nil {
+				fail(err)
+			}
+		})
+	}
+	rss := watch(ctx, *every, runs)
+	wait.Wait()
+	if err := context.Cause(ctx); err != nil && err != context.DeadlineExceeded {
+		return err
+	}
+	return grown(rss)
+}
+
+func main() {
+	if err := soak(); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,156 @@
+package sym
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+	"strconv"
+)
+
+// addFits returns a + b, and whether an int holds it.
+func addFits(a, b int) (int, bool) {
+	s := a + b
+	return s, (s > a) == (b > 0)
+}
+
+// subFits returns a - b, and whether an int holds it.
+func subFits(a, b int) (int, bool) {
+	s := a - b
+	return s, (s < a) == (b > 0)
+}
+
+// mulFits returns a * b, and whether an int holds it.
+func mulFits(a, b int) (int, bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+	limit := uint64(math.MaxInt)
+	if (a < 0) != (b < 0) {
+		limit++
+	}
+	return a * b, hi == 0 && lo <= limit
+}
+
+// checked is arithmetic that records overflow.
+type checked struct{ wraps bool }
+
+func (x *checked) sum(a, b int) int {
+	n, fits := addFits(a, b)
+	x.wraps = x.wraps || !fits
+	return n
+}
+
+func (x *checked) product(a, b int) int {
+	n, fits := mulFits(a, b)
+	x.wraps = x.wraps || !fits
+	return n
+}
+
+// leaves returns the error for a value that does not fit an int.
+func leaves(n *big.Int) error {
+	return fmt.Errorf("%v leaves %d bits", n, strconv.IntSize)
+}
+
+// exactly is a valuation in integers of any size, for expressions whose intermediate results do not fit an int.
+type exactly struct {
+	at    Binding
+	known map[*atom]*big.Int
+}
+
+func (w *exactly) expr(e *expr) (*big.Int, error) {
+	sum := big.NewInt(int64(e.c))
+	for _, t := range e.terms {
+		product := big.NewInt(int64(t.k))
+		for _, a := range t.m {
+			x, err := w.atom(a)
+			if err != nil {
+				return nil, err
+			}
+			if product.Mul(product, x); product.BitLen() > maxBits {
+				return nil, errBits
+			}
+		}
+		sum.Add(sum, product)
+	}
+	return sum, nil
+}
+
+// maxBits bounds intermediate results.
+const maxBits = 1 << 16
+
+var errBits = fmt.Errorf("more than %d bits", maxBits)
+
+func (w *exactly) atom(a *atom) (*big.Int, error) {
+	if a.kind == kindSymbol {
+		n, ok := w.at[a.name]
+		if !ok {
+			return nil, fmt.Errorf("symbol %s has no value", a.name)
+		}
+		return big.NewInt(int64(n)), nil
+	}
+	if n, ok := w.known[a]; ok {
+		return n, nil
+	}
+	n, err := w.function(a)
+	if err == nil && a.size > fewParts {
+		if w.known == nil {
+			w.known = map[*atom]*big.Int{}
+		}
+		w.known[a] = n
+	}
+	return n, err
+}
+
+func (w *exactly) function(a *atom) (*big.Int, error) {
+	if a.kind == kindWhere {
+		holds, err := (&valuation{at: w.at}).cond(a.cond)
+		if err != nil {
+			return nil, err
+		} else if holds {
+			return w.expr(a.args[0])
+		}
+		return w.expr(a.args[1])
+	}
+	n, err := w.expr(a.args[0])
+	for _, e := range a.args[1:] {
+		if err != nil {
+			return nil, err
+		}
+		var x *big.Int
+		if x, err = w.expr(e); err != nil {
+			return nil, err
+		}
+		switch larger := n.Cmp(x) > 0; {
+		case a.kind == kindMax || a.kind == kindMin:
+			if larger != (a.kind == kindMax) {
+				n = x
+			}
+		case a.kind == kindSum:
+			n = new(big.Int).Add(n, x)
+		case a.kind == kindProduct:
+			if n = new(big.Int).Mul(n, x); n.BitLen() > maxBits {
+				return nil, errBits
+			}
+		case x.Sign() == 0:
+			return nil, errZero
+		default:
+			n = flooredBig(a.kind == kindMod, n, x)
+		}
+	}
+	return n, err
+}
+
+// flooredBig is the floor of a quotient, or the remainder that it leaves.
+func flooredBig(rest bool, a, b *big.Int) *big.Int {
+	q, r := new(big.Int).QuoRem(a, b, new(big.Int))
+	if r.Sign() != 0 && (r.Sign() < 0) != (b.Sign() < 0) {
+		q.Sub(q, big.NewInt(1))
+		r.Add(r, b)
+	}
+	if rest {
+		return r
+	}
+	return q
+}

@@ -1,0 +1,198 @@
+package contiguity
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Claim is a statement about values of any sizes and strides: predicates joined by ~, &, | and =>.
+type Claim struct {
+	// Text is the claim in a normal spelling.
+	Text string
+	// Rules are the predicates of the claim, each once.
+	Rules []Rule
+	// If returns the condition on sizes and strides under which the claim holds.
+	If func(shape, strides []sym.Int) sym.Bool
+}
+
+// ParseClaim reads a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". Of the operators ~ binds
+// most, then &, then |, then =>, which joins to the right. The error names the column.
+func ParseClaim(text string) (Claim, error) {
+	p := &claimParser{text: text}
+	p.next()
+	c, err := p.implication()
+	if err == nil && p.token != "" {
+		err = p.failf("want an operator or the end, got %s", p.got())
+	}
+	return c, err
+}
+
+type claimParser struct {
+	text      string
+	at, start int // the ends of the current token: at is the end, start the begin
+	token     string
+}
+
+func (p *claimParser) failf(format string, args ...any) error {
+	return fmt.Errorf("column %d: %s", p.start+1, fmt.Sprintf(format, args...))
+}
+
+// got names the current token in errors.
+func (p *claimParser) got() string {
+	if p.token == "" {
+		return "the end of the claim"
+	}
+	return strconv.Quote(p.token)
+}
+
+func (p *claimParser) next() {
+	for p.at < len(p.text) && strings.IndexByte(" \t\n", p.text[p.at]) >= 0 {
+		p.at++
+	}
+	p.start = p.at
+	rest := p.text[p.at:]
+	n := strings.IndexFunc(rest, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	switch {
+	case n < 0:
+		n = len(rest)
+	case n == 0 && strings.HasPrefix(rest, "=>"):
+		n = 2
+	case n == 0:
+		n = len(string([]rune(rest)[:1]))
+	}
+	p.token, p.at = rest[:n], p.at+n
+}
+
+func (p *claimParser) takes(token string) bool {
+	if p.token != token {
+		return false
+	}
+	p.next()
+	return true
+}
+
+func (p *claimParser) implication() (Claim, error) {
+	a, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
+	if err != nil || !p.takes("=>") {
+		return a, err
+	}
+	b, err := p.implication()
+	return join(a, "=>", b, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
+}
+
+func (p *claimParser) chain(op string, operand func() (Claim, error), joined func(a, b sym.Bool) sym.Bool) (Claim,
+	error) {
+	c, err := operand()
+	for err == nil && p.takes(op) {
+		var d Claim
+		d, err = operand()
+		c = join(c, op, d, joined)
+	}
+	return c, err
+}
+
+func (p *claimParser) unary() (Claim, error) {
+	switch {
+	case p.takes("~"):
+		c, err := p.unary()
+		if err != nil {
+			return c, err
+		}
+		of := c.If
+		return Claim{"~" + c.Text, c.Rules, func(shape, strides []sym.Int) sym.Bool { return of(shape, strides).Not() }}, nil
+	case p.takes("("):
+		c, err := p.implication()
+		if err == nil && !p.takes(")") {
+			err = p.failf("want an operator or ), got %s", p.got())
+		}
+		c.Text = "(" + c.Text + ")"
+		return c, err
+	}
+	rules := map[string]Rule{}
+	for _, r := range Rules {
+		rules[r.Name] = r
+	}
+	r, ok := rules[p.token]
+	if !ok {
+		return Claim{}, p.failf("want a predicate, got %s%s", p.got(),
+			words.DidYouMean(words.Nearest(p.token, maps.Keys(rules))))
+	}
+	p.next()
+	return Claim{r.Name, []Rule{r}, r.If}, nil
+}
+
+func join(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Claim {
+	c := Claim{Text: a.Text + " " + op + " " + b.Text, Rules: slices.Clone(a.Rules)}
+	for _, r := range b.Rules {
+		if !slices.ContainsFunc(c.Rules, func(o Rule) bool { return o.Name == r.Name }) {
+			c.Rules = append(c.Rules, r)
+		}
+	}
+	c.If = func(shape, strides []sym.Int) sym.Bool { return joined(a.If(shape, strides), b.If(shape, strides)) }
+	return c
+}
+
+// ClaimReport says whether a claim holds of values of a rank.
+type ClaimReport struct {
+	Claim Claim
+	Rank  int
+	// Formula is the condition for sizes x1, x2, ... and strides y1, y2, ...
+	Formula sym.Bool
+	// Ways is the number of classes of sizes and strides that were examined.
+	Ways int
+	// Proved is whether the claim holds in all of them.
+	Proved bool
+	// Sizes and Strides refute the claim; both are nil where none were found.
+	Sizes, Strides []int
+
+	env *sym.Env
+}
+
+// ProveClaim decides the claim's formula for every combination of answers to its comparisons. If it does not hold in
+// all classes, ProveClaim searches for sizes and strides that refute it. The rank is from 0 to 6.
+func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
+	switch {
+	case c.If == nil:
+		return nil, errors.New("contiguity: the claim says nothing")
+	case rank < 0 || rank > 6:
+		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
+	}
+	p := &Report{Rank: rank, env: sym.NewEnv()}
+	p.shape, p.strides = values(p.env, rank)
+	p.Formula = c.If(p.shape, p.strides)
+	p.Rule.Path = func(shape, strides []sym.Int) bool { return true }
+	r := &ClaimReport{Claim: c, Rank: rank, Formula: p.Formula, Proved: true, env: p.env}
+	cases, err := sym.Fork(p.env, maxWays, func() (bool, error) { return p.Formula.Holds(), nil })
+	if err != nil {
+		return nil, err
+	}
+	r.Ways = len(cases)
+	for _, one := range cases {
+		if one.Value && one.Err == nil {
+			continue
+		}
+		r.Proved = false
+		if found := p.refute(Way{If: one.If}); found.Sizes != nil {
+			r.Sizes, r.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
+			break
+		}
+	}
+	return r, nil
+}
+
+// SMT returns the negation of the claim for solvers, in SMT-LIB 2: unsat confirms it. It is "" for the zero report.
+func (r *ClaimReport) SMT() string {
+	if r.env == nil {
+		return ""
+	}
+	return r.env.SMT(r.Formula.Not())
+}

@@ -1,0 +1,150 @@
+package sym
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+)
+
+var errZero = errors.New("division by zero")
+
+// valuation computes expressions at values of symbols. Shared parts of large expressions are computed once.
+type valuation struct {
+	at    Binding
+	known map[*atom]int
+}
+
+func (w *valuation) expr(e *expr) (int, error) {
+	n := e.c
+	for _, t := range e.terms {
+		p := t.k
+		for _, a := range t.m {
+			x, err := w.atom(a)
+			if err != nil {
+				return 0, err
+			}
+			var fits bool
+			if p, fits = mulFits(p, x); !fits {
+				return 0, errWide
+			}
+		}
+		var fits bool
+		if n, fits = addFits(n, p); !fits {
+			return 0, errWide
+		}
+	}
+	return n, nil
+}
+
+// errWide is the error for an intermediate result that does not fit an int: [exactly] computes the value then.
+var errWide = errors.New("a number leaves an int")
+
+// value returns the value of an expression. The error names the value that no int holds.
+func (w *valuation) value(e *expr) (int, error) {
+	n, err := w.expr(e)
+	if err != errWide {
+		return n, err
+	}
+	x, err := (&exactly{at: w.at}).expr(e)
+	switch {
+	case err != nil:
+		return 0, err
+	case !x.IsInt64() || int64(int(x.Int64())) != x.Int64():
+		return 0, leaves(x)
+	}
+	return int(x.Int64()), nil
+}
+
+func (w *valuation) atom(a *atom) (int, error) {
+	if a.kind == kindSymbol {
+		n, ok := w.at[a.name]
+		if !ok {
+			return 0, fmt.Errorf("symbol %s has no value", a.name)
+		}
+		return n, nil
+	}
+	if n, ok := w.known[a]; ok {
+		return n, nil
+	}
+	n, err := w.function(a)
+	if err == nil && a.size > fewParts {
+		if w.known == nil {
+			w.known = map[*atom]int{}
+		}
+		w.known[a] = n
+	}
+	return n, err
+}
+
+func (w *valuation) function(a *atom) (int, error) {
+	if a.kind == kindWhere {
+		holds, err := w.cond(a.cond)
+		if err != nil {
+			return 0, err
+		} else if holds {
+			return w.expr(a.args[0])
+		}
+		return w.expr(a.args[1])
+	}
+	n, err := w.expr(a.args[0])
+	for _, e := range a.args[1:] {
+		if err != nil {
+			return 0, err
+		}
+		var x int
+		x, err = w.expr(e)
+		switch {
+		case err != nil:
+		case a.kind == kindMax:
+			n = max(n, x)
+		case a.kind == kindMin:
+			n = min(n, x)
+		case a.unexpanded():
+			of := checked{}
+			if a.kind == kindSum {
+				n = of.sum(n, x)
+			} else {
+				n = of.product(n, x)
+			}
+			if of.wraps {
+				err = errWide
+			}
+		case x == 0:
+			err = errZero
+		case x == -1 && n == math.MinInt:
+			err = errWide
+		case a.kind == kindDiv:
+			n = floorDiv(n, x)
+		default:
+			n -= x * floorDiv(n, x)
+		}
+	}
+	return n, err
+}
+
+// cond returns the truth of a condition.
+func (w *valuation) cond(c *cond) (bool, error) {
+	if c.kind >= condAnd {
+		for _, p := range c.args {
+			if t, err := w.cond(p); err != nil || t == (c.kind == condOr) {
+				return t, err
+			}
+		}
+		return c.kind == condAnd, nil
+	}
+	d, err := w.expr(c.d)
+	if err == errWide {
+		var x *big.Int
+		if x, err = (&exactly{at: w.at}).expr(c.d); err == nil {
+			d = x.Sign()
+		}
+	}
+	switch c.kind {
+	case condEq:
+		return err == nil && d == 0, err
+	case condNe:
+		return err == nil && d != 0, err
+	}
+	return err == nil && d >= 0, err
+}

@@ -1,0 +1,116 @@
+package tensor
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Overlap reports whether an element of a and one of b share a byte. Unlike a comparison of [Tensor.Span] it
+// distinguishes odd from even columns of a matrix. It is exact unless irregular strides make the search too long: then
+// it is true. It panics where [Tensor.Span] does.
+func Overlap(a, b *Tensor) bool {
+	if !overlap(a, b) {
+		return false
+	}
+	// Of an element of each: a + i*strides + byte = b + j*strides + byte.
+	var few [16]term
+	s := search{terms: few[:0]}
+	s.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
+	for d, n := range a.Shape {
+		s.add(a.Strides[d]*a.DType.Size(), 0, n-1)
+	}
+	for d, n := range b.Shape {
+		s.add(b.Strides[d]*b.DType.Size(), 1-n, 0)
+	}
+	from, _ := a.Span()
+	to, _ := b.Span()
+	return s.solve(int(to)-int(from), true)
+}
+
+// OverlapsItself reports whether two elements share an address. It is exact unless irregular strides make the search
+// too long: then it is true.
+func (m Meta) OverlapsItself() bool {
+	m.fits()
+	if m.Numel() == 0 || !m.repeats() {
+		return false
+	}
+	var few [16]term
+	s := search{terms: few[:0]}
+	for d, n := range m.Shape {
+		if n > 1 && m.Strides[d] == 0 {
+			return true
+		}
+		s.add(m.Strides[d], 1-n, n-1)
+	}
+	if s.joined {
+		return true
+	}
+	return s.solve(0, false)
+}
+
+// search looks for numbers k, within bounds, for which the sum of k*stride is a given one.
+type search struct {
+	terms  []term
+	joined bool // two terms had the same stride
+	steps  int
+}
+
+// term is k*stride for a k from lo to hi.
+type term struct {
+	stride, lo, hi int
+	least, most    int // of the sum of this term and the following ones
+}
+
+// mostSteps bounds the search. A stride greater than the extent of all smaller ones takes one or two steps.
+const mostSteps = 1 << 14
+
+func (s *search) add(stride, lo, hi int) {
+	if stride == 0 || lo == 0 && hi == 0 {
+		return
+	}
+	for i := range s.terms {
+		if t := &s.terms[i]; t.stride == stride {
+			t.lo, t.hi, s.joined = t.lo+lo, t.hi+hi, true
+			return
+		}
+	}
+	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
+}
+
+// solve reports whether there are such numbers, not all of them 0 unless zeros is set.
+func (s *search) solve(sum int, zeros bool) bool {
+	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
+	least, most := 0, 0
+	for i := len(s.terms) - 1; i >= 0; i-- {
+		t := &s.terms[i]
+		least, most = least+t.lo*t.stride, most+t.hi*t.stride
+		t.least, t.most = least, most
+	}
+	return s.from(0, sum, zeros)
+}
+
+// from solves for the terms from i on.
+func (s *search) from(i, sum int, zeros bool) bool {
+	if i == len(s.terms) {
+		return sum == 0 && zeros
+	}
+	if s.steps++; s.steps > mostSteps {
+		return true
+	}
+	t := &s.terms[i]
+	least, most := t.least-t.lo*t.stride, t.most-t.hi*t.stride // of the following terms
+	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
+		if s.from(i+1, sum-k*t.stride, zeros || k != 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
