@@ -67,9 +67,20 @@ func unmasked(c *graph.Call, n sym.Int) *graph.Call {
 	return &graph.Call{In: args, Attrs: c.Attrs}
 }
 
-// indexByMasks puts the indices of the elements that masks hold in the masks' place, and
-// indexes by those.
+// indexByMasks replaces each mask by the indices of its true elements, and indexes by those.
 func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	ctx := contextOf(rt)
+	c, full, err := withoutMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) { return nonzeroIndices(ctx, m) })
+	if err != nil {
+		return nil, err
+	}
+	return indexEager(ctx, c, full)
+}
+
+// withoutMasks returns the call and its operands with each mask replaced by the indices of its true elements, one
+// operand a dimension. nonzero returns these indices as [n, rank].
+func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
 	full := in[:1:1]
 	add := func(t *tensor.Tensor) {
@@ -87,28 +98,28 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 		m := in[i]
 		for d := range m.Rank() {
 			if k := len(full) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
-				return nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s "+
+				return nil, nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s "+
 					"at index %d",
 					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
 			}
 		}
-		all, err := nonzeroIndices(contextOf(rt), m)
+		all, err := nonzero(m)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for d := range m.Rank() {
 			v, err := all.Meta.Select(1, d)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			t, err := all.View(v)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			add(t)
 		}
 	}
-	return indexEager(contextOf(rt), &graph.Call{In: args, Attrs: c.Attrs}, full)
+	return &graph.Call{In: args, Attrs: c.Attrs}, full, nil
 }
 
 // indexEager runs the kernel of index at once.

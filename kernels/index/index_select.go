@@ -165,10 +165,17 @@ var Index = kit.Define[kit.None](graph.Op{
 	},
 	Ref: indexRef,
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 })
 
 func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if hasMask(c) {
+		var err error
+		if c, in, err = withoutMasks(c, in, nonzeroRef); err != nil {
+			return nil, err
+		}
+	}
 	p, err := newIndexing(c)
 	if err != nil {
 		return nil, err
@@ -200,4 +207,21 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out.Set(in[0].At(src...), at...)
 	})
 	return []*tensor.Tensor{out}, err
+}
+
+// nonzeroRef returns the indices of the elements that are not 0, as [n, rank].
+func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
+	var places [][]int
+	kit.EachIndex(t.Shape, func(at []int) {
+		if t.At(at...).Complex() != 0 {
+			places = append(places, slices.Clone(at))
+		}
+	})
+	out := tensor.Zeros(tensor.Int64, len(places), t.Rank())
+	for i, at := range places {
+		for d, k := range at {
+			out.Set(tensor.IntScalar(int64(k)), i, d)
+		}
+	}
+	return out, nil
 }

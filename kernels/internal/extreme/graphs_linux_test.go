@@ -63,6 +63,7 @@ var extremeGraphs = []extremeGraph{
 	{"multin_each", "multinomial", `{"num_samples":200000}`, `{"dtype":"float32","shape":[200000]}`, "", math.NaN()},
 	{"padrep", "pad", `{"pad":[0,67108864],"mode":"replicate"}`, `{"dtype":"float16","shape":[1,1]}`, "", 1},
 	{"padrep3", "pad", `{"pad":[0,1073741824],"mode":"replicate"}`, `{"dtype":"float16","shape":[1,1]}`, "memory", 0},
+	{"pad_none", "pad", `{"pad":[1,0,2,2199023255552]}`, `{"dtype":"float32","shape":[3,0,0,4]}`, "", 0},
 	{"ri_run", "repeat_interleave", `{"dim":0}`, number1 + `,{"dtype":"int64","shape":[1]}`, "", 1},
 	{"ri_const", "repeat_interleave", `{"dim":0}`, number1 + `,{"dtype":"int64","shape":[1],"data":[1073741824]}`,
 		"memory", 0},
