@@ -3,13 +3,10 @@ package graphrun
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/combin"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// mostExact bounds the samples of each side of which the probability is counted out; of more, sums of ranks are
-// distributed normally for all that anybody can tell.
+// mostExact bounds the samples of each side whose probability is counted exactly. The rank sum of larger samples is
+// close to normally distributed.
 const mostExact = 25
 
 // ranked are the samples of two sides in one order. Samples that are equal share the mean of their ranks, so ranks are
@@ -76,8 +73,9 @@ func (r ranked) exact() float64 {
 	for _, t := range r.ties {
 		twice := 2*before + t + 1
 		for k := r.n1; k > 0; k-- {
+			choices := 1.0 // the binomial coefficient of t and drawn: exact for t <= 2*mostExact
 			for drawn := 1; drawn <= min(k, t); drawn++ {
-				choices := float64(combin.Binomial(t, drawn))
+				choices = choices * float64(t-drawn+1) / float64(drawn)
 				for s := len(ways[k]) - 1; s >= drawn*twice; s-- {
 					ways[k][s] += choices * ways[k-drawn][s-drawn*twice]
 				}
@@ -107,20 +105,22 @@ func (r ranked) normal() float64 {
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
 	apart := max(0, math.Abs(float64(r.sum)/2-n1*(n+1)/2)-0.5)
-	return min(1, 2*distuv.UnitNormal.CDF(-apart/deviation))
+	return min(1, 2*normalCDF(-apart/deviation))
 }
 
-// medianInterval is the order statistic, counted from 0, from which as far as that counted from the other end the
-// median of a distribution lies with [Confidence], whatever the distribution is; false where there are too few samples.
+// normalCDF is the cumulative distribution function of the standard normal distribution.
+func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
+
+// medianInterval returns the index from either end of n sorted samples whose two order statistics enclose the median
+// of the distribution with probability [Confidence], for every distribution. It returns false for too few samples.
 func medianInterval(n int) (int, bool) {
-	b := distuv.Binomial{N: float64(n), P: 0.5}
-	low, high := 0, n // the greatest number of which so few or fewer samples are below the median too seldom to matter
-	for low < high {
-		if k := (low + high) / 2; 2*b.CDF(float64(k)) <= 1-Confidence {
-			low = k + 1
-		} else {
-			high = k
+	// The number of samples below the median is binomial with p = 1/2. The loop finds the least number that is not in
+	// the lower tail. Terms are added as logarithms, because the first ones underflow.
+	log, below := -float64(n)*math.Ln2, 0.0
+	for k := 0; ; k++ {
+		if below += math.Exp(log); 2*below > 1-Confidence {
+			return k - 1, k > 0
 		}
+		log += math.Log(float64(n-k) / float64(k+1))
 	}
-	return low - 1, low > 0
 }

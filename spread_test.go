@@ -40,6 +40,20 @@ func TestSpread(t *testing.T) {
 	assert.Equal(t, one, SpreadOf([]float64{math.NaN(), 7, math.Inf(-1)}), "what is no number is no time")
 }
 
+// The values are gonum's stat/distuv, version 0.17.0.
+func TestDistributions(t *testing.T) {
+	for n, want := range map[int]int{1: -1, 5: -1, 6: 0, 8: 0, 9: 1, 20: 5, 100: 39, 1000: 468, 12345: 6063,
+		100000: 49689, 1000003: 499021} {
+		index, ok := medianInterval(n)
+		assert.Equal(t, want, index, "%d samples", n)
+		assert.Equal(t, want >= 0, ok, "%d samples", n)
+	}
+	for x, want := range map[float64]float64{-37: 5.725571222525139e-300, -10: 7.619853024160593e-24,
+		-3: 0.0013498980316300957, -1.96: 0.024997895148220435, -0.5: 0.3085375387259869, 0: 0.5, 3: 0.9986501019683699} {
+		assert.InEpsilon(t, want, normalCDF(x), 1e-15, "%v", x)
+	}
+}
+
 // byPermutation is the probability that chance alone sets two groups at least as far apart, by counting: of all ways
 // to draw the first group out of both, twice those that are at least as far to its side.
 func byPermutation(a, b []float64) float64 {

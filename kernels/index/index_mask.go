@@ -98,8 +98,8 @@ func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 		m := in[i]
 		for d := range m.Rank() {
 			if k := len(full) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
-				return nil, nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s "+
-					"at index %d",
+				return nil, nil, fmt.Errorf(
+					"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
 					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
 			}
 		}
