@@ -28,15 +28,15 @@ func planned(t *testing.T, g *graph.Graph) *passes.Plan {
 // Of two nodes that could share a loop, one of which reads the other, and that are not one step it is told why.
 func TestApart(t *testing.T) {
 	long := "has rows of 300000 elements, and 65536 are the most"
-	squares := "what is left of its rows is read along other dimensions"
-	more := "the step of b reads more than what s leaves of its rows"
-	cut := "its rows are long, and gone over in pieces: what needs their results comes in another step"
+	squares := "its reduced rows are read along other dimensions"
+	more := "the step of b reads more than the reduced rows of s"
+	cut := "its rows are processed in pieces: readers of their results run in a later step"
 	carries := "carries what it has so far from element to element, by a kernel of its own"
 	var scanned, indexed []passes.Apart
 	if !loops.Compiles() {
 		scanned = []passes.Apart{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}
-		indexed = []passes.Apart{{"a", "b", "b folds by a kernel of its own"}}
-		own := "folds by a kernel of its own"
+		indexed = []passes.Apart{{"a", "b", "b reduces by a kernel of its own"}}
+		own := "reduces by a kernel of its own"
 		long, squares, more, cut = own, "s "+own, "s "+own, "s "+own
 	}
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestApart(t *testing.T) {
 		{"fused", func(_ *graph.Graph, x *graph.Value) *graph.Value { return op.Add(op.Mul(x, x), x) }, nil},
 		{"shapes", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Add(op.Mul(g.Input("row", f32, 3), 2).Named("a"), x).Named("b")
-		}, []passes.Apart{{"a", "b", "one goes over [3], the other over [2, 3]"}}},
+		}, []passes.Apart{{"a", "b", "a iterates over [3], b over [2, 3]"}}},
 		{"pinned", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			a := op.Mul(x, x).Named("a")
 			require.NoError(t, g.Pin("a", graph.Pin{Impl: "loop"}))
@@ -61,7 +61,7 @@ func TestApart(t *testing.T) {
 			z := g.Input("z", tensor.Complex64, 2, 3)
 			a := op.Mul(z, z).Named("a")
 			return op.Add(a, op.Cumprod(a, 1).Named("s")).Named("b")
-		}, []passes.Apart{{"a", "s", "s " + carries}, {"a", "b", "s reads it, too, and comes before"},
+		}, []passes.Apart{{"a", "s", "s " + carries}, {"a", "b", "s also reads it, and comes earlier"},
 			{"s", "b", "s " + carries}}},
 		{"scan", func(_ *graph.Graph, x *graph.Value) *graph.Value {
 			c := op.Cumsum(op.Mul(x, x).Named("a"), 1).Named("c")

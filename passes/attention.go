@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// joinAttentions puts into one group a product of matrices, what goes over rows of what it makes, such as a scale, a
-// mask and a softmax, and the product of these rows with another matrix: it computes some rows after the other, and
-// what lies between is never in memory as a whole.
+// joinAttentions groups a matrix product, the row operations on its result (scale, mask, softmax) and a second product
+// that multiplies their result by another matrix. The fused step computes a block of rows at a time and never stores
+// the scores as a whole.
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.p.Graph.Nodes {
@@ -20,11 +20,11 @@ func (g *grouper) joinAttentions() {
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a layer's weight
 			continue
 		}
-		nodes, folds := g.before(n)
+		nodes, folds := g.betweenProducts(n)
 		if len(nodes) < 3 || !folds {
 			continue
 		}
-		why := g.unattended(nodes)
+		why := g.whyNoAttention(nodes)
 		if why == "" {
 			if err := g.fuser.Attends(nodes); err != nil {
 				why = err.Error()
@@ -35,26 +35,26 @@ func (g *grouper) joinAttentions() {
 			continue
 		}
 		slices.Reverse(nodes)
-		g.attention(nodes, i)
+		g.addAttention(nodes, i)
 		found++
 	}
 	g.p.Note("%s", counted(found, "attention", "attentions"))
 }
 
-// attention makes a group of nodes, the last first, at a place.
-func (g *grouper) attention(nodes []*graph.Node, at int) {
+// addAttention makes a group of nodes, given last first, at position `at` of the graph.
+func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 	c := &cluster{nodes: nodes, at: at, results: 1, attends: true, space: space{shape: []int{-1}}}
 	for _, m := range nodes {
 		g.of.Set(m.Out[0], c)
 	}
-	g.apart[nodes[0]] = "an attention ends with it"
+	g.apart[nodes[0]] = "it is the last node of an attention"
 	g.clusters = append(g.clusters, c)
 }
 
-// before lists what lies between a product and the last one before it on the way of its first operand, both with it,
-// in a valid order, and tells whether rows are folded there. Nodes that may lie between are loops of expressions, rows
-// that fold, and views; what does not depend on the first product is read from memory.
-func (g *grouper) before(n *graph.Node) (nodes []*graph.Node, folds bool) {
+// betweenProducts returns, in a valid order, the product that feeds the first operand of n, the nodes between both, and
+// n. folds reports whether one of these reduces rows. Allowed between are pointwise nodes, row reductions and views;
+// values that do not depend on the first product are read from memory.
+func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds bool) {
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
 	for len(queue) > 0 && len(seen) <= maxGroup {
@@ -94,32 +94,32 @@ func (g *grouper) before(n *graph.Node) (nodes []*graph.Node, folds bool) {
 	return append(nodes, n), folds && within[n.In[0].Value.Node]
 }
 
-// unattended tells why nodes cannot be one attention: somebody else needs what lies between, or wants it to lie in a
-// way of its own; empty where they can.
-func (g *grouper) unattended(nodes []*graph.Node) string {
+// whyNoAttention returns why nodes cannot be one attention: an intermediate value is read elsewhere or a node is
+// pinned. It returns "" if they can.
+func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 	for _, m := range nodes[:len(nodes)-1] {
 		for _, v := range m.Out {
 			if g.uses.output[v] {
-				return fmt.Sprintf("would not have %q in memory, which is an output", v.Name)
+				return fmt.Sprintf("would not store %q, which is an output", v.Name)
 			}
 			for _, r := range g.uses.nodes.At(v) {
 				if !slices.Contains(nodes, r) {
-					return fmt.Sprintf("would not have %q in memory, which %s reads", v.Name, r.Name)
+					return fmt.Sprintf("would not store %q, which %s reads", v.Name, r.Name)
 				}
 			}
 		}
 	}
 	for _, m := range nodes {
 		if m.Pin != (graph.Pin{}) {
-			return fmt.Sprintf("would not keep the pin of %s", m.Name)
+			return fmt.Sprintf("would lose the pin of %s", m.Name)
 		}
 	}
 	return ""
 }
 
-// attended reports where a group that was decided to be an attention cannot be one now, and records under which
-// conditions it can where sizes are not known.
-func (g *grouper) attended(nodes []*graph.Node) error {
+// checkAttention returns an error if a group that was decided to be an attention cannot be one at the current sizes.
+// Where sizes are unknown it records the conditions as guards.
+func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
 	if err := g.fuser.Attends(nodes); err != nil {
 		return misfit("%s: %v", last.Name, err)

@@ -90,11 +90,11 @@ func TestAttention(t *testing.T) {
 			w := soft(x)
 			g.Output("w", w)
 			return w
-		}, nil, `as an attention it would not have "weights" in memory, which is an output`},
+		}, nil, `as an attention it would not store "weights", which is an output`},
 		{"scores that somebody reads", func(g *graph.Graph, x *graph.Value) *graph.Value {
 			g.Output("most", op.Argmax(x).Named("argmax"))
 			return soft(x)
-		}, nil, `as an attention it would not have "scores" in memory, which argmax reads`},
+		}, nil, `as an attention it would not store "scores", which argmax reads`},
 		{"no rows", func(_ *graph.Graph, x *graph.Value) *graph.Value { return op.Relu(x).Named("weights") }, nil, ""},
 		{"other rows", func(_ *graph.Graph, x *graph.Value) *graph.Value {
 			return op.Softmax(x, -2).Named("weights")

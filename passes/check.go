@@ -15,44 +15,42 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit bounds the elements, those between strided ones counted, of all values of a
-// graph that is evaluated by reference.
+// checkLimit bounds the total elements of all values, gaps between strided elements included, of a graph that is
+// evaluated by reference.
 const checkLimit = 1 << 20
 
-// Unchecked says what [Options.Check] could not compare with the graph's meaning, and why.
+// Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
 type Unchecked struct {
-	// Node and Op are what is in the way; empty where it is the graph as a whole.
+	// Node and Op identify the node that could not be evaluated; empty for the graph as a whole.
 	Node, Op string
 	Why      string
-	// Outputs names the outputs whose values were not compared because of it; none where the
-	// graph has none.
+	// Outputs names the outputs that were not compared because of it.
 	Outputs []string
 }
 
-// String says it in one sentence.
+// String returns it as one sentence.
 func (u Unchecked) String() string {
 	switch {
 	case len(u.Outputs) == 0:
 		return "no values were checked: " + u.Why
 	case u.Node == "":
-		return fmt.Sprintf("the values of %s went unchecked: %s", quotedList(u.Outputs), u.Why)
+		return fmt.Sprintf("the values of %s were not checked: %s", quotedList(u.Outputs), u.Why)
 	}
-	return fmt.Sprintf("the values of %s went unchecked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
+	return fmt.Sprintf("the values of %s were not checked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
 }
 
-// checker compares the graph with its meaning before the first pass.
+// checker compares the values of the graph after each pass with those before the first.
 type checker struct {
 	inputs    map[string]*tensor.Tensor
 	want      map[string]*tensor.Tensor // outputs that can be compared
 	unchecked []Unchecked
-	some      bool            // passes may leave outputs out
-	copies    map[string]bool // of values that are not constant, by the nodes' names; nil before they are settled
-	evaluated *standing       // the graph that was found to be right
+	partial   bool            // keepGoing: passes may remove outputs
+	copies    map[string]bool // non-constant copies, by node name; nil before layouts are chosen
+	evaluated *snapshot       // the graph that was last found correct
 }
 
-// newChecker evaluates what it can of g by reference, on inputs that are made up, and notes
-// what it cannot: a graph that is large, ops without a reference and what depends on them,
-// and a reference that refuses the made-up data.
+// newChecker evaluates g by reference on generated inputs. It notes the parts that it cannot evaluate: a graph that is
+// too large, ops without a reference and their dependents, and a reference that rejects the generated data.
 func newChecker(g *graph.Graph) *checker {
 	c := &checker{}
 	if len(g.Outputs) == 0 {
@@ -79,7 +77,7 @@ func newChecker(g *graph.Graph) *checker {
 		e := &graph.Error{Err: err}
 		errors.As(err, &e)
 		c.unchecked = append(c.unchecked, Unchecked{Node: e.Node, Op: e.Op, Outputs: outputNames(g),
-			Why: fmt.Sprintf("its reference refuses the data that was made up: %v", e.Err)})
+			Why: fmt.Sprintf("its reference rejects the generated data: %v", e.Err)})
 		return c
 	}
 	c.want = want
@@ -94,8 +92,7 @@ func (c *checker) note(n *graph.Node, why string, outputs []string) {
 	c.unchecked = append(c.unchecked, u)
 }
 
-// elements returns the number of elements of all values, which stops growing once it is
-// past the limit.
+// elements returns the total number of elements of all values, saturated just above the limit.
 func elements(g *graph.Graph) int {
 	size := 0
 	g.Values(func(v *graph.Value) {
@@ -106,7 +103,7 @@ func elements(g *graph.Graph) int {
 	return size
 }
 
-// makeInputs makes up data of small values, the same in every run.
+// makeInputs generates small values, the same in every run.
 func (c *checker) makeInputs(g *graph.Graph) {
 	c.inputs = map[string]*tensor.Tensor{}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -123,8 +120,7 @@ func (c *checker) makeInputs(g *graph.Graph) {
 	}
 }
 
-// withoutReference returns the nodes that cannot be evaluated: those whose ops have no
-// reference, and those that depend on them.
+// withoutReference returns the nodes that cannot be evaluated: those without a reference, and their dependents.
 func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	refused := map[*graph.Node]*graph.Error{}
 	for _, n := range g.Nodes {
@@ -135,7 +131,7 @@ func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	return dependents(g, refused)
 }
 
-// dependents adds to a set of nodes all that depend on them.
+// dependents adds all dependents of a set of nodes to it.
 func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Node]*graph.Error {
 	if len(set) == 0 {
 		return set
@@ -169,7 +165,7 @@ func outputNames(g *graph.Graph) []string {
 	return names
 }
 
-// evaluate is graph.Evaluate without the nodes that it cannot evaluate.
+// evaluate calls graph.Evaluate on the graph without the refused nodes.
 func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if len(refused) > 0 {
@@ -178,7 +174,7 @@ func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
 	return graph.Evaluate(g, in)
 }
 
-// after verifies the graph's structure, the properties that hold, its copies and its meaning.
+// after verifies structure, properties, copies and values of the graph after a pass.
 func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	if err := graph.Verify(g, props); err != nil {
 		return err
@@ -189,8 +185,8 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	if len(c.want) == 0 {
 		return nil
 	}
-	now := standingOf(g)
-	if pass.known() && c.evaluated.same(now) { // others may change in place what is not compared
+	now := snapshotOf(g)
+	if pass.builtin() && c.evaluated.same(now) { // a caller's pass may change in place what a snapshot does not compare
 		return nil
 	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)
@@ -199,7 +195,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	}
 	c.evaluated = now
 	for _, name := range slices.Sorted(maps.Keys(c.want)) {
-		if got[name] == nil && c.some {
+		if got[name] == nil && c.partial {
 			continue
 		}
 		if got[name] == nil {
@@ -210,13 +206,12 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		}
 	}
 	if pass.Rounds {
-		c.want = got // what is rounded so now is what the next pass must keep
+		c.want = got // the next pass is compared with the rounded values
 	}
 	return nil
 }
 
-// checkCopies holds that copies of values that are not constant, and that outputs depend on, stay as they
-// are once layouts are chosen.
+// checkCopies verifies that no pass adds or removes live copies of non-constant values once layouts are chosen.
 func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) error {
 	if props&graph.LaidOut == 0 {
 		c.copies = nil
@@ -226,12 +221,12 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(now, c.copies) {
 		for _, name := range slices.Sorted(maps.Keys(now)) {
 			if !c.copies[name] {
-				return fmt.Errorf("copy %q was added, though layouts were chosen before", name)
+				return fmt.Errorf("copy %q was added after layouts were chosen", name)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.copies)) {
 			if !now[name] {
-				return fmt.Errorf("copy %q was dropped, though layouts were chosen before", name)
+				return fmt.Errorf("copy %q was dropped after layouts were chosen", name)
 			}
 		}
 	}
@@ -239,7 +234,7 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 	return nil
 }
 
-// settledCopies returns the nodes that copy what depends on inputs and is needed for outputs.
+// settledCopies returns the live nodes that copy a value that depends on inputs.
 func settledCopies(g *graph.Graph) map[string]bool {
 	varies := map[*graph.Value]bool{}
 	for _, v := range g.Inputs {
@@ -285,14 +280,13 @@ func quotedList(names []string) string {
 	return "outputs " + strings.Join(quoted, ", ")
 }
 
-// nearness bounds what rounding otherwise may change of a result, relative to 1 + |value|. Other dtypes
-// are exact.
-var nearness = map[tensor.DType]float64{
+// tolerance bounds the change by rounding, relative to 1 + |value|. Dtypes that are not listed are exact.
+var tolerance = map[tensor.DType]float64{
 	tensor.Float16: 2e-2, tensor.BFloat16: 1e-1, tensor.Float32: 1e-4, tensor.Float64: 1e-10,
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
 }
 
-// same reports where two results differ: in any bit, or by more than rounding may.
+// same returns an error if two results differ: in any bit, or by more than the tolerance if the pass rounds.
 func same(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
@@ -300,7 +294,7 @@ func same(got, want *tensor.Tensor, pass Pass) error {
 	f := tensor.New(tensor.Complex128, want.Shape...)
 	a, _ := tensor.ToSlice[complex128](got.CopyTo(f))
 	b, _ := tensor.ToSlice[complex128](want.CopyTo(f))
-	near, level := nearness[got.DType], 0.0
+	near, level := tolerance[got.DType], 0.0
 	for i := range b {
 		if pass.Levels && cmplx.Abs(b[i]) <= math.MaxFloat32 {
 			level = max(level, cmplx.Abs(b[i])/20)

@@ -49,16 +49,16 @@ func TestUnchecked(t *testing.T) {
 			g.Apply("opaque", nil, x) // no output needs it
 			g.Output("y", op.Relu(o)).Output("z", op.Neg(x)).Output("o", o)
 		}, []Unchecked{{"o", "opaque", "the op has no reference: it asks the hardware", []string{"y", "o"}}},
-			`the values of outputs "y", "o" went unchecked: node "o" (opaque): the op has no reference: it asks the hardware`},
+			`the values of outputs "y", "o" were not checked: node "o" (opaque): the op has no reference: it asks the hardware`},
 		{"a reference that refuses what was made up", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", g.Apply("fragile", nil, x)[0].Named("f"))
-		}, []Unchecked{{"f", "fragile", "its reference refuses the data that was made up: wants 3", []string{"y"}}},
-			`the values of output "y" went unchecked: node "f" (fragile): its reference refuses`},
+		}, []Unchecked{{"f", "fragile", "its reference rejects the generated data: wants 3", []string{"y"}}},
+			`the values of output "y" were not checked: node "f" (fragile): its reference rejects`},
 		{"a large graph", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", op.Repeat(x, []int{1 << 20, 1}))
 		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together",
 			[]string{"y"}}},
-			`the values of output "y" went unchecked: the graph is too large`},
+			`the values of output "y" were not checked: the graph is too large`},
 		{"no outputs", func(*graph.Graph, *graph.Value) {}, []Unchecked{{Why: "the graph has no outputs"}},
 			"no values were checked: the graph has no outputs"},
 	} {
@@ -111,5 +111,5 @@ func TestBrokenPassIsNamed(t *testing.T) {
 
 func TestNoGraph(t *testing.T) {
 	_, err := Run(nil, Options{})
-	assert.EqualError(t, err, "there is no graph to plan: it is nil")
+	assert.EqualError(t, err, "the graph to plan is nil")
 }

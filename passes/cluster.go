@@ -9,18 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// cluster is a group in the making.
+// cluster is a group under construction.
 type cluster struct {
-	nodes   []*graph.Node // the last first
-	at      int           // the place of the last, which the group takes
+	nodes   []*graph.Node // in reverse order
+	at      int           // the position of the last node, where the fused node is inserted
 	space   space
 	results int
-	reads   map[*graph.Value]bool // what comes from outside
-	attends bool                  // an attention, which nothing joins
-	head    *graph.Node           // the first, where that is a product or a convolution whose result the others go over
+	reads   map[*graph.Value]bool // values from outside of the group
+	attends bool                  // an attention, to which no node is added
+	anchor  *graph.Node           // the first node, if it is a product or a convolution whose result the others read
 }
 
-// take adds a node to the front.
+// take adds a node before the others.
 func (c *cluster) take(g *grouper, n *graph.Node) {
 	c.nodes = append(c.nodes, n)
 	g.of.Set(n.Out[0], c)
@@ -37,7 +37,7 @@ func (c *cluster) take(g *grouper, n *graph.Node) {
 	}
 }
 
-// group returns the group that a node is in; nil for none.
+// group returns the group of a node, or nil.
 func (g *grouper) group(n *graph.Node) *cluster {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -45,8 +45,8 @@ func (g *grouper) group(n *graph.Node) *cluster {
 	return g.of.At(n.Out[0])
 }
 
-// when is the place at which a node will be: that of its group, if it is in one.
-func (g *grouper) when(n *graph.Node) int {
+// position returns the position of a node in the list: that of its group, if it is in one.
+func (g *grouper) position(n *graph.Node) int {
 	if c := g.group(n); c != nil {
 		return c.at
 	}
@@ -60,8 +60,8 @@ func (g *grouper) stored(v *graph.Value, c *cluster) bool {
 	})
 }
 
-// tooMuch tells why a node is too much for a group; empty where it is not.
-func (g *grouper) tooMuch(c *cluster, n *graph.Node) string {
+// whyTooLarge returns why a group cannot take another node, or "".
+func (g *grouper) whyTooLarge(c *cluster, n *graph.Node) string {
 	results, reads := c.results, len(c.reads)
 	for _, v := range n.Out {
 		if c.reads[v] {
@@ -76,54 +76,54 @@ func (g *grouper) tooMuch(c *cluster, n *graph.Node) string {
 			reads++
 		}
 	}
-	return excess(len(c.nodes)+1, results, reads)
+	return overLimit(len(c.nodes)+1, results, reads)
 }
 
-// excess tells what is too much for a group; empty for nothing.
-func excess(nodes, results, reads int) string {
+// overLimit returns which limit of a group is exceeded, or "".
+func overLimit(nodes, results, reads int) string {
 	switch {
 	case nodes > maxGroup:
 		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
 	case results > maxResults:
-		return fmt.Sprintf("the step would store %d results, and %d are the most", results, maxResults)
+		return fmt.Sprintf("the step would store %d results; the limit is %d", results, maxResults)
 	case reads+results > expr.MaxOperands:
-		return fmt.Sprintf("the step would have %d operands and results, and %d are the most", reads+results,
+		return fmt.Sprintf("the step would have %d operands and results; the limit is %d", reads+results,
 			expr.MaxOperands)
 	}
 	return ""
 }
 
-// otherRows is why groups cannot be one that fold different dimensions, or go over different elements.
-const otherRows = "its readers go over different rows"
+// otherRows: two groups reduce different dimensions or iterate over different shapes.
+const otherRows = "its readers iterate over different rows"
 
-// otherDims is why a group that reads what is left of rows, without their dimensions, is not one with that which makes
-// it.
-const otherDims = "what is left of its rows is read along other dimensions"
+// otherDims: a reader uses the reduced values, which lack the row dimensions, along dimensions that do not correspond.
+const otherDims = "its reduced rows are read along other dimensions"
 
-// secondSweep is why what reads results of long rows is not one with those, unless it goes over what is left of rows.
-const secondSweep = "its rows are long, and gone over in pieces: what needs their results comes in another step"
+// secondPass: rows are processed in pieces, so their reduced values are known only after the pass over them.
+const secondPass = "its rows are processed in pieces: readers of their results run in a later step"
 
-// says keeps why a node is not in a group of its readers; nobody asks it of no node.
-func (g *grouper) says(n *graph.Node, why string) {
+// recordApart records why a node is not in a group of its readers; nil is ignored.
+func (g *grouper) recordApart(n *graph.Node, why string) {
 	if n != nil {
 		g.apart[n] = why
 	}
 }
 
-// merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, which
-// may be nil, and are in neither, must come after that. Where they cannot be one it returns the earlier one.
+// merge unites two groups at the position of the later one, and returns that. Readers of the earlier group, and of n
+// unless it is nil, must be in one of both or come after the later one. If the groups cannot be united it records the
+// reason and returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	ends.Look(g.p.ctx)
 	if a.at > b.at {
 		a, b = b, a
 	}
-	together := unite(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
+	together := mergedSpace(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
 	why := otherRows
 	if together.shape != nil {
-		why = g.inLine(together, slices.Concat(a.nodes, b.nodes)...)
+		why = g.whyMisaligned(together, slices.Concat(a.nodes, b.nodes)...)
 	}
 	if why != "" {
-		g.says(n, why)
+		g.recordApart(n, why)
 		return a
 	}
 	reads := len(b.reads)
@@ -132,8 +132,8 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 			reads++
 		}
 	}
-	if why := excess(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
-		g.says(n, why)
+	if why := overLimit(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
+		g.recordApart(n, why)
 		return a
 	}
 	readers := slices.Clone(a.nodes)
@@ -143,8 +143,8 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	for _, m := range readers {
 		for _, v := range m.Out {
 			for _, r := range g.uses.nodes.At(v) {
-				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
-					g.says(n, fmt.Sprintf("%s needs %s before", r.Name, v.Name))
+				if c := g.group(r); c != a && c != b && r != n && g.position(r) <= b.at {
+					g.recordApart(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
 					return a
 				}
 			}
@@ -153,7 +153,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	for _, n := range a.nodes {
 		g.of.Set(n.Out[0], b)
 	}
-	// The last first: both lists are so.
+	// Both lists are in reverse order.
 	b.nodes = append(b.nodes, a.nodes...)
 	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.place.At(y.Out[0]) - g.place.At(x.Out[0]) })
 	b.space, a.nodes = together, nil
@@ -161,7 +161,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	return b
 }
 
-// count finds what a group reads and stores.
+// count recomputes the values that a group reads, and how many it stores.
 func (g *grouper) count(c *cluster) {
 	c.results, c.reads = 0, map[*graph.Value]bool{}
 	for _, n := range c.nodes {

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// Cost returns what a node is expected to take in nanoseconds on one core, by the plan's profile. A view costs
-// nothing, nor does what is no node of a graph.
+// Cost returns the expected time of a node in nanoseconds on one core, by the plan's profile. It is 0 for views and for
+// nodes outside the plan's graph.
 func (p *Plan) Cost(n *graph.Node) float64 {
 	if n != nil && len(n.Out) > 0 {
 		if c := p.costs.At(n.Out[0]); c.node == n {
@@ -16,7 +16,8 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return cost(n, p.profile)
 }
 
-// Kept returns what prices depend on beside works: the bytes of the constants that all steps go over.
+// Kept returns the total bytes of the graph's constants, as the profile has them: prices of memory accesses depend on
+// it.
 func (p *Plan) Kept() float64 {
 	if p == nil || p.profile == nil {
 		return 0
@@ -24,14 +25,14 @@ func (p *Plan) Kept() float64 {
 	return p.profile.Kept()
 }
 
-// costOf is what a node was found to cost.
+// costOf is the known cost of a node.
 type costOf struct {
 	node *graph.Node
 	ns   float64
 }
 
-// cost prices the work of the node's implementation, or of the first one where none is chosen, and that of reading
-// each operand as it lies.
+// cost adds the prices of the node's own work and of reading each operand in its layout. Where no implementation has
+// been chosen the first one is priced.
 func cost(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, w := range n.Works() {
 		ns += float64(layout.PS(p, w)) / 1e3

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// Decomposition is a node of a composite op, and the names of the nodes that run in its place; Why tells why, where it
-// is restated with others before it.
+// Decomposition is a node that other nodes replace, and the names of these. Why is set if the node was restated
+// together with nodes before it, and gives the reason.
 type Decomposition struct {
 	Node, Op string
 	Into     []string
 	Why      string
 }
 
-// decompose puts the parts of composite nodes into their places. Parts may be composite too.
+// decompose replaces composite nodes by their parts, recursively.
 func decompose(p *Plan) error {
 	composite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
 	first := slices.IndexFunc(p.Graph.Nodes, composite)
@@ -64,7 +64,7 @@ func decompose(p *Plan) error {
 		p.Graph = p.Graph.Drop(failed)
 	}
 	if n := len(p.Decomposed); n > 0 {
-		p.Note("%s stated as others", counted(n, "node", "nodes"))
+		p.Note("%s decomposed", counted(n, "node", "nodes"))
 	}
 	return nil
 }

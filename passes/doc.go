@@ -1,14 +1,27 @@
-// Package passes turns a graph as written into the graph that runs. [Run] applies one list of passes
-// ([Passes]), which people can change: types are inferred, what depends on constants alone is computed,
-// composite ops are stated as others, layouts and implementations are chosen by a strategy, constants
-// are brought into the forms in which implementations read them, and what no output needs is
-// dropped. The [Plan] tells what each pass did and why, and nothing is rewritten after it.
+// Package passes turns the graph as written into the graph that runs. [Run] applies an ordered list of passes, [Passes]
+// by default, and returns a [Plan]: the rewritten graph, and a record of what each pass did and why. The input graph is
+// not modified, and nothing rewrites the graph after Run.
 //
-// A strategy is a choice of the layout pass alone; everything around it is shared:
+// The default passes, in order:
 //
-//   - propagate: the layouts that eager PyTorch gives;
-//   - contiguous: every value row-major;
-//   - channels_last: images channels-last, others as propagated.
+//   - infer: computes dtype, shape and layout of every value by the rules of eager PyTorch;
+//   - restate: rewrites single nodes with their producers, for example quantized products as int8 products;
+//   - decompose: replaces composite ops by nodes of other ops;
+//   - fold: computes nodes whose operands are all constants;
+//   - group: fuses pointwise nodes and row reductions, with products, convolutions and attentions as anchors;
+//   - dead: removes nodes and constants that no output depends on;
+//   - layout: chooses layouts and implementations by a strategy, and inserts and removes copies;
+//   - lower: inserts nodes that pack constants for the chosen implementations; the next fold computes them;
+//   - place: lets operands of concatenations be written directly into the result.
 //
-// Passes ask an op's contract ([graph.Op]), never its name.
+// A list of passes can be changed with [Before] and [After]. Each [Pass] declares the graph properties that it needs,
+// establishes and breaks, and [Run] checks these declarations. With [Options.Check] the graph is also verified after
+// every pass, and small graphs are evaluated by the reference implementations before and after.
+//
+// Only the layout pass depends on the strategy ([layout.Strategy]): propagate keeps the layouts of eager PyTorch,
+// contiguous makes every value row-major, channels_last makes images channels-last, and optimal solves for the least
+// total cost. Passes query the contract of an op ([graph.Op]), never its name.
+//
+// [Options.Record] keeps the outcome of searches as [Decisions], which [Options.Follow] applies to the same graph at
+// other sizes without searching again.
 package passes

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// uses counts who reads a value.
+// uses holds the readers of each value.
 type uses struct {
-	nodes  graph.ByValue[[]*graph.Node] // once for every operand place
+	nodes  graph.ByValue[[]*graph.Node] // one entry per operand
 	output map[*graph.Value]bool
 }
 
@@ -23,7 +23,7 @@ func usesOf(g *graph.Graph) *uses {
 		count.Set(a.Value, count.At(a.Value)+1)
 		all++
 	}
-	room := make([]*graph.Node, all) // in which each value's readers have their place
+	room := make([]*graph.Node, all) // one allocation for all lists of readers
 	for a, n := range tensorArgs(g) {
 		if most := count.At(a.Value); most > 0 {
 			count.Set(a.Value, 0)
@@ -38,7 +38,7 @@ func usesOf(g *graph.Graph) *uses {
 	return u
 }
 
-// tensorArgs are the operands of all nodes that are values, each with its node.
+// tensorArgs iterates over the operands of all nodes that are values, each with its node.
 func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 	return func(yield func(*graph.Arg, *graph.Node) bool) {
 		for _, n := range g.Nodes {
@@ -53,7 +53,7 @@ func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 
 func (u *uses) add(v *graph.Value, n *graph.Node) { u.nodes.Set(v, append(u.nodes.At(v), n)) }
 
-// redirect makes all readers of from read to instead.
+// redirect makes all readers of `from`, outputs included, read `to`.
 func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
 	for _, n := range u.nodes.At(from) {
 		for i := range n.In {
@@ -79,10 +79,10 @@ func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
 	}
 }
 
-// elider drops copies in one walk over the nodes.
+// elider removes copies in one pass over the nodes.
 type elider struct {
 	plan *Plan
-	uses *uses // found when the first copy is: most graphs have few, many none
+	uses *uses // created at the first copy: many graphs have none
 	gone map[*graph.Node]bool
 }
 
@@ -112,8 +112,7 @@ func (e *elider) drop(n *graph.Node, why string) {
 	e.gone[n] = true
 }
 
-// shorten makes a copy of a copy read the original. The copy in between goes, as dead,
-// if nobody else reads it.
+// shorten makes a copy of a copy read the original. The copy in between is removed if it has no other reader.
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		mid := n.In[0].Value
@@ -134,7 +133,7 @@ func (e *elider) shorten(n *graph.Node) {
 	}
 }
 
-// needless returns why a copy can go, or "".
+// needless returns why a copy can be removed, or "".
 func (e *elider) needless(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
@@ -142,7 +141,7 @@ func (e *elider) needless(n *graph.Node) string {
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
-	case e.plan.weighed: // the strategy has weighed what costs something
+	case e.plan.weighed: // the strategy has weighed the other copies
 		return ""
 	case e.uses.output[v]:
 		return ""
@@ -159,17 +158,16 @@ func (e *elider) needless(n *graph.Node) string {
 	return fmt.Sprintf("all its consumers can read %q in its own layout", src.Name)
 }
 
-// viewed reports whether a consumer shares the value's storage: its offset counts from
-// where that begins.
+// viewed reports whether a view of v exists: its offset counts from the start of v's storage.
 func (e *elider) viewed(v *graph.Value) bool {
 	return slices.ContainsFunc(e.uses.nodes.At(v), func(c *graph.Node) bool {
 		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
 	})
 }
 
-// reads reports whether a consumer of from can read to instead and still make the same
-// outputs. A pointwise op can, for it writes any layout that is asked of it; other ops
-// can if their contract and their inference say the same of both.
+// reads reports whether consumer c of `from` can read `to` instead without a change of its outputs. Pointwise ops can,
+// because they write the layout that was inferred for them; other ops can if contract and inference give the same
+// results for both.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.Storage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false
@@ -204,11 +202,11 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	return true
 }
 
-// cancelPermutes drops the later of two permutations in a row that undo one another:
-// readers take the operand of the first.
+// cancelPermutes removes the second of two consecutive permutations that are inverses: its readers read the operand of
+// the first.
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
-	var u *uses // found with the first pair
+	var u *uses // created at the first pair
 	gone := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Pin.Lays() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
@@ -219,7 +217,7 @@ func cancelPermutes(p *Plan) error {
 			continue
 		}
 		src := first.In[0].Value
-		if src.Demand().Lays() { // readers of n may get another layout
+		if src.Demand().Lays() { // readers of n might get another layout
 			continue
 		}
 		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
@@ -236,7 +234,7 @@ func cancelPermutes(p *Plan) error {
 	return nil
 }
 
-// identity reports whether permuting by a and then by b changes nothing.
+// identity reports whether permutation a followed by b is the identity.
 func identity(a, b []int) bool {
 	for i, d := range b {
 		if a[d] != i {
@@ -246,7 +244,7 @@ func identity(a, b []int) bool {
 	return len(a) == len(b)
 }
 
-// dropDead removes nodes that no output depends on.
+// dropDead removes nodes and constants that no output depends on.
 func dropDead(p *Plan) error {
 	p.dropNodes()
 	if n := p.dropConstants(); n > 0 {
@@ -255,7 +253,7 @@ func dropDead(p *Plan) error {
 	return nil
 }
 
-// dropNodes drops the nodes that no output needs.
+// dropNodes removes the nodes that no output depends on.
 func (p *Plan) dropNodes() {
 	live := liveValues(p.Graph)
 	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }

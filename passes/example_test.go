@@ -41,6 +41,6 @@ func ExampleAfter() {
 		}
 	}
 	// Output:
-	// decompose: 1 node stated as others
+	// decompose: 1 node decomposed
 	// count: 1 of 2 nodes compute
 }

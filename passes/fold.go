@@ -16,27 +16,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Folding is a node whose results were computed when the graph was planned, because they depend on
-// constants alone: the bytes that they take, 0 for a view, and for a node that a pass inserted why it
-// did.
+// Folding is a node whose results were computed while planning, because all its operands are constants. Bytes is the
+// size of the results, 0 for views. Why is the reason for a node that a pass inserted.
 type Folding struct {
 	Node, Op string
 	Bytes    int
 	Why      string
 }
 
-// foldLimit is the number of bytes up to which results are always computed ahead: a big
-// range, say, is cheaper to make than to keep.
+// foldLimit is the size in bytes up to which results are always folded. Larger ones, such as a long range, may be
+// cheaper to compute in each run than to keep.
 const foldLimit = 1 << 14
 
-// expandedLimit is the size in bytes up to which expanded operands are read when a graph is planned.
+// expandedLimit is the size in bytes, counting expanded dimensions, up to which operands are read while planning.
 const expandedLimit = 1 << 22
 
-// foldConstants computes what depends on constants alone, once, such as a weight in another layout or
-// dtype. What memory is short for is left to the run, and so are what fails where planning is to keep
-// going, and what no kernel makes in the layouts that it has: layouts may change yet, and compiling tells.
+// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. Left to
+// the run are: results that exceed the memory budget, nodes that fail if keepGoing is set, and nodes without a kernel
+// for their current layouts, since layouts may still change; compilation reports the others.
 func foldConstants(p *Plan) error {
-	p.only = p.folding()
+	p.only = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
 	if first < 0 {
 		return nil
@@ -51,7 +50,7 @@ func foldConstants(p *Plan) error {
 		case err != nil:
 			return p.Graph.Fail(n, err)
 		case data == nil && n.Packing() != nil:
-			takeBack(n, p.Graph.Nodes)
+			unpack(n, p.Graph.Nodes)
 			continue
 		case data == nil:
 			rest = append(rest, n)
@@ -67,7 +66,7 @@ func foldConstants(p *Plan) error {
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
 			t := v.Type
-			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are not known: the data are for the hints
+			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are unknown: the data are those at the hints
 				v.Type = t
 			}
 		}
@@ -80,7 +79,7 @@ func foldConstants(p *Plan) error {
 	return nil
 }
 
-// computed returns the results of a node that folds; nil where they are left to the run.
+// computed returns the results of a node if it folds; nil if it is left to the run.
 func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 	if !p.folds(n) {
 		return nil, nil
@@ -101,18 +100,17 @@ func (p *Plan) folded(n *graph.Node) ([]*tensor.Tensor, error) {
 	return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.compute(n) })
 }
 
-// foldedNode is what became of a node.
+// foldedNode is the outcome of folding a node.
 type foldedNode struct {
 	data []*tensor.Tensor
 	err  error
 }
 
-// errPacks is why what a node packs is not found: it is to be computed.
+// errPacks: no packed result exists yet.
 var errPacks = errors.New("nothing like it was packed yet")
 
-// packAhead computes the nodes that pack constants, several at a time: they do not depend on one another. What they
-// give does not depend on the number of workers. Those that the graph's class has packed are found here: a goroutine
-// for each would take longer.
+// packAhead computes the nodes that pack constants in parallel. They are independent, and the results do not depend on
+// the number of workers. Results shared with other plans of the graph are looked up first, without starting goroutines.
 func (p *Plan) packAhead(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
@@ -142,19 +140,19 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are those of nodes
+	_ = group.Wait() // errors are in done
 	for i, n := range list {
 		p.packed[n] = done[i]
 	}
 }
 
-// folds reports whether a node's results are to be computed ahead.
+// folds reports whether a node is to be computed while planning.
 func (p *Plan) folds(n *graph.Node) bool {
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if a.Value.Const == nil || a.Value.Pin.Lays() && a.Value.Pin != n.Pin { // a pinned constant is read in runs
+		if a.Value.Const == nil || a.Value.Pin.Lays() && a.Value.Pin != n.Pin { // a pinned constant is read by each run
 			return false
 		}
 	}
@@ -164,8 +162,8 @@ func (p *Plan) folds(n *graph.Node) bool {
 	return n.IsView() || n.Packing() != nil || (p.only != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
 }
 
-// worthKeeping reports whether the node's results take no more memory than a few times
-// its operands, or little anyway. The same holds for the operands as read: an expanded one exceeds its storage.
+// worthKeeping reports whether the results are small, or at most 8 times as large as the stored operands. The operands
+// are bounded too, by their expanded sizes.
 func worthKeeping(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
@@ -173,26 +171,25 @@ func worthKeeping(n *graph.Node) bool {
 			stored, read = sum(stored, a.Value.Const.Storage().Len()), sum(read, a.Value.Meta.Bytes())
 		}
 	}
-	most := max(foldLimit, 8*stored) // 8: weights of bytes become float64 for exact products
+	most := max(foldLimit, 8*stored) // 8: int8 weights become float64 for exact products
 	return resultBytes(n) <= most && read <= max(expandedLimit, most)
 }
 
-// foldBudget is the memory that results computed ahead may take: half of what
-// there is, for they come on top of what they were computed from.
+// foldBudget bounds the memory of folded results to half of what is available, since the operands stay in memory too.
 type foldBudget struct {
 	limit int // as in [Options.MemoryLimit]
-	most  int // found when it is first needed
+	most  int // computed on demand
 	spent int
 }
 
-// unasked is the number of bytes below which nobody asks what the process may have: to ask takes
-// longer than to plan a small graph.
-const unasked = 64 << 20
+// alwaysAllowed is the size in bytes below which the memory limit of the process is not queried: the query takes longer
+// than planning a small graph.
+const alwaysAllowed = 64 << 20
 
-// allows reports whether there is memory for the results of a node. Little always is.
+// allows reports whether the results of a node fit into the budget. Results up to foldLimit always fit.
 func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
 	after := sum(b.spent, resultBytes(n))
-	if after < unasked && b.limit == 0 || b.limit < 0 {
+	if after < alwaysAllowed && b.limit == 0 || b.limit < 0 {
 		return true
 	}
 	if b.most == 0 {
@@ -216,7 +213,7 @@ func resultBytes(n *graph.Node) int {
 	return bytes
 }
 
-// sum adds sizes, of which some are absurd.
+// sum adds sizes and saturates instead of overflowing.
 func sum(a, b int) int {
 	if b > math.MaxInt-a {
 		return math.MaxInt
@@ -224,8 +221,8 @@ func sum(a, b int) int {
 	return a + b
 }
 
-// dropConstants drops the constants that nobody reads any more, whose memory is free for others
-// then unless the graph that was planned holds it. It returns how many there were.
+// dropConstants removes constants without readers, whose memory is freed unless the caller's graph holds it. It returns
+// their number.
 func (p *Plan) dropConstants() int {
 	g := p.Graph
 	if len(g.Constants) == 0 {
@@ -248,21 +245,21 @@ func (p *Plan) dropConstants() int {
 		if read.At(v) {
 			return false
 		}
-		if p.Decisions == nil && p.follow == nil { // who follows may find what was made of it
-			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the name and the problem of layouts may keep the value
+		if p.Decisions == nil && p.follow == nil { // plans that follow reuse what was computed from the constant
+			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
 		return true
 	})
 	return before - len(g.Constants)
 }
 
-// uncompiled is the error of a node that no kernel computes in its layouts.
+// uncompiled is the error of a node without a kernel for its layouts.
 type uncompiled struct{ error }
 
 // Unwrap returns the op's own error.
 func (e *uncompiled) Unwrap() error { return e.error }
 
-// compute runs one node whose operands are constants, in this goroutine.
+// compute runs one node on its constant operands in the calling goroutine.
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer recovered(&err)
 	ends.Look(p.ctx)
@@ -318,14 +315,14 @@ func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, erro
 	return out, nil
 }
 
-// recovered, deferred, makes an error of a panic in an op: see panicked.
+// recovered, deferred, turns a panic in an op into an error: see panicked.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)
 	}
 }
 
-// panicked is the error that stands for a panic. That is a broken invariant, or storage that cannot be had.
+// panicked returns the error for a recovered panic: a failed allocation, a cancelled context, or an internal error.
 func panicked(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:

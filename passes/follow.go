@@ -9,40 +9,39 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Decisions are what planning a graph found by searching and pricing: what is computed ahead, what runs as one,
-// layouts and implementations, and the copies that these need. The same graph with other sizes is planned by them
-// without a search: see [Options.Follow]. They are of the list of passes that recorded them, and immutable.
+// Decisions are the results of the searches of one planning run: nodes folded, groups, layouts and implementations with
+// their copies, and values placed in others. [Options.Follow] applies them to the same graph at other sizes. They are
+// valid for the list of passes that recorded them, and immutable.
 type Decisions struct {
-	folded []map[int]bool // by pass that folds: the numbers of its nodes
-	groups []grouped
-	nodes  []signature // of the graph for which layouts were chosen
+	folded []map[int]bool // node numbers, by fold pass
+	groups []groupDecision
+	nodes  []signature // signatures of the graph whose layouts were chosen
 	layout *layout.Assignment
-	placed map[int]bool // the numbers of the values that are written within others
+	placed map[int]bool // numbers of values that are placed in others
 }
 
-// grouped is a group of nodes, by their numbers, in a valid order.
-type grouped struct {
-	nodes []int
-	head  bool // the first is that
-	// attends says that they are an attention
-	attends bool
+// groupDecision is a group, by node numbers in a valid order.
+type groupDecision struct {
+	nodes   []int
+	anchor  bool // the first node is the anchor
+	attends bool // the nodes are an attention
 	mask    []bool
 	split   int
 }
 
-// signature is what a node must be for decisions to be of it, whatever sizes are.
+// signature identifies a node independently of sizes.
 type signature struct {
 	op      *graph.Op
 	number  int
 	outputs int
-	in      []int // numbers of the operands that are values, negative for others
+	in      []int // value numbers of tensor operands; -1 for others
 }
 
-// Misfit is the error of decisions that are not for a graph: for its sizes other nodes would run, or values would lie
-// otherwise, than they say. The graph is to be planned by itself.
+// Misfit is the error for decisions that do not apply to a graph at its sizes: different nodes would run, or values
+// would have other layouts. The graph must be planned without them.
 type Misfit struct{ Why string }
 
-// Error tells what comes otherwise.
+// Error gives the reason.
 func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 
 func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
@@ -58,8 +57,8 @@ func signatureOf(n *graph.Node) signature {
 	return s
 }
 
-// is reports whether a node has the signature.
-func (s *signature) is(n *graph.Node) bool {
+// matches reports whether a node has the signature.
+func (s *signature) matches(n *graph.Node) bool {
 	if s.op != n.Op || s.number != n.Number() || s.outputs != len(n.Out) || len(s.in) != len(n.In) {
 		return false
 	}
@@ -72,8 +71,8 @@ func (s *signature) is(n *graph.Node) bool {
 	return true
 }
 
-// folding returns the numbers of the nodes that the fold pass which now runs is to fold; nil where it decides.
-func (p *Plan) folding() map[int]bool {
+// decidedFolds returns the numbers of the nodes that the current fold pass must fold; nil if it decides itself.
+func (p *Plan) decidedFolds() map[int]bool {
 	at := p.foldings
 	p.foldings++
 	switch {
@@ -87,20 +86,21 @@ func (p *Plan) folding() map[int]bool {
 	return nil
 }
 
-// noteFolded records that a node folds.
+// noteFolded records that a node was folded.
 func (p *Plan) noteFolded(n *graph.Node) {
 	if p.Decisions != nil {
 		p.Decisions.folded[p.foldings-1][n.Number()] = true
 	}
 }
 
-// noteGroups records groups.
+// noteGroups records the groups.
 func (p *Plan) noteGroups(groups []graph.Together) {
 	if p.Decisions == nil {
 		return
 	}
 	for _, t := range groups {
-		d := grouped{nodes: make([]int, len(t.Nodes)), head: t.Head, attends: t.Attention, mask: t.Mask, split: t.Split}
+		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Head, attends: t.Attention, mask: t.Mask,
+			split: t.Split}
 		for i, n := range t.Nodes {
 			d.nodes[i] = n.Number()
 		}
@@ -108,7 +108,7 @@ func (p *Plan) noteGroups(groups []graph.Together) {
 	}
 }
 
-// followGroups makes the groups that were decided.
+// followGroups rebuilds the recorded groups.
 func (g *grouper) followGroups() error {
 	byNumber := make(map[int]*graph.Node, len(g.p.Graph.Nodes))
 	for _, n := range g.p.Graph.Nodes {
@@ -119,7 +119,7 @@ func (g *grouper) followGroups() error {
 		for _, number := range slices.Backward(d.nodes) {
 			n := byNumber[number]
 			if n == nil || len(n.Out) == 0 {
-				return misfit("a node of a group is not there")
+				return misfit("a node of a group does not exist")
 			}
 			c.nodes = append(c.nodes, n)
 			g.of.Set(n.Out[0], c)
@@ -127,17 +127,17 @@ func (g *grouper) followGroups() error {
 		if d.attends {
 			nodes := slices.Clone(c.nodes)
 			slices.Reverse(nodes)
-			if err := g.attended(nodes); err != nil {
+			if err := g.checkAttention(nodes); err != nil {
 				return err
 			}
 			c.attends = true
 			g.clusters = append(g.clusters, c)
 			continue
 		}
-		if d.head {
-			c.head = c.nodes[len(c.nodes)-1]
+		if d.anchor {
+			c.anchor = c.nodes[len(c.nodes)-1]
 		}
-		if err := g.fits(c); err != nil {
+		if err := g.checkGroup(c); err != nil {
 			return err
 		}
 		g.clusters = append(g.clusters, c)
@@ -145,11 +145,11 @@ func (g *grouper) followGroups() error {
 	return g.build()
 }
 
-// fits reports where the nodes of a group that was decided go over different elements now.
-func (g *grouper) fits(c *cluster) error {
+// checkGroup returns an error if the nodes of a recorded group no longer iterate over one space.
+func (g *grouper) checkGroup(c *cluster) error {
 	spaces := make([]space, 0, len(c.nodes))
 	loops := c.nodes
-	if c.head != nil {
+	if c.anchor != nil {
 		loops = loops[:len(loops)-1]
 	}
 	for _, n := range loops {
@@ -163,19 +163,19 @@ func (g *grouper) fits(c *cluster) error {
 		}
 		c.space.cut = c.space.cut || s.cut
 		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
-			return misfit("the rows of %s are for a kernel of their own", n.Name)
+			return misfit("the rows of %s do not suit the fused loops", n.Name)
 		}
 	}
 	for i, s := range spaces {
-		if joint(s, c.space).shape == nil && !c.behind(s, c.nodes[i]) {
-			return misfit("%s goes over other elements than what it is grouped with", c.nodes[i].Name)
+		if commonSpace(s, c.space).shape == nil && !c.overReduced(s, c.nodes[i]) {
+			return misfit("%s iterates over other elements than its group", c.nodes[i].Name)
 		}
 	}
-	if why := g.inLine(c.space, c.nodes...); why != "" {
+	if why := g.whyMisaligned(c.space, c.nodes...); why != "" {
 		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
 	}
-	if c.head != nil {
-		if err := g.headed(c); err != nil {
+	if c.anchor != nil {
+		if err := g.checkAnchor(c); err != nil {
 			return err
 		}
 	}
@@ -183,9 +183,9 @@ func (g *grouper) fits(c *cluster) error {
 	return nil
 }
 
-// behind reports whether a node, of space s, goes over what is left of the group's rows without their dimensions, and
-// reads of what the group does not make nothing but single elements: see [unite].
-func (c *cluster) behind(s space, n *graph.Node) bool {
+// overReduced reports whether a node with space s iterates over the reduced dimensions of the group, and reads from
+// outside of the group only single elements: see [mergedSpace].
+func (c *cluster) overReduced(s space, n *graph.Node) bool {
 	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.left()) {
 		return false
 	}
@@ -205,16 +205,16 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 	}
 }
 
-// followLayouts applies the assignment that was decided. Outputs must come out as they are in the graph as written, and
-// implementations be able to do what they are to.
+// followLayouts applies the recorded assignment. Outputs must have the layouts of the graph as written, and
+// implementations must support the layouts assigned to them.
 func (p *Plan) followLayouts() error {
 	d := p.follow
 	if d.layout == nil || len(d.nodes) != len(p.Graph.Nodes) {
-		return misfit("there are %d nodes, and %d were decided", len(p.Graph.Nodes), len(d.nodes))
+		return misfit("the graph has %d nodes; the decisions are for %d", len(p.Graph.Nodes), len(d.nodes))
 	}
 	for i, n := range p.Graph.Nodes {
-		if !d.nodes[i].is(n) {
-			return misfit("%s is another node than was decided", n.Name)
+		if !d.nodes[i].matches(n) {
+			return misfit("%s is not the node of the decisions", n.Name)
 		}
 	}
 	a := d.layout.Of(p.Graph)
@@ -241,13 +241,13 @@ func (p *Plan) followLayouts() error {
 	return nil
 }
 
-// able returns by which implementation and on which way a node can be computed as was decided: its operands and results
-// are inferred, its results not laid out yet. Where that which was chosen is not for these sizes, as some are for few
-// rows only, it is the first that gives the same layouts.
-func (l *layouter) able(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
+// implFor returns the implementation and walk that compute a node as was decided. Its operands are laid out and its
+// results inferred, but not laid out yet. If the recorded implementation does not support the sizes, for example one
+// for few rows only, the first with the same layouts is taken.
+func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
-		return nil, c.Walk, misfit("%s is no view", n.Name)
+		return nil, c.Walk, misfit("%s is not a view", n.Name)
 	case c.Impl == nil || n.IsView():
 		return c.Impl, c.Walk, nil
 	}
@@ -272,16 +272,16 @@ func (l *layouter) able(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Wal
 			}
 		}
 	}
-	return nil, c.Walk, misfit("no implementation of %s gives the layout that was decided", n.Name)
+	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// asWritten reports whether the storage that an op reads through an operand is that of the graph as written: nothing
-// that the operand shows was moved; or a copy with the very strides stands for it, and it has memory of its own.
-func (l *layouter) asWritten(v *graph.Value, by *layout.Copy) bool {
+// storageAsWritten reports whether an operand has the storage of the graph as written, for ops that read storage rather
+// than elements: no value that it views has moved, or a copy with the same strides and memory of its own replaces it.
+func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	if by != nil && !by.Bare {
 		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View
 	}
-	if by != nil && by.Value != v { // something else stands for it, which has to begin where its memory does
+	if by != nil && by.Value != v { // replaced by another value, which must start at the start of its memory
 		if v = by.Value; v.Alias != nil || v.Meta.Offset != 0 {
 			return false
 		}
@@ -294,7 +294,7 @@ func (l *layouter) asWritten(v *graph.Value, by *layout.Copy) bool {
 	return true
 }
 
-// laysAlike reports whether two walks lay the results of a node out at the same addresses.
+// laysAlike reports whether two walks give the results of a node the same addresses.
 func (l *layouter) laysAlike(n *graph.Node, a, b graph.Walk) bool {
 	for i, v := range n.Out {
 		if v.Alias == nil && !a.Lay(i, v.Meta).SameAddresses(b.Lay(i, v.Meta)) {
@@ -304,8 +304,8 @@ func (l *layouter) laysAlike(n *graph.Node, a, b graph.Walk) bool {
 	return true
 }
 
-// done reports where a node that is laid out does not read its operands, or does not keep to its pin.
-func (l *layouter) done(n *graph.Node) error {
+// checkLaidOut returns an error if a node does not meet its pin or cannot read its operands.
+func (l *layouter) checkLaidOut(n *graph.Node) error {
 	for _, v := range n.Out {
 		if !n.Pin.Holds(v.Meta) {
 			return misfit("%q, %v, is pinned to %v", v.Name, v.Meta, n.Pin)

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guard records, where sizes are not known, under which conditions the nodes of a group that was decided go over the
-// same elements: what [grouper.fits] has found at the hints.
+// guard records, where sizes are unknown, the conditions under which the nodes of a decided group iterate over the same
+// elements. [grouper.checkGroup] has checked the same conditions at the hints.
 func (g *grouper) guard(c *cluster) {
 	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
 		return
@@ -30,7 +30,7 @@ func (g *grouper) guard(c *cluster) {
 		same := equal(shape, over)
 		if mask := c.space.mask; mask != nil && s.mask == nil && c.space.split == 0 {
 			same = same.Or(equal(shape, masked(over, mask, true)))
-			if c.behind(space{shape: s.shape}, n) {
+			if c.overReduced(space{shape: s.shape}, n) {
 				same = same.Or(equal(shape, masked(over, mask, false)))
 			}
 		}
@@ -39,7 +39,7 @@ func (g *grouper) guard(c *cluster) {
 	}
 }
 
-// spaceOfType is what a node of a group goes over, and the same for sizes that may be unknown.
+// spaceOfType returns the iteration space of a grouped node, and its shape with possibly unknown sizes.
 func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 	s, _ := g.loopOf(n)
 	if s.mask != nil {
@@ -48,26 +48,26 @@ func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 	return s, n.Out[0].Type.Shape
 }
 
-// guardReads records that a node of a group reads single elements where it has not the dimensions of what it goes over.
+// guardReads records that operands of other rank than the node's iteration space have one element.
 func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	if c.space.mask == nil {
 		return
 	}
 	s, _ := g.loopOf(n)
-	behind := s.mask == nil && c.behind(s, n)
+	overReduced := s.mask == nil && c.overReduced(s, n)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
 		if within := slices.Contains(c.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
-			!within && behind {
+			!within && overReduced {
 			a.Type().Numel().Eq(sym.Of(1)).Holds()
 		}
 	}
 }
 
-// guardWritten records, where sizes are not known, under which conditions a result that a walk has in an order lies
-// where it lies as written.
+// guardWritten records, where sizes are unknown, the conditions under which order `as` gives a result the strides of
+// the graph as written.
 func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	t := v.Type
 	if numeric(t) && numeric(written) {
@@ -88,7 +88,7 @@ func numeric(t tensor.Type) bool {
 	return known
 }
 
-// equal returns whether shapes are the same.
+// equal returns the condition that two shapes are the same.
 func equal(a, b []sym.Int) sym.Bool {
 	same := sym.Truth(len(a) == len(b))
 	for d := range min(len(a), len(b)) {
@@ -97,7 +97,7 @@ func equal(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// masked is what is left of a shape with rows along the dimensions that mask marks, with these as size 1 or without.
+// masked returns a shape with the dimensions that mask marks set to size 1, or removed if keep is false.
 func masked(shape []sym.Int, mask []bool, keep bool) []sym.Int {
 	var kept []sym.Int
 	for d, size := range shape {

@@ -8,37 +8,37 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// Group is a node that stands for several, which run as one step: their names, in the order in which they are computed.
+// Group is a fused node with the names of its parts in the order of execution.
 type Group struct {
 	Node  string
 	Parts []string
 }
 
-// What bounds a group: maxGroup nodes, more of which would not find room in registers, and maxResults values that it
-// stores, each one more stream of memory.
+// Limits of a group: more than maxGroup nodes do not fit into registers, and each of the maxResults stored values is
+// one more stream to memory.
 const (
 	maxGroup   = 64
 	maxResults = 4
 )
 
-// grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
+// grouper visits nodes in reverse, so that the readers of a node are in their groups before the node.
 type grouper struct {
 	p        *Plan
 	fuser    *graph.Fuser
-	place    graph.ByValue[int]      // of a node, by its first output
-	of       graph.ByValue[*cluster] // of a node, by its first output
+	place    graph.ByValue[int]      // position of a node, by its first output
+	of       graph.ByValue[*cluster] // group of a node, by its first output
 	uses     *uses
 	clusters []*cluster
-	// Why pointwise nodes are in no group with others at all, and why nodes are not in that of their readers.
+	// Reasons: alone for a node that is in no group, apart for one that is not in its readers' group.
 	alone, apart map[*graph.Node]string
 }
 
-// groupNodes makes one node of nodes that go over the same elements, where one reads what the other makes: pointwise
-// ones, and those that fold rows with what comes before and after. What may be joined follows from graph, shapes and
-// dtypes alone, and from what ops make of rows as they are inferred to lie. A node joins the group of the first of its
-// readers; others must come after that group, which then stores the value for them.
+// groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
+// reductions with the nodes before and after them. Candidates follow from the graph, shapes, dtypes and inferred
+// layouts alone. A node joins the group of its first reader; its other readers must come after that group, which stores
+// the value for them.
 func groupNodes(p *Plan) error {
-	p.dropNodes() // they would keep values in memory that only they read
+	p.dropNodes() // dead readers would force values to be stored
 	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
 		apart: map[*graph.Node]string{}}
@@ -63,14 +63,14 @@ func groupNodes(p *Plan) error {
 		}
 	}
 	g.joinRows()
-	g.joinHeads()
-	g.tellApart()
+	g.joinAnchors()
+	g.reportApart()
 	return g.build()
 }
 
-// space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
-// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0. Rows that
-// are cut are gone over once.
+// space is the iteration space of a node or group: a shape, and, if mask is not nil, rows along the dimensions that it
+// marks. If split is not 0, dimension 1 is first split into that many parts. If cut is set, rows are processed in
+// pieces, in a single pass.
 type space struct {
 	shape []int
 	mask  []bool
@@ -78,7 +78,7 @@ type space struct {
 	cut   bool
 }
 
-// rows is the shape that is left of the rows of a space that is not split, with size 1 in their dimensions.
+// rows returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
 func (s space) rows() []int {
 	kept := slices.Clone(s.shape)
 	for d, folded := range s.mask {
@@ -89,8 +89,8 @@ func (s space) rows() []int {
 	return kept
 }
 
-// spaceOf is what a node goes over, or why it is in no group: it is no loop of an expression, its rows are for a kernel
-// of their own, or somebody wants its results laid out in a way of its own.
+// spaceOf returns the iteration space of a node, or why it cannot be grouped: it has no expression, its rows do not
+// suit fused loops, or it is pinned.
 func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	switch {
 	case len(n.Out) == 0:
@@ -98,7 +98,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	case n.Pin != (graph.Pin{}):
 		return s, "is pinned"
 	case n.Op.Copies:
-		return s, "copies, which may turn out to be needless"
+		return s, "is a copy, which a later pass may remove"
 	case n.Out[0].Meta.Numel() == 0:
 		return s, "has no elements"
 	}
@@ -108,7 +108,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	return s, why
 }
 
-// loopOf is what a node goes over if it is a loop of an expression, or folds rows by one.
+// loopOf returns the iteration space of a node that is a pointwise expression or a row reduction by an expression;
+// otherwise the reason.
 func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
@@ -124,17 +125,18 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	case n.Op.Alone != "":
 		return s, n.Op.Alone
 	case err != nil && n.Op.Rows != nil:
-		return s, "folds by a kernel of its own"
+		return s, "reduces by a kernel of its own"
 	case err != nil:
 		return s, err.Error()
 	case !c.Compilable():
-		return s, "calls functions that only Go has"
+		return s, "calls functions that have no machine code"
 	}
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.
-func joint(a, b space) space {
+// commonSpace returns the space of two groups, the second reading the first, if one space covers both; else a space
+// without shape.
+func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
 	case a.mask == nil && b.mask == nil && same:
@@ -149,7 +151,7 @@ func joint(a, b space) space {
 	return space{}
 }
 
-// left is the shape that is left of the rows of a space that is not split, without their dimensions.
+// left returns the shape after the reduction, without the row dimensions. The space must not be split.
 func (s space) left() []int {
 	kept := []int{}
 	for d, size := range s.shape {
@@ -160,11 +162,12 @@ func (s space) left() []int {
 	return kept
 }
 
-// unite is what a node or a group, of space a, and a group that reads it go over together; no shape where that is
-// nothing. Results without the dimensions of the rows are read by loops over what is left alone, of which nothing else
-// is read but single elements: anything else would lie along other dimensions there. made tells what a makes.
-func unite(a space, b *cluster, made func(*graph.Value) bool) space {
-	if s := joint(a, b.space); s.shape != nil {
+// mergedSpace returns the space of a node or group with space a and a group b that reads it; a space without shape if
+// they cannot be merged. Besides the cases of commonSpace, b may iterate over the reduced dimensions alone, if all else
+// that it reads are single elements: other operands would be indexed by other dimensions. made reports values produced
+// by a.
+func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
+	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
 	}
 	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.left()) {
@@ -178,16 +181,16 @@ func unite(a space, b *cluster, made func(*graph.Value) bool) space {
 	return a
 }
 
-// aligned reports whether a node can read a value that the same step makes: it has the dimensions of all that the node
-// goes over, or is one element.
+// aligned reports whether a node can read a value of the same step: it has the rank of the node's space, or one
+// element.
 func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
 	s, why := g.loopOf(r)
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// inLine tells why nodes cannot go together over a space with rows, since one reads what another makes along other
-// dimensions, or after a sweep over rows that are cut; empty where they can.
-func (g *grouper) inLine(over space, nodes ...*graph.Node) string {
+// whyMisaligned returns why nodes cannot share a space with rows: one reads another's result along other dimensions, or
+// needs reduced values in the same pass over rows in pieces. It returns "" if they can.
+func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 	if over.mask == nil {
 		return ""
 	}
@@ -203,23 +206,23 @@ func (g *grouper) inLine(over space, nodes ...*graph.Node) string {
 			case a.Kind != graph.TensorArg || !made[v]:
 			case !g.aligned(v, n):
 				return otherDims
-			case over.cut && g.whole(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
-				return secondSweep
+			case over.cut && g.overAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+				return secondPass
 			}
 		}
 	}
 	return ""
 }
 
-// whole reports whether a node goes over all elements of a space, and not over what is left of its rows.
-func (g *grouper) whole(n *graph.Node, over space) bool {
+// overAll reports whether a node iterates over all elements of a space, not over its reduced dimensions.
+func (g *grouper) overAll(n *graph.Node, over space) bool {
 	s, _ := g.spaceOf(n)
 	return slices.Equal(s.shape, over.shape)
 }
 
-// add puts a node into the group of its first reader, or begins one.
+// add puts a node into the group of its first reader, or starts a group.
 func (g *grouper) add(i int, n *graph.Node, s space) {
-	c := g.joins(n, s)
+	c := g.groupFor(n, s)
 	if c == nil {
 		c = &cluster{at: i, space: s, reads: map[*graph.Value]bool{}}
 		g.clusters = append(g.clusters, c)
@@ -227,9 +230,9 @@ func (g *grouper) add(i int, n *graph.Node, s space) {
 	c.take(g, n)
 }
 
-// joins returns the group that a node can join: that of all its readers where these can be one, else that of the first;
-// nil if none.
-func (g *grouper) joins(n *graph.Node, s space) *cluster {
+// groupFor returns the group that a node can join: the merged group of all readers, or that of the first; nil if there
+// is none.
+func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	var first *cluster
 	var reader *graph.Node
 	at, several := -1, false
@@ -237,7 +240,7 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 		for _, r := range g.uses.nodes.At(v) {
 			c := g.group(r)
 			several = several || at >= 0 && c != first
-			if place := g.when(r); at < 0 || place < at {
+			if place := g.position(r); at < 0 || place < at {
 				first, reader, at = c, r, place
 			}
 		}
@@ -249,26 +252,26 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 	case first != nil && first.attends:
 		g.apart[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
-	case first == nil || unite(s, first, made).shape == nil:
-		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
+	case first == nil || mergedSpace(s, first, made).shape == nil:
+		g.apart[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
-			g.apart[n] = fmt.Sprintf("the step of %s reads more than what %s leaves of its rows", reader.Name, n.Name)
+			g.apart[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
 		}
 		return nil
 	}
 	if several {
-		first = g.joined(n, s, first)
+		first = g.mergeReaders(n, s, first)
 	}
-	together := unite(s, first, made)
+	together := mergedSpace(s, first, made)
 	if together.shape == nil {
 		g.apart[n] = otherRows
 		return nil
 	}
-	if why := g.tooMuch(first, n); why != "" {
+	if why := g.whyTooLarge(first, n); why != "" {
 		g.apart[n] = why
 		return nil
 	}
-	if why := g.inLine(together, append(slices.Clone(first.nodes), n)...); why != "" {
+	if why := g.whyMisaligned(together, append(slices.Clone(first.nodes), n)...); why != "" {
 		g.apart[n] = why
 		return nil
 	}
@@ -276,12 +279,12 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 	return first
 }
 
-// joined makes one of the groups of a node's readers, as far as that can be, and returns that which the node can join.
-func (g *grouper) joined(n *graph.Node, s space, first *cluster) *cluster {
+// mergeReaders merges the groups of a node's readers as far as possible, and returns the one that the node can join.
+func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster {
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
 			if c := g.group(r); c != nil && c != first &&
-				unite(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
+				mergedSpace(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, c, n)
 			}
 		}
@@ -289,8 +292,8 @@ func (g *grouper) joined(n *graph.Node, s space, first *cluster) *cluster {
 	return first
 }
 
-// joinRows puts groups that fold rows together with groups that read what they give a row, such as the division by a
-// root of a mean of squares: no node between them asks for it.
+// joinRows merges groups that reduce rows with groups that read the reduced values, such as the division by a root of a
+// mean of squares, which no common node connects.
 func (g *grouper) joinRows() {
 	for _, c := range g.clusters {
 		if c.space.mask == nil {
@@ -311,7 +314,7 @@ func (g *grouper) joinRows() {
 	}
 }
 
-// build makes the nodes of the groups. One that no output depends on is left as it is.
+// build creates the fused nodes. Groups that no output depends on stay unfused.
 func (g *grouper) build() error {
 	keep := func(v *graph.Value) bool { return g.stored(v, g.group(v.Node)) }
 	var groups []graph.Together
@@ -321,7 +324,7 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.head != nil, Attention: c.attends,
+		groups = append(groups, graph.Together{Nodes: c.nodes, Head: c.anchor != nil, Attention: c.attends,
 			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}

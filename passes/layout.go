@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layOut is the layout pass. After it, it is settled which copies there are.
+// layOut is the layout pass. No later pass adds or removes copies of non-constant values.
 func layOut(p *Plan) error {
 	elided := len(p.Elided)
 	if err := cancelPermutes(p); err != nil {
@@ -38,7 +38,7 @@ func chooseLayouts(p *Plan) error {
 		return p.followLayouts()
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
-	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
+	p.profile, p.priced = problem.Profile, true // the plan must show the costs that the strategy minimizes
 	problem.KeepGoing, problem.Exact, problem.SolveLimit = p.keepGoing, p.exact, p.solveLimit
 	if p.exact {
 		p.noteExact()
@@ -51,10 +51,10 @@ func chooseLayouts(p *Plan) error {
 		return err
 	}
 	if a == nil {
-		return fmt.Errorf("strategy %s gives no assignment", p.Strategy)
+		return fmt.Errorf("strategy %s returned no assignment", p.Strategy)
 	}
 	if len(a.Nodes) != len(p.Graph.Nodes) || len(a.Outputs) != len(p.Graph.Outputs) {
-		return fmt.Errorf("strategy %s decided %d of %d nodes and %d of %d outputs", p.Strategy,
+		return fmt.Errorf("strategy %s assigned %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
 	p.within = graph.NewByValue[bool](p.Graph)
@@ -67,7 +67,7 @@ func chooseLayouts(p *Plan) error {
 	return newLayouter(p).apply(a)
 }
 
-// choose calls the strategy. A panic in it is an error: strategies may be the caller's code.
+// choose calls the strategy. A panic in it becomes an error: a strategy may be the caller's code.
 func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -77,7 +77,7 @@ func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error)
 	return p.strategy.Choose(problem)
 }
 
-// noteExact says how many nodes have implementations that an exact plan leaves out.
+// noteExact notes how many nodes have implementations that [Options.Exact] excludes.
 func (p *Plan) noteExact() {
 	nodes := 0
 	for _, n := range p.Graph.Nodes {
@@ -91,26 +91,26 @@ func (p *Plan) noteExact() {
 	}
 }
 
-// layouter applies an assignment: it inserts the copies, infers what follows from them, and lays
-// results out as was decided.
+// layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and lays results out
+// as assigned.
 type layouter struct {
 	plan    *Plan
 	g       *graph.Graph
 	nodes   []*graph.Node
 	made    map[*layout.Copy]*graph.Value
-	written []layoutOf            // of a node's results; the memory is shared by all nodes
-	moved   map[*graph.Value]bool // values with another layout than in the graph as written
-	again   map[anew]*graph.Node
-	follows bool // the assignment is of other sizes: what it says may not be possible
+	written []layoutOf            // layouts of a node's results; the slice is reused for each node
+	moved   map[*graph.Value]bool // values whose layout differs from the graph as written
+	views   map[remade]*graph.Node
+	follows bool // the assignment was made for other sizes and may not apply
 }
 
 func newLayouter(p *Plan) *layouter {
 	return &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
-		again: map[anew]*graph.Node{}}
+		views: map[remade]*graph.Node{}}
 }
 
-// anew is a view's node, and what it is to view besides.
-type anew struct {
+// remade identifies a view that is built again for another operand.
+type remade struct {
 	node *graph.Node
 	of   *graph.Value
 }
@@ -164,7 +164,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	return nil
 }
 
-// node lays one node out.
+// node applies the choice for one node.
 func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 	written := l.written[:0]
 	for _, v := range n.Out {
@@ -177,7 +177,7 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 	n.Impl, n.Walk = c.Impl, c.Walk
 	if l.follows {
 		var err error
-		if n.Impl, n.Walk, err = l.able(n, c); err != nil {
+		if n.Impl, n.Walk, err = l.implFor(n, c); err != nil {
 			return err
 		}
 	}
@@ -188,10 +188,10 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 	if err := l.after(n, c); err != nil || !l.follows {
 		return err
 	}
-	return l.done(n)
+	return l.checkLaidOut(n)
 }
 
-// reads has a node read the copies that stand for its operands, and infers what follows from how these lie.
+// reads replaces the operands of a node by the assigned copies, and infers the node again if operands have moved.
 func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 	stale := n.Pin.Lays()
 	for i := range n.In {
@@ -203,8 +203,8 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 		if i < len(c.In) {
 			by = c.In[i]
 		}
-		if l.follows && n.Op.Storage && !l.asWritten(a.Value, by) {
-			return misfit("what %s reads the storage of is not laid out as written", n.Name)
+		if l.follows && n.Op.Storage && !l.storageAsWritten(a.Value, by) {
+			return misfit("the storage that %s reads is not laid out as written", n.Name)
 		}
 		if by != nil {
 			v, err := l.copy(by)
@@ -221,16 +221,16 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// after inserts the copies of a node's results for all that read them. One that is pinned takes its name and pin over.
+// after inserts the copies of a node's results. A pinned copy takes over the name and the pin of the value.
 func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
-	pin := n.Pin // a pinned copy takes it over
+	pin := n.Pin
 	for _, after := range c.After {
 		v, err := l.copy(after)
 		if err != nil {
 			return err
 		}
 		if after.Pinned {
-			// The pinned value is the copy: it has the name.
+			// The pinned value is the copy, so it gets the name.
 			old := after.Value
 			name := old.Name
 			l.g.Rename(old, l.g.Fresh(name+".unpinned"))
@@ -243,7 +243,7 @@ func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// pins sets the pin on the node of a value if all results of the node meet it.
+// pins sets the pin on the node that computes v, if all results of the node meet it.
 func (l *layouter) pins(v *graph.Value, pin graph.Pin) {
 	pin.Impl = ""
 	if !slices.ContainsFunc(v.Node.Out, func(o *graph.Value) bool { return !pin.Holds(o.Meta) }) {
@@ -259,15 +259,15 @@ func (l *layouter) copied(v *graph.Value, name string) {
 	l.plan.unpinned[v] = name
 }
 
-// layoutOf is how a value is laid out in the graph as written.
+// layoutOf is the layout of a value in the graph as written.
 type layoutOf struct {
 	typ   tensor.Type
 	meta  tensor.Meta
 	alias *graph.Value
 }
 
-// result lays a result out as its walk has it. Where a view shows its elements where they are in the graph as written,
-// it has the strides of that in dimensions of size 1, too.
+// result gives result i the layout of its walk. A view whose elements have the same addresses as in the graph as
+// written also gets the same strides in dimensions of size 1.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
@@ -292,7 +292,7 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 	}
 }
 
-// orderAt is an order of a list that may be short; empty beyond it.
+// orderAt returns element i of a list, or "" beyond its end.
 func orderAt(list []tensor.Order, i int) tensor.Order {
 	if i < len(list) {
 		return list[i]
@@ -300,7 +300,7 @@ func orderAt(list []tensor.Order, i int) tensor.Order {
 	return ""
 }
 
-// layAs lays a value out as m, which has the order. Where sizes are not known the type has the strides of that.
+// layAs gives v the layout m, which has order `as`. Where sizes are unknown, strides of the type are expressions.
 func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
 	if _, numbers := v.Type.Meta(); numbers || as == "" || as.Rank() != len(v.Type.Shape) {
 		v.SetMeta(m)
@@ -309,7 +309,7 @@ func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
 	v.Type, v.Meta = v.Type.WithStrides(as.StridesOf(v.Type.Shape)), m
 }
 
-// infer gives the node's outputs the metas that follow from the operands as they now are.
+// infer sets the types and metas of a node's outputs from the current operands.
 func infer(n *graph.Node) error {
 	res, err := n.Results()
 	if err != nil {
@@ -324,15 +324,15 @@ func infer(n *graph.Node) error {
 	return nil
 }
 
-// drop leaves a view out that nobody reads, or a copy for which its operand stands.
+// drop records the removal of a copy that its operand replaces. Removed views are not recorded.
 func (l *layouter) drop(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
-			fmt.Sprintf("all that read it read what stands for %q", n.In[0].Value.Name)})
+			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
 	}
 }
 
-// copy returns the value that is the copy; the node that makes it is inserted when it is first asked for.
+// copy returns the value of a copy. Its node is inserted at the first call.
 func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 	if v := l.made[c]; v != nil {
 		return v, nil
@@ -374,11 +374,11 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	return out, nil
 }
 
-// view has the node of a view made again, of another operand; where that cannot be viewed it is copied.
+// view builds the view of c.Value again, for another operand. If that operand cannot be viewed so, it is copied.
 func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 	v := c.Value
-	key := anew{v.Node, of}
-	n := l.again[key]
+	key := remade{v.Node, of}
+	n := l.views[key]
 	if n == nil || c.Order != "" {
 		operand := 0
 		for k, a := range v.Node.In {
@@ -392,7 +392,7 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 		}
 		l.nodes = append(l.nodes, n)
 		if c.Order == "" {
-			l.again[key] = n
+			l.views[key] = n
 		}
 	}
 	out := n.Out[v.Index]

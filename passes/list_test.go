@@ -64,7 +64,7 @@ func TestPlaceInTheList(t *testing.T) {
 	assert.Equal(t, []string{"own", "a", "b", "a", "c"}, names(passes.Before(list, "a", own)))
 	assert.Equal(t, []string{"a", "b", "a", "own", "c"}, names(passes.After(list, "a", own)))
 	_, err := passes.After(passes.Passes(), "layuot", own)
-	assert.EqualError(t, err, `there is no pass "layuot" in the list; did you mean layout?`)
+	assert.EqualError(t, err, `no pass "layuot" in the list; did you mean layout?`)
 }
 
 // A list is refused in which a pass needs what does not hold, or that leaves a graph that cannot run.
@@ -80,7 +80,7 @@ func TestListsThatCannotDo(t *testing.T) {
 		}
 		return list
 	}
-	const never, again = ": no pass before makes it so", ": pass mess broke it, and no pass makes it again"
+	const never, again = ": no earlier pass establishes it", ": pass mess broke it, and no later pass restores it"
 	for want, list := range map[string][]passes.Pass{
 		"pass needy needs a graph that is laid out" + never:         after("infer", needs),
 		"pass needy needs a graph that is laid out" + again:         after("place", needs, breaks),
@@ -94,7 +94,7 @@ func TestListsThatCannotDo(t *testing.T) {
 	}
 	lose := passes.Pass{Name: "lose", Run: func(p *passes.Plan) error { p.Graph = nil; return nil }}
 	_, err := passes.Run(small(t), passes.Options{Passes: after("infer", lose)})
-	assert.EqualError(t, err, "pass lose leaves no graph")
+	assert.EqualError(t, err, "pass lose set the graph to nil")
 	errStop := errors.New("no more")
 	stop := passes.Pass{Name: "stop", Run: func(*passes.Plan) error { return errStop }}
 	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", stop)})
@@ -105,13 +105,13 @@ func TestListsThatCannotDo(t *testing.T) {
 	assert.ErrorContains(t, err, `after pass cut: output "`)
 	odd := passes.Pass{Name: "odd", Makes: 1 << 7, Run: nothingToDo}
 	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), odd)})
-	require.EqualError(t, err, "pass odd tells of properties that there are not: 0x80")
+	require.EqualError(t, err, "pass odd names unknown properties: 0x80")
 	broken := passes.Pass{Name: "broken", Run: func(*passes.Plan) error { panic("oh") }}
 	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), broken)})
 	require.ErrorContains(t, err, "pass broken: internal error: oh")
 	forget := passes.Pass{Name: "forget", Run: func(p *passes.Plan) error { p.Passes = nil; return nil }}
 	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), forget)})
-	require.EqualError(t, err, "pass forget changed the list of passes that were applied")
+	require.EqualError(t, err, "pass forget changed the record of applied passes")
 }
 
 // Once layouts are chosen no pass adds or drops a copy of a value that is not constant.
@@ -136,8 +136,8 @@ func TestCopiesAreSettled(t *testing.T) {
 		return nil
 	}
 	for want, run := range map[string]func(*passes.Plan) error{
-		`after pass own: copy "again" was added, though layouts were chosen before`: add,
-		`after pass own: copy "c" was dropped, though layouts were chosen before`:   drop,
+		`after pass own: copy "again" was added after layouts were chosen`: add,
+		`after pass own: copy "c" was dropped after layouts were chosen`:   drop,
 	} {
 		list, err := passes.After(passes.Passes(), "layout", passes.Pass{Name: "own", Needs: graph.LaidOut, Run: run})
 		require.NoError(t, err)

@@ -8,19 +8,19 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// Packing is a constant in the form of an implementation: its name, that of the constant that it was made of, what it
-// takes in bytes, and the nodes that read it.
+// Packing is a constant in the form that an implementation reads: the name of the packed value, the name of the
+// original, the form, the size in bytes, and the nodes that read it.
 type Packing struct {
 	Value, Of, Form string
 	Bytes           int
 	Readers         []string
 }
 
-// RunPacking is an operand that the kernel of a node packs in every run, because it is no constant, or memory was
-// short for it.
+// RunPacking is an operand that the kernel of a node packs in every run, because it is not constant or there was no
+// memory for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
-// packer inserts nodes that pack constants, each once for a form.
+// packer inserts nodes that pack constants, one for each constant and form.
 type packer struct {
 	g     *graph.Graph
 	nodes []*graph.Node // nil until the first is inserted
@@ -33,19 +33,19 @@ type formOf struct {
 	form  string
 }
 
-// packNode is a node that packs, and the nodes that read what it gives.
+// packNode is a node that packs, and the names of the nodes that read its result.
 type packNode struct {
 	*graph.Node
 	readers []string
 }
 
-// packConstants inserts nodes that bring constant operands into the forms that the chosen implementations want.
+// packConstants inserts nodes that pack constant operands into the forms that the chosen implementations read.
 func packConstants(p *Plan) error {
 	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		ends.Look(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isConstant) {
-			if err := k.node(n, i); err != nil && !p.keepGoing { // else compiling tells
+			if err := k.node(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
 				return p.Graph.Fail(n, err)
 			}
 		}
@@ -69,7 +69,7 @@ func isConstant(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.Lays()
 }
 
-// node has the operands of one node packed, the one at a place of the graph.
+// node packs the constant operands of n, which is at position `at` of the graph.
 func (k *packer) node(n *graph.Node, at int) (err error) {
 	defer recovered(&err)
 	call := n.Call()
@@ -94,7 +94,7 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 	return nil
 }
 
-// packed returns the node that brings a constant into a form; one that is new comes before the node at a place.
+// packed returns the node that packs a constant into a form. A new node is inserted at position `at`.
 func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
 	key := formOf{v, form.Form}
 	if c := k.made[key]; c != nil {
@@ -113,8 +113,8 @@ func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, 
 	return c, nil
 }
 
-// takeBack has the readers of a node that packs read its operand as it is: their kernels pack it in every run.
-func takeBack(n *graph.Node, nodes []*graph.Node) {
+// unpack redirects the readers of a packing node to its operand: their kernels pack it in every run.
+func unpack(n *graph.Node, nodes []*graph.Node) {
 	for _, r := range nodes {
 		for i := range r.In {
 			if a := &r.In[i]; a.Kind == graph.TensorArg && a.Value == n.Out[0] {
@@ -124,7 +124,7 @@ func takeBack(n *graph.Node, nodes []*graph.Node) {
 	}
 }
 
-// packings lists what is packed of the operands that implementations want so: once, or in every run.
+// packings lists the operands for which implementations have a packed form: packed once, or in every run.
 func (p *Plan) packings() {
 	at := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
@@ -138,7 +138,7 @@ func (p *Plan) packings() {
 			}
 			v := a.Value
 			if v.Packed == nil {
-				if form := wanted(n, call, i); form != "" {
+				if form := wantedForm(n, call, i); form != "" {
 					p.PackedInRuns = append(p.PackedInRuns, RunPacking{v.Name, form, n.Name})
 				}
 				continue
@@ -156,9 +156,9 @@ func (p *Plan) packings() {
 	}
 }
 
-// wanted returns the form in which a node's implementation wants an operand; empty where it reads it as it is, or
-// refuses the call: compiling tells.
-func wanted(n *graph.Node, c *graph.Call, i int) (form string) {
+// wantedForm returns the form in which the node's implementation packs operand i; empty if it reads the operand
+// unpacked, or panics on this call, which compilation reports.
+func wantedForm(n *graph.Node, c *graph.Call, i int) (form string) {
 	defer func() {
 		if recover() != nil {
 			form = ""

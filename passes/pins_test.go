@@ -276,7 +276,7 @@ func (undecided) Choose(*layout.Problem) (*layout.Assignment, error) { return ni
 
 func TestStrategyWithoutAssignment(t *testing.T) {
 	_, err := passes.Run(randomGraph(rand.New(rand.NewPCG(1, 2))), passes.Options{Strategy: undecided{}})
-	assert.EqualError(t, err, "strategy undecided gives no assignment")
+	assert.EqualError(t, err, "strategy undecided returned no assignment")
 }
 
 // Whatever order a strategy wishes for, values and the outputs' layouts stay.

@@ -17,69 +17,66 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Pass is one rewrite of the graph. [Run] checks that what a pass needs was made before it and not
-// broken since; under [Options.Check] the verifier holds what was made after every pass.
+// Pass is one rewrite of the graph. [Run] checks that the properties that a pass needs were established by an earlier
+// pass and not broken since. With [Options.Check] the verifier checks them after every pass.
 type Pass struct {
 	Name string
-	Doc  string // what it does, in one sentence
-	// Needs must hold before the pass. Breaks may not hold after it, so that another pass must make it
-	// again for those that need it; Makes holds after it, and all else that held before.
+	Doc  string // the effect, in one sentence
+	// Needs must hold before the pass. Makes hold after it. Breaks may no longer hold after it, so that another pass must
+	// establish them again. All other properties are preserved.
 	Needs, Makes, Breaks graph.Props
-	// Rounds says that results may be rounded otherwise after the pass: where values are compared under
-	// Check, they need only be near.
+	// Rounds says that the pass may change the rounding of results: Check then compares values with a tolerance.
 	Rounds bool
-	// Levels says, of a pass that Rounds, that quantised numbers may come to neighbouring levels after it: near is what
-	// differs by one, or by a twentieth of the largest value.
+	// Levels says, for a pass with Rounds, that quantized values may change to a neighbouring level: the tolerance is then
+	// one level, or a twentieth of the largest value.
 	Levels bool
 	Run    func(p *Plan) error
 }
 
-// final is what must hold of the graph that runs.
+// final lists the properties of a graph that can run.
 const final = graph.Sorted | graph.Typed | graph.LaidOut
 
-// pipeline is the way from the graph as written to the graph as run.
+// pipeline is the default list of passes.
 var pipeline = []Pass{
-	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
+	{Name: "infer", Doc: "computes dtype, shape and layout of every value as eager PyTorch does",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
-	{Name: "restate", Doc: "states products of quantised numbers as products of bytes, and moves such numbers as bytes, " +
-		"states products of 16-bit floats as those of float32, equations of labels as products, and products by repeated " +
-		"matrices by each of them once",
+	{Name: "restate", Doc: "rewrites quantized products as int8 products and moves quantized values as bytes, rewrites " +
+		"products of 16-bit floats as float32 products, einsum as matrix products, and products by repeated matrices as " +
+		"one product by each matrix",
 		Needs: graph.Typed, Rounds: true, Levels: true, Run: restate},
-	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
+	{Name: "decompose", Doc: "replaces composite ops by nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
-	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
-	{Name: "group", Doc: "makes one loop of pointwise nodes that go over the same elements",
+	{Name: "fold", Doc: "computes nodes that depend on constants alone",
+		Needs: graph.Typed, Rounds: true, Run: foldConstants},
+	{Name: "group", Doc: "fuses nodes that iterate over the same elements",
 		Needs: graph.Typed, Run: groupNodes},
-	{Name: "dead", Doc: "drops nodes and constants that no output needs, so that no layout is chosen for their sake",
+	{Name: "dead", Doc: "removes nodes and constants that no output needs",
 		Needs: graph.Sorted, Run: dropDead},
-	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these " +
-		"need, and drops " +
-		"those that nobody needs, with permutations that undo one another",
+	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these need, and " +
+		"removes needless copies and inverse permutations",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
 	{Name: "fold", Doc: "computes the copies of constants",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
-	{Name: "lower", Doc: "has constants packed into the forms in which the chosen implementations read them",
+	{Name: "lower", Doc: "inserts nodes that pack constants for the chosen implementations",
 		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
 	{Name: "fold", Doc: "packs constants",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
-	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
-	{Name: "place", Doc: "has values written where the results of nodes that join them have them",
+	{Name: "dead", Doc: "removes nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
+	{Name: "place", Doc: "writes operands of concatenations directly into the results",
 		Needs: graph.Typed | graph.LaidOut, Run: placeResults},
 }
 
-// Passes returns the list of passes that [Run] applies where [Options.Passes] gives none. The list is the
-// caller's to change: see [Before] and [After].
+// Passes returns the list that [Run] applies where [Options.Passes] is nil. The caller owns the list and may change it:
+// see [Before] and [After].
 func Passes() []Pass { return slices.Clone(pipeline) }
 
-// Before returns a list with a pass inserted before the first one of a name. The error tells that the
-// list has none of that name.
+// Before returns a copy of the list with p inserted before the first pass with that name, or an error if there is none.
 func Before(list []Pass, name string, p Pass) ([]Pass, error) {
 	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
 	return inserted(list, i, i, name, p)
 }
 
-// After returns a list with a pass inserted after the last one of a name. The error tells that the list
-// has none of that name.
+// After returns a copy of the list with p inserted after the last pass with that name, or an error if there is none.
 func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	i := len(list) - 1
 	for i >= 0 && list[i].Name != name {
@@ -88,7 +85,7 @@ func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	return inserted(list, i, i+1, name, p)
 }
 
-// inserted inserts a pass at a place, which was found where found is not negative.
+// inserted inserts p at index `at`, or returns an error if found is negative.
 func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 	if found >= 0 {
 		return slices.Insert(slices.Clone(list), at, p), nil
@@ -101,11 +98,11 @@ func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 	if near := words.Nearest(name, slices.Values(names)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return nil, fmt.Errorf("there is no pass %q in the list%s", name, hint)
+	return nil, fmt.Errorf("no pass %q in the list%s", name, hint)
 }
 
-// checkList reports where a list of passes cannot do: a pass that needs what does not hold when it
-// comes, or a graph that could not be run at the end.
+// checkList returns an error if a pass needs a property that does not hold when it runs, or the final graph could not
+// run.
 func checkList(list []Pass) error {
 	props, broken := graph.Sorted, map[graph.Props]string{}
 	for i, p := range list {
@@ -116,7 +113,7 @@ func checkList(list []Pass) error {
 			return fmt.Errorf("pass %s does nothing: its Run is nil", p.Name)
 		}
 		if unknown := (p.Needs | p.Makes | p.Breaks) &^ final; unknown != 0 {
-			return fmt.Errorf("pass %s tells of properties that there are not: %#x", p.Name, uint(unknown))
+			return fmt.Errorf("pass %s names unknown properties: %#x", p.Name, uint(unknown))
 		}
 		if missing := p.Needs &^ props; missing != 0 {
 			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, whoBroke(missing, broken))
@@ -132,115 +129,107 @@ func checkList(list []Pass) error {
 	return nil
 }
 
-// whoBroke names the pass that broke a property last.
+// whoBroke names the pass that last broke a missing property.
 func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
 	for _, one := range missing.Each() {
 		if name := broken[one]; name != "" {
-			return fmt.Sprintf(": pass %s broke it, and no pass makes it again", name)
+			return fmt.Sprintf(": pass %s broke it, and no later pass restores it", name)
 		}
 	}
-	return ": no pass before makes it so"
+	return ": no earlier pass establishes it"
 }
 
-// Options choose what Run does.
+// Options configure [Run].
 type Options struct {
-	// Context ends the work when it ends: the error has its cause. Passes and strategies find it as the context of the
-	// graph ([graph.Graph.Context]). Nil: the graph's own.
+	// Context cancels the work; the error has its cause. Passes and strategies find it as the context of the graph
+	// ([graph.Graph.Context]). Nil means the graph's own context.
 	Context context.Context
-	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds
-	// those that are always there.
+	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
+	// strategies by name.
 	Strategy layout.Strategy
 	// Profile prices work; nil means [layout.DefaultProfile].
 	Profile *layout.Profile
-	// Passes is the list that is applied; nil means [Passes].
+	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit bounds the bytes that a run may need, as it does for the program: constants are
-	// computed ahead only as far as there is room for them. 0 means what the process may have,
-	// negative that nobody asks.
+	// MemoryLimit bounds the bytes of a run; constants are folded only within it. 0 means the limit of the process, a
+	// negative number none.
 	MemoryLimit int
 	// Threads bounds the workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
-	// Check verifies the graph after every pass, and evaluates small graphs by reference
-	// before and after it, on data that is made up. An error names the pass; what could not
-	// be evaluated, and why, is in [Plan.Unchecked].
+	// Check verifies the graph after every pass, and evaluates small graphs by reference before and after it, on generated
+	// data. Errors name the pass; [Plan.Unchecked] lists what could not be evaluated.
 	Check bool
-	// Dump, if set, receives the graph after every pass as text.
+	// Dump, if set, receives the graph as text after every pass.
 	Dump io.Writer
-	// Record has [Plan.Decisions] noted, for plans of the same graph with other sizes.
+	// Record fills [Plan.Decisions], for plans of the same graph at other sizes.
 	Record bool
-	// Exact has all nodes computed by the formulas of their definitions: implementations that are
-	// [graph.Impl.Inexact] are left out.
+	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of its
+	// definition.
 	Exact bool
-	// SolveLimit is how long strategies search for what elimination does not settle: [layout.Problem.SolveLimit].
+	// SolveLimit bounds the time of a strategy's search, beyond variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
-	// Follow, if set, are decisions of the same graph with other sizes, which are taken instead of being made: nothing
-	// is searched for, and nothing priced unless Price says so. The graph must be inferred. The error is a [*Misfit]
-	// where they do not fit.
+	// Follow, if set, holds decisions for the same graph at other sizes. They are applied without a search, and without
+	// prices unless Price is set. The graph must be inferred. The error is a [*Misfit] if they do not apply.
 	Follow *Decisions
 	Price  bool
-	// KeepGoing drops nodes that are refused, and what depends on them, instead of failing
-	// on the first: see Plan.Failed.
+	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see [Plan.Failed].
 	KeepGoing bool
 }
 
-// Plan is the outcome: the graph as it will run, and what was done to it.
+// Plan is the result of [Run]: the graph that runs, and a record of the changes.
 type Plan struct {
 	Graph    *graph.Graph
 	Strategy string
-	Passes   []Done    // what each pass did, in their order
-	Copies   []Copy    // inserted copies that are left
-	Elided   []Elision // nodes that were dropped
+	Passes   []Done    // in the order of execution
+	Copies   []Copy    // inserted copies that remain
+	Elided   []Elision // removed nodes
 	Folded   []Folding // nodes whose results are constants now
-	Packed   []Packing // constants in the forms of implementations
-	// PackedInRuns lists the operands that implementations want in a form and are packed in every run.
+	Packed   []Packing // packed constants
+	// PackedInRuns lists the operands that kernels pack in every run.
 	PackedInRuns []RunPacking
-	// Decomposed lists the nodes of composite ops, for which others run.
+	// Decomposed lists the nodes that others replace.
 	Decomposed []Decomposition
-	Groups     []Group // nodes that run as one
-	Apart      []Apart // nodes that could, and do not, though one reads the other
+	Groups     []Group // fused nodes
+	Apart      []Apart // pairs of nodes that could be fused, and are not
 	CostNS     float64 // sum of Cost over all nodes
-	// Placed lists the values that are written within others. SavedNS is what that saves where the strategy did not
-	// know of it: what it chose, and certificates are of, costs CostNS + SavedNS.
+	// Placed lists the values that are written directly into others. SavedNS is the part of their saving that the strategy
+	// did not count: the cost that it minimized, and that certificates are about, is CostNS + SavedNS.
 	Placed  []Placed
 	SavedNS float64
-	// Failed lists the nodes that were refused, each for a reason of its own, where the
-	// passes were to keep going.
+	// Failed lists the root causes of removed nodes, with [Options.KeepGoing].
 	Failed graph.Errors
-	// Unchecked is what Options.Check could not compare; nil where it compared everything,
-	// or was not asked.
+	// Unchecked lists what [Options.Check] could not compare; nil if it compared everything or was not set.
 	Unchecked []Unchecked
 
-	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of
-	// others.
+	// Model and Solution are the layout problem and its solution, if the strategy solves it exactly; else nil.
 	Model    *layout.Model
 	Solution *wcsp.Solution
 
-	// Decisions are what was decided, where [Options.Record] asked for them.
+	// Decisions are recorded with [Options.Record].
 	Decisions *Decisions
 
 	ctx       context.Context
 	follow    *Decisions
-	only      map[int]bool        // numbers of the nodes that may fold; nil: those that are worth it
-	foldings  int                 // how many passes that fold have begun
-	weighed   bool                // the strategy has weighed the copies in the graph, too
-	within    graph.ByValue[bool] // the values that are written within others in the strategy's costs
+	only      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
+	foldings  int                 // fold passes begun
+	weighed   bool                // the strategy has weighed existing copies, too
+	within    graph.ByValue[bool] // values whose placement in others is in the strategy's cost
 	pins      []pinned
-	unpinned  map[*graph.Value]string // the sources of pinned copies, and the names of those copies
+	unpinned  map[*graph.Value]string // source of a pinned copy -> name of the copy
 	strategy  layout.Strategy
 	profile   *layout.Profile
-	priced    bool // the profile is that of the problem of layouts, for its constants
+	priced    bool // the profile is the layout problem's, adjusted to its constants
 	keepGoing bool
 	exact     bool
-	// solveLimit is [Options.SolveLimit].
+	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	room       foldBudget
 	threads    int
-	packed     map[*graph.Node]foldedNode // of the pass that folds: see packAhead
-	costs      graph.ByValue[costOf]      // by the first output
+	packed     map[*graph.Node]foldedNode // of the current fold pass: see packAhead
+	costs      graph.ByValue[costOf]      // by first output
 }
 
-// Done is what a pass did: Did in a few words, empty for nothing; the nodes that the graph has after it;
-// and the time that it took.
+// Done records one pass: a few words on its effect, empty for none; the number of nodes after it; and its duration.
 type Done struct {
 	Name, Doc string
 	Did       string
@@ -248,7 +237,7 @@ type Done struct {
 	Took      time.Duration
 }
 
-// Note says what the pass that is running did, in a few words: what the plan shows of it.
+// Note adds a few words about the running pass to the plan.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
@@ -260,8 +249,8 @@ func (p *Plan) Note(format string, args ...any) {
 	d.Did = text
 }
 
-// Copy is a copy that a pass inserted: of which value, between which strides (in
-// elements), the bytes of the value, what it costs by [Plan.Cost], and why.
+// Copy is a copy that a pass inserted: the name of its source, the strides of source and copy in elements, the bytes of
+// the copy, its cost by [Plan.Cost], and the reason.
 type Copy struct {
 	Node     *graph.Node
 	Value    string
@@ -271,15 +260,15 @@ type Copy struct {
 	Why      string
 }
 
-// Elision is a node that was dropped, and why.
+// Elision is a removed node, and the reason.
 type Elision struct{ Node, Why string }
 
-// Run plans a graph, which must be sorted and is not changed. Constants are shared with it, but for those
-// that are computed.
+// Run plans a graph, which must be sorted and is not modified. The plan shares its constants, except folded ones. The
+// error is that of the first pass or check that fails.
 func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 	defer recovered(&err)
 	if g == nil {
-		return nil, errors.New("there is no graph to plan: it is nil")
+		return nil, errors.New("the graph to plan is nil")
 	}
 	if o.Strategy == nil {
 		o.Strategy = layout.Propagate
@@ -297,17 +286,17 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		return nil, err
 	}
 	if g.Dynamic() {
-		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
+		return nil, errors.New("shapes depend on data: the graph can run in segments, but cannot be planned as a whole")
 	}
 	p := newPlan(g, o)
-	defer p.settle()
+	defer p.dropContexts()
 	var check *checker
 	if o.Check {
 		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
 			return nil, err
 		}
 		check = newChecker(g)
-		check.some = o.KeepGoing
+		check.partial = o.KeepGoing
 		p.Unchecked = check.unchecked
 	}
 	props := graph.Sorted
@@ -320,7 +309,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		switch {
 		case o.Check:
 			err = check.after(p.Graph, props, pass)
-		case !pass.known(): // a graph with parts that do not belong to it would run, on memory that nobody wrote
+		case !pass.builtin(): // a foreign node in the graph would read unwritten memory
 			err = graph.Verify(p.Graph, graph.Sorted&props)
 		}
 		if err == nil && o.Check {
@@ -336,7 +325,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 	return p.checked()
 }
 
-// newPlan begins a plan of a graph.
+// newPlan starts a plan for a copy of a graph.
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit,
@@ -355,23 +344,23 @@ func newPlan(g *graph.Graph, o Options) *Plan {
 	return p
 }
 
-// apply runs one pass and notes what it did.
+// apply runs one pass and records its outcome.
 func (p *Plan) apply(pass Pass, w io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
 	at := len(p.Passes)
 	err := pass.run(p)
-	if ended := ends.Err(p.ctx); ended != nil { // the result of the pass does not matter
+	if ended := ends.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
 		return fmt.Errorf("pass %s: %w", pass.Name, ended)
 	}
 	if err != nil {
-		return pass.named(err)
+		return pass.withName(err)
 	}
 	switch {
 	case p.Graph == nil:
-		return fmt.Errorf("pass %s leaves no graph", pass.Name)
+		return fmt.Errorf("pass %s set the graph to nil", pass.Name)
 	case len(p.Passes) != at:
-		return fmt.Errorf("pass %s changed the list of passes that were applied", pass.Name)
+		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
 	}
 	d := &p.Passes[len(p.Passes)-1]
 	d.Nodes, d.Took = len(p.Graph.Nodes), time.Since(start)
@@ -382,8 +371,8 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 	return nil
 }
 
-// settle removes the context from the graphs that the plan keeps.
-func (p *Plan) settle() {
+// dropContexts removes the context from the graphs that the plan keeps.
+func (p *Plan) dropContexts() {
 	if p.Graph != nil {
 		p.Graph.SetContext(context.Background())
 	}
@@ -392,22 +381,22 @@ func (p *Plan) settle() {
 	}
 }
 
-// known reports whether a pass is one of those of package passes.
-func (p Pass) known() bool {
+// builtin reports whether a pass is one of this package.
+func (p Pass) builtin() bool {
 	return slices.ContainsFunc(pipeline, func(q Pass) bool { return q.Name == p.Name })
 }
 
-// named puts the name of somebody's own pass before its error, unless that begins with a place.
-func (p Pass) named(err error) error {
+// withName prefixes the error of a caller's pass with its name, unless the error has a place in the graph.
+func (p Pass) withName(err error) error {
 	var one *graph.Error
 	var many graph.Errors
-	if p.known() || errors.As(err, &one) || errors.As(err, &many) {
+	if p.builtin() || errors.As(err, &one) || errors.As(err, &many) {
 		return err
 	}
 	return fmt.Errorf("pass %s: %w", p.Name, err)
 }
 
-// run is Run, of which a panic is an error too: passes are people's own code.
+// run calls Run, and turns a panic into an error: passes may be callers' code.
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -432,7 +421,7 @@ func inferTypes(p *Plan) error {
 	return nil
 }
 
-// counted is a number with its noun; empty for none.
+// counted returns a number with its noun, or "" for 0.
 func counted(n int, one, many string) string {
 	switch n {
 	case 0:
@@ -443,7 +432,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// summarise lists the inserted copies that are left and adds the costs up.
+// summarise lists the remaining copies and adds up the costs.
 func (p *Plan) summarise() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
 	p.packings()
@@ -464,5 +453,5 @@ func (p *Plan) summarise() {
 		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
 			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
-	p.CostNS = math.Round(1000*p.CostNS) / 1000 // whole picoseconds, in whatever order the nodes are
+	p.CostNS = math.Round(1000*p.CostNS) / 1000 // multiples of a picosecond, so that the order of nodes does not matter
 }

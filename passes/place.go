@@ -9,23 +9,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Placed is a value that is written where the result of a node that joins it with others has it: which has the memory,
-// the bytes that are not copied, and what that saves by [Plan.Cost], with what others take more to read it so.
+// Placed is a value written directly into its slice of another value: Bytes are not copied, and SavedNS is the saving
+// by [Plan.Cost], less the extra cost for other readers of the strided slice.
 type Placed struct {
 	Value, Within string
 	Bytes         int
 	SavedNS       float64
 }
 
-// placeResults has operands of nodes that join them (concatenation) written where the result has them, where whoever
-// makes and reads them can do so and it costs less than copies. A strategy that states the problem exactly has weighed
-// most of that ([layout.Model]), and what it chose is done; of others, and beyond that, it decides after layouts are
-// chosen, and finds all values in the layouts that are best with copies.
+// placeResults writes operands of concatenations directly into the result, where producers and other readers support
+// the strided layout and the total cost is lower than with the copy. Strategies that solve the layout problem exactly
+// have decided most of this ([layout.Model]), and these decisions are applied first. For other strategies, and for
+// values outside the model, the pass decides greedily, after layouts were chosen for plans with the copies.
 //
-// It goes backward: where all operands of a node lie side by side in a larger result, as those of a dense block do, the
-// node's own result is a slice of that, and nothing is copied at all.
+// Nodes are visited in reverse: in a chain of concatenations, as in a dense block, the result of one is then a slice of
+// the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // what is lost may be a part of what is not
+	if p.keepGoing { // a node that was dropped may produce a slice of a value that is kept
 		return nil
 	}
 	var w *placer
@@ -37,24 +37,24 @@ func placeResults(p *Plan) error {
 		if w == nil {
 			w = newPlacer(p)
 		}
-		w.join(n)
+		w.placeOperands(n)
 	}
 	p.Note("%s", counted(len(p.Placed), "value written in place", "values written in place"))
 	return nil
 }
 
-// placer knows who reads values, and which must have memory of their own.
+// placer holds the readers of values, and the values that need a buffer of their own.
 type placer struct {
-	p       *Plan
-	profile *layout.Profile
-	readers graph.ByValue[[]*graph.Node]
-	own     graph.ByValue[bool]    // by root
-	costs   map[*graph.Node]priced // as values lie now; not of all nodes
+	p         *Plan
+	profile   *layout.Profile
+	readers   graph.ByValue[[]*graph.Node]
+	ownMemory graph.ByValue[bool]    // by root value
+	costs     map[*graph.Node]priced // costs at the current layouts, filled on demand
 }
 
 func newPlacer(p *Plan) *placer {
 	w := &placer{p: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		own: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]priced{}}
+		ownMemory: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]priced{}}
 	if !p.priced {
 		w.profile = layout.For(p.profile, p.Graph)
 	}
@@ -68,32 +68,33 @@ func newPlacer(p *Plan) *placer {
 				w.readers.Set(a.Value, append(w.readers.At(a.Value), n))
 			}
 			if n.Op.Storage {
-				w.own.Set(a.Value.Root(), true)
+				w.ownMemory.Set(a.Value.Root(), true)
 			}
 		}
 	}
 	for _, o := range p.Graph.Outputs {
-		w.own.Set(o.Value.Root(), true)
+		w.ownMemory.Set(o.Value.Root(), true)
 	}
 	return w
 }
 
-// join has the result of a node lie where its operands do, or else operands where the result has them.
-func (w *placer) join(n *graph.Node) {
+// placeOperands makes the result of n a view of the buffer that already holds its operands, or else places operands in
+// slices of the result.
+func (w *placer) placeOperands(n *graph.Node) {
 	if n.Places() == nil || n.Out[0].Meta.Numel() == 0 {
 		return
 	}
-	w.whole(n)
+	w.placeResult(n)
 	for i, t := range n.Places() {
 		place, known := t.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == place.DType && v.Meta.Numel() > 0 {
-			w.lay(v, n.Out[0], place, false)
+			w.place(v, n.Out[0], place, false)
 		}
 	}
 }
 
-// whole lays the result of a node out where its operands lie already, if that is side by side in one value.
-func (w *placer) whole(n *graph.Node) {
+// placeResult places the result of n where its operands already are, if they are adjacent slices of one value.
+func (w *placer) placeResult(n *graph.Node) {
 	v := n.Out[0]
 	m := v.Meta
 	var home *graph.Value
@@ -109,11 +110,11 @@ func (w *placer) whole(n *graph.Node) {
 		}
 	}
 	if home != nil {
-		w.lay(v, home, m, true)
+		w.place(v, home, m, true)
 	}
 }
 
-// state is how a value lay before a trial.
+// state is the layout of a value before a trial.
 type state struct {
 	v      *graph.Value
 	typ    tensor.Type
@@ -122,19 +123,19 @@ type state struct {
 	within *graph.Value
 }
 
-// trial lays a value and its views out, and notes whom that touches.
+// trial changes the layout of a value and of its views, and records the affected nodes.
 type trial struct {
 	w      *placer
-	before []state       // of what moves
-	nodes  []*graph.Node // that compute: first the one that gives the value
+	before []state       // of changed values
+	nodes  []*graph.Node // affected nodes that compute; the first produces the value
 	views  []*graph.Node
 }
 
-// lay lays a value out as m, a slice of another one, unless somebody cannot do with that or it costs more. There may be
-// the operands that the value is made of: then all of them must lie where it would have them.
-func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
+// place lays v out as m, a slice of another value, unless a node does not support that or the cost rises. If filled is
+// set, the operands of v are in that memory already, and all must be where v needs them.
+func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
-	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.own.At(v) ||
+	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
 		v.Node.Op.Eager != nil || p.follow != nil && !p.follow.placed[v.Number()] || !numeric(v.Type) {
 		return
 	}
@@ -143,10 +144,10 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 	cost := t.cost()
 	t.before = append(t.before, stateOf(v))
 	if v.Within = within; v.Meta.SameAddresses(m) {
-		m.Strides = v.Meta.Strides // where only the offset differs, strides of dimensions of size 1 stay
+		m.Strides = v.Meta.Strides // if only the offset differs, dimensions of size 1 keep their strides
 	}
 	v.SetMeta(m)
-	if there && !wholeInPlace(v.Node) || !t.holds() {
+	if filled && !allInPlace(v.Node) || !t.holds() {
 		t.undo()
 		return
 	}
@@ -172,8 +173,8 @@ func (w *placer) lay(v, within *graph.Value, m tensor.Meta, there bool) {
 	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), saved})
 }
 
-// wholeInPlace reports whether all operands with elements lie where the node's result has them.
-func wholeInPlace(n *graph.Node) bool {
+// allInPlace reports whether all nonempty operands of n are at their positions in its result.
+func allInPlace(n *graph.Node) bool {
 	c := n.Call()
 	for i, a := range n.In {
 		if !c.Placed(i) && a.Meta().Numel() > 0 {
@@ -185,7 +186,7 @@ func wholeInPlace(n *graph.Node) bool {
 
 func stateOf(v *graph.Value) state { return state{v, v.Type, v.Meta, v.Alias, v.Within} }
 
-// touch notes who reads a value, and through views.
+// touch adds the readers of v to the trial, through views.
 func (t *trial) touch(v *graph.Value) {
 	for _, n := range t.w.readers.At(v) {
 		if !n.IsView() {
@@ -201,16 +202,16 @@ func (t *trial) touch(v *graph.Value) {
 	}
 }
 
-// priced is what a node costs: its own work, and reading each operand, which do not depend on how other operands lie
-// ([graph.Impl.Read]). Most nodes that a trial touches read many values, such as the joins of a dense block, and it
-// moves one of them.
+// priced is the cost of a node in parts: its own work, and reading each operand, which does not depend on the layouts
+// of the others ([graph.Impl.Read]). Most nodes of a trial read many values, for example the concatenations of a dense
+// block, of which the trial moves one.
 type priced struct {
-	parts []float64 // own work, then by operand; nil where the op does not tell
+	parts []float64 // own work, then one per operand; nil if the op gives no works
 	ns    float64   // their sum
 }
 
-// price prices a node as values lie now. known is what it cost before some of its operands moved; without parts: all of
-// it is priced.
+// price prices a node at the current layouts. It computes the parts of operands that moved and takes the others from
+// known; if that has no parts it computes all.
 func (w *placer) price(n *graph.Node, known priced, moved func(*graph.Value) bool) (p priced) {
 	if w.profile == nil {
 		return p
@@ -227,8 +228,8 @@ func (w *placer) price(n *graph.Node, known priced, moved func(*graph.Value) boo
 	return p
 }
 
-// cost is that of all nodes that a trial touches, as values lie before it. That of a node is the same until a trial
-// that touches it is accepted.
+// cost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial that
+// touches it is accepted.
 func (t *trial) cost() (ns float64) {
 	for _, n := range t.nodes {
 		c, known := t.w.costs[n]
@@ -241,13 +242,13 @@ func (t *trial) cost() (ns float64) {
 	return ns
 }
 
-// costs are those of the nodes as values lie now, and their sum.
+// costs returns the costs of the trial's nodes at the current layouts, and their sum.
 func (t *trial) costs() (each []priced, ns float64) {
 	each = make([]priced, len(t.nodes))
 	for i, n := range t.nodes {
 		known := t.w.costs[n]
 		if i == 0 {
-			known = priced{} // its result is what moves
+			known = priced{} // all of it changes: the result moves
 		}
 		each[i] = t.w.price(n, known, t.moved)
 		ns += each[i].ns
@@ -255,12 +256,12 @@ func (t *trial) costs() (each []priced, ns float64) {
 	return each, ns
 }
 
-// moved reports whether the trial lays a value out otherwise.
+// moved reports whether the trial changes the layout of a value.
 func (t *trial) moved(v *graph.Value) bool {
 	return slices.ContainsFunc(t.before, func(s state) bool { return s.v == v })
 }
 
-// holds infers views anew and reports whether they are views still, and all nodes do as they are laid out now.
+// holds infers the views again, and reports whether they are still views and all nodes support the new layouts.
 func (t *trial) holds() bool {
 	for _, n := range t.views {
 		for _, o := range n.Out {

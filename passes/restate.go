@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// restate has ops restate nodes: products of numbers that were quantised become products of bytes, and what only
-// moves such numbers moves bytes; products of 16-bit floats become those of float32 with conversions around. It goes
-// from the first node to the last, so that what comes before a node is restated when the node is asked, and asks the
-// parts in turn.
+// restate lets ops rewrite their nodes together with the producers: products of dequantized values become int8
+// products, data movement of such values moves bytes, and products of 16-bit floats become float32 products with
+// conversions. Nodes are visited in order, so the producers of a node are already rewritten, and the replacement nodes
+// are visited as well.
 func restate(p *Plan) error {
 	r := &restating{p: p, of: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
@@ -27,7 +27,7 @@ func restate(p *Plan) error {
 		return nil
 	}
 	for _, o := range p.Graph.Outputs {
-		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // never alone, whoever reads it besides
+		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // an output always has other readers
 	}
 	for _, n := range p.Graph.Nodes {
 		ends.Look(p.ctx)
@@ -35,7 +35,7 @@ func restate(p *Plan) error {
 		if err := r.add(n); err != nil {
 			return p.Graph.Fail(n, err)
 		}
-		r.tell(n, name)
+		r.report(n, name)
 	}
 	if r.made == 0 {
 		return nil
@@ -50,17 +50,17 @@ func restate(p *Plan) error {
 type restating struct {
 	p       *Plan
 	around  graph.Around
-	readers graph.ByValue[int] // how many operands of nodes that are needed a value is
+	readers graph.ByValue[int] // number of operands of needed nodes that are this value
 	nodes   []*graph.Node
 	made    int
-	into    []string                        // of the node that is being restated
-	whys    []string                        // and why
-	of      map[*graph.Value][]*graph.Value // what parts make of one value alone
-	stays   *graph.Node                     // what could have been restated with it, and why it is not
+	into    []string                        // names of the nodes that replace the current one
+	whys    []string                        // reasons for it
+	of      map[*graph.Value][]*graph.Value // by value: results of replacement nodes with that single operand
+	stays   *graph.Node                     // not rewritten with the current node, because of why
 	why     string
 }
 
-// add puts a node into the list, or what stands for it.
+// add appends a node, or the nodes that replace it, to the list.
 func (r *restating) add(n *graph.Node) error {
 	if n.Op.Restate == nil || n.Pin != (graph.Pin{}) {
 		r.keep(n)
@@ -92,7 +92,7 @@ func (r *restating) add(n *graph.Node) error {
 	return nil
 }
 
-// keep puts a node into the list as it is.
+// keep appends a node unchanged.
 func (r *restating) keep(n *graph.Node) {
 	r.nodes, r.into = append(r.nodes, n), append(r.into, n.Name)
 	if n.Part != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
@@ -100,7 +100,7 @@ func (r *restating) keep(n *graph.Node) {
 	}
 }
 
-// count adds to the readers of what a node reads.
+// count adds `by` to the reader counts of the operands of n.
 func (r *restating) count(n *graph.Node, by int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
@@ -112,7 +112,7 @@ func (r *restating) count(n *graph.Node, by int) {
 	}
 }
 
-// release counts operands off that a node read which is not needed any more, and those of nodes that nobody needs then.
+// release decrements the reader counts of operands, and recursively those of nodes without readers left.
 func (r *restating) release(in []graph.Arg) {
 	for _, a := range in {
 		if a.Kind != graph.TensorArg {
@@ -126,8 +126,8 @@ func (r *restating) release(in []graph.Arg) {
 	}
 }
 
-// tell lists what became of a node.
-func (r *restating) tell(n *graph.Node, name string) {
+// report records the outcome for a node.
+func (r *restating) report(n *graph.Node, name string) {
 	switch {
 	case len(r.whys) > 0:
 		why := strings.Join(slices.Compact(r.whys), "; ")

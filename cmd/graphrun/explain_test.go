@@ -92,7 +92,7 @@ func TestExplain(t *testing.T) {
 	}
 	r := of("small")
 	if len(r.Apart) != 1 || r.Apart[0].Reader != "spread" ||
-		r.Apart[0].Why != "one goes over [5], the other over [2, 3, 4, 5]" {
+		r.Apart[0].Why != "small iterates over [5], spread over [2, 3, 4, 5]" {
 		t.Errorf("small: %+v", r.Apart)
 	}
 	if r := of("small", "--no-fusion"); len(r.Apart) != 0 {

@@ -186,7 +186,7 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 1048576]}],
 		"nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
 	r := call(t, "plan", path, "--check", "--json")
-	want := "--check: the values of output \"y\" went unchecked: the graph is too large"
+	want := "--check: the values of output \"y\" were not checked: the graph is too large"
 	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
 		t.Errorf("stderr:\n%s", r.errors)
 	}

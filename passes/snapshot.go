@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// standing is what the values of a graph follow from: its nodes and values as they stood when it was evaluated. Where a
-// pass left all of that, the graph need not be evaluated again.
-type standing struct {
+// snapshot holds everything that the values of a graph depend on, as it was when the graph was evaluated. If a pass
+// changes none of it, the graph need not be evaluated again.
+type snapshot struct {
 	nodes   []node
 	values  []value
 	outputs []graph.Output
@@ -24,7 +24,7 @@ type node struct {
 	attrs any
 }
 
-// value has no pointers to lists that its value has, too: metas are immutable.
+// value holds the fields of a graph value that affect results. Metas are immutable and need no copy.
 type value struct {
 	value         *graph.Value
 	meta          tensor.Meta
@@ -33,9 +33,9 @@ type value struct {
 	packed        *graph.Packed
 }
 
-// standingOf keeps lists of its own: those of the graph may be changed in place.
-func standingOf(g *graph.Graph) *standing {
-	s := &standing{outputs: slices.Clone(g.Outputs)}
+// snapshotOf copies the lists of the graph, because passes may change these in place.
+func snapshotOf(g *graph.Graph) *snapshot {
+	s := &snapshot{outputs: slices.Clone(g.Outputs)}
 	for _, n := range g.Nodes {
 		s.nodes = append(s.nodes, node{n, n.Op, slices.Clone(n.In), slices.Clone(n.Out), n.Attrs})
 	}
@@ -45,8 +45,8 @@ func standingOf(g *graph.Graph) *standing {
 	return s
 }
 
-// same reports whether nothing has changed.
-func (s *standing) same(now *standing) bool {
+// same reports whether two snapshots are equal.
+func (s *snapshot) same(now *snapshot) bool {
 	return s != nil && slices.Equal(s.outputs, now.outputs) &&
 		slices.EqualFunc(s.nodes, now.nodes, func(a, b node) bool {
 			return a.node == b.node && a.op == b.op && slices.Equal(a.in, b.in) && slices.Equal(a.out, b.out) &&

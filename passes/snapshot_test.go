@@ -36,10 +36,10 @@ func TestUnchanged(t *testing.T) {
 			sum := op.Add(g.Input("x", tensor.Float32, 2, 2), g.Constant("c", tensor.Empty(tensor.New(tensor.Float32, 2, 2))))
 			g.Output("y", op.Sum(op.Sum(sum, op.SumAttrs{Dim: []int{1}}), op.SumAttrs{Dim: []int{0}}))
 			require.NoError(t, g.Infer())
-			before := standingOf(g)
+			before := snapshotOf(g)
 			change(g)
-			assert.Equal(t, name == "nothing", before.same(standingOf(g)))
+			assert.Equal(t, name == "nothing", before.same(snapshotOf(g)))
 		})
 	}
-	assert.False(t, (*standing)(nil).same(&standing{}), "nothing was evaluated")
+	assert.False(t, (*snapshot)(nil).same(&snapshot{}), "nothing was evaluated")
 }

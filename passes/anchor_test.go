@@ -29,14 +29,14 @@ func TestHeads(t *testing.T) {
 		}, [][]string{{"v", "relu", "exp"}}, ""},
 		{"two heads", func(g *graph.Graph, v, x *graph.Value) *graph.Value {
 			return op.Add(v, op.Matmul(x, g.Input("u", f32, 32, 32)).Named("later")).Named("sum")
-		}, [][]string{{"later", "sum"}}, "the step of sum goes on with later"},
+		}, [][]string{{"later", "sum"}}, "the step of sum already has the anchor later"},
 		{"a sum that two folds read in one step", func(_ *graph.Graph, v, x *graph.Value) *graph.Value {
 			sum := op.Add(v, x).Named("sum")
 			return op.Mul(norm(sum), op.Softmax(sum, -1)).Named("product")
-		}, [][]string{{"sum", "norm", "softmax", "product"}}, "the step of product folds rows of it"},
+		}, [][]string{{"sum", "norm", "softmax", "product"}}, "the step of product reduces rows of it"},
 		{"a sum that only a norm reads", func(_ *graph.Graph, v, x *graph.Value) *graph.Value {
 			return norm(op.Add(v, x).Named("sum"))
-		}, [][]string{{"sum", "norm"}}, "the step of norm folds rows of it"},
+		}, [][]string{{"sum", "norm"}}, "the step of norm reduces rows of it"},
 		{"a stored sum that a norm reads", func(g *graph.Graph, v, x *graph.Value) *graph.Value {
 			sum := op.Add(v, x).Named("sum")
 			g.Output("sum", sum)
@@ -44,13 +44,13 @@ func TestHeads(t *testing.T) {
 		}, [][]string{{"v", "sum"}}, ""},
 		{"a shape that grows", func(g *graph.Graph, v, _ *graph.Value) *graph.Value {
 			return op.Add(v, g.Input("more", f32, 5, 8, 32)).Named("sum")
-		}, nil, "its readers go over different rows"},
+		}, nil, "its readers iterate over different rows"},
 		{"only half a float", func(_ *graph.Graph, v, _ *graph.Value) *graph.Value {
 			return op.To(v, op.ToAttrs{DType: tensor.Float16}).Named("half")
-		}, nil, "no result of the step of half has elements of the size of float32, to be in its memory"},
+		}, nil, "no result of the step of half has elements of the size of float32, whose buffer it could share"},
 		{"another reader before", func(_ *graph.Graph, v, _ *graph.Value) *graph.Value {
 			return op.Add(v, op.Argsort(v).Named("ranks")).Named("sum")
-		}, nil, "ranks reads it, too, and comes before"},
+		}, nil, "ranks also reads it, and comes earlier"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)

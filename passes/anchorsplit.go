@@ -7,30 +7,31 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// split takes the loops that a group, which folds rows, begins with out of it, to be the tail of a node: those that go
-// over what the node makes. It does so where that saves passes over memory, as where a sum that a norm reads is stored
-// all the same: the step of the node then writes it, and what it made before is never in memory. Else it tells why not.
-func (g *grouper) split(c *cluster, n *graph.Node) (*cluster, string) {
+// splitPrefix removes the pointwise nodes at the start of a group with row reductions, so that they become the epilogue
+// of node n, whose result they read. It does so only if that saves passes over memory, for example where a sum that a
+// norm reads is stored anyway: then the step of n writes the sum and its own result is never stored. Otherwise it
+// returns the reason.
+func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	v := n.Out[0]
 	t := g.prefix(c, v)
 	switch {
 	case len(t) == 0 || !g.saves(c, t, v):
-		return nil, fmt.Sprintf("the step of %s folds rows of it", c.nodes[0].Name)
+		return nil, fmt.Sprintf("the step of %s reduces rows of it", c.nodes[0].Name)
 	case t[0] == c.nodes[0]:
-		return nil, fmt.Sprintf("%s comes after what it would be parted from", t[0].Name)
+		return nil, fmt.Sprintf("%s comes after the rest of its group", t[0].Name)
 	}
 	first := &cluster{nodes: t, at: g.place.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
 	for _, m := range append(slices.Clone(t), n) {
 		for _, a := range m.In {
 			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n && !slices.Contains(t, w.Node) &&
-				g.when(w.Node) >= first.at {
-				return nil, fmt.Sprintf("%s needs %s before", m.Name, w.Name)
+				g.position(w.Node) >= first.at {
+				return nil, fmt.Sprintf("%s needs %s earlier", m.Name, w.Name)
 			}
 		}
 	}
 	for _, r := range g.uses.nodes.At(v) {
-		if !slices.Contains(t, r) && g.when(r) <= first.at {
-			return nil, fmt.Sprintf("%s reads it, too, and comes before", r.Name)
+		if !slices.Contains(t, r) && g.position(r) <= first.at {
+			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
 		}
 	}
 	if err := g.fuser.Heads(n); err != nil {
@@ -47,8 +48,8 @@ func (g *grouper) split(c *cluster, n *graph.Node) (*cluster, string) {
 	return first, ""
 }
 
-// prefix lists the loops of a group that go over a value and what is made of it before any row is folded, the last
-// first.
+// prefix returns, in order, the pointwise nodes of a group that read v, or each other, and do not depend on a row
+// reduction of the group.
 func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 	made := map[*graph.Value]bool{v: true}
 	for _, m := range slices.Backward(c.nodes) {
@@ -73,8 +74,8 @@ func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 	return t
 }
 
-// saves reports whether memory is gone over less often where t is the tail of what makes v: by values of that size, as
-// they are written and read by the steps of t and of the rest of the group.
+// saves reports whether memory traffic falls if t becomes the epilogue of the producer of v. It counts reads and writes
+// of values of that size by the steps of t and of the rest of the group.
 func (g *grouper) saves(c *cluster, t []*graph.Node, v *graph.Value) bool {
 	within := func(n *graph.Node) bool { return slices.Contains(t, n) }
 	rest := func(n *graph.Node) bool { return g.group(n) == c && !within(n) }
@@ -84,11 +85,11 @@ func (g *grouper) saves(c *cluster, t []*graph.Node, v *graph.Value) bool {
 	outside := func(w *graph.Value) bool {
 		return g.uses.output[w] || readBy(w, func(n *graph.Node) bool { return g.group(n) != c })
 	}
-	saved := 1 // the group reads v
+	saved := 1 // the group no longer reads v
 	if readBy(v, rest) {
 		saved--
 	} else if !outside(v) {
-		saved++ // and somebody writes it
+		saved++ // and v is no longer written
 	}
 	seen := map[*graph.Value]bool{}
 	for _, m := range t {

@@ -1,0 +1,118 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+)
+
+// joinAnchors adds a product or a convolution, the anchor, to a group of nodes that iterates over its result, so that
+// the group reads the result from cache or registers. A group has at most one anchor: the last candidate. Other readers
+// of the anchor's result may come after the group.
+func (g *grouper) joinAnchors() {
+	for _, n := range slices.Backward(g.p.Graph.Nodes) {
+		ends.Look(g.p.ctx)
+		if !g.offersEpilogue(n) {
+			continue
+		}
+		c, why := g.epilogueOf(n)
+		rest := c
+		if why == "" && c.space.mask != nil {
+			c, why = g.splitPrefix(c, n)
+		}
+		if why == "" {
+			if why = g.whyNoAnchor(c, n); why != "" && c != rest {
+				g.merge(c, rest, nil)
+			}
+		}
+		if why == "" {
+			c.anchor = n
+			c.take(g, n)
+		} else {
+			g.apart[n] = why
+		}
+	}
+}
+
+// offersEpilogue reports whether a node is in no group and its op accepts an epilogue.
+func (g *grouper) offersEpilogue(n *graph.Node) bool {
+	return len(n.Out) == 1 && g.group(n) == nil && n.Op.HasTail()
+}
+
+// epilogueOf returns the group of the first reader of a node, which could be its epilogue, or the reason why there is
+// none.
+func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
+	var reader *graph.Node
+	v := n.Out[0]
+	for _, r := range g.uses.nodes.At(v) {
+		if reader == nil || g.position(r) < g.position(reader) {
+			reader = r
+		}
+	}
+	if reader == nil {
+		return nil, "it has no reader"
+	}
+	c := g.group(reader)
+	switch {
+	case c != nil && c.attends:
+		return nil, fmt.Sprintf("the step of %s computes an attention", c.nodes[0].Name)
+	case c == nil || c.anchor == reader:
+		return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
+	case c.anchor != nil:
+		return nil, fmt.Sprintf("the step of %s already has the anchor %s", reader.Name, c.anchor.Name)
+	case !slices.Equal(c.space.shape, v.Meta.Shape):
+		return nil, otherRows
+	}
+	return c, ""
+}
+
+// whyNoAnchor returns why a node cannot be the anchor of a group, or "".
+func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
+	v := n.Out[0]
+	switch err := g.fuser.Heads(n); {
+	case err != nil:
+		return n.Name + " " + err.Error()
+	case n.Pin != (graph.Pin{Impl: n.Pin.Impl}): // a pinned implementation also accepts an epilogue
+		return n.Name + " is pinned"
+	case v.Meta.Numel() == 0:
+		return n.Name + " has no elements"
+	}
+	results, reads := c.results, len(c.reads) // the anchor's result is read, and may also be stored
+	if g.storedBy(v, c, n) {
+		results++
+	} else if !g.hasRoomFor(c, v) {
+		return fmt.Sprintf("no result of the step of %s has elements of the size of %v, whose buffer it could share",
+			c.nodes[0].Name, v.Meta.DType)
+	}
+	return overLimit(len(c.nodes)+1, results, reads)
+}
+
+// storedBy reports whether v, computed by n within group c, has readers outside of it.
+func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
+	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(r *graph.Node) bool {
+		return r != n && g.group(r) != c
+	})
+}
+
+// hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [graph.HasRoom].
+func (g *grouper) hasRoomFor(c *cluster, v *graph.Value) bool {
+	return slices.ContainsFunc(c.nodes, func(n *graph.Node) bool {
+		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
+			return graph.HasRoom(w.Meta.DType, v.Meta.DType) && g.stored(w, c)
+		})
+	})
+}
+
+// checkAnchor returns an error if the anchor that was decided for a group is impossible at the current sizes.
+func (g *grouper) checkAnchor(c *cluster) error {
+	n := c.anchor
+	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, c.space.shape) {
+		return misfit("the result of %s does not have the shape of its epilogue", n.Name)
+	}
+	if err := g.fuser.Heads(n); err != nil {
+		return misfit("%s %v", n.Name, err)
+	}
+	return nil
+}
