@@ -1,63 +1,62 @@
 package graphrun
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/words"
-	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// Load reads a graph file or an ONNX model, and infers it. Sizes that are symbols in it stay symbols.
-// [Loader] is for what needs more than a path.
+// Load reads a graph file (.json) or an ONNX model (.onnx) and infers its types. Symbolic sizes stay symbols. [Loader]
+// has more choices, such as file systems, readers and sizes.
 func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
 
-// LoadContext is [Load] that ends when the context does: the error is then [context.Cause], with the place at which it
-// ended.
+// LoadContext is [Load] that ends when the context does: the error is then [context.Cause], after the stage that was
+// interrupted.
 func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 	return Loader{}.LoadContext(ctx, path)
 }
 
-// Loader says how graphs are loaded. The zero Loader is what [Load] uses.
+// Loader says how graphs are loaded. The zero Loader is that of [Load].
 type Loader struct {
-	// Sizes are those of symbols; a model's may be called as it calls them, see [onnx.Model.Symbol]. In the graph
-	// of an ONNX model they are then plain numbers, so that what computes with them is computed once, when it is
-	// loaded.
+	// FS is the file system to read from; nil is the operating system. With an FS, paths are those of [fs.FS]
+	// ("models/net.onnx"), and no file outside of it is read:
+	//
+	//	//go:embed models
+	//	var embedded embed.FS
+	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
+	FS fs.FS
+	// Sizes gives sizes to symbols; a model's symbols may have the model's own names, see [onnx.Model.Symbol]. In the
+	// graph of an ONNX model these sizes are numbers, so computations of shapes are folded at load time.
 	Sizes map[string]int
-	// Shapes are those of inputs, by name, from which the symbols in them take their sizes. An input
-	// of an ONNX model that has no rank needs one.
+	// Shapes gives shapes to inputs, by name, from which their symbols take their sizes. It is required for inputs of
+	// ONNX models without a rank.
 	Shapes map[string][]int
-	// Lookup finds ops; nil finds those of package kernels. See [Lookup].
+	// Lookup finds ops; nil finds the ops of package kernels. See [Lookup].
 	Lookup graph.Lookup
-	// Operators are operators of ONNX models beside those that package onnx knows, and Replaced stand
-	// in place of some that it knows.
+	// Operators adds converters of ONNX operators to those of package onnx; Replaced replaces some of those.
 	Operators, Replaced onnx.Operators
-	// KeepGoing goes on past nodes that are wrong and constants that cannot be read. Inference refuses
-	// those nodes and what depends on them, so that [Options.KeepGoing] leaves them out. Where there are
-	// mistakes of anything but nodes, the error is a [graph.Errors] of these beside the graph.
+	// KeepGoing continues past invalid nodes and unreadable constants. Inference rejects these nodes and their
+	// dependents, and [Options.KeepGoing] leaves them out of runs. Mistakes outside of nodes are returned as a
+	// [graph.Errors] beside the graph.
 	KeepGoing bool
-	// Lost are inputs that cannot be had, by name, and why. With KeepGoing a model is read without them
-	// and what depends on them. [graph.Graph.DropValues] takes them out of any graph.
+	// Lost has the inputs that are not available, by name, with the reason. With KeepGoing a model is read without
+	// them and their dependents. [graph.Graph.DropValues] removes them from any graph.
 	Lost map[string]error
 }
 
-// Load reads a graph file or an ONNX model, and infers it. Which of them a file is, is told by its
-// name, .json or .onnx, else by its first bytes. The files of its constants are in its folder.
+// Load reads a graph file or an ONNX model and infers its types. The extension (.json or .onnx) decides between the
+// two, else the first byte of the contents. Files of constants are in the file's folder, and nowhere else.
 //
-// The error is a [graph.Errors] where there are several mistakes, each with its place in the file.
+// If there are several mistakes, the error is a [graph.Errors], each with its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
 	return l.LoadContext(context.Background(), path)
 }
@@ -68,238 +67,57 @@ func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, err
 	if err != nil {
 		return nil, err
 	}
+	return f.load(ctx)
+}
+
+// Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from a file of that name. Files of
+// constants are in the name's folder of [Loader.FS]; without an FS they are rejected. A [bytes.Reader] or another
+// reader with [io.ReaderAt] and [io.Seeker] is read in place.
+func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
+	return l.ReadContext(context.Background(), r, name)
+}
+
+// ReadContext is [Loader.Read] that ends when the context does: see [LoadContext].
+func (l Loader) ReadContext(ctx context.Context, r io.Reader, name string) (*graph.Graph, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if r == nil {
+		return nil, fmt.Errorf("%s: the reader is nil", name)
+	}
+	dir := ""
+	if l.FS != nil {
+		dir = path.Dir(name)
+	}
+	f, err := l.read(ctx, r, name, dir)
+	if err != nil {
+		return nil, err
+	}
+	return f.load(ctx)
+}
+
+// load converts the file to a graph and infers its types.
+func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 	g, err := f.GraphContext(ctx)
 	switch {
 	case g == nil:
 		return nil, err
-	case l.KeepGoing:
+	case f.Loader.KeepGoing:
 		g.SetContext(ctx)
-		g.InferAll() // whoever runs the graph is told what is refused
+		g.InferAll() // running the graph reports rejected nodes
 		g.SetContext(context.Background())
 		if ended := ends.Err(ctx); ended != nil {
-			return nil, fmt.Errorf("%s: inferring types: %w", path, ended)
+			return nil, fmt.Errorf("%s: inferring types: %w", f.path, ended)
 		}
 		return g, err
 	}
 	if err := inferUnder(ctx, g); err != nil {
 		if ends.Err(ctx) != nil {
-			err = inFile(path, err)
+			err = inFile(f.path, err)
 		}
 		return nil, err
 	}
 	return g, nil
-}
-
-// File is a graph file or a model that was read, whose sizes are still open: for who must see its
-// inputs before sizes are known.
-type File struct {
-	// Loader is that which opened the file. Sizes and Shapes may be set until Graph is
-	// called.
-	Loader    Loader
-	path      string
-	signature *graph.Graph // at least the inputs
-	model     *onnx.Model  // nil for a graph file
-	missing   graph.Errors // what was read past
-}
-
-// Open reads a graph file or an ONNX model.
-func (l Loader) Open(path string) (*File, error) { return l.OpenContext(context.Background(), path) }
-
-// OpenContext is [Loader.Open] that ends when the context does: see [LoadContext].
-func (l Loader) OpenContext(ctx context.Context, path string) (*File, error) {
-	if ctx == nil {
-		return nil, errNoContext
-	}
-	if l.Lookup == nil {
-		l.Lookup = kernels.Lookup
-	}
-	f := &File{Loader: l, path: path}
-	model, err := isModel(path)
-	switch {
-	case err != nil:
-	case model:
-		err = f.openModel(ctx)
-	default:
-		err = f.parse(ctx)
-	}
-	if ended := ends.Err(ctx); ended != nil {
-		return nil, fmt.Errorf("%s: reading it: %w", path, ended)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// isModel tells an ONNX model from a graph file: by its name, else by its first byte, which in a model
-// is the tag of a field. What can be read only once is a graph file.
-func isModel(path string) (bool, error) {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".onnx":
-		return true, nil
-	case ".json":
-		return false, nil
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return false, nil // opening a pipe and closing it would end its writer
-	}
-	r, _, err := files.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer r.Close()
-	var first [1]byte
-	if _, err := io.ReadFull(r, first[:]); err != nil {
-		return false, nil // who reads it will tell
-	}
-	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0])), nil
-}
-
-func (f *File) openModel(ctx context.Context) (err error) {
-	if f.model, err = onnx.OpenContext(ctx, f.path); err != nil {
-		return err
-	}
-	if f.signature, err = f.model.Signature(); err != nil {
-		return inFile(f.path, err)
-	}
-	if f.Loader.Sizes, err = f.model.Sizes(f.Loader.Sizes); err != nil {
-		return inFile(f.path, err)
-	}
-	return nil
-}
-
-// parse reads a graph file without inferring it.
-func (f *File) parse(ctx context.Context) error {
-	data, pipe, err := files.ReadPipe(ctx, f.path)
-	if err != nil {
-		return err
-	}
-	var r io.Reader = bytes.NewReader(data)
-	if !pipe {
-		file, _, err := files.Open(f.path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		r = file
-	}
-	o := graphfile.Options{Context: ctx, Name: f.path, Dir: filepath.Dir(f.path)}
-	if f.Loader.KeepGoing {
-		f.signature, f.missing, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
-	} else {
-		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, o)
-	}
-	return err
-}
-
-// IsModel reports whether the file is an ONNX model rather than a graph file.
-func (f *File) IsModel() bool { return f != nil && f.model != nil }
-
-// Inputs returns the inputs, with symbols where sizes are open ([graph.Value.Dims]). Those of a model
-// that have no rank are left out.
-func (f *File) Inputs() []*graph.Value {
-	if f == nil || f.signature == nil {
-		return nil
-	}
-	return slices.Clone(f.signature.Inputs)
-}
-
-// Symbols returns the bounds of the sizes that are open.
-func (f *File) Symbols() map[string]graph.Bounds {
-	if f == nil || f.signature == nil {
-		return nil
-	}
-	return maps.Clone(f.signature.Symbols)
-}
-
-// Graph returns the graph, with sizes as the Loader's fields tell them now. It is yet to be inferred:
-// by [Infer], or by [graph.Graph.InferAll], which goes on past mistakes. It is to be called once. With
-// [Loader.KeepGoing] an error may come beside the graph.
-func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
-
-// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After that it may be called again.
-func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
-	if ctx == nil {
-		return nil, errNoContext
-	}
-	if f == nil || f.signature == nil {
-		return nil, errors.New("no file was opened: Loader.Open opens one")
-	}
-	sizes, err := f.sizes()
-	if err != nil {
-		return nil, inFile(f.path, err)
-	}
-	g := f.signature
-	if f.model != nil {
-		g, err = f.convert(ctx, sizes)
-	} else {
-		err = g.BindOnly(sizes)
-	}
-	if ended := ends.Err(ctx); ended != nil {
-		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)
-	}
-	switch {
-	case err != nil:
-		return nil, inFile(f.path, err)
-	case len(f.missing) > 0:
-		return g, f.missing
-	}
-	return g, nil
-}
-
-// convert converts a model.
-func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
-	l := f.Loader
-	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
-		Replaced: l.Replaced, Lost: l.Lost}
-	if l.KeepGoing {
-		g, f.missing, err = f.model.GraphSome(o)
-		return g, err
-	}
-	return f.model.Graph(o)
-}
-
-// sizes are those of symbols that are given, by name or by the shapes of inputs.
-func (f *File) sizes() (map[string]int, error) {
-	if f.model != nil {
-		sizes, err := f.model.Sizes(f.Loader.Sizes)
-		if err != nil {
-			return nil, err
-		}
-		f.Loader.Sizes = sizes
-	}
-	symbols := f.signature.Symbols
-	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
-		if _, ok := symbols[name]; !ok {
-			return nil, noSymbol(name, f.signature)
-		}
-	}
-	if f.model == nil {
-		for _, name := range slices.Sorted(maps.Keys(f.Loader.Shapes)) {
-			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
-				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
-					words.DidYouMean(words.Nearest(name, names(f.signature.Inputs))))
-			}
-		}
-	}
-	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
-	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
-}
-
-// noSymbol is the error of a size for what is no symbol.
-func noSymbol(name string, g *graph.Graph) error {
-	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
-	switch {
-	case len(g.Symbols) == 0:
-		hint = ": all its sizes are numbers"
-	case hint == "":
-		var all []string
-		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
-			all = append(all, g.SymbolText(symbol))
-		}
-		hint = "; it has " + strings.Join(all, ", ")
-	}
-	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
 }
 
 // sizesNamed returns sizes by the symbols of a graph, by whichever of their names they are given.

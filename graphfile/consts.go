@@ -3,7 +3,6 @@ package graphfile
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -301,9 +299,9 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	if l.open == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
 	}
-	path, err := inside(l.src.dir, d.file)
+	path, err := l.src.folder.Path(d.file)
 	if err != nil {
-		return nil, files.OfFile(d.file, err)
+		return nil, err
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {
@@ -340,33 +338,4 @@ func named(err error, path, file string) error {
 		return &constantError{file + rest, err}
 	}
 	return err
-}
-
-// inside returns the path of a file in the folder, with symbolic links followed: neither
-// ".." nor a link may lead out of it.
-func inside(dir, file string) (string, error) {
-	outside := fmt.Errorf("file %q is outside the folder of the graph file", file)
-	local := filepath.FromSlash(file)
-	if !filepath.IsLocal(local) {
-		return "", outside
-	}
-	path, err := filepath.EvalSymlinks(filepath.Join(dir, local))
-	if err != nil {
-		return "", err
-	}
-	root, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", err
-	}
-	// A link to an absolute path makes one of the two absolute.
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		return "", err
-	}
-	if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
-		return "", outside
-	}
-	return path, nil
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,9 +26,10 @@ type Options struct {
 	Context context.Context
 	// Name is in errors: the file's path.
 	Name string
-	// Dir is the folder in which the files of constants lie, and which they may not leave. Without one,
-	// constants have no files.
+	// Dir is the folder of the files of constants. Files outside it are refused. Without one, constants have no files.
 	Dir string
+	// FS is the file system that has Dir; nil is the operating system. In an [fs.FS], "." is the root.
+	FS fs.FS
 	// Open finds the data of constants; nil: in .npy, .npz and .safetensors files.
 	Open OpenConst
 }
@@ -88,12 +90,13 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 	}
 	data, err := readAll(o.Context, r)
 	if err != nil {
-		return nil, nil, files.OfFile(o.Name, err)
+		return nil, nil, files.InFile(o.Name, err)
 	}
-	l := newLoader(newSource(o.Name, o.Dir, data), lookup, data)
+	folder := files.FolderOf(o.FS, o.Dir, "the graph file")
+	l := newLoader(newSource(o.Name, folder, data), lookup, data)
 	l.ctx, l.open, l.absent = o.Context, o.Open, absent
 	if l.open == nil && o.Dir != "" {
-		c := newConstFiles()
+		c := newConstFiles(folder)
 		defer c.close()
 		l.open = c.open
 	}
@@ -138,6 +141,8 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	switch x := r.(type) {
 	case interface{ Len() int }:
 		size = x.Len()
+	case *io.SectionReader:
+		size = int(min(x.Size(), maxPresize))
 	case *os.File:
 		if st, err := x.Stat(); err == nil && st.Mode().IsRegular() {
 			size = int(min(st.Size(), maxPresize))

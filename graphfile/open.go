@@ -3,9 +3,11 @@ package graphfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
@@ -31,16 +33,18 @@ func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 // constFiles keeps files open while a graph loads: its constants are often many keys of
 // one file.
 type constFiles struct {
+	folder   files.Folder
 	archives map[string]*npz.Archive
-	mapped   map[string]*safetensors.File
+	tensors  map[string]*safetensors.File
+	opened   []files.File
 }
 
-func newConstFiles() constFiles {
-	return constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
+func newConstFiles(folder files.Folder) *constFiles {
+	return &constFiles{folder: folder, archives: map[string]*npz.Archive{}, tensors: map[string]*safetensors.File{}}
 }
 
 // open finds one constant: see [OpenConst].
-func (c constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
+func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	var err error
 	switch {
@@ -49,23 +53,27 @@ func (c constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	case ext == ".npy" && key != "":
 		err = fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
 	case ext == ".npy":
-		m, err := npz.NPYFileMeta(path)
-		return m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }, err
+		m, err := readFile(c.folder, path, npz.NPYMeta)
+		return m, func() (*tensor.Tensor, error) { return readFile(c.folder, path, npz.ReadNPY) }, err
 	case key == "":
 		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
 	case ext == ".npz":
 		return c.inArchive(path, key)
 	default:
-		return c.inMapped(path, key)
+		return c.inTensors(path, key)
 	}
 	return tensor.Meta{}, nil, err
 }
 
-func (c constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error) {
+func (c *constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error) {
 	a := c.archives[path]
 	if a == nil {
-		var err error
-		if a, err = npz.Open(path); err != nil {
+		f, err := c.folder.Open(path)
+		if err != nil {
+			return tensor.Meta{}, nil, err
+		}
+		c.opened = append(c.opened, f)
+		if a, err = npz.NewArchive(path, f, f.Size); err != nil {
 			return tensor.Meta{}, nil, err
 		}
 		c.archives[path] = a
@@ -74,15 +82,14 @@ func (c constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error) 
 	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
 }
 
-func (c constFiles) inMapped(path, key string) (tensor.Meta, ReadConst, error) {
-	f := c.mapped[path]
+func (c *constFiles) inTensors(path, key string) (tensor.Meta, ReadConst, error) {
+	f := c.tensors[path]
 	if f == nil {
-		// The mapping stays: tensors are in it.
 		var err error
-		if f, err = safetensors.Open(path); err != nil {
+		if f, err = c.openTensors(path); err != nil {
 			return tensor.Meta{}, nil, err
 		}
-		c.mapped[path] = f
+		c.tensors[path] = f
 	}
 	m, ok := f.Meta(key)
 	if !ok {
@@ -92,8 +99,37 @@ func (c constFiles) inMapped(path, key string) (tensor.Meta, ReadConst, error) {
 	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
-func (c constFiles) close() {
-	for _, a := range c.archives {
-		a.Close()
+// openTensors maps a file on disk, and reads one of a file system into memory. Tensors refer to the mapping, which is
+// not closed.
+func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
+	if _, disk := c.folder.OnDisk(); disk {
+		return safetensors.Open(path)
+	}
+	return readFile(c.folder, path, func(r io.Reader, _ int64) (*safetensors.File, error) {
+		data, err := readAll(nil, r)
+		if err != nil {
+			return nil, err
+		}
+		return safetensors.Parse(data)
+	})
+}
+
+// readFile reads a file of a folder. The errors name the file.
+func readFile[T any](folder files.Folder, path string, read func(io.Reader, int64) (T, error)) (t T, err error) {
+	defer tensor.CatchMemory(&err)
+	f, err := folder.Open(path)
+	if err != nil {
+		return t, err
+	}
+	defer f.Close()
+	if t, err = read(f.Reader(), f.Size); err != nil {
+		return t, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+func (c *constFiles) close() {
+	for _, f := range c.opened {
+		f.Close()
 	}
 }

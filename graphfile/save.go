@@ -333,8 +333,9 @@ func (s *saver) keepsFile(path string) bool {
 	if path == "" || !s.moved {
 		return path != ""
 	}
-	was, err := os.Stat(filepath.Join(sourceOf(s.g).dir, filepath.FromSlash(path)))
-	if err != nil {
+	dir, ok := sourceOf(s.g).folder.OnDisk()
+	was, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
+	if err != nil || !ok {
 		return false
 	}
 	at := func(name string) bool {

@@ -8,13 +8,15 @@ import (
 	"weak"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // source is the file that graphs came from: a graph, and those that are attributes in it.
 type source struct {
-	name, dir string
-	lines     []int // offsets of line starts
+	name   string
+	folder files.Folder // of the constants' files
+	lines  []int        // offsets of line starts
 	// files are those that constants came from. They go by the data, which copies of the graph share, and
 	// do not keep it: a weight may be dropped when all that reads it was computed from it.
 	files map[weak.Pointer[tensor.Tensor]]constFile
@@ -23,8 +25,8 @@ type source struct {
 // constFile is where the data of a constant is kept.
 type constFile struct{ path, key string }
 
-func newSource(name, dir string, data []byte) *source {
-	s := &source{name: name, dir: dir, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
+func newSource(name string, folder files.Folder, data []byte) *source {
+	s := &source{name: name, folder: folder, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
 		files: map[weak.Pointer[tensor.Tensor]]constFile{}}
 	for at := 0; ; {
 		i := bytes.IndexByte(data[at:], '\n')

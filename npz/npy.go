@@ -33,7 +33,7 @@ func ReadNPYFile(path string) (*tensor.Tensor, error) { return openNPY(path, Rea
 
 // NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It
 // reads no more than the header, and checks that as [ReadNPY] does.
-func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, npyMeta) }
+func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, NPYMeta) }
 
 // openNPY hands a file and its size to read. The errors name the file.
 func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
@@ -50,7 +50,8 @@ func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, err
 	return t, nil
 }
 
-func npyMeta(r io.Reader, size int64) (tensor.Meta, error) {
+// NPYMeta is [NPYFileMeta] from a reader of size bytes: see [ReadNPY].
+func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
 	m, _, err := readMeta(r, size)
 	return m, err
 }

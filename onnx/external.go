@@ -3,10 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -54,12 +51,12 @@ func (m *Model) part(location string, offset, length int) (*tensor.Storage, erro
 	if err != nil {
 		return nil, err
 	}
-	f, info, err := files.OpenRegular(path)
+	f, err := m.folder.Open(path)
 	if err != nil {
 		return nil, files.OfFile(location, err)
 	}
 	defer f.Close()
-	if size := int(info.Size()); offset < 0 || offset > size || length > size-offset {
+	if size := int(f.Size); offset < 0 || offset > size || length > size-offset {
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
 			location, size)
 	}
@@ -72,44 +69,10 @@ func (m *Model) located(location string) (string, error) {
 	if path, ok := m.files[location]; ok {
 		return path, nil
 	}
-	if m.dir == "" {
-		return "", fmt.Errorf("file %q cannot be opened here", location)
-	}
-	path, err := inside(m.dir, location)
+	path, err := m.folder.Path(location)
 	if err != nil {
-		return "", files.OfFile(location, err)
+		return "", err
 	}
 	m.files[location] = path
-	return path, nil
-}
-
-// inside returns the path of a file in the folder, with symbolic links followed: neither
-// ".." nor a link may lead out of it.
-func inside(dir, file string) (string, error) {
-	outside := fmt.Errorf("file %q is outside the folder of the model", file)
-	local := filepath.FromSlash(file)
-	if !filepath.IsLocal(local) {
-		return "", outside
-	}
-	root, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(root, local)
-	if _, err := os.Stat(path); errors.Is(err, syscall.ELOOP) { // of which EvalSymlinks says nothing by which to know it
-		return "", err
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return "", err
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
-		return "", outside
-	}
 	return path, nil
 }

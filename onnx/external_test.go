@@ -65,7 +65,7 @@ func FuzzExternal(f *testing.F) {
 				w.ExternalData = append(w.ExternalData, &pb.StringStringEntryProto{Key: key, Value: v})
 			}
 		}
-		m := &Model{dir: dir, files: map[string]string{}}
+		m := &Model{folder: folderOf(nil, dir), files: map[string]string{}}
 		got, err := m.decode(w)
 		if err != nil {
 			return
@@ -93,7 +93,7 @@ func FuzzExternal(f *testing.F) {
 
 // TestExternalDataOverlaps: tensors may share bytes of a file, and may lie in any order.
 func TestExternalDataOverlaps(t *testing.T) {
-	m := &Model{dir: externalFolder(t), files: map[string]string{}}
+	m := &Model{folder: folderOf(nil, externalFolder(t)), files: map[string]string{}}
 	for _, c := range [][2]int{{100, 50}, {0, 300}, {120, 60}, {300, 0}, {299, 1}} {
 		w := &pb.TensorProto{Name: "w", DataType: int32(pb.TensorProto_UINT8), Dims: []int64{int64(c[1])},
 			DataLocation: pb.TensorProto_EXTERNAL, ExternalData: []*pb.StringStringEntryProto{

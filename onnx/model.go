@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/graphrun/graphrun/graph"
@@ -24,7 +25,7 @@ type Model struct {
 	ctx       context.Context // of the conversion at hand; nil: none
 	proto     *pb.ModelProto
 	name      string
-	dir       string // where external data lies; empty: nowhere
+	folder    files.Folder // of external data
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string]string                   // of external data, by location: paths
 	raw       map[*pb.TensorProto]*tensor.Storage // of initializers, which are not in their messages
@@ -83,31 +84,46 @@ func OpenContext(ctx context.Context, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var from io.ReaderAt = bytes.NewReader(data)
-	size := len(data)
+	var from io.Reader = bytes.NewReader(data)
 	if !pipe {
-		f, info, err := files.OpenRegular(path)
+		f, _, err := files.OpenRegular(path)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		from, size = f, int(info.Size())
+		from = f
 	}
-	m, err := parse(ctx, from, size, filepath.Dir(path))
+	m, err := Read(ctx, from, nil, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
 }
 
-// Parse reads a model from memory, of which it keeps nothing. dir is the folder of external data; if it is empty,
-// external data is refused.
+// Parse reads a model from memory and keeps no reference to it. External data is in folder dir; with an empty dir it is
+// rejected.
 func Parse(data []byte, dir string) (*Model, error) {
-	return parse(context.Background(), bytes.NewReader(data), len(data), dir)
+	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
-// parse reads a model of so many bytes.
-func parse(ctx context.Context, from io.ReaderAt, size int, dir string) (*Model, error) {
+// Read reads a model from a reader, until the context ends. External data is in folder dir of a file system ("." is its
+// root; nil is the operating system); with an empty dir it is rejected. A reader with [io.ReaderAt] and [io.Seeker] is
+// read in place.
+func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
+	if r == nil {
+		return nil, errors.New("the reader is nil")
+	}
+	from, err := files.Contents(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return parse(ctx, from, int(from.Size()), folderOf(fsys, dir))
+}
+
+func folderOf(fsys fs.FS, dir string) files.Folder { return files.FolderOf(fsys, dir, "the model") }
+
+// parse reads a model of size bytes.
+func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder) (*Model, error) {
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
 	}
@@ -118,7 +134,7 @@ func parse(ctx context.Context, from io.ReaderAt, size int, dir string) (*Model,
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
-	m := &Model{proto: p, name: p.Graph.Name, dir: dir, functions: map[functionKey]*pb.FunctionProto{},
+	m := &Model{proto: p, name: p.Graph.Name, folder: folder, functions: map[functionKey]*pb.FunctionProto{},
 		files: map[string]string{}, raw: raw, weights: map[*pb.TensorProto]*tensor.Tensor{},
 		symbols: map[string]string{}}
 	for _, f := range p.Functions {

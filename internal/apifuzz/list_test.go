@@ -207,6 +207,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"npz.ReadNPY":     npz.ReadNPY,
 	"npz.ReadNPYFile": npz.ReadNPYFile,
 	"npz.NPYFileMeta": npz.NPYFileMeta,
+	"npz.NPYMeta":     npz.NPYMeta,
 	"npz.WriteFile":   npz.WriteFile,
 	"npz.WriteNPY":    npz.WriteNPY,
 	"npz.WriteNPZ":    npz.WriteNPZ,
@@ -222,6 +223,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"onnx.Open":        onnx.Open,
 	"onnx.OpenContext": onnx.OpenContext,
 	"onnx.Parse":       onnx.Parse,
+	"onnx.Read":        onnx.Read,
 
 	"graphrun.Compare":         graphrun.Compare,
 	"graphrun.Compile":         graphrun.Compile,

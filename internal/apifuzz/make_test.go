@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"reflect"
 	"strings"
+	"testing/fstest"
 	"unsafe"
 
 	"github.com/graphrun/graphrun"
@@ -174,6 +176,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[context.Context](): func(w *world) any {
 		return pick(w, []context.Context{nil, context.Background(), cancelled()})
 	},
+	reflect.TypeFor[fs.FS](): func(w *world) any { return pick(w, []fs.FS{nil, fstest.MapFS{"x": {}}}) },
 	reflect.TypeFor[io.Reader](): func(w *world) any {
 		return pick(w, []io.Reader{nil, strings.NewReader(""), strings.NewReader(graphFile), failing{}})
 	},

@@ -1,0 +1,243 @@
+package graphrun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/onnx"
+)
+
+// File is a graph file or an ONNX model that was read and is not converted to a graph yet, for callers that need its
+// inputs before they know all sizes.
+type File struct {
+	// Loader opened the file. Its Sizes and Shapes may be set until Graph is called.
+	Loader    Loader
+	path      string
+	signature *graph.Graph // at least the inputs
+	model     *onnx.Model  // nil for a graph file
+	missing   graph.Errors // mistakes that were ignored
+}
+
+// Open reads a graph file or an ONNX model: see [Loader.Load].
+func (l Loader) Open(name string) (*File, error) { return l.OpenContext(context.Background(), name) }
+
+// OpenContext is [Loader.Open] that ends when the context does: see [LoadContext].
+func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
+	switch {
+	case ctx == nil:
+		return nil, errNoContext
+	case l.FS != nil:
+		r, err := files.OpenFS(l.FS, name)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return l.read(ctx, r.Reader(), name, path.Dir(name))
+	}
+	data, pipe, err := files.ReadPipe(ctx, name)
+	switch {
+	case ends.Err(ctx) != nil:
+		return nil, reading(name, ends.Err(ctx))
+	case err != nil:
+		return nil, err
+	case pipe:
+		return l.read(ctx, bytes.NewReader(data), name, filepath.Dir(name))
+	}
+	r, _, err := files.OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return l.read(ctx, r, name, filepath.Dir(name))
+}
+
+// read reads a file of a name. Data files are in folder dir of the file system; an empty dir is none.
+func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File, error) {
+	if l.Lookup == nil {
+		l.Lookup = kernels.Lookup
+	}
+	f := &File{Loader: l, path: name}
+	from, err := files.Contents(ctx, r)
+	switch {
+	case err != nil:
+		err = files.InFile(name, err)
+	case isModel(name, from):
+		err = f.openModel(ctx, from, dir)
+	default:
+		err = f.parse(ctx, from, dir)
+	}
+	if ended := ends.Err(ctx); ended != nil {
+		return nil, reading(name, ended)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// reading is the error of a context that ended while a file was read.
+func reading(name string, ended error) error { return fmt.Errorf("%s: reading it: %w", name, ended) }
+
+// isModel distinguishes an ONNX model from a graph file: by the extension, else by the first byte, which in a model is
+// the tag of a protobuf field.
+func isModel(name string, r io.ReaderAt) bool {
+	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
+	case ".onnx":
+		return true
+	case ".json":
+		return false
+	}
+	var first [1]byte
+	if n, _ := r.ReadAt(first[:], 0); n == 0 {
+		return false // parsing reports it
+	}
+	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0]))
+}
+
+func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err error) {
+	if f.model, err = onnx.Read(ctx, r, f.Loader.FS, dir); err != nil {
+		return inFile(f.path, err)
+	}
+	if f.signature, err = f.model.Signature(); err != nil {
+		return inFile(f.path, err)
+	}
+	if f.Loader.Sizes, err = f.model.Sizes(f.Loader.Sizes); err != nil {
+		return inFile(f.path, err)
+	}
+	return nil
+}
+
+// parse reads a graph file without inferring it.
+func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
+	o := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
+	if f.Loader.KeepGoing {
+		f.signature, f.missing, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
+	} else {
+		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, o)
+	}
+	return err
+}
+
+// IsModel reports whether the file is an ONNX model rather than a graph file.
+func (f *File) IsModel() bool { return f != nil && f.model != nil }
+
+// Inputs returns the inputs, with symbols for open sizes ([graph.Value.Dims]). Inputs of a model without a rank are
+// left out.
+func (f *File) Inputs() []*graph.Value {
+	if f == nil || f.signature == nil {
+		return nil
+	}
+	return slices.Clone(f.signature.Inputs)
+}
+
+// Symbols returns the bounds of the open sizes, by symbol.
+func (f *File) Symbols() map[string]graph.Bounds {
+	if f == nil || f.signature == nil {
+		return nil
+	}
+	return maps.Clone(f.signature.Symbols)
+}
+
+// Graph returns the graph with the sizes of the Loader's fields, before inference: call [Infer], or
+// [graph.Graph.InferAll] to continue past mistakes. Call Graph once. With [Loader.KeepGoing] it may return an error
+// beside the graph.
+func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
+
+// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After that it may be called again.
+func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if f == nil || f.signature == nil {
+		return nil, errors.New("no file was opened: Loader.Open opens one")
+	}
+	sizes, err := f.sizes()
+	if err != nil {
+		return nil, inFile(f.path, err)
+	}
+	g := f.signature
+	if f.model != nil {
+		g, err = f.convert(ctx, sizes)
+	} else {
+		err = g.BindOnly(sizes)
+	}
+	if ended := ends.Err(ctx); ended != nil {
+		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)
+	}
+	switch {
+	case err != nil:
+		return nil, inFile(f.path, err)
+	case len(f.missing) > 0:
+		return g, f.missing
+	}
+	return g, nil
+}
+
+// convert converts a model.
+func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
+	l := f.Loader
+	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
+		Replaced: l.Replaced, Lost: l.Lost}
+	if l.KeepGoing {
+		g, f.missing, err = f.model.GraphSome(o)
+		return g, err
+	}
+	return f.model.Graph(o)
+}
+
+// sizes are those of symbols that are given, by name or by the shapes of inputs.
+func (f *File) sizes() (map[string]int, error) {
+	if f.model != nil {
+		sizes, err := f.model.Sizes(f.Loader.Sizes)
+		if err != nil {
+			return nil, err
+		}
+		f.Loader.Sizes = sizes
+	}
+	symbols := f.signature.Symbols
+	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
+		if _, ok := symbols[name]; !ok {
+			return nil, noSymbol(name, f.signature)
+		}
+	}
+	if f.model == nil {
+		for _, name := range slices.Sorted(maps.Keys(f.Loader.Shapes)) {
+			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
+				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
+					words.DidYouMean(words.Nearest(name, names(f.signature.Inputs))))
+			}
+		}
+	}
+	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
+	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
+}
+
+// noSymbol is the error of a size for what is no symbol.
+func noSymbol(name string, g *graph.Graph) error {
+	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
+	switch {
+	case len(g.Symbols) == 0:
+		hint = ": all its sizes are numbers"
+	case hint == "":
+		var all []string
+		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
+			all = append(all, g.SymbolText(symbol))
+		}
+		hint = "; it has " + strings.Join(all, ", ")
+	}
+	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
+}

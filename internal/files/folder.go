@@ -1,0 +1,150 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+)
+
+// Folder holds the data files of a graph: a folder of the operating system, or of a file system. Files outside it are
+// refused. The zero Folder has no files.
+type Folder struct {
+	fsys  fs.FS  // nil: the operating system
+	dir   string // empty: there is no folder
+	owner string
+}
+
+// FolderOf returns the folder dir of a file system; nil stands for the operating system. The owner is in errors, as
+// "the model". An empty dir is no folder.
+func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
+
+// OnDisk returns the path of the folder in the operating system; false if it is in a file system, or none.
+func (f Folder) OnDisk() (string, bool) { return f.dir, f.fsys == nil && f.dir != "" }
+
+// Path returns the path of a file by its name in the folder, with elements separated by slashes. ".." does not lead out
+// of the folder. On disk, symbolic links are resolved and do not lead out of it either; links within an fs.FS are the
+// concern of that file system.
+func (f Folder) Path(name string) (string, error) {
+	outside := fmt.Errorf("file %q is outside the folder of %s", name, f.owner)
+	local := filepath.FromSlash(name)
+	switch {
+	case f.dir == "":
+		return "", fmt.Errorf("file %q cannot be opened here", name)
+	case !filepath.IsLocal(local):
+		return "", outside
+	case f.fsys != nil:
+		return path.Join(f.dir, name), nil
+	}
+	root, err := filepath.EvalSymlinks(f.dir)
+	if err != nil {
+		return "", OfFile(name, err)
+	}
+	at := filepath.Join(root, local)
+	if _, err := os.Stat(at); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
+		return "", OfFile(name, err)
+	}
+	if at, err = filepath.EvalSymlinks(at); err != nil {
+		return "", OfFile(name, err)
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
+	}
+	if at, err = filepath.Abs(at); err != nil {
+		return "", err
+	}
+	if rel, err := filepath.Rel(root, at); err != nil || !filepath.IsLocal(rel) {
+		return "", outside
+	}
+	return at, nil
+}
+
+// Open opens a regular file by a path that [Folder.Path] returned. The errors name the path.
+func (f Folder) Open(at string) (File, error) {
+	if f.fsys == nil {
+		file, info, err := OpenRegular(at)
+		if err != nil {
+			return File{}, err
+		}
+		return File{file, info.Size(), file}, nil
+	}
+	return OpenFS(f.fsys, at)
+}
+
+// File is an open file of known size.
+type File struct {
+	io.ReaderAt
+	Size   int64
+	closer io.Closer
+}
+
+// Close closes the file.
+func (f File) Close() error { return f.closer.Close() }
+
+// Reader returns a reader of the whole file.
+func (f File) Reader() *io.SectionReader { return io.NewSectionReader(f, 0, f.Size) }
+
+// OpenFS opens a regular file of a file system. A file without [io.ReaderAt] is read into memory. The errors name the
+// file.
+func OpenFS(fsys fs.FS, name string) (_ File, err error) {
+	if !fs.ValidPath(name) {
+		return File{}, fmt.Errorf("%s: not a path of a file system: want elements separated by slashes, without a "+
+			"leading slash, \".\" and \"..\"", name)
+	}
+	file, err := fsys.Open(name)
+	if err != nil {
+		return File{}, InFile(name, err)
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return File{}, InFile(name, err)
+	case info.IsDir():
+		return File{}, &fileError{name, "this is a folder, not a file", syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		return File{}, &fileError{name, "not a regular file", nil}
+	}
+	if at, ok := file.(io.ReaderAt); ok {
+		return File{at, info.Size(), file}, nil
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return File{}, InFile(name, err)
+	}
+	return File{bytes.NewReader(data), int64(len(data)), file}, nil
+}
+
+// Contents returns the rest of a reader for random access: in place if the reader can seek, else read into memory. It
+// returns the cause of the context if that ends first; a nil context never ends.
+func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
+	if at, ok := r.(interface {
+		io.ReaderAt
+		io.Seeker
+	}); ok {
+		if start, err := at.Seek(0, io.SeekCurrent); err == nil {
+			end, err := at.Seek(0, io.SeekEnd)
+			if err == nil {
+				return io.NewSectionReader(at, start, end-start), nil
+			}
+		}
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	data, err := io.ReadAll(untilEnd{ctx, r})
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), nil
+}
