@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (p *Program) Certificate() (*Certificate, error) {
 	if c.Profile == nil {
 		c.Profile = layout.DefaultProfile()
 	}
-	if c.Graph.Digest, err = digestOf(p.first.whole()); err != nil {
+	if c.Graph.Digest, err = digestOf(context.Background(), p.first.whole()); err != nil {
 		return nil, err
 	}
 	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)

@@ -76,6 +76,27 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
+// TestVerificationEnds checks that verifying a certificate ends at each check of the context, with the cause and a
+// place.
+func TestVerificationEnds(t *testing.T) {
+	for _, path := range someModels(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			g, err := graphrun.Load(path)
+			require.NoError(t, err)
+			p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
+			require.NoError(t, err)
+			c, err := p.Certificate()
+			require.NoError(t, err)
+			sweep(t, func(ctx context.Context) error {
+				_, err := graphrun.VerifyContext(ctx, g, c)
+				return err
+			})
+			_, err = graphrun.Verify(g, c)
+			require.NoError(t, err)
+		})
+	}
+}
+
 // TestContextIsLetGo checks that a program does not depend on the context that it was compiled under.
 func TestContextIsLetGo(t *testing.T) {
 	for _, path := range someModels(t) {

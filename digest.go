@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,19 +11,25 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // digestOf is the sha256 of what a graph says: its structure, attributes and pins as a graph file has them, the sizes
-// of its symbols, how its values are laid out, and the data of its constants.
-func digestOf(g *graph.Graph) (string, error) {
+// of its symbols, how its values are laid out, and the data of its constants. It panics as [ends.Look] does.
+func digestOf(ctx context.Context, g *graph.Graph) (string, error) {
 	h := sha256.New()
-	if err := hashGraph(h, g); err != nil {
+	if err := hashGraph(ctx, h, g); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func hashGraph(h hash.Hash, g *graph.Graph) error {
+// hashBlock is how many bytes are hashed between two looks at the context.
+const hashBlock = 1 << 20
+
+func hashGraph(ctx context.Context, h hash.Hash, g *graph.Graph) error {
 	bare := *g
 	bare.Constants = nil // a file may name the files that they are in, but not their data
 	if err := graphfile.Save(h, &bare); err != nil {
@@ -44,10 +51,19 @@ func hashGraph(h hash.Hash, g *graph.Graph) error {
 		if t == nil || t.Numel() == 0 {
 			continue
 		}
-		c := t.Contiguous()
-		at := c.Offset * c.DType.Size()
-		if _, err := h.Write(c.Storage().Bytes()[at : at+c.Bytes()]); err != nil {
-			return err
+		if !t.IsContiguous() {
+			c := tensor.Empty(tensor.New(t.DType, t.Shape...))
+			if err := iter.CopyElements(ctx, c, t, 1); err != nil {
+				return err
+			}
+			t = c
+		}
+		at := t.Offset * t.DType.Size()
+		for block := range slices.Chunk(t.Storage().Bytes()[at:at+t.Bytes()], hashBlock) {
+			ends.Look(ctx)
+			if _, err := h.Write(block); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range g.Nodes {
@@ -57,7 +73,7 @@ func hashGraph(h hash.Hash, g *graph.Graph) error {
 				continue
 			}
 			fmt.Fprintf(h, "body %q %q\n", n.Name, name)
-			if err := hashGraph(h, body); err != nil {
+			if err := hashGraph(ctx, h, body); err != nil {
 				return err
 			}
 		}

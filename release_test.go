@@ -50,7 +50,7 @@ func gone(p weak.Pointer[tensor.Storage]) bool {
 func TestWeightsAreKeptOnce(t *testing.T) {
 	for _, s := range []Strategy{Propagate, ChannelsLast, Optimal} {
 		g, values := weighted(t)
-		digest, err := digestOf(g)
+		digest, err := digestOf(t.Context(), g)
 		require.NoError(t, err)
 		in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 32, 14, 14)}
 		for i := range in["x"].Numel() {
@@ -80,7 +80,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, values[v.Name], got, v.Name)
 		}
-		again, err := digestOf(p.first.whole())
+		again, err := digestOf(t.Context(), p.first.whole())
 		require.NoError(t, err)
 		assert.Equal(t, digest, again)
 		_, err = p.Problem()

@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -25,8 +26,9 @@ func (l *looking) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	return nil, errLooked
 }
 
-// layouts returns the problem of layouts that planning states, of a graph that is planned as a whole.
-func (c *compiled) layouts(o Options) (*layout.Problem, error) {
+// layouts returns the problem of layouts that planning states, of a graph that is planned as a whole. The first call
+// plans, and ends with its context.
+func (c *compiled) layouts(ctx context.Context, o Options) (*layout.Problem, error) {
 	c.asking.Do(func() {
 		if c.runs.Dynamic() {
 			c.asked = errors.New("shapes depend on data: the graph is planned in segments as it runs, and has no one problem " +
@@ -38,7 +40,7 @@ func (c *compiled) layouts(o Options) (*layout.Problem, error) {
 			whole = c.whole()
 		}
 		var l looking
-		_, err := passes.Run(whole, passes.Options{Strategy: &l, Profile: o.Costs, Passes: o.Passes,
+		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &l, Profile: o.Costs, Passes: o.Passes,
 			MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Exact: o.Exact, SolveLimit: o.SolveLimit})
 		switch {
 		case l.problem != nil:
@@ -57,7 +59,7 @@ func (p *Program) stated() (*layout.Model, error) {
 	if p == nil || p.first == nil || p.first.runs == nil {
 		return nil, errors.New("the program was not made by Compile")
 	}
-	problem, err := p.first.layouts(p.options)
+	problem, err := p.first.layouts(context.Background(), p.options)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (p *Program) Advice() (*AdviceReport, error) {
 	if p == nil || p.first == nil || p.first.runs == nil {
 		return nil, errors.New("the program was not made by Compile")
 	}
-	problem, err := p.first.layouts(p.options)
+	problem, err := p.first.layouts(context.Background(), p.options)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -32,6 +33,26 @@ type Verdict struct {
 // What is proved is that no choice costs less by the prices of the profile; that the problem is stated well, and that
 // prices are true, is not.
 func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
+	return VerifyContext(context.Background(), g, c)
+}
+
+// VerifyContext is [Verify] that ends when the context does: the error is then [context.Cause], with the place at
+// which it ended.
+func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdict, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	v, err := c.verify(ctx, g)
+	if ended := ends.Err(ctx); err != nil && ended != nil {
+		return nil, fmt.Errorf("verifying the certificate: %w", ended)
+	}
+	return v, err
+}
+
+// verify panics as [ends.Look] does.
+func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
+	defer ends.Catch(&err)
+	ends.Look(ctx)
 	if c == nil {
 		return nil, errors.New("there is no certificate: it is nil")
 	}
@@ -46,14 +67,14 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 			return nil, fmt.Errorf("%s: not what was certified: the digest is %s, not %s", d.what, short(digest), short(d.is))
 		}
 	}
-	problem, err := c.rebuild(g)
+	problem, err := c.rebuild(ctx, g)
 	if err != nil {
 		return nil, err
 	}
 	if err := sameProblem(problem, c.Problem); err != nil {
 		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
 	}
-	if err := verify.Solution(problem, c.Solution); err != nil {
+	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
 		return nil, err
 	}
 	s := c.Solution
@@ -65,7 +86,7 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
 // rebuild states the problem of a graph as the certificate says.
-func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
+func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*wcsp.Problem, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph: it is nil")
 	}
@@ -83,10 +104,10 @@ func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
 	}
 	p.infers = p.infers || len(c.Options.Pins) > 0
 	at := &compiled{graph: p.graph}
-	if at.runs, err = at.infer(context.Background(), p); err != nil {
+	if at.runs, err = at.infer(ctx, p); err != nil {
 		return nil, err
 	}
-	digest, err := digestOf(at.graph)
+	digest, err := digestOf(ctx, at.graph)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +115,11 @@ func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
 		return nil, fmt.Errorf("the graph is another than that which was certified: its digest is %s, not %s", short(digest),
 			short(c.Graph.Digest))
 	}
-	l, err := at.layouts(p.options)
+	l, err := at.layouts(ctx, p.options)
 	if err != nil {
 		return nil, err
 	}
+	l.Graph.SetContext(ctx)
 	m, err := layout.NewModel(l)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -106,7 +107,7 @@ func (g *given) fill(ctx context.Context, made []*tensor.Tensor, workers int) er
 		if err := g.fits(i, t.DType, t.Shape); err != nil {
 			return err
 		}
-		if err := copyElements(ctx, g.to[i], t, workers); err != nil {
+		if err := iter.CopyElements(ctx, g.to[i], t, workers); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -109,52 +108,7 @@ func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, m tensor.Meta) (
 func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
 	out := tensor.Must(tensor.Over(m, pool.Take(m.Extent()*m.DType.Size(), !wholly(m))))
-	return out, copyElements(ctx, out, t, workers)
-}
-
-const (
-	// pieceElements is how many elements are copied between two looks at the context.
-	pieceElements = 1 << 22
-	// sharedElements is how many elements are worth several workers.
-	sharedElements = 1 << 18
-)
-
-// copyElements is [tensor.CopyElements] by several workers, with an end: a context's.
-func copyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
-	if n := dst.Numel(); n <= pieceElements && (workers == 1 || n < sharedElements) {
-		if err := ends.Err(ctx); err != nil {
-			return err
-		}
-		tensor.CopyElements(dst, src)
-		return nil
-	}
-	if !dst.OverlapsItself() {
-		return iter.CopyInto(ctx, dst, src, workers)
-	}
-	// Elements that share an address are written in logical order: the last one stays.
-	for i := range dst.Shape[0] {
-		to, err := part(dst, i)
-		if err != nil {
-			return err
-		}
-		from, err := part(src, i)
-		if err != nil {
-			return err
-		}
-		if err := copyElements(ctx, to, from, workers); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// part is element i along the first dimension.
-func part(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
-	m, err := t.Select(0, i)
-	if err != nil {
-		return nil, err
-	}
-	return t.View(m)
+	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
 // hand keeps the memory of t, which the caller gets.
@@ -205,7 +159,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		return err
 	}
 	if out[i] != nil {
-		return copyElements(ctx, out[i], t, s.p.threads)
+		return iter.CopyElements(ctx, out[i], t, s.p.threads)
 	}
 	s.hand(t)
 	out[i] = t

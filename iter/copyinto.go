@@ -3,7 +3,10 @@ package iter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,4 +55,53 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 func sameData(dst, src *tensor.Tensor) bool {
 	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
 		dst.SameLayout(src.Meta)
+}
+
+// shortCopy is how many elements are copied by one worker without a look at the context.
+const shortCopy = 1 << 18
+
+// CopyElements writes the values of src into dst, which has the same shape, as [tensor.CopyElements] does: if several
+// elements of dst are one place in memory, the last one stays. At most workers goroutines share a long copy, 0 for all
+// cores, and ctx ends it; a nil one never does. dst and src must not overlap in part.
+func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
+	switch {
+	case dst == nil || src == nil:
+		return errors.New("iter: a copy into, or from, a nil tensor")
+	case !slices.Equal(dst.Shape, src.Shape):
+		return fmt.Errorf("iter: values of shape %s cannot be copied to shape %s", tensor.ListString(src.Shape),
+			tensor.ListString(dst.Shape))
+	}
+	if err := ends.Err(ctx); err != nil {
+		return err
+	}
+	switch {
+	case dst.Numel() <= shortCopy:
+		tensor.CopyElements(dst, src)
+		return nil
+	case !dst.OverlapsItself():
+		return CopyInto(ctx, dst, src, workers)
+	}
+	for i := range dst.Shape[0] {
+		to, err := part(dst, i)
+		if err != nil {
+			return err
+		}
+		from, err := part(src, i)
+		if err != nil {
+			return err
+		}
+		if err := CopyElements(ctx, to, from, workers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is element i along the first dimension.
+func part(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
+	m, err := t.Select(0, i)
+	if err != nil {
+		return nil, err
+	}
+	return t.View(m)
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/graphrun/graphrun/internal/ends/endstest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -126,4 +128,28 @@ func TestCopyIntoMistakes(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
 	assert.EqualError(t, iter.CopyInto(ctx, tensor.Zeros(tensor.Float32, 2, 3), x, 0), "enough")
+}
+
+// A long copy of any layout looks at the context and ends with it; elements that share an address hold the last value.
+func TestCopyElementsEnds(t *testing.T) {
+	const n = 1 << 20
+	src := tensor.Empty(tensor.New(tensor.Int32, 4, n))
+	for i := range 4 {
+		for k := range n {
+			*(*int32)(unsafe.Add(src.Pointer(), 4*(i*n+k))) = int32(i*n + k)
+		}
+	}
+	for _, m := range []tensor.Meta{tensor.New(tensor.Int32, 4, n), tensor.New(tensor.Int64, 4, n),
+		tensor.New(tensor.Int32, 4, n).WithStrides([]int{1, 4}), tensor.New(tensor.Int32, 4, n).WithStrides([]int{0, 1}),
+		tensor.New(tensor.Int32, 4, n).WithStrides([]int{1, 0})} {
+		want := tensor.Empty(m)
+		tensor.CopyElements(want, src)
+		got, all := tensor.Empty(m), endstest.After(0)
+		require.NoError(t, iter.CopyElements(all, got, src, 1))
+		require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), "%v", m)
+		require.GreaterOrEqual(t, all.Looks(), 8, "%v", m)
+		require.Equal(t, endstest.ErrLooked, iter.CopyElements(endstest.After(all.Looks()/2), got, src, 1), "%v", m)
+	}
+	require.EqualError(t, iter.CopyElements(nil, tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
+		"iter: values of shape [1] cannot be copied to shape [2]")
 }

@@ -66,7 +66,7 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 		return err
 	}
 	var v *graphrun.Verdict
-	err = j.do(verifying, func() (err error) { v, err = graphrun.Verify(g, c); return err })
+	err = j.do(verifying, func() (err error) { v, err = graphrun.VerifyContext(j.ctx, g, c); return err })
 	j.end()
 	if cut := stopped(j.ctx); cut != nil {
 		return cut

@@ -10,6 +10,7 @@ import (
 var iterFunctions = map[string]any{
 	"iter.Allocate":         iter.Allocate,
 	"iter.Context":          iter.Context,
+	"iter.CopyElements":     iter.CopyElements,
 	"iter.CopyInto":         iter.CopyInto,
 	"iter.Grain":            iter.Grain,
 	"iter.Map0":             iter.Map0[float32],

@@ -23,13 +23,9 @@ func Blocks(ctx context.Context, n int, f func(begin, end int)) {
 	}
 }
 
-// CopyInto is [tensor.CopyElements] that looks at a context. It panics as [ends.Look] does.
+// CopyInto is [iter.CopyElements] by one worker. It panics as [ends.Look] does.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
-	if dst.Numel() <= LookEvery {
-		tensor.CopyElements(dst, src)
-		return
-	}
-	if err := iter.CopyInto(ctx, dst, src, 1); err != nil {
+	if err := iter.CopyElements(ctx, dst, src, 1); err != nil {
 		ends.Look(ctx)
 		panic(err)
 	}

@@ -46,6 +46,7 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		if other == v {
 			labels = []int{0}
 		}
+		c.count(2 * len(labels) * len(others[other]))
 		for _, l := range labels {
 			a, b := c.pair(others[other], v, pr.Label, l), c.pair(others[other], v, pr.By, l)
 			switch {

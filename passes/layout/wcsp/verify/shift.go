@@ -175,6 +175,7 @@ func (c *checker) sorted(at live) (total, map[int][]*alike) {
 	by, found := map[int][]*alike{}, map[string]*alike{}
 	seen := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(at)) {
+		c.count(1 + len(at[v]))
 		for _, f := range at[v] {
 			if seen[f] {
 				continue

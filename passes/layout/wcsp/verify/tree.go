@@ -95,6 +95,7 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 		}
 		for _, u := range c.functions[f].scope {
 			if u != v {
+				c.count(len(at[u]))
 				at[u] = slices.DeleteFunc(at[u], func(g int) bool { return g == f })
 			}
 		}
@@ -168,6 +169,7 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 	sums := make([]int64, len(c.left[v]))
 	return c.each(terms, scope, func([]int) error {
 		clear(sums)
+		c.count(len(sums) * len(terms))
 		for i := range terms {
 			t := &terms[i]
 			for l, of := range t.self {
@@ -182,6 +184,7 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
+		c.count(1 + len(terms) + len(scope))
 		if err := f(labels); err != nil {
 			return err
 		}
@@ -246,6 +249,7 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 		c.left[v] = []int{b.Label}
 		below := live{}
 		for u, list := range at {
+			c.count(1 + len(list))
 			below[u] = slices.Clone(list)
 		}
 		worth, err := c.node(&b.Node, below)
@@ -286,6 +290,7 @@ func (c *checker) components(at live) []live {
 		part, next := live{}, []int{first}
 		for len(next) > 0 {
 			v := next[0]
+			c.count(1 + len(at[v]))
 			next, part[v] = next[1:], at[v]
 			for _, f := range at[v] {
 				for _, u := range c.functions[f].scope {

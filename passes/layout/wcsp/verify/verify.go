@@ -6,9 +6,11 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -16,6 +18,12 @@ import (
 // that names the first thing that is wrong. Neither is changed. The time it takes is within the size of the problem
 // times that of the proof, and so is the memory within a few times their sum.
 func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
+	return SolutionContext(context.Background(), p, s)
+}
+
+// SolutionContext is [Solution] that ends when the context does: the error is then [context.Cause].
+func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (err error) {
+	defer ends.Catch(&err)
 	if p == nil || s == nil {
 		return errors.New("verify: there is no problem, or no solution")
 	}
@@ -28,7 +36,7 @@ func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 	if s.Proof == nil {
 		return errors.New("verify: the solution has no proof")
 	}
-	c := newChecker(p)
+	c := newChecker(ctx, p)
 	for i, pr := range s.Proof.Prunings {
 		if err := c.prune(pr); err != nil {
 			return fmt.Errorf("verify: pruning %d: %w", i, err)
@@ -113,6 +121,9 @@ func cost(p *wcsp.Problem, s *wcsp.Solution) error {
 
 // checker follows a proof.
 type checker struct {
+	ctx   context.Context
+	steps int // since it was last checked
+
 	p *wcsp.Problem
 	// left are the labels of each variable that are left here.
 	left [][]int
@@ -129,8 +140,19 @@ type function struct {
 	table  []int64
 }
 
-func newChecker(p *wcsp.Problem) *checker {
-	c := &checker{p: p, left: make([][]int, len(p.Variables))}
+// lookEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
+const lookEvery = 1 << 18
+
+// count checks the context about every lookEvery steps. It panics as [ends.Look] does.
+func (c *checker) count(steps int) {
+	if c.steps += steps; c.steps >= lookEvery {
+		c.steps = 0
+		ends.Look(c.ctx)
+	}
+}
+
+func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
+	c := &checker{ctx: ctx, p: p, left: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
 		for l := range p.Variables[v].Labels {
 			c.left[v] = append(c.left[v], l)

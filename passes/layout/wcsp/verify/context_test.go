@@ -1,0 +1,38 @@
+package verify_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/ends/endstest"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+)
+
+// TestSolutionContext checks that the check of a long proof ends with the context.
+func TestSolutionContext(t *testing.T) {
+	const variables, labels = 20, 64 // a ring
+	p, rng := new(wcsp.Problem), rand.New(rand.NewPCG(3, 0))
+	for v := range variables {
+		p.Variables = append(p.Variables, wcsp.Variable{Name: fmt.Sprint("v", v), Labels: make([]string, labels)})
+		f := wcsp.Factor{Scope: []int{v, (v + 1) % variables}}
+		for range labels * labels {
+			f.Costs = append(f.Costs, 1+rng.Int64N(1000))
+		}
+		p.Factors = append(p.Factors, f)
+	}
+	s, err := wcsp.Exact.Solve(p, wcsp.Options{TimeLimit: -1, Proof: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := endstest.After(0)
+	if err := verify.SolutionContext(all, p, s); err != nil || all.Looks() < 8 {
+		t.Fatalf("%v after %d looks", err, all.Looks())
+	}
+	for n := 1; n <= all.Looks(); n += n {
+		if err := verify.SolutionContext(endstest.After(n), p, s); err != endstest.ErrLooked {
+			t.Errorf("at look %d of %d: %v", n, all.Looks(), err)
+		}
+	}
+}
