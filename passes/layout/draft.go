@@ -201,7 +201,7 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 
 // infer returns what the op infers of the operands in their layouts under the choices so far. A view that
 // was possible in the layout as written may be impossible now; then its operand is copied into
-// row-major order first.
+// row-major order or, if the view needs it, into the layout as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
@@ -236,16 +236,37 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	}
 	res, err := n.Op.Infer(call)
 	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
-		v := n.In[0].Value
-		c := d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), fmt.Sprintf("%s cannot view the chosen layout", n.Name))
 		call.In = slices.Clone(call.In)
-		d.replace(choice, call, 0, v, d.lie(c), c)
-		res, err = n.Op.Infer(call)
+		for _, c := range d.viewable(n) {
+			if choice.In != nil {
+				choice.In[0] = nil
+			}
+			v := n.In[0].Value
+			m := d.Meta(v)
+			if c != nil {
+				m = d.lie(c)
+			}
+			d.replace(choice, call, 0, v, m, c)
+			if res, err = n.Op.Infer(call); err == nil {
+				break
+			}
+		}
 	}
 	for _, r := range res {
 		call.Out = append(call.Out, r.Meta())
 	}
 	return call, res, err
+}
+
+// viewable returns copies of the operand of a view, one of which it can view: row-major, and as written, where strides
+// of the view do not exceed the limit on strides. nil stands for the operand itself.
+func (d *Draft) viewable(n *graph.Node) []*Copy {
+	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
+	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
+	if _, moved := d.moved[v]; !moved && !v.Demand().Lays() {
+		return append(list, nil)
+	}
+	return append(list, d.written(v, why))
 }
 
 // replace makes operand k of a call, and of the choice, what has layout m: a copy, or the value moved.
