@@ -10,8 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestCheckOfOrdinaryValues: what is far from too many takes a short way through Check, whose answer is the
-// rule's.
+// TestCheckOfOrdinaryValues checks that the fast path of Check agrees with the general one near its limits.
 func TestCheckOfOrdinaryValues(t *testing.T) {
 	sizes := rapid.OneOf(rapid.IntRange(0, 5), rapid.SampledFrom([]int{-1, 1 << 31, 1<<31 + 1, 1 << 32, 1 << 47, 1 << 62}))
 	rapid.Check(t, func(t *rapid.T) {

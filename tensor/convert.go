@@ -7,14 +7,13 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// ConvertFunc converts n elements. Strides are in bytes and may be 0 or negative; the
-// runs must not overlap, unless dst and src are the same elements.
+// ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The ranges
+// mustCheck not overlap, unless dst and src are the same elements.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
-// Converter returns the conversion from one dtype to another, by c10::convert's rules:
-// to bool by comparing with 0; to a 16-bit float by way of float32; to uint8 from a
-// float by way of int64; a complex value gives its real part to a real dtype, and its
-// comparison with 0 to bool; integers wrap. It panics where one is no dtype.
+// Converter returns the conversion from one dtype to another, by the rules of c10::convert: to bool by
+// comparison with 0; to a 16-bit float through float32; from a float to uint8 through int64; from complex to
+// real by the real part, and to bool by comparison with 0. Integers wrap. It panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))
@@ -33,7 +32,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&t, Uint64)
 	fillReal[float32](&t, Float32)
 	fillReal[float64](&t, Float64)
-	fillNarrow(&t)
+	fillHalves(&t)
 	for d := Bool; d < numDTypes; d++ {
 		t[d][Bool] = t[d][Uint8]
 		t[d][Complex64] = t[d][Float32] // the real part is first
@@ -60,32 +59,32 @@ type realNumber interface {
 // fillReal sets the conversions from S to the real dtypes.
 func fillReal[S realNumber](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
 	t[Bool][s] = notZero[S]
-	t[Uint8][s], t[Int8][s] = toByte[S], convert[int8, S]
+	t[Uint8][s], t[Int8][s] = toUint8[S], convert[int8, S]
 	t[Int16][s], t[Int32][s], t[Int64][s] = convert[int16, S], convert[int32, S], convert[int64, S]
 	t[Uint16][s], t[Uint32][s], t[Uint64][s] = convert[uint16, S], convert[uint32, S], convert[uint64, S]
 	t[Float32][s], t[Float64][s] = convert[float32, S], convert[float64, S]
 }
 
-func convert[D, S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	var d D
 	var s S
-	if ds == int(unsafe.Sizeof(d)) && ss == int(unsafe.Sizeof(s)) {
+	if dstStride == int(unsafe.Sizeof(d)) && srcStride == int(unsafe.Sizeof(s)) {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			out, in := (*[4]D)(unsafe.Add(dst, i*ds)), (*[4]S)(unsafe.Add(src, i*ss))
+			out, in := (*[4]D)(unsafe.Add(dst, i*dstStride)), (*[4]S)(unsafe.Add(src, i*srcStride))
 			out[0], out[1], out[2], out[3] = D(in[0]), D(in[1]), D(in[2]), D(in[3])
 		}
 		if i == n {
 			return
 		}
-		dst, src, n = unsafe.Add(dst, i*ds), unsafe.Add(src, i*ss), n-i
+		dst, src, n = unsafe.Add(dst, i*dstStride), unsafe.Add(src, i*srcStride), n-i
 	}
 	for i := range n {
-		*(*D)(unsafe.Add(dst, i*ds)) = D(*(*S)(unsafe.Add(src, i*ss)))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(*(*S)(unsafe.Add(src, i*srcStride)))
 	}
 }
 
-func toByte[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func toUint8[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*uint8)(dst), n); ds == 1 && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
@@ -115,8 +114,8 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 	}
 }
 
-// widenHalf and widenBF16 convert from a 16-bit float by way of float32.
-func widenHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+// fromHalf and widenBF16 convert from a 16-bit float through float32.
+func fromHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
@@ -129,7 +128,7 @@ func widenHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func widenBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func fromBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
@@ -142,8 +141,8 @@ func widenBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-// narrowHalf and narrowBF16 round to a 16-bit float by way of float32.
-func narrowHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+// toHalf and narrowBF16 round to a 16-bit float through float32.
+func toHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
@@ -156,7 +155,7 @@ func narrowHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func narrowBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func toBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
@@ -169,7 +168,7 @@ func narrowBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func bf16OfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+func halfToBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
@@ -182,7 +181,7 @@ func bf16OfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func halfOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
+func bf16ToHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
@@ -196,7 +195,7 @@ func halfOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 }
 
 func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
-	const magnitude = 0x7fff // both zeros have no other bit than the sign
+	const magnitude = 0x7fff // clears the sign bit, the only bit of -0
 	if ds == 1 && ss == 2 {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
@@ -218,46 +217,46 @@ func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func byteOfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+func halfToUint8(dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
 		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*Half)(unsafe.Add(src, i*ss))).Float32()))
 	}
 }
 
-func byteOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
+func bf16ToUint8(dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
 		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*BF16)(unsafe.Add(src, i*ss))).Float32()))
 	}
 }
 
-// fillNarrow sets the conversions from and to the 16-bit floats.
-func fillNarrow(t *[numDTypes][numDTypes]ConvertFunc) {
-	t[Int8][Float16], t[Int8][BFloat16] = widenHalf[int8], widenBF16[int8]
-	t[Int16][Float16], t[Int16][BFloat16] = widenHalf[int16], widenBF16[int16]
-	t[Int32][Float16], t[Int32][BFloat16] = widenHalf[int32], widenBF16[int32]
-	t[Int64][Float16], t[Int64][BFloat16] = widenHalf[int64], widenBF16[int64]
-	t[Uint16][Float16], t[Uint16][BFloat16] = widenHalf[uint16], widenBF16[uint16]
-	t[Uint32][Float16], t[Uint32][BFloat16] = widenHalf[uint32], widenBF16[uint32]
-	t[Uint64][Float16], t[Uint64][BFloat16] = widenHalf[uint64], widenBF16[uint64]
-	t[Float32][Float16], t[Float32][BFloat16] = widenHalf[float32], widenBF16[float32]
-	t[Float64][Float16], t[Float64][BFloat16] = widenHalf[float64], widenBF16[float64]
-	t[Uint8][Float16], t[Uint8][BFloat16] = byteOfHalf, byteOfBF16
+// fillHalves sets the conversions from and to the 16-bit floats.
+func fillHalves(t *[numDTypes][numDTypes]ConvertFunc) {
+	t[Int8][Float16], t[Int8][BFloat16] = fromHalf[int8], fromBF16[int8]
+	t[Int16][Float16], t[Int16][BFloat16] = fromHalf[int16], fromBF16[int16]
+	t[Int32][Float16], t[Int32][BFloat16] = fromHalf[int32], fromBF16[int32]
+	t[Int64][Float16], t[Int64][BFloat16] = fromHalf[int64], fromBF16[int64]
+	t[Uint16][Float16], t[Uint16][BFloat16] = fromHalf[uint16], fromBF16[uint16]
+	t[Uint32][Float16], t[Uint32][BFloat16] = fromHalf[uint32], fromBF16[uint32]
+	t[Uint64][Float16], t[Uint64][BFloat16] = fromHalf[uint64], fromBF16[uint64]
+	t[Float32][Float16], t[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
+	t[Float64][Float16], t[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
+	t[Uint8][Float16], t[Uint8][BFloat16] = halfToUint8, bf16ToUint8
 	t[Bool][Float16], t[Bool][BFloat16] = halfNotZero, halfNotZero
-	t[Float16][Uint8], t[BFloat16][Uint8] = narrowHalf[uint8], narrowBF16[uint8]
-	t[Float16][Bool], t[BFloat16][Bool] = narrowHalf[uint8], narrowBF16[uint8]
-	t[Float16][Int8], t[BFloat16][Int8] = narrowHalf[int8], narrowBF16[int8]
-	t[Float16][Int16], t[BFloat16][Int16] = narrowHalf[int16], narrowBF16[int16]
-	t[Float16][Int32], t[BFloat16][Int32] = narrowHalf[int32], narrowBF16[int32]
-	t[Float16][Int64], t[BFloat16][Int64] = narrowHalf[int64], narrowBF16[int64]
-	t[Float16][Uint16], t[BFloat16][Uint16] = narrowHalf[uint16], narrowBF16[uint16]
-	t[Float16][Uint32], t[BFloat16][Uint32] = narrowHalf[uint32], narrowBF16[uint32]
-	t[Float16][Uint64], t[BFloat16][Uint64] = narrowHalf[uint64], narrowBF16[uint64]
-	t[Float16][Float32], t[BFloat16][Float32] = narrowHalf[float32], narrowBF16[float32]
-	t[Float16][Float64], t[BFloat16][Float64] = narrowHalf[float64], narrowBF16[float64]
-	// The real part of a complex number is first.
-	t[Float16][Complex64], t[BFloat16][Complex64] = narrowHalf[float32], narrowBF16[float32]
-	t[Float16][Complex128], t[BFloat16][Complex128] = narrowHalf[float64], narrowBF16[float64]
-	t[BFloat16][Float16], t[Float16][BFloat16] = bf16OfHalf, halfOfBF16
+	t[Float16][Uint8], t[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
+	t[Float16][Bool], t[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
+	t[Float16][Int8], t[BFloat16][Int8] = toHalf[int8], toBF16[int8]
+	t[Float16][Int16], t[BFloat16][Int16] = toHalf[int16], toBF16[int16]
+	t[Float16][Int32], t[BFloat16][Int32] = toHalf[int32], toBF16[int32]
+	t[Float16][Int64], t[BFloat16][Int64] = toHalf[int64], toBF16[int64]
+	t[Float16][Uint16], t[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
+	t[Float16][Uint32], t[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
+	t[Float16][Uint64], t[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
+	t[Float16][Float32], t[BFloat16][Float32] = toHalf[float32], toBF16[float32]
+	t[Float16][Float64], t[BFloat16][Float64] = toHalf[float64], toBF16[float64]
+	// The real part of a complex number comes first.
+	t[Float16][Complex64], t[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
+	t[Float16][Complex128], t[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
+	t[BFloat16][Float16], t[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 
 func toComplex64(f ConvertFunc) ConvertFunc {

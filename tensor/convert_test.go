@@ -32,7 +32,7 @@ func TestConversionsAgreeWithPyTorch(t *testing.T) {
 				t.Errorf("%v to %v: value %d (% x) gives % x, want % x", s, d, i, src[i*s.Size():(i+1)*s.Size()], g, w)
 			}
 		}
-		// The same with elements apart, backwards, to show that strides are bytes.
+		// The same with strided and reversed elements, to show that strides are bytes.
 		spread := make([]byte, 3*len(got))
 		tensor.Converter(d, s)(unsafe.Pointer(&spread[0]), unsafe.Pointer(&src[(n-1)*s.Size()]), 3*d.Size(), -s.Size(), n)
 		for i := range n {
@@ -46,8 +46,8 @@ func TestConversionsAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
-// bareFromNegative tells the pairs for which gen.py puts 0 for negative values, whose
-// unsigned form C leaves open.
+// bareFromNegative holds the pairs for which gen.py writes 0 for negative values: C leaves their conversion
+// to unsigned undefined.
 func bareFromNegative(s, d tensor.DType) bool {
 	return d.IsBareUnsigned() && (s.IsFloat() || s.IsComplex())
 }
@@ -70,7 +70,7 @@ type halvesRow struct {
 	BF16    string `json:"brain"`
 }
 
-// digest hashes float32 bits with all NaNs made one.
+// digest hashes float32 bits; all NaNs count as equal.
 func digest(f func(uint16) float32) string {
 	h := sha256.New()
 	var b [4]byte

@@ -7,25 +7,24 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// CopyTo returns a copy of the values with the layout and dtype of m, converted as
-// [Convert] does. The shapes must be equal: it panics where [CopyElements] does.
+// CopyTo returns a copy of t with the layout and dtype of m, at offset 0, converted as [Converter] does. It
+// panics if the shapes differ.
 func (t *Tensor) CopyTo(m Meta) *Tensor {
 	m.Offset = 0
-	t.must()
+	t.mustCheck()
 	sameShape(m, t.Meta)
 	out := Empty(m)
 	copyElements(out, t)
 	return out
 }
 
-// CopyElements writes the values of src into dst, element by element in logical order,
-// converted as [Converter] does. The shapes must be equal: it panics where they are not, or
-// where either is nil or reaches outside its storage. Both may be in the same memory: the
-// values are those that src had before. Where several elements of dst are one place in
-// memory (a stride of 0), the last one stays.
+// CopyElements writes the values of src into dst, element by element in logical order, converted as
+// [Converter] does. The tensors may share memory: the result is as if src were copied first. If elements of
+// dst share an address (a stride of 0), the last one in logical order is kept. It panics if the shapes
+// differ, or if a tensor is nil or reaches outside its storage.
 func CopyElements(dst, src *Tensor) {
-	dst.must()
-	src.must()
+	dst.mustCheck()
+	src.mustCheck()
 	sameShape(dst.Meta, src.Meta)
 	if dst.Numel() == 0 {
 		return
@@ -43,26 +42,25 @@ func sameShape(dst, src Meta) {
 	}
 }
 
-// copyElements is CopyElements for tensors that were checked and do not overlap.
+// copyElements is CopyElements for checked tensors that do not overlap.
 func copyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
 	e := elemOf(dst.DType, src.DType)
-	var few [8]strided.Axis
-	axes := append(few[:0], make([]strided.Axis, dst.Rank())...)
+	var buf [8]strided.Axis
+	axes := append(buf[:0], make([]strided.Axis, dst.Rank())...)
 	for d, n := range dst.Shape {
 		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * e.Dst, Src: src.Strides[d] * e.Src}
 	}
-	if dst.repeats() {
+	if dst.mayRepeat() {
 		e.InOrder(dst.Pointer(), src.Pointer(), axes)
 		return
 	}
 	e.Run(dst.Pointer(), src.Pointer(), axes)
 }
 
-// elemOf returns how elements go from one dtype to another. Bools become 0 or 1, whatever
-// byte they were.
+// elemOf returns the conversion of one element. Bools are normalized to 0 or 1.
 func elemOf(dst, src DType) strided.Elem {
 	if dst == src && dst != Bool {
 		return strided.Move(dst.Size())
@@ -70,10 +68,11 @@ func elemOf(dst, src DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// repeats reports whether several elements may be one place in memory.
-func (m Meta) repeats() bool {
+// hasDuplicates reports whether several elements may share an address. It may report so of a meta whose elements do
+// not.
+func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// The furthest that the dimensions within this one reach.
+		// checkExtent is the greatest distance that the dimensions inside d can span.
 		within := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {
@@ -87,16 +86,15 @@ func (m Meta) repeats() bool {
 	return false
 }
 
-// sameElements reports whether every element of t is where that of o does, so that
-// copying one after another reads each before it is written.
+// sameElements reports whether element i of t has the address of element i of o, for all i. An element by
+// element copy then reads each element before it is overwritten.
 func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }
 
-// overlap reports whether the bytes from the first to the last element of a and of b have
-// some in common. Storage is compared by address: two of them made of one slice
-// ([FromSlice], [StorageOf]) are the same memory. Tensors that are between one another,
-// such as the odd and the even columns of a matrix, overlap by this measure.
+// overlap reports whether the address ranges [Tensor.Span] of a and b intersect. Storage is compared by
+// address, because two of them may be made of one slice ([FromSlice], [StorageOf]). Interleaved tensors, such
+// as the odd and the even columns of a matrix, overlap by this test; [Overlap] is exact.
 func overlap(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
@@ -106,9 +104,9 @@ func overlap(a, b *Tensor) bool {
 	return alo < bhi && blo < ahi
 }
 
-// Span returns the addresses of the first byte of the elements and of the one past the last;
-// both are 0 without elements. They are for comparing, which is right as long
-// as both tensors are alive. It panics where [Tensor.Pointer] does.
+// Span returns the address of the first byte of the elements and the address after the last byte; both are 0
+// without elements. They are meant for comparison, and are valid as long as the tensor is alive. It panics
+// where [Tensor.Pointer] does.
 func (t *Tensor) Span() (from, to uintptr) {
 	p := t.Pointer()
 	if p == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// BenchmarkCopyElements copies between layouts that agree and that do not, small and large.
+// BenchmarkCopyElements copies between equal and different layouts, small and large.
 func BenchmarkCopyElements(b *testing.B) {
 	f := tensor.Float32
 	turned := func(d tensor.DType, n int) tensor.Meta {

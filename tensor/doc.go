@@ -1,13 +1,20 @@
-// Package tensor says what a value is: a dtype, a shape, strides and an offset over
-// storage, and the memory formats that strides can express.
+// Package tensor describes the values of a graph as PyTorch does: dtype, shape, strides and offset over
+// shared storage.
 //
-// [Meta] describes a value without data; layout propagation runs on metas alone. [Type] is the
-// same with sizes that may be unknown, and [Order] a layout as planners choose it.
-// [Tensor] is a Meta over [Storage]. Strides and offsets count elements, as in PyTorch;
-// sizes count elements too, bytes are always named as such.
+//   - [DType] is an element type; [Promote], [CanCast] and [Promotion] are PyTorch's type promotion.
+//   - [Meta] describes a value in numbers, without data. Kernels and layout planning work on metas.
+//   - [Type] is a Meta whose sizes may be symbolic ([sym.Int]). Inference and view functions work on types;
+//     [Type.Meta] converts one to numbers.
+//   - [Tensor] is a Meta over [Storage], which several tensors may share. [Empty], [Over] and [FromSlice]
+//     make tensors; [Pool] recycles the memory of results.
+//   - [MemoryFormat] names the layouts of PyTorch, [Order] is any permutation of the dimensions, and
+//     [Predicate] is a test of strides such as is_contiguous.
 //
-// Metas are immutable by convention: every function that returns a Meta may share the
-// Shape and Strides slices of its argument, so nobody may write into them.
+// Views (permute, slice, view, as_strided ...) are methods of Type, repeated on Meta. Sizes, strides and
+// offsets count elements, as in PyTorch; quantities in bytes say so.
 //
-// The rules are PyTorch's. Where a function follows one of PyTorch's, its comment names it.
+// Metas and types are immutable by convention: every function that returns one may share the Shape and
+// Strides slices of its argument, so nobody may write into them.
+//
+// The rules are PyTorch's. The comment of a function names the function of PyTorch that it follows.
 package tensor

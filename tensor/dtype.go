@@ -10,8 +10,8 @@ import (
 // DType is the type of an element. The names are PyTorch's.
 type DType uint8
 
-// The fifteen dtypes. Uint16, Uint32 and Uint64 promote with nothing but themselves, floats
-// and plain numbers, as in PyTorch.
+// The fifteen dtypes. Uint16, Uint32 and Uint64 promote only with themselves, floats and plain numbers, as in
+// PyTorch.
 const (
 	Invalid DType = iota
 	Bool
@@ -63,8 +63,8 @@ func DTypes() []DType {
 	return out
 }
 
-// ParseDType returns the dtype of a name such as "float32". The error names all of them, and
-// the one that is meant by what others call it: "f32", "torch.float32", "half".
+// ParseDType returns the dtype of a name such as "float32". The error lists all names, and suggests the dtype
+// that other libraries call by this name: "f32", "torch.float32", "half".
 func ParseDType(name string) (DType, error) {
 	for d := Bool; d < numDTypes; d++ {
 		if dtypeInfo[d].name == name {
@@ -75,7 +75,7 @@ func ParseDType(name string) (DType, error) {
 	for _, d := range DTypes() {
 		names = append(names, d.String())
 	}
-	meant := misspelt(name, names)
+	meant := nearestDType(name, names)
 	if d := aliasOf(name); d != Invalid {
 		meant = d.String()
 	}
@@ -83,9 +83,9 @@ func ParseDType(name string) (DType, error) {
 		words.DidYouMean(meant))
 }
 
-// misspelt returns the dtype whose letters are nearly those of name, and whose digits are the
-// same: "float31" is not "float32" with a slip, but a type that there is not.
-func misspelt(name string, names []string) string {
+// nearestDType returns the dtype with nearly the letters of name and exactly its digits: "float31" is an unknown
+// type, not a misspelling of "float32".
+func nearestDType(name string, names []string) string {
 	digits := func(s string) string { return s[len(strings.TrimRight(s, "0123456789")):] }
 	name = name[strings.LastIndexAny(name, ".:")+1:]
 	return words.Nearest(name, func(yield func(string) bool) {
@@ -97,9 +97,8 @@ func misspelt(name string, names []string) string {
 	})
 }
 
-// aliasOf returns the dtype that PyTorch, numpy, safetensors, ONNX, C or Rust call by a
-// name that is not ours; Invalid if none does. Where they disagree (int, char, byte) PyTorch
-// is right.
+// aliasOf returns the dtype that PyTorch, numpy, safetensors, ONNX, C or Rust call by a name that is not
+// ours, or Invalid. Where they disagree (int, char, byte) PyTorch's meaning is taken.
 func aliasOf(name string) DType {
 	low := strings.ToLower(name)
 	if i := strings.LastIndexAny(low, ".:"); i >= 0 {
@@ -136,8 +135,8 @@ func (d DType) String() string {
 	return dtypeInfo[d].name
 }
 
-// TorchName returns PyTorch's name of the scalar type, which its messages use: "Float".
-// What is no dtype is "Undefined".
+// TorchName returns PyTorch's name of the scalar type, which its messages use: "Float". It is "Undefined" for
+// an invalid dtype.
 func (d DType) TorchName() string {
 	if d >= numDTypes {
 		d = Invalid
@@ -145,7 +144,7 @@ func (d DType) TorchName() string {
 	return dtypeInfo[d].torch
 }
 
-// Size returns the bytes of one element; 0 for what is no dtype.
+// Size returns the bytes of one element; 0 for an invalid dtype.
 func (d DType) Size() int {
 	if d >= numDTypes {
 		return 0
@@ -173,8 +172,7 @@ func (d DType) IsSigned() bool {
 	return d >= Int8 && d <= Int64 || d >= Float16 && d < numDTypes
 }
 
-// IsBareUnsigned reports whether d is one of the unsigned dtypes that PyTorch's lattice
-// leaves out: uint16, uint32 and uint64.
+// IsBareUnsigned reports whether d is uint16, uint32 or uint64, which PyTorch's promotion table leaves out.
 func (d DType) IsBareUnsigned() bool { return d >= Uint16 && d <= Uint64 }
 
 // IsReducedFloat reports whether d is a 16-bit float, which is computed in float32.

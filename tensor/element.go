@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Check reports a tensor that is nil or released, whose meta does not pass [Meta.Check], or that
-// reaches outside its storage. It is nil for every tensor that this package made and whose
-// meta was not changed since.
+// Check returns an error for a tensor that is nil or released, whose meta does not pass [Meta.Check], or that
+// reaches outside its storage. It is nil for every tensor of this package whose meta was not changed
+// afterwards.
 func (t *Tensor) Check() error {
 	if t == nil {
 		return fmt.Errorf("the tensor is nil")
@@ -15,16 +15,16 @@ func (t *Tensor) Check() error {
 	if err := t.Meta.Check(); err != nil {
 		return err
 	}
-	return within(t.Meta, t.storage)
+	return checkExtent(t.Meta, t.storage)
 }
 
-func (t *Tensor) must() {
+func (t *Tensor) mustCheck() {
 	if err := t.Check(); err != nil {
 		panic("tensor: " + err.Error())
 	}
 }
 
-// element returns the address of an element. It panics as an index out of range does.
+// element returns the address of an element. It panics if the index is out of range.
 func (t *Tensor) element(index []int) unsafe.Pointer {
 	if len(index) != len(t.Shape) || len(index) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: index %s has %d dimensions, shape %s has %d",
@@ -45,16 +45,15 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[at*size])
 }
 
-// At returns the element at an index of the logical shape, of any dtype, as a Scalar. The
-// index has as many numbers as the shape, none for a 0-dim tensor, and each is from 0 up to
-// the size of its dimension: otherwise At panics, as a slice does, and names index and
-// shape.
+// At returns the element at a logical index as a Scalar, whatever the dtype. The index has one number per
+// dimension (none for a 0-dim tensor), each from 0 to the size - 1. Any other index panics with a message
+// that names index and shape.
 func (t *Tensor) At(index ...int) Scalar {
 	p := t.element(index)
 	switch {
 	case t.DType == Uint64:
 		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
-	case t.DType == Float32: // without a conversion, whose operands are allocated
+	case t.DType == Float32: // the general path allocates its operands
 		return FloatScalar(float64(*(*float32)(p)))
 	case t.DType == Float64:
 		return FloatScalar(*(*float64)(p))
@@ -75,15 +74,14 @@ func (t *Tensor) At(index ...int) Scalar {
 	return IntScalar(i)
 }
 
-// Set writes the element at an index of the logical shape, converted to the dtype. It
-// panics where [Tensor.At] does, and for a Scalar that holds no number.
+// Set writes the element at a logical index, converted to the tensor's dtype. It panics where [Tensor.At]
+// does, and if s holds no number.
 func (t *Tensor) Set(s Scalar, index ...int) {
 	s.Store(t.DType, t.element(index))
 }
 
-// SetFlat writes element i, counted in logical (row-major) order, whatever the layout,
-// converted to the dtype. It panics where i is no index of an element, and where
-// [Tensor.Set] does.
+// SetFlat writes element i in logical (row-major) order, independent of the layout, converted to the tensor's
+// dtype. It panics if i is out of range, and where [Tensor.Set] does.
 func (t *Tensor) SetFlat(i int, s Scalar) {
 	if i < 0 || i >= t.Numel() {
 		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(),

@@ -40,8 +40,7 @@ func TestIndexBounds(t *testing.T) {
 	assert.PanicsWithValue(t, "tensor: Store needs a number and an address", func() { x.Set(Scalar{}, 0, 0) })
 }
 
-// The fields of a meta can be changed by anyone: what is outside the storage is refused
-// all the same.
+// Callers may change the fields of a meta: accesses outside the storage must still be rejected.
 func TestOutsideTheStorage(t *testing.T) {
 	x := Zeros(Float32, 2, 3)
 	x.Shape = []int{200, 3}
@@ -74,8 +73,8 @@ func TestSetFlatFollowsTheLayout(t *testing.T) {
 	assert.Equal(t, []int32{0, 1, 2, 3, 4, 5}, got)
 }
 
-// Copies within one memory give what src held before, whether the storage is one and the
-// same or two were made of one slice.
+// A copy within shared memory gives the values that src had before, for one storage and for two over one
+// slice.
 func TestCopyWithinOneMemory(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		data := []float32{0, 1, 2, 3, 4, 5, 6, 7, 8}
@@ -101,7 +100,7 @@ func TestCopyWithinOneMemory(t *testing.T) {
 	assert.PanicsWithValue(t, "tensor: the tensor is nil", func() { CopyElements(nil, x) })
 }
 
-// No size that is too large is taken for a small one, and none is asked of the allocator.
+// A size that overflows must not be taken for a small one, nor be allocated.
 func TestHugeSizes(t *testing.T) {
 	huge := []int{1 << 32, 1 << 32}
 	assert.Equal(t, math.MaxInt, Numel(huge))
@@ -113,7 +112,7 @@ func TestHugeSizes(t *testing.T) {
 		assert.Panics(t, func() { Empty(m) })
 	}
 	assert.NoError(t, New(Uint8, 1<<46).Check(), "such a value may exist without data")
-	assert.PanicsWithValue(t, "tensor: storage of -1 bytes", func() { NewStorage(-1) })
+	assert.PanicsWithValue(t, "tensor: storage of -1 bytes: the size is negative", func() { NewStorage(-1) })
 	assert.Panics(t, func() { Zeros(Uint8, 1<<46) })
 	wide, err := New(Uint8, 1).Expand([]int{1 << 46})
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A layout is known without data: what a permutation makes of strides, and what they are called.
+// Layouts need no data: a permutation gives strides, and strides have a format.
 func Example() {
 	m := tensor.New(tensor.Float32, 2, 3, 4, 5)
 	t, err := m.Permute([]int{0, 2, 3, 1})
@@ -21,7 +21,7 @@ func Example() {
 	// can be viewed as [2, 60]: false
 }
 
-// A view shares the storage of what it is a view of.
+// A view shares the storage of its base.
 func ExampleTensor_View() {
 	x := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 2, 3))
 	turned, err := x.Transpose(0, 1)
@@ -38,7 +38,7 @@ func ExampleTensor_View() {
 	// [0 3 1 4 9 5] <nil>
 }
 
-// An order is a layout as planners choose it, whatever the sizes. Some have names.
+// An order is a layout as planners choose it, for any sizes. Some orders are memory formats.
 func ExampleOrder() {
 	o, err := tensor.NewOrder(0, 2, 3, 1)
 	fmt.Println(o, err, o.Format(), o.Strides([]int{2, 3, 4, 5}))
@@ -51,7 +51,7 @@ func ExampleOrder() {
 	// 1,0 false
 }
 
-// Dtypes meet as PyTorch's do.
+// Dtypes promote as in PyTorch.
 func ExamplePromote() {
 	fmt.Println(tensor.Promote(tensor.Int64, tensor.Float16))
 	fmt.Println(tensor.Promote(tensor.Float16, tensor.BFloat16))

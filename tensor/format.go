@@ -11,8 +11,7 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// MemoryFormat names a way to order the dimensions of a dense value. The names are
-// PyTorch's.
+// MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's.
 type MemoryFormat uint8
 
 // Preserve keeps the strides of the operand where it is non-overlapping and dense.
@@ -38,8 +37,8 @@ func (f MemoryFormat) String() string {
 // Valid reports whether f is one of the formats; NoFormat is one.
 func (f MemoryFormat) Valid() bool { return int(f) < len(formatNames) }
 
-// ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's
-// longer names with "_format" at the end will do too.
+// ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's names with the suffix
+// "_format" are accepted too.
 func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	for f, n := range formatNames {
 		if n != "" && (n == name || n+"_format" == name) {
@@ -59,11 +58,11 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		name, words.DidYouMean(known))
 }
 
-// Strides returns the strides of a dense value of the shape in the format. The errors
-// are PyTorch's for a shape of the wrong rank.
+// Strides returns the strides of a dense value of the shape in the format. The errors for a shape of the
+// wrong rank are PyTorch's.
 //
-// Channels-last strides are products of raw sizes, so a size 0 makes strides 0, while
-// contiguous strides take a size 0 as 1 (get_channels_last_strides_2d, TensorImpl).
+// Channels-last strides are products of the sizes as they are, so a size 0 makes strides 0; contiguous
+// strides take a size 0 as 1 (get_channels_last_strides_2d, TensorImpl).
 func (f MemoryFormat) Strides(shape []int) ([]int, error) {
 	order, err := f.order(len(shape))
 	switch {
@@ -75,7 +74,8 @@ func (f MemoryFormat) Strides(shape []int) ([]int, error) {
 	return orderedStrides(shape, order), nil
 }
 
-// order returns the dimensions of a dense value of the format, fastest first; nil for Contiguous.
+// order returns the dimensions of a dense value of the format, fastest first; nil for Contiguous. The errors
+// are those of Strides.
 func (f MemoryFormat) order(rank int) ([]int, error) {
 	switch f {
 	case Contiguous:
@@ -94,7 +94,8 @@ func (f MemoryFormat) order(rank int) ([]int, error) {
 	return nil, fmt.Errorf("memory format %q has no strides of its own", f)
 }
 
-// orderedStrides packs dimensions in the given order, fastest first, from raw sizes.
+// orderedStrides returns dense strides for an order of the dimensions, fastest first. Sizes are taken as they
+// are: a size 0 makes strides 0.
 func orderedStrides(shape, order []int) []int {
 	st := make([]int, len(shape))
 	step := 1
@@ -105,10 +106,10 @@ func orderedStrides(shape, order []int) []int {
 	return st
 }
 
-// IsContiguous reports whether the value is row-major. Dimensions of size 1 do not
-// count, and a value without elements always is (TensorImpl::compute_contiguous).
+// IsContiguous reports whether the value is row-major. Strides of dimensions of size 1 are ignored, and a
+// value without elements is contiguous (TensorImpl::compute_contiguous).
 func (m Meta) IsContiguous() bool {
-	m.fits()
+	m.mustMatch()
 	step := 1
 	for d := len(m.Shape) - 1; d >= 0; d-- {
 		s := m.Shape[d]
@@ -123,8 +124,8 @@ func (m Meta) IsContiguous() bool {
 	return true
 }
 
-// IsChannelsLast reports whether a rank-4 value is dense in NHWC order; dimensions of
-// size 1 do not count (compute_channels_last_contiguous_2d).
+// IsChannelsLast reports whether a rank-4 value is dense in NHWC order. Strides of dimensions of size 1 are
+// ignored (compute_channels_last_contiguous_2d).
 func (m Meta) IsChannelsLast() bool {
 	return len(m.Shape) == 4 && m.denseIn(contiguity.Order2d)
 }
@@ -135,7 +136,7 @@ func (m Meta) IsChannelsLast3d() bool {
 }
 
 func (m Meta) denseIn(order []int) bool {
-	m.fits()
+	m.mustMatch()
 	step := 1
 	for _, d := range order {
 		if s := m.Shape[d]; s != 1 {
@@ -148,9 +149,8 @@ func (m Meta) denseIn(order []int) bool {
 	return true
 }
 
-// Is reports whether the value is contiguous in the format, as PyTorch's
-// is_contiguous(memory_format) does. Preserve and NoFormat always hold, and what is no
-// format never does.
+// Is reports whether the value is contiguous in the format, as PyTorch's is_contiguous(memory_format) does.
+// It is true for Preserve and NoFormat, and false for an invalid format.
 func (m Meta) Is(f MemoryFormat) bool {
 	switch f {
 	case Contiguous:
@@ -169,14 +169,14 @@ func (m Meta) StridesLikeChannelsLast() bool {
 	return len(m.Shape) == 4 && m.likeOrder(contiguity.Order2d)
 }
 
-// StridesLikeChannelsLast3d is the same for NDHWC and rank 5
-// (is_channels_last_strides_3d_s5).
+// StridesLikeChannelsLast3d reports whether the strides, dense or not, order a rank-5 value as NDHWC;
+// ambiguous strides count as NCDHW (is_channels_last_strides_3d_s5).
 func (m Meta) StridesLikeChannelsLast3d() bool {
 	return len(m.Shape) == 5 && m.likeOrder(contiguity.Order3d)
 }
 
 func (m Meta) likeOrder(order []int) bool {
-	m.fits()
+	m.mustMatch()
 	if m.Strides[1] == 0 {
 		return false
 	}
@@ -185,7 +185,7 @@ func (m Meta) likeOrder(order []int) bool {
 		if m.Shape[d] == 0 || m.Strides[d] < least {
 			return false
 		}
-		// N111 with identical strides is taken for NCHW.
+		// PyTorch takes N111 with identical strides for NCHW.
 		if d == 0 && least == m.Strides[1] {
 			return false
 		}
@@ -197,9 +197,8 @@ func (m Meta) likeOrder(order []int) bool {
 	return true
 }
 
-// IsNonOverlappingAndDense reports whether some order of the dimensions makes the value
-// dense. As in PyTorch the contiguous and channels-last predicates count first, so a
-// value without elements may be dense with any strides.
+// IsNonOverlappingAndDense reports whether some order of the dimensions makes the value dense. As in PyTorch,
+// a contiguous or channels-last value is dense, so a value without elements may be dense with any strides.
 func (m Meta) IsNonOverlappingAndDense() bool {
 	if m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d() {
 		return true
@@ -225,9 +224,9 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 	return true
 }
 
-// SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast,
-// ChannelsLast3d or Contiguous. With exactMatch the strides must equal the format's own,
-// those of dimensions of size 0 and 1 included (TensorBase::suggest_memory_format).
+// SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast, ChannelsLast3d or
+// Contiguous. With exactMatch the strides must equal those of the format, in dimensions of size 0 and 1 too
+// (TensorBase::suggest_memory_format).
 func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 	f := Contiguous
 	switch {
@@ -265,14 +264,13 @@ func (m Meta) Flags() []string {
 	return f
 }
 
-// DenseStrides returns dense strides that keep the order of the operand's dimensions in
-// memory: what empty_like(memory_format=preserve) gives a value that is not dense itself
-// (at::infer_dense_strides). The sort is TensorIterator's insertion sort with ambiguous
-// comparisons for one operand; sizes 0 and 1 do not grow the strides. It panics where the
-// lists differ in length.
+// DenseStrides returns dense strides that keep the memory order of the operand's dimensions: the strides of
+// empty_like(memory_format=preserve) for an operand that is not dense (at::infer_dense_strides). The sort is
+// TensorIterator's insertion sort with ambiguous comparisons, for one operand. Sizes 0 and 1 do not increase
+// the strides. It panics if the lists differ in length.
 func DenseStrides(shape, strides []int) []int {
 	n := len(shape)
-	(&Meta{Shape: shape, Strides: strides}).fits()
+	(&Meta{Shape: shape, Strides: strides}).mustMatch()
 	perm := make([]int, n)
 	for i := range perm {
 		perm[i] = n - 1 - i
@@ -301,11 +299,10 @@ func DenseStrides(shape, strides []int) []int {
 	return out
 }
 
-// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) says
-// where dimension a, which is before b, belongs: -1 before, 1 after, 0 ambiguous.
-// An ambiguous comparison neither swaps nor stops the scan, and the comparison is no
-// total order, so the algorithm itself is part of the rule: no other sort will do. It panics
-// where swap is nil.
+// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) compares dimension a,
+// which precedes b: -1 keeps them, 1 exchanges them, 0 is ambiguous. An ambiguous comparison neither
+// exchanges nor ends the scan. Because the comparison is no total order, the result depends on the algorithm:
+// another sort gives other layouts. It panics if swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
 	if swap == nil {
 		panic("tensor: SortDims needs a comparison")
@@ -324,9 +321,10 @@ func SortDims(perm []int, swap func(a, b int) int) {
 	}
 }
 
-// SortDimsIf is [SortDims] where sizes may be unknown: swap is the condition under which dimension a, which is before
-// b, belongs behind it, stay that under which it stays and ends the scan; at most one of them holds. Only an exchange
-// is decided: what form and bounds leave open becomes a guard. It panics where compare is nil.
+// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns the condition under which a,
+// which precedes b, is exchanged with b, and the condition under which a stays and the scan ends; at most one
+// holds. Only exchanges are decided: an exchange that neither form nor bounds decide becomes a guard. It
+// panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

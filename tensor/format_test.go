@@ -29,8 +29,8 @@ func TestPredicatesAgreeWithPyTorch(t *testing.T) {
 		if m.IsChannelsLast3d() != r.CL3 || m.Is(tensor.ChannelsLast3d) != r.CL3 {
 			t.Errorf("%v: channels_last_3d %v", m, !r.CL3)
 		}
-		// empty_like keeps the strides of a non-overlapping and dense value and gives
-		// others dense ones, which by then differ: so the result tells the predicate.
+		// empty_like keeps the strides of a non-overlapping and dense value, and gives other values dense
+		// strides. These differ, so the result shows the predicate.
 		dense := slices.Equal(r.Like, r.Strides)
 		if m.IsNonOverlappingAndDense() != dense {
 			t.Errorf("%v: non_overlapping_and_dense %v", m, !dense)
@@ -94,8 +94,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestDenseMeansABijection checks the predicate against what it is for: the elements of
-// a dense value fill as many places as there are elements, without a gap.
+// TestDenseMeansABijection checks the definition of dense: the elements fill exactly as many places in
+// storage as there are elements, without a gap.
 func TestDenseMeansABijection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMeta(t)
@@ -126,8 +126,7 @@ func TestExtentIsOnePastTheLastElement(t *testing.T) {
 	})
 }
 
-// With exactMatch the strides of dimensions of size 0 and 1 count too, which
-// resemblance does not look at (suggest_memory_format(true)).
+// With exactMatch the strides of dimensions of size 0 and 1 count too (suggest_memory_format(true)).
 func TestSuggestMemoryFormatExactly(t *testing.T) {
 	for _, c := range []struct {
 		shape, strides []int

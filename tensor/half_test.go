@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestHalfOf rounds what lies at every half and halfway between two of them, with its neighbours, and bits from all
-// over the range, as another implementation does.
+// TestHalfOf compares with another implementation: at every half, halfway between neighbours, next to both,
+// and for random bits.
 func TestHalfOf(t *testing.T) {
 	check := func(b uint32) {
 		t.Helper()

@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largePage is the size of a large page where there are some, and largeFrom from how many bytes on storage is worth a
-// part of one: reading it misses 32 translations of addresses.
+// largePage is the size of a large page. Storage of largePageMin bytes or more is worth part of one: reading it
+// withSize small pages takes 32 address translations.
 const (
-	largePage = 2 << 20
-	largeFrom = 128 << 10
+	largePage    = 2 << 20
+	largePageMin = 128 << 10
 )
 
-// ownPages asks for large pages where b lies, before it is touched: then what reads all of it misses fewer translations
-// of addresses, and there is a fault for 2 MiB rather than for 4 KiB. The weights of a network, of which few have 2
-// MiB, lie beside one another in Go's heap, whose parts begin and end with a large page: so the pages at both ends of b
-// are asked for as well, which neighbours share. Nothing depends on it, and systems without such pages refuse.
-func ownPages(b []byte) {
-	if len(b) < largeFrom {
+// adviseLargePages asks the kernel for large pages for b, before b is touched: reading b then misses fewer address
+// translations, and a page fault covers 2 MiB instead of 4 KiB. Few weights of a network have 2 MiB, but they
+// are adjacent in Go's heap, whose arenas are aligned to large pages. So the pages at both ends of b are
+// included, though neighbours share them. The request is a hint; its failure is ignored.
+func adviseLargePages(b []byte) {
+	if len(b) < largePageMin {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))

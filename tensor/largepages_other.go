@@ -2,5 +2,5 @@
 
 package tensor
 
-// ownPages does nothing where large pages cannot be asked for.
-func ownPages([]byte) {}
+// adviseLargePages does nothing on systems without madvise(MADV_HUGEPAGE).
+func adviseLargePages([]byte) {}

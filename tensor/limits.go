@@ -7,25 +7,24 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// MemoryError says that the process may not have the memory that something takes. To run
-// out of it ends a Go program without a word, or the system ends it; so it is refused
-// before it is taken.
+// MemoryError says that an allocation exceeds the memory that the process may take. It is returned before the
+// allocation: a Go program that runs out of memory is ended by its runtime or by the system, without a chance
+// to report.
 type MemoryError struct {
-	Bytes int    // what was asked for
-	Left  int    // what the process may still take
-	Limit int    // the bound that says so, in bytes
-	From  string // whose bound it is, as in "the address space of the process (ulimit -v)"
+	Bytes int    // requested
+	Left  int    // still available to the process
+	Limit int    // the limit that is exceeded, in bytes
+	From  string // the source of the limit, as in "the address space of the process (ulimit -v)"
 }
 
-// Error tells what was asked for, what there is, and what bounds it.
+// Error names the requested bytes, the available bytes and the limit.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("%s of memory are needed: %s", machine.Bytes(e.Bytes),
 		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
-// CheckMemory returns a [*MemoryError] if the process may not take so many bytes more: its
-// limits, those of its control groups, and what the machine has left are looked up where
-// the system tells them (Linux).
+// CheckMemory returns a [*MemoryError] if the process may not take that many bytes more. It reads the limits
+// of the process, those of its control groups, and the free memory of the machine (on Linux).
 func CheckMemory(bytes int) error {
 	if l, ok := machine.Fits(bytes); !ok {
 		return &MemoryError{bytes, l.Left, l.Total, l.Name}
@@ -33,8 +32,8 @@ func CheckMemory(bytes int) error {
 	return nil
 }
 
-// CatchMemory turns, where it is deferred, the panic of [NewStorage] into an error of the function
-// that defers it. Other panics go on.
+// CatchMemory, when deferred, turns a [*MemoryError] panic of [NewStorage] into the error of the deferring
+// function. Other panics continue.
 func CatchMemory(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -45,29 +44,28 @@ func CatchMemory(err *error) {
 	}
 }
 
-// checkedStorage is the number of bytes, in one allocation or in several, after which [NewStorage] checks the available
-// memory: the check takes less time than filling a hundredth of them.
-const checkedStorage = 64 << 20
+// checkInterval is the number of allocated bytes, in one or several allocations, after which [NewStorage]
+// checks the available memory: the check takes less than 1% of the time to fill them.
+const checkInterval = 64 << 20
 
-// unchecked counts the bytes that were allocated since the last check.
-var unchecked atomic.Int64
+// uncheckedBytes counts the bytes allocated since the last check.
+var uncheckedBytes atomic.Int64
 
-// smallest is the approximate overhead of an allocation in bytes: the tensor's description.
-const smallest = 256
+// tensorOverhead is the approximate overhead of an allocation in bytes: the description of the tensor.
+const tensorOverhead = 256
 
-// allocatable reports a number of bytes that no allocation can give: negative ones, and
-// more than the process may have.
-func allocatable(n int) error {
+// checkAllocation returns an error if n is negative, or exceeds the memory that the process may take.
+func checkAllocation(n int) error {
 	switch {
 	case n < 0:
-		return fmt.Errorf("storage of %d bytes", n)
-	case n >= checkedStorage:
+		return fmt.Errorf("storage of %d bytes: the size is negative", n)
+	case n >= checkInterval:
 		if l, ok := machine.FitsBlock(n); !ok {
 			return &MemoryError{n, l.Left, l.Total, l.Name}
 		}
-	case unchecked.Add(int64(n+smallest)) >= checkedStorage:
-		unchecked.Store(0)
-		return CheckMemory(checkedStorage)
+	case uncheckedBytes.Add(int64(n+tensorOverhead)) >= checkInterval:
+		uncheckedBytes.Store(0)
+		return CheckMemory(checkInterval)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestStorageThatCannotBeHad(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if err := allocate(2 * checkedStorage); err != nil {
+	if err := allocate(2 * checkInterval); err != nil {
 		t.Error(err)
 	}
 }

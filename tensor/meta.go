@@ -10,13 +10,11 @@ import (
 	"strings"
 )
 
-// Meta describes a strided value without its data (a meta tensor). Strides and Offset
-// count elements. Shape and Strides have the same length; both may be shared with other
-// metas and must not be written.
+// Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape
+// and Strides have the same length; both may be shared with other metas and must not be written.
 //
-// Methods that return an error refuse a meta that does not pass [Meta.Check]. The others
-// expect one that does, and panic, with a message that begins with "tensor:", where shape
-// and strides differ in length.
+// Methods that return an error reject a meta that does not pass [Meta.Check]. The others require one that
+// does: they panic with a message that begins with "tensor:" if shape and strides differ in length.
 type Meta struct {
 	DType   DType
 	Shape   []int
@@ -24,13 +22,13 @@ type Meta struct {
 	Offset  int
 }
 
-// New returns a row-major meta. It keeps shape.
+// New returns a row-major meta at offset 0. It keeps shape.
 func New(d DType, shape ...int) Meta {
 	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
 }
 
-// NewFormat returns a dense meta in the given format. It keeps shape. The rank must suit
-// the format: see [MemoryFormat.Strides].
+// NewFormat returns a dense meta in the given format. It keeps shape. The errors are those of
+// [MemoryFormat.Strides].
 func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
 	st, err := f.Strides(shape)
 	return Meta{DType: d, Shape: shape, Strides: st}, err
@@ -42,13 +40,13 @@ func (m Meta) Rank() int { return len(m.Shape) }
 // Numel returns the number of elements. It is 1 for a 0-dim value.
 func (m Meta) Numel() int { return Numel(m.Shape) }
 
-// Bytes returns numel times the element size: what a dense copy would take.
+// Bytes returns the number of elements times the element size: the size of a dense copy.
 func (m Meta) Bytes() int { return satMul(m.Numel(), m.DType.Size()) }
 
-// Extent returns the number of elements of storage that the value needs, its offset
-// included: one past the largest index reached, or 0 without elements.
+// Extent returns the number of elements of storage that the value needs, its offset included: one more than
+// the largest index that it reaches, or 0 without elements.
 func (m Meta) Extent() int {
-	m.fits()
+	m.mustMatch()
 	end := m.Offset + 1
 	for i, s := range m.Shape {
 		if s == 0 {
@@ -65,15 +63,13 @@ func (m Meta) WithDType(d DType) Meta { m.DType = d; return m }
 // WithStrides returns m at offset 0 with other strides. It keeps strides.
 func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0; return m }
 
-// SameLayout reports whether both have the same shape and strides, dimension by
-// dimension; the stride of a dimension of size 1 counts too.
+// SameLayout reports whether shapes and strides are equal, the strides of dimensions of size 1 included.
 func (m Meta) SameLayout(o Meta) bool {
 	return slices.Equal(m.Shape, o.Shape) && slices.Equal(m.Strides, o.Strides)
 }
 
-// SameAddresses reports whether both place every element at the same index from their
-// offset. Unlike [Meta.SameLayout] it ignores strides of dimensions of size 1, and all
-// strides of a value without elements.
+// SameAddresses reports whether both place every element at the same index from their offset. Unlike
+// [Meta.SameLayout] it ignores strides of dimensions of size 1, and all strides of a value without elements.
 func (m Meta) SameAddresses(o Meta) bool {
 	if !slices.Equal(m.Shape, o.Shape) {
 		return false
@@ -81,8 +77,8 @@ func (m Meta) SameAddresses(o Meta) bool {
 	if m.Numel() == 0 {
 		return true
 	}
-	m.fits()
-	o.fits()
+	m.mustMatch()
+	o.mustMatch()
 	for i, s := range m.Shape {
 		if s != 1 && m.Strides[i] != o.Strides[i] {
 			return false
@@ -117,8 +113,8 @@ func ListString(v []int) string {
 	return string(append(b, ']'))
 }
 
-// Numel returns the product of sizes, math.MaxInt where that is more than an int can hold:
-// a wrapped product would call a huge value small, or empty.
+// Numel returns the product of sizes, saturated at math.MaxInt: a wrapped product would make a huge value
+// look small, or empty.
 func Numel(shape []int) int {
 	n, over := uint64(1), uint64(0)
 	for _, s := range shape {
@@ -132,8 +128,8 @@ func Numel(shape []int) int {
 	return int(n)
 }
 
-// hugeNumel is Numel of a shape whose product passes what an int can hold, or that has a
-// negative size, which no meta that passes Check has.
+// hugeNumel is Numel of a shape whose product overflows an int, or that has a negative size (which
+// [Meta.Check] rejects).
 func hugeNumel(shape []int) int {
 	n := 1
 	for i, s := range shape {
@@ -153,20 +149,20 @@ func hugeNumel(shape []int) int {
 	return n
 }
 
-// fits panics where shape and strides differ in length: the fields of a meta can be set to
-// anything, and what gives no error cannot tell it otherwise.
-func (m *Meta) fits() {
+// mustHaveRank panics if shape and strides differ in length. Methods without an error result cannot report it
+// otherwise, and callers may set the fields to anything.
+func (m *Meta) mustMatch() {
 	if len(m.Shape) != len(m.Strides) {
-		m.misfit()
+		m.panicMismatch()
 	}
 }
 
-func (m *Meta) misfit() {
+func (m *Meta) panicMismatch() {
 	panic(fmt.Sprintf("tensor: a meta has %d sizes and %d strides", len(m.Shape), len(m.Strides)))
 }
 
-// ContiguousStrides returns row-major strides; a size 0 counts as 1, so that no stride
-// is 0 (c10::contiguous_strides).
+// ContiguousStrides returns row-major strides in a fresh slice; a size 0 counts as 1, so that no stride is 0
+// (c10::contiguous_strides).
 func ContiguousStrides(shape []int) []int {
 	st := make([]int, len(shape))
 	step := 1
@@ -177,20 +173,20 @@ func ContiguousStrides(shape []int) []int {
 	return st
 }
 
-// MaxBytes bounds the bytes that one value may span: what an address space of 2^47
-// bytes holds, or a quarter of one of 2^31. Larger shapes are refused before anything is computed from them.
+// MaxBytes bounds the bytes that one value may span: an address space of 2^47 bytes, or a quarter of one of
+// 2^31. Larger shapes are rejected before anything is computed from them.
 const MaxBytes = min(1<<47, math.MaxInt/4)
 
-// tooMany is the error of a shape that no memory holds, whatever its strides.
+// tooMany is the error for a shape with more elements than MaxBytes holds, whatever its strides.
 func tooMany(m Meta) error {
 	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
 		MaxBytes/m.DType.Size(), m.DType)
 }
 
-// Check reports a meta whose parts do not fit together: other lengths of shape and
-// strides, a negative size, stride or offset, or more than [MaxBytes] bytes.
+// Check returns an error for an inconsistent meta: an invalid dtype, shape and strides of different lengths,
+// more dimensions than an [Order] can have, a negative size, stride or offset, or a span above [MaxBytes].
 func (m Meta) Check() error {
-	if m.small() {
+	if m.isSmall() {
 		return nil
 	}
 	if m.DType == Invalid {
@@ -238,28 +234,28 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// fewElements is a number of elements of any dtype that is far below [MaxBytes], and whose square is no overflow.
-const fewElements = 1 << (bits.UintSize/2 - 1)
+// smallElements is far below [MaxBytes] for every dtype, and its square does not overflow.
+const smallElements = 1 << (bits.UintSize/2 - 1)
 
-// fewer adds a dimension to a number of elements and to the last place that they reach. It is false where a number is
-// negative, or may be too great.
-func fewer(size, stride int, numel, span *int) bool {
-	if uint(size) > fewElements || uint(stride) > fewElements {
+// addSmallDim multiplies numel by size, and adds the reach of a dimension to span. It is false if a number is
+// negative or exceeds smallElements.
+func addSmallDim(size, stride int, numel, span *int) bool {
+	if uint(size) > smallElements || uint(stride) > smallElements {
 		return false
 	}
 	*numel *= max(size, 1)
 	*span += max(size-1, 0) * stride
-	return *numel <= fewElements && uint(*span) <= fewElements
+	return *numel <= smallElements && uint(*span) <= smallElements
 }
 
-// small is [Type.small] of numbers.
-func (m *Meta) small() bool {
-	if uint(m.Offset) > fewElements || len(m.Shape) > fewDims || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
+// isSmall reports whether m is consistent and small: a fast path of Check for common metas.
+func (m *Meta) isSmall() bool {
+	if uint(m.Offset) > smallElements || len(m.Shape) > smallRank || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
 		return false
 	}
 	numel, span := 1, m.Offset
 	for d, n := range m.Shape {
-		if !fewer(n, m.Strides[d], &numel, &span) {
+		if !addSmallDim(n, m.Strides[d], &numel, &span) {
 			return false
 		}
 	}

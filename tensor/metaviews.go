@@ -2,10 +2,10 @@ package tensor
 
 import "github.com/graphrun/graphrun/sym"
 
-// The views of a Type, for kernels, whose sizes are numbers.
+// This file repeats the views of [Type] on [Meta], for kernels, whose sizes are numbers.
 
-// numbers is the way back from a view of numbers.
-func numbers(t Type, err error) (Meta, error) {
+// metaOf converts the result of a view of numbers to a Meta.
+func metaOf(t Type, err error) (Meta, error) {
 	if err != nil {
 		return Meta{}, err
 	}
@@ -13,7 +13,7 @@ func numbers(t Type, err error) (Meta, error) {
 	return m, nil
 }
 
-func allNumbers(types []Type, err error) ([]Meta, error) {
+func metasOf(types []Type, err error) ([]Meta, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -25,27 +25,27 @@ func allNumbers(types []Type, err error) ([]Meta, error) {
 }
 
 // Permute is [Type.Permute].
-func (m Meta) Permute(dims []int) (Meta, error) { return numbers(m.Type().Permute(dims)) }
+func (m Meta) Permute(dims []int) (Meta, error) { return metaOf(m.Type().Permute(dims)) }
 
 // Transpose is [Type.Transpose].
-func (m Meta) Transpose(d0, d1 int) (Meta, error) { return numbers(m.Type().Transpose(d0, d1)) }
+func (m Meta) Transpose(d0, d1 int) (Meta, error) { return metaOf(m.Type().Transpose(d0, d1)) }
 
 // MoveDim is [Type.MoveDim].
 func (m Meta) MoveDim(source, destination []int) (Meta, error) {
-	return numbers(m.Type().MoveDim(source, destination))
+	return metaOf(m.Type().MoveDim(source, destination))
 }
 
 // Select is [Type.Select].
 func (m Meta) Select(dim, index int) (Meta, error) {
-	return numbers(m.Type().Select(dim, sym.Of(index)))
+	return metaOf(m.Type().Select(dim, sym.Of(index)))
 }
 
 // Slice is [Type.Slice].
 func (m Meta) Slice(dim int, start, end *int, step int) (Meta, error) {
-	return numbers(m.Type().Slice(dim, number(start), number(end), sym.Of(step)))
+	return metaOf(m.Type().Slice(dim, symPointer(start), symPointer(end), sym.Of(step)))
 }
 
-func number(n *int) *sym.Int {
+func symPointer(n *int) *sym.Int {
 	if n == nil {
 		return nil
 	}
@@ -55,56 +55,56 @@ func number(n *int) *sym.Int {
 
 // Narrow is [Type.Narrow].
 func (m Meta) Narrow(dim, start, length int) (Meta, error) {
-	return numbers(m.Type().Narrow(dim, sym.Of(start), sym.Of(length)))
+	return metaOf(m.Type().Narrow(dim, sym.Of(start), sym.Of(length)))
 }
 
 // Squeeze is [Type.Squeeze].
-func (m Meta) Squeeze(dims ...int) (Meta, error) { return numbers(m.Type().Squeeze(dims...)) }
+func (m Meta) Squeeze(dims ...int) (Meta, error) { return metaOf(m.Type().Squeeze(dims...)) }
 
 // Unsqueeze is [Type.Unsqueeze].
-func (m Meta) Unsqueeze(dim int) (Meta, error) { return numbers(m.Type().Unsqueeze(dim)) }
+func (m Meta) Unsqueeze(dim int) (Meta, error) { return metaOf(m.Type().Unsqueeze(dim)) }
 
 // Diagonal is [Type.Diagonal].
 func (m Meta) Diagonal(offset, dim1, dim2 int) (Meta, error) {
-	return numbers(m.Type().Diagonal(offset, dim1, dim2))
+	return metaOf(m.Type().Diagonal(offset, dim1, dim2))
 }
 
 // Split is [Type.Split].
 func (m Meta) Split(size, dim int) ([]Meta, error) {
-	return allNumbers(m.Type().Split(sym.Of(size), dim))
+	return metasOf(m.Type().Split(sym.Of(size), dim))
 }
 
 // SplitSizes is [Type.SplitSizes].
 func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {
-	return allNumbers(m.Type().SplitSizes(sym.Ints(sizes...), dim))
+	return metasOf(m.Type().SplitSizes(sym.Ints(sizes...), dim))
 }
 
 // Chunk is [Type.Chunk].
-func (m Meta) Chunk(chunks, dim int) ([]Meta, error) { return allNumbers(m.Type().Chunk(chunks, dim)) }
+func (m Meta) Chunk(chunks, dim int) ([]Meta, error) { return metasOf(m.Type().Chunk(chunks, dim)) }
 
 // View is [Type.View].
-func (m Meta) View(size []int) (Meta, error) { return numbers(m.Type().View(sym.Ints(size...))) }
+func (m Meta) View(size []int) (Meta, error) { return metaOf(m.Type().View(sym.Ints(size...))) }
 
 // Expand is [Type.Expand].
-func (m Meta) Expand(size []int) (Meta, error) { return numbers(m.Type().Expand(sym.Ints(size...))) }
+func (m Meta) Expand(size []int) (Meta, error) { return metaOf(m.Type().Expand(sym.Ints(size...))) }
 
 // AsStrided is [Type.AsStrided].
 func (m Meta) AsStrided(size, stride []int, offset, storageElems int) (Meta, error) {
-	return numbers(m.Type().AsStrided(sym.Ints(size...), sym.Ints(stride...), sym.Of(offset), sym.Of(storageElems)))
+	return metaOf(m.Type().AsStrided(sym.Ints(size...), sym.Ints(stride...), sym.Of(offset), sym.Of(storageElems)))
 }
 
 // Unfold is [Type.Unfold].
 func (m Meta) Unfold(dimension, size, step int) (Meta, error) {
-	return numbers(m.Type().Unfold(dimension, sym.Of(size), sym.Of(step)))
+	return metaOf(m.Type().Unfold(dimension, sym.Of(size), sym.Of(step)))
 }
 
 // Flatten is [Type.Flatten].
 func (m Meta) Flatten(start, end int) ([]int, error) {
-	return exact(m.Type().Flatten(start, end))
+	return intsOf(m.Type().Flatten(start, end))
 }
 
-// exact is the way back from sizes that are numbers.
-func exact(sizes []sym.Int, err error) ([]int, error) {
+// intsOf converts sizes that are numbers.
+func intsOf(sizes []sym.Int, err error) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func exact(sizes []sym.Int, err error) ([]int, error) {
 	return out, nil
 }
 
-// Broadcast returns the shape that two operands have in common: sizes are matched from
-// the last, and a size 1 gives way (at::infer_size). The slice is fresh.
+// Broadcast returns the common shape of two operands in a fresh slice: sizes are matched from the last
+// dimension, and a size 1 is broadcast (at::infer_size).
 func Broadcast(a, b []int) ([]int, error) {
-	return exact(BroadcastSizes(sym.Ints(a...), sym.Ints(b...)))
+	return intsOf(BroadcastSizes(sym.Ints(a...), sym.Ints(b...)))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Order is a layout as the planner chooses it: the dimensions of a dense value from the slowest to the
-// fastest, as in "0,2,3,1" for images with their channels last. Byte i holds the dimension at place
-// i, so that orders can be compared and be keys. The empty Order is that of a 0-dim value.
+// fastest, as in "0,2,3,1" for channels-last images. Byte i is the dimension at position i, so orders are
+// comparable and can be map keys. The empty Order belongs to a 0-dim value.
 type Order string
 
 // maxOrder bounds the dimensions of an order.
@@ -46,7 +46,7 @@ func ParseOrder(text string) (Order, error) {
 	return NewOrder(dims...)
 }
 
-// checkRank refuses more dimensions than an [Order] can have.
+// checkRank rejects more dimensions than an [Order] can have.
 func checkRank(rank int) error {
 	if rank > maxOrder {
 		return fmt.Errorf("%d dimensions: at most %d are supported", rank, maxOrder)
@@ -54,11 +54,10 @@ func checkRank(rank int) error {
 	return nil
 }
 
-// RowMajorOrder returns 0, 1, 2, ... It panics where rank is no number of dimensions: negative, or over
-// 256.
+// RowMajorOrder returns 0, 1, 2, ... It panics if rank is negative or above 256.
 func RowMajorOrder(rank int) Order {
 	if rank < 0 || rank > maxOrder {
-		panic(fmt.Sprintf("tensor: an order of %d dimensions", rank))
+		panic(fmt.Sprintf("tensor: an order cannot have %d dimensions", rank))
 	}
 	b := make([]byte, rank)
 	for i := range b {
@@ -67,12 +66,11 @@ func RowMajorOrder(rank int) Order {
 	return Order(b)
 }
 
-// Order returns the order that a memory format names for values of a rank. The errors are those of
-// [MemoryFormat.Strides].
+// Order returns the order of a memory format for a rank. The errors are those of [MemoryFormat.Strides].
 func (f MemoryFormat) Order(rank int) (Order, error) {
 	fastest, err := f.order(rank)
 	if rank < 0 || rank > maxOrder {
-		return "", fmt.Errorf("an order of %d dimensions", rank)
+		return "", fmt.Errorf("an order cannot have %d dimensions", rank)
 	}
 	if err != nil || f == Contiguous {
 		return RowMajorOrder(rank), err
@@ -96,7 +94,7 @@ func (o Order) Dims() []int {
 	return dims
 }
 
-// IsRowMajor reports whether the dimensions are in their own order.
+// IsRowMajor reports whether the dimensions are in ascending order.
 func (o Order) IsRowMajor() bool {
 	for i := range len(o) {
 		if int(o[i]) != i {
@@ -106,7 +104,7 @@ func (o Order) IsRowMajor() bool {
 	return true
 }
 
-// Format returns the memory format that names the order, NoFormat where there is none.
+// Format returns the memory format with this order, or NoFormat.
 func (o Order) Format() MemoryFormat {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if named, err := f.Order(len(o)); err == nil && named == o {
@@ -116,7 +114,7 @@ func (o Order) Format() MemoryFormat {
 	return NoFormat
 }
 
-// String returns the format's name where the order has one, else its dimensions: "0,2,1".
+// String returns the name of the order's memory format, or its dimensions: "0,2,1".
 func (o Order) String() string {
 	if f := o.Format(); f != NoFormat {
 		return f.String()
@@ -132,17 +130,18 @@ func joinDims(dims []int) string {
 	return strings.Join(parts, ",")
 }
 
-// fits panics where the order is not one of so many dimensions.
-func (o Order) fits(rank int) {
+// mustHaveRank panics unless the order has rank dimensions.
+func (o Order) mustHaveRank(rank int) {
 	if len(o) != rank {
 		panic(fmt.Sprintf("tensor: order %s for %d dimensions", joinDims(o.Dims()), rank))
 	}
 }
 
-// Strides returns the strides of a dense value of the shape, which must have as many dimensions. Row-major strides
-// take a size 0 as 1, others are products of raw sizes, as PyTorch's are.
+// Strides returns the strides of a dense value of the shape in a fresh slice. It panics unless the shape has
+// o's rank. Row-major strides take a size 0 as 1; the others are products of the sizes as they are, as in
+// PyTorch.
 func (o Order) Strides(shape []int) []int {
-	o.fits(len(shape))
+	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
 		return ContiguousStrides(shape)
 	}
@@ -155,9 +154,9 @@ func (o Order) Strides(shape []int) []int {
 	return st
 }
 
-// StridesOf is [Order.Strides] for sizes that may be unknown.
+// StridesOf is [Order.Strides] for sizes that may be symbolic.
 func (o Order) StridesOf(shape []sym.Int) []sym.Int {
-	o.fits(len(shape))
+	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
 		return RowMajor(shape)
 	}
@@ -165,22 +164,22 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 	step := sym.Of(1)
 	for i := len(o) - 1; i >= 0; i-- {
 		st[o[i]] = step
-		step = times(step, shape[o[i]])
+		step = mulSizes(step, shape[o[i]])
 	}
 	return st
 }
 
-// Same reports whether two orders place the elements of a value of the shape alike: dimensions of
-// size 1 may be anywhere. Where there are no elements all orders are alike.
+// Same reports whether two orders give the elements of a value of the shape the same positions: dimensions of
+// size 1 may be anywhere, and all orders are the same for a shape without elements.
 func (o Order) Same(p Order, shape []int) bool {
-	o.fits(len(shape))
+	o.mustHaveRank(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
 }
 
-// Canonical returns the order in which the dimensions of size 1 come first, in their own order. All
-// orders that are the same for the shape have the same canonical one.
+// Canonical returns the equivalent order in which dimensions of size 1 come first, ascending. Orders that are
+// the same for the shape have the same canonical order.
 func (o Order) Canonical(shape []int) Order {
-	o.fits(len(shape))
+	o.mustHaveRank(len(shape))
 	if slices.Contains(shape, 0) {
 		return RowMajorOrder(len(o))
 	}
@@ -198,14 +197,15 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(b)
 }
 
-// HoldsOf is [Order.Holds] for sizes that may be unknown: what form and bounds do not decide becomes a guard.
+// HoldsOf is [Order.Holds] for sizes that may be symbolic. A condition that neither form nor bounds decide
+// becomes a guard.
 func (o Order) HoldsOf(t Type) bool {
-	t.fits()
+	t.mustMatch()
 	if len(o) != len(t.Shape) {
 		return false
 	}
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
+	var buf [2 * smallRank]int
+	if m, known := t.metaIn(&buf); known {
 		return o.Holds(m)
 	}
 	if o.IsRowMajor() {
@@ -219,9 +219,9 @@ func (o Order) HoldsOf(t Type) bool {
 	return all.Holds()
 }
 
-// OrderOf returns the order in which a value lies, and whether it is dense in it: that its elements fill
-// a block of storage without gaps and overlap. Among the orders that are the same for its shape the
-// one that a format names comes first, then the one that its strides tell.
+// OrderOf returns the memory order of a value's dimensions, and whether the value is dense in it: its
+// elements fill a block of storage without gaps and overlap. Among equivalent orders, that of a memory format
+// equals preferred, then the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {
@@ -239,10 +239,10 @@ func OrderOf(m Meta) (Order, bool) {
 	return o, m.IsNonOverlappingAndDense()
 }
 
-// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order. It panics where
-// dims is no permutation.
+// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order. It
+// panics if dims is no permutation.
 func (o Order) Permute(dims []int) Order {
-	o.fits(len(dims))
+	o.mustHaveRank(len(dims))
 	if _, err := NewOrder(dims...); err != nil {
 		panic("tensor: " + err.Error())
 	}
@@ -257,10 +257,10 @@ func (o Order) Permute(dims []int) Order {
 	return Order(b)
 }
 
-// Holds reports whether a value is dense in the order; dimensions of size 1 may be anywhere. It agrees
-// with [Meta.Is] about the orders that formats name.
+// Holds reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees
+// withSize [Meta.Is] for the orders of memory formats.
 func (o Order) Holds(m Meta) bool {
-	m.fits()
+	m.mustMatch()
 	if len(o) != len(m.Shape) {
 		return false
 	}

@@ -46,7 +46,7 @@ func TestParseOrder(t *testing.T) {
 	}
 }
 
-// A value laid out in an order is in that order, up to dimensions of size 1.
+// Strides made for an order hold for that order, up to dimensions of size 1.
 func TestOrderOfWhatLiesInIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(t, "shape")

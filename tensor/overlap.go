@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Overlap reports whether an element of a and one of b share a byte. Unlike a comparison of [Tensor.Span] it
-// distinguishes odd from even columns of a matrix. It is exact unless irregular strides make the search too long: then
-// it is true. It panics where [Tensor.Span] does.
+// Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of
+// [Tensor.Span] it separates the odd from the even columns of a matrix. It is exact unless irregular strides
+// make the search too long; then it returns true. It panics where [Tensor.Span] does.
 func Overlap(a, b *Tensor) bool {
 	if !overlap(a, b) {
 		return false
 	}
-	// Of an element of each: a + i*strides + byte = b + j*strides + byte.
-	var few [16]term
-	s := search{terms: few[:0]}
+	// Solve a + i*strides + byte = b + j*strides + byte for an element i of a and j of b.
+	var buf [16]term
+	s := search{terms: buf[:0]}
 	s.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
 	for d, n := range a.Shape {
 		s.add(a.Strides[d]*a.DType.Size(), 0, n-1)
@@ -27,15 +27,15 @@ func Overlap(a, b *Tensor) bool {
 	return s.solve(int(to)-int(from), true)
 }
 
-// OverlapsItself reports whether two elements share an address. It is exact unless irregular strides make the search
-// too long: then it is true.
+// OverlapsItself reports whether two elements share an address. It is exact unless irregular strides make the
+// search too long; then it returns true.
 func (m Meta) OverlapsItself() bool {
-	m.fits()
-	if m.Numel() == 0 || !m.repeats() {
+	m.mustMatch()
+	if m.Numel() == 0 || !m.mayRepeat() {
 		return false
 	}
-	var few [16]term
-	s := search{terms: few[:0]}
+	var buf [16]term
+	s := search{terms: buf[:0]}
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
 			return true
@@ -48,21 +48,22 @@ func (m Meta) OverlapsItself() bool {
 	return s.solve(0, false)
 }
 
-// search looks for numbers k, within bounds, for which the sum of k*stride is a given one.
+// search solves sum(k*stride) = target for integers k within bounds: a branch and bound over the terms, by
+// falling stride.
 type search struct {
 	terms  []term
-	joined bool // two terms had the same stride
+	joined bool // two terms had the same stride and were merged
 	steps  int
 }
 
-// term is k*stride for a k from lo to hi.
+// term is k*stride with lo <= k <= hi.
 type term struct {
 	stride, lo, hi int
-	least, most    int // of the sum of this term and the following ones
+	least, most    int // bounds of the sum of this term and the following ones
 }
 
-// mostSteps bounds the search. A stride greater than the extent of all smaller ones takes one or two steps.
-const mostSteps = 1 << 14
+// maxSteps bounds the search. A stride above the extent of all smaller strides takes one or two steps.
+const maxSteps = 1 << 14
 
 func (s *search) add(stride, lo, hi int) {
 	if stride == 0 || lo == 0 && hi == 0 {
@@ -77,7 +78,7 @@ func (s *search) add(stride, lo, hi int) {
 	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
 }
 
-// solve reports whether there are such numbers, not all of them 0 unless zeros is set.
+// solve reports whether a solution exists. The solution with all k = 0 counts only if zeros is set.
 func (s *search) solve(sum int, zeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
@@ -86,21 +87,21 @@ func (s *search) solve(sum int, zeros bool) bool {
 		least, most = least+t.lo*t.stride, most+t.hi*t.stride
 		t.least, t.most = least, most
 	}
-	return s.from(0, sum, zeros)
+	return s.solveFrom(0, sum, zeros)
 }
 
-// from solves for the terms from i on.
-func (s *search) from(i, sum int, zeros bool) bool {
+// solveFrom solves for the terms from i on.
+func (s *search) solveFrom(i, sum int, zeros bool) bool {
 	if i == len(s.terms) {
 		return sum == 0 && zeros
 	}
-	if s.steps++; s.steps > mostSteps {
+	if s.steps++; s.steps > maxSteps {
 		return true
 	}
 	t := &s.terms[i]
-	least, most := t.least-t.lo*t.stride, t.most-t.hi*t.stride // of the following terms
+	least, most := t.least-t.lo*t.stride, t.most-t.hi*t.stride // bounds of the sum of the following terms
 	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
-		if s.from(i+1, sum-k*t.stride, zeros || k != 0) {
+		if s.solveFrom(i+1, sum-k*t.stride, zeros || k != 0) {
 			return true
 		}
 	}

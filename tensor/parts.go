@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that cut a dimension into parts.
+// This file holds the views that split a dimension.
 
-// maxParts bounds the number of views that one call returns. A stride of 0 makes a
-// dimension of any size out of nothing, so the operand's bytes bound nothing.
+// maxParts bounds the number of views of one call. A dimension of stride 0 may have any size, so the
+// operand's bytes do not bound the number.
 const maxParts = 1 << 20
 
-// Split cuts a dimension into parts of the given size, the last of which may be smaller
-// (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
-// must be known: where sizes do not tell, it becomes a guard.
+// Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A
+// dimension of size 0 gives one part. The number of parts must be a number: symbolic sizes leave a guard for
+// it.
 func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 	}
 	total := t.Shape[dim]
 	switch {
-	case is(total, 0):
+	case equals(total, 0):
 		return []Type{t}, nil
-	case is(size, 0):
+	case equals(size, 0):
 		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %v", total)
 	}
 	one := sym.Of(1)
@@ -44,9 +44,9 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 	}
 	out := make([]Type, parts)
 	for i := range out {
-		start := times(sym.Of(i), size)
+		start := mulSizes(sym.Of(i), size)
 		part := &out[i]
-		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(times(start, t.Strides[dim]))}
+		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(mulSizes(start, t.Strides[dim]))}
 		have := size
 		if i == parts-1 {
 			have = total.Sub(start)
@@ -54,16 +54,16 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 		if i > 0 && have.Same(size) {
 			part.Shape = out[0].Shape
 		} else {
-			part.Shape = with(t.Shape, dim, have)
+			part.Shape = withSize(t.Shape, dim, have)
 		}
-		if err := part.valid(); err != nil {
+		if err := part.check(); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
+// SplitSizes cuts a dimension into parts of the given sizes, whose sum must be the size of the dimension
 // (torch.split_with_sizes).
 func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
@@ -83,11 +83,11 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
 			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
 				Sizes(sizes))
 		}
-		if n, known := left.Known(); !known || n >= 0 { // stop below 0: what is left is no sum to go on with
+		if n, known := left.Known(); !known || n >= 0 { // once negative, left stays unchanged: the sizes cannot sum to total
 			left = left.Sub(s)
 		}
 	}
-	if !is(left, 0) {
+	if !equals(left, 0) {
 		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at "+
 			"dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
 	}
@@ -103,8 +103,8 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
 	return out, nil
 }
 
-// Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
-// be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
+// Chunk cuts a dimension into at most chunks parts of equal size; the last one may be smaller (Tensor.chunk).
+// A dimension of size 0 gives exactly that number of parts.
 func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	if total, one := t.Shape[at], sym.Of(1); !is(total, 0) {
+	if total, one := t.Shape[at], sym.Of(1); !equals(total, 0) {
 		return t.Split(total.Sub(one).Div(sym.Of(chunks)).Add(one), at)
 	}
 	if chunks > maxParts {

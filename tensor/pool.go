@@ -8,19 +8,19 @@ import (
 	"weak"
 )
 
-// Pool hands out storage for results, and keeps the memory of released results for the next ones. The zero Pool is
-// ready, and safe for concurrent use.
+// Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for
+// use, and safe for concurrent use.
 //
-// It holds memory by weak pointers: a garbage collection empties it. Memory enters it by [Tensor.Release] alone. The
-// memory of a result that is dropped without a release belongs to the collector, which sees slices of its bytes and
-// pointers into it where a count of tensors would not.
+// It holds memory by weak pointers: a garbage collection empties it. Memory enters it by [Tensor.Release]
+// only. The memory of a result that is dropped without a release is left to the garbage collector, which also
+// sees slices of its bytes and pointers into it; a reference count of tensors would not.
 type Pool struct {
 	mu    sync.Mutex
-	kept  []keptArray // the last released at the end
+	kept  []keptArray // metaIn the order of release
 	bytes int
 }
 
-// keptArray is released memory.
+// keptArray is the memory of a released result.
 type keptArray struct {
 	array weak.Pointer[byte]
 	size  int
@@ -34,9 +34,9 @@ const (
 	minKept      = 4 << 10
 )
 
-// Take returns storage of n bytes, aligned to [Align], that [Storage.Release] gives back to the pool. Its contents are
-// zero if zeroed is set, else arbitrary: then the caller must write all of it before it is read. It panics where
-// [NewStorage] does.
+// Take returns storage of n bytes, aligned to [Align], that [Storage.Release] returns to the pool. Its
+// contents are zero if zeroed is set, else arbitrary: the caller must then write all of it before reading. It
+// panics where [NewStorage] does.
 func (p *Pool) Take(n int, zeroed bool) *Storage {
 	if n < minKept {
 		s := NewStorage(n)
@@ -55,12 +55,12 @@ func (p *Pool) Take(n int, zeroed bool) *Storage {
 	return &Storage{data: b[:n:n], room: len(b), pool: p}
 }
 
-// Adopt returns storage over the same bytes that [Storage.Release] marks as released. The pool does not keep such
-// memory, which other storage may share.
+// Adopt returns storage over the bytes of s that [Storage.Release] marks as released. The pool does not
+// recycle the memory, because other storage may share it.
 func (p *Pool) Adopt(s *Storage) *Storage { return &Storage{data: s.Bytes(), pool: p} }
 
-// find takes an array of n bytes or a little more from the pool; nil where it has none. The last released is preferred:
-// caches may hold it.
+// find takes an array of n bytes, or up to a quarter more, from the pool; nil if it has none. The array
+// released last is preferred, because it may still be in a cache.
 func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *Pool) find(n int) []byte {
 	return nil
 }
 
-// drop forgets an array.
+// drop removes entry i.
 func (p *Pool) drop(i int) {
 	p.bytes -= p.kept[i].size
 	p.kept = append(p.kept[:i], p.kept[i+1:]...)
@@ -88,7 +88,7 @@ var (
 	errReleased = errors.New("the tensor was released before")
 )
 
-// release marks storage as released, and keeps its memory.
+// release marks storage as released, and keeps its memory for [Pool.Take].
 func (p *Pool) release(s *Storage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,12 +108,13 @@ func (p *Pool) release(s *Storage) error {
 	return nil
 }
 
-// Release gives the memory of a result back to the program that made it, which uses it for later results. Views are
-// released with it: using one panics with "tensor: used after Release", and a run returns an error for one. Slices of
-// the result's bytes and pointers into it must not be used any more.
+// Release returns the memory of a result to the program that made it, for its later results. Views of the
+// result are released with it: using one panics with "tensor: used after Release", and a run returns an error
+// for one. Slices of the result's bytes and pointers into it must not be used any more.
 //
-// Results of runs, and views of them, can be released. The error says that t was released before, or that it is not a
-// result: inputs, constants, their views and all other tensors are refused. A run must not read or write t meanwhile.
+// Only results of runs, and views of them, can be released. Release returns an error for any other tensor
+// (inputs, constants and their views), and if t was released before. No run may read or write t during the
+// call.
 func (t *Tensor) Release() error {
 	if t == nil {
 		return errors.New("Release: the tensor is nil")
@@ -133,12 +134,13 @@ func (s *Storage) Release() error {
 	return nil
 }
 
-// Releasable reports whether the storage is that of a result which was not released.
+// Releasable reports whether the storage belongs to a result that was not released.
 func (s *Storage) Releasable() bool { return s != nil && s.pool != nil && !s.released }
 
-// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder returns
-// memory of Go's heap that the runtime does not clear: make clears memory that a collection freed, and append clears
-// the part that it does not copy to. 64 MiB of freed memory, written once: 7.5 ms, 14 ms by append, more by make.
+// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder
+// returns heap memory that the runtime does not clear: make clears recycled memory, and append clears the
+// part that it does not copy to. 64 MiB of recycled memory, written once: 7.5 ms, 14 ms by append, more by
+// make.
 func uninitialized(n int) []byte {
 	mustAllocate(n)
 	var b strings.Builder
@@ -146,6 +148,6 @@ func uninitialized(n int) []byte {
 	size := b.Cap()
 	b.WriteByte(0)
 	all := unsafe.Slice(unsafe.StringData(b.String()), size)
-	ownPages(all)
+	adviseLargePages(all)
 	return aligned(all)
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// Predicate is a question about how a value lies in memory, as PyTorch asks it. [Type.If] gives the answer as a
-// condition on sizes and strides, [Type.Holds] decides it and leaves guards, [Meta.Holds] answers for numbers.
+// Predicate is a test of how a value's strides fit its shape, as PyTorch defines it. [Type.If] returns it as
+// a condition on sizes and strides, [Type.Holds] decides it and records guards, [Meta.Holds] evaluates it in
+// metaOf.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient: sufficient for no two elements to share memory. The
-// last ones tell what [Meta.SuggestMemoryFormat] gives, without and with an exact match.
+// The predicates. NoOverlap is the test of as_strided's gradient: sufficient, not necessary, for elements not
+// to share memory. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat], without and with
+// exactMatch.
 const (
 	IsContiguous Predicate = iota
 	IsChannelsLast
@@ -29,10 +31,10 @@ const (
 	SuggestsChannelsLast3d
 	SuggestsChannelsLastExactly
 	SuggestsChannelsLast3dExactly
-	predicates // how many there are
+	predicates // their number
 )
 
-// Predicates returns all of them.
+// Predicates returns all predicates.
 func Predicates() []Predicate {
 	all := make([]Predicate, predicates)
 	for i := range all {
@@ -52,7 +54,7 @@ func (p Predicate) String() string {
 	return contiguity.Rules[p].Name
 }
 
-// Doc returns a sentence that says what the predicate asks.
+// Doc returns a sentence that describes the predicate.
 func (p Predicate) Doc() string {
 	if !p.Valid() {
 		return ""
@@ -60,7 +62,7 @@ func (p Predicate) Doc() string {
 	return contiguity.Rules[p].Doc
 }
 
-// Rank returns the only rank of values for which p can hold, 0 where it is any.
+// Rank returns the only rank of values for which p can hold, or 0 if p applies to all ranks.
 func (p Predicate) Rank() int {
 	if !p.Valid() {
 		return 0
@@ -68,7 +70,7 @@ func (p Predicate) Rank() int {
 	return contiguity.Rules[p].Rank
 }
 
-// ParsePredicate returns the predicate of a name.
+// ParsePredicate returns the predicate of a name. The error lists all names.
 func ParsePredicate(name string) (Predicate, error) {
 	known := map[string]Predicate{}
 	for _, p := range Predicates() {
@@ -82,19 +84,19 @@ func ParsePredicate(name string) (Predicate, error) {
 		words.DidYouMean(words.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds of t: True or False where sizes and strides decide, else a formula
-// over comparisons of them. It branches nowhere, and leaves no guard. What is no predicate holds of nothing. Sizes
-// and strides are taken not to be negative. It panics where t has not as many sizes as strides.
+// If returns the condition under which p holds of t: a constant if sizes and strides decide, else a formula
+// over them. It does not branch, and leaves no guard. An invalid predicate is false. Sizes and strides are
+// assumed not to be negative. It panics if shape and strides differ in length.
 func (t Type) If(p Predicate) sym.Bool {
-	t.fits()
+	t.mustMatch()
 	if !p.Valid() {
 		return sym.Truth(false)
 	}
 	return contiguity.Rules[p].If(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds of t. Where form and what is known do not decide, it goes the way of PyTorch's code
-// and records a guard for each branch that it takes.
+// Holds reports whether p holds of t. If neither form nor bounds decide, it follows the branches of PyTorch's
+// code, and records a guard for each.
 func (t Type) Holds(p Predicate) bool {
 	if v, known := t.If(p).Known(); known {
 		return v

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// unknown returns sizes or strides of the names, with hints.
+// unknown returns symbolic sizes or strides with the given names and hints.
 func unknown(env *sym.Env, names []string, hints ...int) []sym.Int {
 	out := make([]sym.Int, len(names))
 	for i, name := range names {
@@ -26,8 +26,8 @@ func unknown(env *sym.Env, names []string, hints ...int) []sym.Int {
 	return out
 }
 
-// Strides of contiguous values, as the notebook prints them: sizes 2, 3, 5; an unknown batch; an unknown size within;
-// dimensions of size 1 and 0.
+// Strides of contiguous values: sizes 2, 3, 5; an unknown batch; an unknown inner size; dimensions of size 1
+// and 0.
 func ExampleRowMajor() {
 	x := unknown(sym.NewEnv(), []string{"x"}, 3)[0]
 	fmt.Println(tensor.Sizes(tensor.RowMajor(sym.Ints(2, 3, 5))))
@@ -43,7 +43,7 @@ func ExampleRowMajor() {
 	// [5, 5, 1]
 }
 
-// Any stride will do for a dimension of size 1, and any strides for a value without elements.
+// A dimension of size 1 may have any stride, and a value without elements any strides.
 func ExampleMeta_Holds() {
 	for _, m := range []tensor.Meta{
 		{Shape: []int{3, 1, 5}, Strides: []int{5, 5, 1}},
@@ -60,7 +60,7 @@ func ExampleMeta_Holds() {
 	// true
 }
 
-// The branching form answers, subject to what it has asked.
+// The branching form answers under the guards that it recorded.
 func ExampleType_Holds() {
 	env := sym.NewEnv()
 	t := tensor.Type{
@@ -74,7 +74,7 @@ func ExampleType_Holds() {
 	// [Ne(x1*x2*x3, 0) Ne(x3, 1) Eq(y3, 1) Eq(x2, 1) Ne(x1, 1) Eq(y1, x3)]
 }
 
-// The formula needs no guards: it is true whatever the stride of a dimension of size 1, or says what must hold.
+// The formula needs no guards: it is a constant, or the condition that must hold.
 func ExampleType_If() {
 	env := sym.NewEnv()
 	x := unknown(env, []string{"x"}, 7)[0]
@@ -91,7 +91,7 @@ func ExampleType_If() {
 	// 0
 }
 
-// TestPredicatesAgree: the formula, the branching form and the code for numbers give one answer.
+// TestPredicatesAgree checks that the formula, the branching form and the code for numbers agree.
 func TestPredicatesAgree(t *testing.T) {
 	held := map[tensor.Predicate]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,8 +115,8 @@ func TestPredicatesAgree(t *testing.T) {
 	require.Positive(t, held[tensor.NoOverlap])
 }
 
-// TestFormulasAgreeWithPyTorch holds the formulas, the branching forms and the code for numbers to what PyTorch said of
-// values. Whether strides are like channels-last is told by the format that it suggests.
+// TestFormulasAgreeWithPyTorch compares the formulas, the branching forms and the code for numbers with
+// PyTorch's answers. The suggested format shows whether strides are like channels-last.
 func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	seen := map[tensor.Predicate]map[bool]int{}
 	for _, r := range load[formatRow](t, "formats.json") {
@@ -164,8 +164,8 @@ func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
-// TestGuardsAgreeWithPyTorch holds the guards of the branching form to those that PyTorch's own shape environment
-// recorded: the same comparisons with the same answers, in the same order.
+// TestGuardsAgreeWithPyTorch compares the guards of the branching form with those that PyTorch's shape
+// environment recorded: the same comparisons with the same answers, in the same order.
 func TestGuardsAgreeWithPyTorch(t *testing.T) {
 	answers := map[bool]int{}
 	for _, r := range load[struct {
@@ -188,7 +188,7 @@ func TestGuardsAgreeWithPyTorch(t *testing.T) {
 	assert.Greater(t, min(answers[true], answers[false]), 10)
 }
 
-// TestKnownOrderNeedsNoGuard: of what the planner lays out, form decides.
+// TestKnownOrderNeedsNoGuard checks that form decides for layouts of the planner.
 func TestKnownOrderNeedsNoGuard(t *testing.T) {
 	env := sym.NewEnv()
 	shape := unknown(env, []string{"N", "C", "H", "W"}, 2, 3, 4, 5)

@@ -2,7 +2,7 @@ package tensor
 
 import "fmt"
 
-// lattice holds c10::promoteTypes for the dtypes that take part in it, in this order.
+// latticeOrder lists the dtypes of c10::promoteTypes in the order of lattice's rows.
 var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
 	Bool, BFloat16}
 
@@ -40,10 +40,9 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 	return t
 }()
 
-// Promote returns the smallest dtype that both promote to (c10::promoteTypes). uint16,
-// uint32 and uint64 promote with themselves and, to the float, with floats; everything
-// else is refused in PyTorch's words.
-// float16 with complex64 gives complex64, for there is no complex32 here.
+// Promote returns the smallest dtype that both promote to (c10::promoteTypes). uint16, uint32 and uint64
+// promote with themselves and with floats, to the float; all else is rejected with PyTorch's message. float16
+// withSize complex64 gives complex64, because there is no complex32.
 func Promote(a, b DType) (DType, error) {
 	if !a.Valid() || !b.Valid() {
 		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
@@ -55,8 +54,8 @@ func Promote(a, b DType) (DType, error) {
 		"promote %s and %s", a.TorchName(), b.TorchName())
 }
 
-// CanCast reports whether a result of dtype from may be written to dtype to: not from
-// complex to real, from float to integer, or from anything to bool (c10::canCast).
+// CanCast reports whether a result of dtype from may be written to an output of dtype to: not from complex to
+// real, from float to integer, or from anything else to bool (c10::canCast).
 func CanCast(from, to DType) bool {
 	switch {
 	case from.IsComplex() && !to.IsComplex():
@@ -69,17 +68,15 @@ func CanCast(from, to DType) bool {
 	return true
 }
 
-// Promotion gathers operands and gives their common dtype by the three categories of
-// at::native::ResultTypeState: dimensioned tensors count first; 0-dim tensors only if
-// they are of a higher kind (bool, integer, float, complex) than those; plain numbers
-// last, as the default dtype of their kind. The zero value is ready for use.
+// Promotion computes the common dtype of operands by the three categories of at::native::ResultTypeState.
+// Dimensioned tensors count first; 0-dim tensors only if their kind (bool, integer, float, complex) is
+// higher; plain numbers last, as the default dtype of their kind. The zero value is ready for use.
 type Promotion struct {
 	dim, zero, wrapped DType
 	err                error
 }
 
-// Add takes part with a tensor of dtype d and the given rank. What is no dtype is the error
-// of [Promotion.Result].
+// Add adds a tensor of dtype d and the given rank. An invalid dtype becomes the error of [Promotion.Result].
 func (p *Promotion) Add(d DType, rank int) {
 	if !d.Valid() {
 		if p.err == nil {
@@ -94,8 +91,8 @@ func (p *Promotion) Add(d DType, rank int) {
 	}
 }
 
-// AddNumber takes part with a plain number. A float counts as float32, a complex number
-// as complex64: the default dtypes.
+// AddNumber adds a plain number. A float counts as float32, a complex number as complex64: the default
+// dtypes.
 func (p *Promotion) AddNumber(s Scalar) {
 	d := s.DType()
 	switch d {
@@ -133,7 +130,7 @@ func (p *Promotion) Result() (DType, error) {
 	return d, err
 }
 
-// combine lets lower change higher only if it is of a higher kind
+// combine returns the common dtype of two categories: lower changes higher only if its kind is higher
 // (combine_categories).
 func combine(higher, lower DType) (DType, error) {
 	switch {
@@ -142,7 +139,7 @@ func combine(higher, lower DType) (DType, error) {
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
 	case lower.IsComplex():
-		// A float keeps its own width, whatever the width of the complex value.
+		// A float keeps its width, whatever the width of the complex value.
 		if higher.IsFloat() {
 			return higher.ToComplex(), nil
 		}
@@ -155,8 +152,8 @@ func combine(higher, lower DType) (DType, error) {
 	return higher, nil
 }
 
-// FloatFor returns the dtype in which a transcendental function of d is computed and
-// returned: d itself for floats and complex dtypes, float32 for bool and integers.
+// FloatFor returns the dtype in which a transcendental function of d is computed and returned: d itself for
+// floats and complex dtypes, float32 for bool and integers.
 func FloatFor(d DType) DType {
 	if d.IsFloat() || d.IsComplex() {
 		return d

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalarOf holds the plain numbers of the vectors.
+// scalarOf maps the plain numbers of the vectors.
 var scalarOf = map[string]tensor.Scalar{
 	"bool": tensor.BoolScalar(true), "int": tensor.IntScalar(2),
 	"float": tensor.FloatScalar(2.5), "complex": tensor.ComplexScalar(1i),
@@ -59,7 +59,7 @@ func TestCanCastAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
-// TestPromotionIgnoresOrder adds more operands than torch.result_type takes.
+// TestPromotionIgnoresOrder adds more operands than torch.result_type takes, in all orders.
 func TestPromotionIgnoresOrder(t *testing.T) {
 	var every []string
 	for _, d := range tensor.DTypes() {
@@ -85,7 +85,7 @@ func TestPromotionIgnoresOrder(t *testing.T) {
 	})
 }
 
-// TestBareUnsigned has PyTorch 2's rules, which the vectors' release does not know.
+// TestBareUnsigned checks PyTorch 2's rules, which the PyTorch release of the vectors lacks.
 func TestBareUnsigned(t *testing.T) {
 	const refuse = "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
 	for _, c := range []struct{ a, b, want, err string }{

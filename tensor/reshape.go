@@ -8,21 +8,20 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that give a value other sizes: view, expand, as_strided and
-// unfold.
+// This file holds the views that change sizes: view, expand, as_strided and unfold.
 
-// InferSize returns shape with its -1, if it has one, replaced such that the sizes
-// multiply to numel (at::infer_size). Without one it is shape itself. The errors are PyTorch's.
+// InferSize returns shape with its -1, if it has one, replaced so that the sizes multiply to numel
+// (at::infer_size). Without a -1 it returns shape itself. The errors are PyTorch's.
 func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 	at, size, err := inferSize(shape, numel)
 	if err != nil || at < 0 {
 		return shape, err
 	}
-	return with(shape, at, size), nil
+	return withSize(shape, at, size), nil
 }
 
-// inferSize returns the place of the -1 in a shape, and the size that it stands for; -1 for the place where
-// there is none.
+// inferSize returns the position of the -1 in a shape, or -1 if there is none, and the size that it stands
+// for.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if at, n, ok := inferNumber(shape, numel); ok {
 		return at, n, nil
@@ -38,7 +37,7 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 		case s.Lt(sym.Int{}).Holds():
 			return -1, s, fmt.Errorf("invalid shape dimension %v", s)
 		default:
-			product = times(product, s)
+			product = mulSizes(product, s)
 		}
 	}
 	switch {
@@ -47,17 +46,16 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return -1, numel, nil
 	case inferred < 0:
-	case is(product, 0) && is(numel, 0):
+	case equals(product, 0) && equals(numel, 0):
 		return -1, numel, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension "+
 			"size -1 can be any value and is ambiguous", Sizes(shape))
-	case !is(product, 0) && is(numel.Mod(product), 0):
+	case !equals(product, 0) && equals(numel.Mod(product), 0):
 		return inferred, numel.Div(product), nil
 	}
 	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
 
-// inferNumber is inferSize in machine integers, which most shapes are: where all sizes are numbers, and nothing is
-// wrong with them.
+// inferNumber is inferSize in machine integers, for the common case: all sizes are numbers and valid.
 func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool) {
 	n, ok := numel.Known()
 	if !ok || n <= 0 {
@@ -82,10 +80,9 @@ func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool)
 	return at, sym.Of(q), q*product == n
 }
 
-// ReshapeStrides returns the strides that show t in another shape without a copy, and
-// whether there are any (at::detail::computeStride). shape must have as many elements as
-// t and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
-// and others are row-major.
+// ReshapeStrides returns the strides that view t in another shape without a copy, and whether they exist
+// (at::detail::computeStride). shape must have as many elements as t and no -1: see [InferSize]. Without
+// elements an equal shape keeps its strides, and any other is row-major.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	strides := make([]sym.Int, len(shape))
 	if !t.reshapeStrides(strides, shape) {
@@ -94,9 +91,9 @@ func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	return strides, true
 }
 
-// reshapeStrides is ReshapeStrides into memory for the strides.
+// reshapeStrides writes the result of ReshapeStrides to strides.
 func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
-	t.fits()
+	t.mustMatch()
 	switch {
 	case len(t.Shape) == 0:
 		for d := range strides {
@@ -104,8 +101,8 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 		}
 		return true
 	case t.IsRowMajor():
-		// What computeStride gives too, whatever the sizes: no size needs to be known.
-	case !is(t.Numel(), 0):
+		// computeStride gives row-major strides too, whatever the sizes: no size needs to be known.
+	case !equals(t.Numel(), 0):
 		return t.matchRuns(strides, shape)
 	case SameSizes(t.Shape, shape):
 		copy(strides, t.Strides)
@@ -115,10 +112,10 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 	return true
 }
 
-// Reshaped shows t in another shape, one of whose sizes may be -1, and reports whether that is possible
+// Reshaped returns t in another shape, one size of which may be -1, and reports whether that is possible
 // without a copy.
 func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, false, err
 	}
 	at, n, err := inferSize(size, t.Numel())
@@ -130,7 +127,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 		strides = make([]sym.Int, len(size))
 	} else {
 		given := size
-		size, strides = lists(len(given))
+		size, strides = newLists(len(given))
 		for d := range size {
 			size[d] = given[d]
 		}
@@ -143,22 +140,22 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	return out, true, err
 }
 
-// IsRowMajor reports whether the strides are those of [RowMajor], by form and without asking for any size: those
-// of dimensions of size 1 count too.
+// IsRowMajor reports whether the strides equal those of [RowMajor] by form, dimensions of size 1 included. It
+// leaves no guard.
 func (t Type) IsRowMajor() bool {
-	t.fits()
+	t.mustMatch()
 	step := sym.Of(1)
 	for d := len(t.Shape) - 1; d >= 0; d-- {
 		if !t.Strides[d].Same(step) {
 			return false
 		}
-		step = times(step, t.Shape[d].Max(sym.Of(1)))
+		step = mulSizes(step, t.Shape[d].Max(sym.Of(1)))
 	}
 	return true
 }
 
-// matchRuns takes runs of dimensions that are contiguous among themselves from the end; the new
-// dimensions must fill every run exactly.
+// matchRuns splits the dimensions, from the last, into runs that are contiguous among themselves. The new
+// dimensions must fill every run exactly; out gets their strides.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]
@@ -184,8 +181,8 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	return d < 0
 }
 
-// View shows t in another shape with the same number of elements, one of whose sizes may
-// be -1 (Tensor.view). It fails where the elements would have to be copied.
+// View returns t in another shape with the same number of elements, one size of which may be -1
+// (Tensor.view). It fails if the elements would have to be copied.
 func (t Type) View(size []sym.Int) (Type, error) {
 	out, ok, err := t.Reshaped(size)
 	if err == nil && !ok {
@@ -195,10 +192,10 @@ func (t Type) View(size []sym.Int) (Type, error) {
 	return out, err
 }
 
-// Flatten returns the shape that the dimensions from start to end, both included, make
-// when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
+// Flatten returns the shape in which the dimensions from start to end, both included, are merged into one
+// (the shape of torch.flatten). A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return nil, err
 	}
 	start, err := WrapDim(start, len(t.Shape))
@@ -225,10 +222,10 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 	return out, nil
 }
 
-// Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
-// -1 keeps a size (Tensor.expand, inferExpandGeometry).
+// Expand repeats dimensions of size 1 by a stride of 0, and adds dimensions in front; -1 keeps a size
+// (Tensor.expand, inferExpandGeometry).
 func (t Type) Expand(size []sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	n, rank := len(size), len(t.Shape)
@@ -237,8 +234,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)",
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
-	shape, strides := lists(n)
-	var after sym.Int // the stride of a dimension at the front: what the one after it spans
+	shape, strides := newLists(n)
+	var after sym.Int // the stride of an added dimension: size times stride of the dimension after it
 	for i := n - 1; i >= 0; i-- {
 		d := i - (n - rank)
 		have, stride := sym.Of(1), after
@@ -256,7 +253,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			}
 		}
 		if !have.Same(to) && !have.Eq(to).Holds() {
-			if !is(have, 1) {
+			if !equals(have, 1) {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
 					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], have, i, Sizes(size),
 					Sizes(t.Shape))
@@ -268,14 +265,14 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 		}
 		shape[i], strides[i] = to, stride
 		if d <= 0 && rank > 0 {
-			after = times(to, stride)
+			after = mulSizes(to, stride)
 		}
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
-// legacyType returns the type name that PyTorch's older messages have: "torch.FloatTensor",
-// and "CPUBoolType" for the dtypes that Python's translation of messages leaves out.
+// legacyType returns the type name in PyTorch's older messages: "torch.FloatTensor", and "CPUBoolType" for
+// the dtypes that the message translation of Python leaves out.
 func (d DType) legacyType() string {
 	switch d {
 	case Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64:
@@ -284,10 +281,9 @@ func (d DType) legacyType() string {
 	return "CPU" + d.TorchName() + "Type"
 }
 
-// AsStrided returns a value with the given shape and strides at an offset of the storage
-// that t is in; of t itself only the dtype counts (Tensor.as_strided). storageElems is
-// the size of that storage in elements, which the result must not pass; a negative one
-// is unknown and leaves this to [Over].
+// AsStrided returns a value with the given shape, strides and offset over the storage of t; only the dtype of
+// t counts (Tensor.as_strided). storageElems is the size of that storage in elements, and bounds the result.
+// A negative storageElems is unknown: [Over] checks the bound later.
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
 	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {
@@ -314,11 +310,10 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 	return out, nil
 }
 
-// Unfold turns a dimension into windows of the given size, step apart, and puts the
-// elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
-// one of shape [1].
+// Unfold replaces a dimension by windows of the given size, step apart, and adds the elements of a window as
+// a new last dimension (Tensor.unfold). A 0-dim value counts as one of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	d, err := WrapDim(dimension, len(t.Shape))
@@ -337,10 +332,10 @@ func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
 	case step.Le(sym.Int{}).Holds():
 		return Type{}, fmt.Errorf("step is %v but must be > 0", step)
 	}
-	out := t.own()
+	out := t.cloneWithRoom()
 	if len(t.Shape) > 0 {
 		out.Shape[d] = most.Sub(size).Div(step).Add(sym.Of(1))
-		out.Strides[d] = times(stride, step)
+		out.Strides[d] = mulSizes(stride, step)
 	}
 	out.Shape, out.Strides = append(out.Shape, size), append(out.Strides, stride)
 	return out.checked()

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Scalar is a plain number, as Python's True, 2, 0.5 or 1j: it takes part in type
-// promotion by its category only (a wrapped number).
+// Scalar is a plain number, as Python's True, 2, 0.5 or 1j. In type promotion only its category counts (a
+// wrapped number). The zero Scalar holds no number.
 type Scalar struct {
 	kind scalarKind
 	i    int64
@@ -41,7 +41,8 @@ func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64(f), comple
 // ComplexScalar returns a plain complex number.
 func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64(real(c)), c} }
 
-// ScalarOf returns the scalar of a Go bool, integer, float or complex value.
+// ScalarOf returns the scalar of a Go bool, integer, float or complex value; false for a value of any other
+// type.
 func ScalarOf(v any) (Scalar, bool) {
 	switch x := v.(type) {
 	case Scalar:
@@ -66,25 +67,24 @@ func ScalarOf(v any) (Scalar, bool) {
 	return Scalar{}, false
 }
 
-// IsSet reports whether s holds a number; the zero Scalar does not.
+// IsSet reports whether s holds a number.
 func (s Scalar) IsSet() bool { return s.kind != noScalar }
 
-// DType returns the dtype that PyTorch gives a tensor wrapped around the number: bool,
-// int64, float64 or complex128.
+// DType returns the dtype that PyTorch gives a tensor made of the number: bool, int64, float64 or complex128.
 func (s Scalar) DType() DType {
 	return [...]DType{Invalid, Bool, Int64, Float64, Complex128}[s.kind]
 }
 
-// Float returns the value as a float64, of a complex number the real part.
+// Float returns the value as a float64: the real part of a complex number.
 func (s Scalar) Float() float64 { return real(s.c) }
 
-// Int returns the value as an int64, truncated toward zero.
+// Int returns the value as an int64, truncated toward zero: the real part of a complex number.
 func (s Scalar) Int() int64 { return s.i }
 
 // Complex returns the value as a complex128.
 func (s Scalar) Complex() complex128 { return s.c }
 
-// String prints the number as a graph file has it.
+// String prints the number as graph files write it.
 func (s Scalar) String() string {
 	switch s.kind {
 	case noScalar:
@@ -107,8 +107,7 @@ func (s Scalar) Tensor(d DType) *Tensor {
 	return t
 }
 
-// Store writes the number, converted to d, at p. It panics where s holds none, d is no
-// dtype, or p is nil.
+// Store writes the number at p, converted to d. It panics if s holds no number, d is invalid, or p is nil.
 func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	if !s.IsSet() || p == nil {
 		panic("tensor: Store needs a number and an address")

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds what is computed from sizes alone, known or not.
+// This file holds functions of sizes alone, which may be symbolic.
 
-// lists returns room for a shape and strides in one piece of memory.
-func lists(n int) (shape, strides []sym.Int) {
+// newLists allocates a shape and strides of n dimensions in one block.
+func newLists(n int) (shape, strides []sym.Int) {
 	both := make([]sym.Int, 2*n)
 	return both[:n:n], both[n:]
 }
 
-// Product returns the product of sizes: the number of elements.
+// Product returns the product of sizes: the number of elements of a shape.
 func Product(sizes []sym.Int) sym.Int {
 	n := sym.Of(1)
 	for _, s := range sizes {
@@ -24,7 +24,7 @@ func Product(sizes []sym.Int) sym.Int {
 	return n
 }
 
-// RowMajor returns row-major strides; a size 0 counts as 1, so that no stride is 0
+// RowMajor returns row-major strides in a fresh slice; a size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func RowMajor(shape []sym.Int) []sym.Int {
 	strides := make([]sym.Int, len(shape))
@@ -32,17 +32,17 @@ func RowMajor(shape []sym.Int) []sym.Int {
 	return strides
 }
 
-// rowMajor is RowMajor into memory for the strides.
+// rowMajor writes row-major strides of shape to strides.
 func rowMajor(strides, shape []sym.Int) {
 	step := sym.Of(1)
 	for d := len(strides) - 1; d >= 0; d-- {
 		strides[d] = step
-		step = times(step, shape[d].Max(sym.Of(1)))
+		step = mulSizes(step, shape[d].Max(sym.Of(1)))
 	}
 }
 
-// Reduced returns the row-major type that is left of t without the marked dimensions, or, with keepdim, with
-// size 1 there (shape_from_dim_mask). It panics where mask is not as long as the shape.
+// Reduced returns the row-major type of t without the dimensions in mask, or with size 1 there if keepdim is
+// set (shape_from_dim_mask). It panics unless mask has t's rank.
 func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	if len(mask) != len(t.Shape) {
 		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
@@ -53,7 +53,7 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 			n--
 		}
 	}
-	shape, strides := lists(n)
+	shape, strides := newLists(n)
 	step := sym.Of(1)
 	for d := len(mask) - 1; d >= 0; d-- {
 		size := t.Shape[d]
@@ -64,14 +64,14 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 		}
 		n--
 		shape[n], strides[n] = size, step
-		step = times(step, size.Max(sym.Of(1)))
+		step = mulSizes(step, size.Max(sym.Of(1)))
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides}
 }
 
-// times multiplies sizes and strides. A product of numbers that no meta may hold becomes one that
-// [Meta.Check] refuses instead of wrapping around.
-func times(a, b sym.Int) sym.Int {
+// mulSizes multiplies sizes and strides. An overflowing product of numbers saturates, so that [Meta.Check]
+// rejects it.
+func mulSizes(a, b sym.Int) sym.Int {
 	x, exact := a.Known()
 	y, also := b.Known()
 	if exact && also {
@@ -80,7 +80,7 @@ func times(a, b sym.Int) sym.Int {
 	return a.Mul(b)
 }
 
-// EqualSizes returns whether two lists of sizes are equal: true or false where form and bounds decide.
+// EqualSizes returns the condition that two lists of sizes are equal: a constant if form and bounds decide.
 func EqualSizes(a, b []sym.Int) sym.Bool {
 	if len(a) != len(b) {
 		return sym.Truth(false)
@@ -97,7 +97,7 @@ func EqualSizes(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// SameSizes reports whether two lists of sizes are equal. What form and bounds do not decide
+// SameSizes reports whether two lists of sizes are equal. If neither form nor bounds decide, the answer
 // becomes a guard.
 func SameSizes(a, b []sym.Int) bool { return EqualSizes(a, b).Holds() }
 
@@ -110,16 +110,16 @@ func Sizes(v []sym.Int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// is reports whether a size is a number; unknown sizes become guards.
-func is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
+// equals reports whether a size equals n; an undecided size leaves a guard.
+func equals(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
-// isKnown reports whether a size is a number by form and bounds, and leaves no guard.
-func isKnown(s sym.Int, n int) bool {
+// knownEquals reports whether a size equals n by form and bounds; it leaves no guard.
+func knownEquals(s sym.Int, n int) bool {
 	same, known := s.Eq(sym.Of(n)).Known()
 	return same && known
 }
 
-// BroadcastSizes is [Broadcast] for sizes that may be unknown.
+// BroadcastSizes is [Broadcast] for sizes that may be symbolic.
 func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 	n := max(len(a), len(b))
 	out := make([]sym.Int, n)
@@ -135,19 +135,19 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 		switch {
 		case sa.Lt(sym.Int{}).Or(sb.Lt(sym.Int{})).Holds():
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
-		case sa.Same(sb), isKnown(sb, 1):
+		case sa.Same(sb), knownEquals(sb, 1):
 			out[i] = sa
-		case isKnown(sa, 1):
+		case knownEquals(sa, 1):
 			out[i] = sb
-		case sa.Eq(sb).Holds(), is(sb, 1):
+		case sa.Eq(sb).Holds(), equals(sb, 1):
 			out[i] = sa
-		case is(sa, 1):
+		case equals(sa, 1):
 			out[i] = sb
 		default:
 			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton "+
 				"dimension %d", sa, sb, i)
 		}
-		if numel = times(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
+		if numel = mulSizes(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
 			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", Sizes(a), Sizes(b))
 		}
 	}

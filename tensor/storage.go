@@ -10,32 +10,31 @@ import (
 // Align is the alignment of fresh storage in bytes: a cache line, and an AVX-512 vector.
 const Align = 64
 
-// Storage is a run of bytes that tensors share. Two tensors alias if they point to the
-// same Storage.
+// Storage is a block of bytes that tensors share. Tensors that point to the same Storage are aliases.
 type Storage struct {
 	data []byte
 
-	pool     *Pool // of a result: it gets the memory when the result is released
-	room     int   // the bytes from data on that the pool may keep; 0 if other storage may share them
-	released bool  // data is nil then
+	pool     *Pool // of a result: Release returns the memory to it
+	room     int   // the bytes from data on that the pool may recycle; 0 if other storage may share them
+	released bool  // data is nil if set
 }
 
-// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics where n is
-// negative, and with a [*MemoryError] where the process may not have that much: Go's own
-// allocator would end the process there, beyond any recover. See [CatchMemory].
+// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative, and with a
+// [*MemoryError] if the process may not take that much: Go's allocator would end the process, beyond any
+// recover. [CatchMemory] turns the panic into an error.
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
 	}
 	mustAllocate(n)
 	b := make([]byte, n+Align-1)
-	ownPages(b)
+	adviseLargePages(b)
 	return &Storage{data: aligned(b)[:n:n]}
 }
 
 // mustAllocate panics if n bytes are not available, with a [*MemoryError] if memory is short.
 func mustAllocate(n int) {
-	err := allocatable(n)
+	err := checkAllocation(n)
 	if err == nil {
 		return
 	}
@@ -51,11 +50,11 @@ func aligned(b []byte) []byte {
 	return b[-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&(Align-1):]
 }
 
-// StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must
-// stay valid while tensors use it.
+// StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must stay valid while
+// tensors use it.
 func StorageOf(b []byte) *Storage { return &Storage{data: b} }
 
-// Bytes returns the storage itself, not a copy; of nil storage, nil. It panics after [Storage.Release].
+// Bytes returns the storage itself, not a copy; nil for nil storage. It panics after [Storage.Release].
 func (s *Storage) Bytes() []byte {
 	if s == nil {
 		return nil
@@ -66,21 +65,19 @@ func (s *Storage) Bytes() []byte {
 	return s.data
 }
 
-// Len returns the size in bytes; of nil storage, 0. It panics after [Storage.Release].
+// Len returns the size in bytes; 0 for nil storage. It panics after [Storage.Release].
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
-// Tensor is a value with data: a Meta over Storage. The functions that make one see to it
-// that the storage holds all elements of the meta. What reads or writes elements checks it
-// again and panics with a message that begins with "tensor:", because the fields of the
-// meta can be changed and the zero Tensor has no storage at all.
+// Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements
+// of the meta. Methods that read or write elements check it again, because callers can change the meta and
+// the zero Tensor has no storage; they panic with a message that begins with "tensor:".
 type Tensor struct {
 	Meta
 	storage *Storage
 }
 
-// Empty returns a tensor of zeroed fresh storage that is just large enough for m, its
-// offset included. It panics where m does not pass [Meta.Check], or takes more than the
-// machine's memory.
+// Empty returns a zeroed tensor over fresh storage of the size that m needs, its offset included. It panics
+// if m does not pass [Meta.Check], and where [NewStorage] does.
 func Empty(m Meta) *Tensor {
 	if err := m.Check(); err != nil {
 		panic("tensor: " + err.Error())
@@ -91,12 +88,13 @@ func Empty(m Meta) *Tensor {
 // Zeros returns a row-major tensor of zeros. It panics where [Empty] does.
 func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
 
-// Over returns a tensor over existing storage. The error tells when m reaches past its end.
+// Over returns a tensor over existing storage. The error says that m is inconsistent or reaches past the end
+// of the storage.
 func Over(m Meta, s *Storage) (*Tensor, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if err := within(m, s); err != nil {
+	if err := checkExtent(m, s); err != nil {
 		return nil, err
 	}
 	return &Tensor{Meta: m, storage: s}, nil
@@ -104,8 +102,9 @@ func Over(m Meta, s *Storage) (*Tensor, error) {
 
 var errUsedAfter = errors.New("used after Release")
 
-// within reports a meta, one that passes Check, that reaches past the end of the storage, and released storage.
-func within(m Meta, s *Storage) error {
+// checkExtent returns an error if a checked meta reaches past the end of the storage, or if the storage was
+// released.
+func checkExtent(m Meta, s *Storage) error {
 	if s != nil && s.released {
 		return errUsedAfter
 	}
@@ -118,8 +117,8 @@ func within(m Meta, s *Storage) error {
 		ListString(m.Shape), ListString(m.Strides), m.Offset, m.DType.Size(), need, s.Len())
 }
 
-// FromSlice returns a row-major tensor over the slice itself: writes to one are seen in
-// the other. len(data) must be the product of shape.
+// FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of
+// shape.
 func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
 	m := New(DTypeOf[T](), shape...)
 	if err := m.Check(); err != nil {
@@ -132,7 +131,7 @@ func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
 	return &Tensor{Meta: m, storage: &Storage{data: b}}, nil
 }
 
-// Must returns t and panics on an error: for tensors written out in tests and examples.
+// Must returns t and panics on an error. It is meant for literal tensors in tests and examples.
 func Must(t *Tensor, err error) *Tensor {
 	if err != nil {
 		panic(fmt.Errorf("tensor: %w", err))
@@ -140,8 +139,8 @@ func Must(t *Tensor, err error) *Tensor {
 	return t
 }
 
-// ToSlice returns the elements in logical (row-major) order as a fresh slice. T must be
-// the Go type of the tensor's dtype.
+// ToSlice returns the elements in logical (row-major) order in a fresh slice. T must be the Go type of the
+// tensor's dtype.
 func ToSlice[T Element](t *Tensor) ([]T, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -149,7 +148,7 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	if want := DTypeOf[T](); want != t.DType {
 		return nil, fmt.Errorf("tensor holds %v, not %v", t.DType, want)
 	}
-	if err := allocatable(t.Bytes()); err != nil {
+	if err := checkAllocation(t.Bytes()); err != nil {
 		return nil, err
 	}
 	out := make([]T, t.Numel())
@@ -165,11 +164,10 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Walk calls f with the index, in elements from [Tensor.Pointer], of every element in
-// logical order.
-// It panics where f is nil.
+// Walk calls f with the index of every element, in logical order. The index counts elements from
+// [Tensor.Pointer]. It panics if f is nil.
 func (m Meta) Walk(f func(at int)) {
-	m.fits()
+	m.mustMatch()
 	if f == nil {
 		panic("tensor: Walk needs a function")
 	}
@@ -207,8 +205,8 @@ func (m Meta) Walk(f func(at int)) {
 // Storage returns the storage, which other tensors may share.
 func (t *Tensor) Storage() *Storage { return t.storage }
 
-// Pointer returns the address of the element at index (0, ..., 0); nil without elements
-// or storage. It panics where the offset is outside the storage, and after [Tensor.Release].
+// Pointer returns the address of the element at index (0, ..., 0); nil without elements or storage. It panics
+// if the offset is outside the storage, and after [Tensor.Release].
 func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
@@ -219,7 +217,7 @@ func (t *Tensor) Pointer() unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
 }
 
-// View returns a tensor over the same storage described by m.
+// View returns a tensor over the same storage with the meta m. The errors are those of [Over].
 func (t *Tensor) View(m Meta) (*Tensor, error) { return Over(m, t.storage) }
 
 // Contiguous returns t itself if it is row-major, else a row-major copy.
@@ -230,10 +228,10 @@ func (t *Tensor) Contiguous() *Tensor {
 	return t.CopyTo(New(t.DType, t.Shape...))
 }
 
-// Stats returns the least, the greatest and the mean value; of complex values the real
-// part counts. A NaN makes all three NaN, as does a tensor without elements. Elements that share memory are read once.
+// Stats returns the minimum, maximum and mean of the values; of complex values, of the real parts. A NaN
+// makes all three NaN, as does a tensor without elements. Elements that share memory are read once.
 func (t *Tensor) Stats() (least, most, mean float64) {
-	t.must()
+	t.mustCheck()
 	if t.Numel() == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
@@ -244,7 +242,7 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	if n > 4*(t.Extent()-t.Offset) {
 		counts := t.multiplicities()
 		at := 0
-		t.stored().float64s(func(block []float64) {
+		t.storageRow().float64s(func(block []float64) {
 			for _, x := range block {
 				if c := counts[at]; c > 0 {
 					least, most = min(least, x), max(most, x)
@@ -264,7 +262,7 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	return least, most, sum / float64(n)
 }
 
-// unexpanded returns a view without the dimensions of stride 0.
+// unexpanded returns a view of t without its dimensions of stride 0.
 func (t *Tensor) unexpanded() *Tensor {
 	m := Meta{DType: t.DType, Offset: t.Offset}
 	for d, step := range t.Strides {
@@ -275,20 +273,21 @@ func (t *Tensor) unexpanded() *Tensor {
 	return &Tensor{Meta: m, storage: t.storage}
 }
 
-// stored returns a row of all elements in memory from the first element of t to the last. Strides of t are positive.
-func (t *Tensor) stored() *Tensor {
+// storageRow returns a 1-dim view of the storage from the first element of t to the last. Strides of t must be
+// positive.
+func (t *Tensor) storageRow() *Tensor {
 	m := New(t.DType, t.Extent()-t.Offset)
 	m.Offset = t.Offset
 	return &Tensor{Meta: m, storage: t.storage}
 }
 
-// multiplicities returns how many elements of t each element of [Tensor.stored] is.
+// multiplicities returns, for each element of [Tensor.storageRow], the number of elements of t at its address.
 func (t *Tensor) multiplicities() []float64 {
 	n := t.Extent() - t.Offset
 	counts := make([]float64, n)
 	counts[0] = 1
 	for d, step := range t.Strides {
-		sums := make([]float64, n) // over the positions of dimension d
+		sums := make([]float64, n) // counts of the elements over dimensions up to d
 		for p := range sums {
 			sums[p] = counts[p]
 			if p >= step {
@@ -303,8 +302,8 @@ func (t *Tensor) multiplicities() []float64 {
 	return counts
 }
 
-// float64s calls f with all elements as float64 in logical order, a block at a time: the
-// whole would take eight times the memory of a tensor of bytes.
+// float64s calls f with all elements as float64 in logical order, in blocks: the whole would take eight times
+// the memory of a tensor of bytes.
 func (t *Tensor) float64s(f func(block []float64)) {
 	var block [1024]float64
 	m := t.Meta

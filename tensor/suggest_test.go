@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// permutations calls f with all orders of n numbers, in lexical order.
+// permutations calls f with all permutations of n numbers, in lexical order.
 func permutations(n int, f func([]int)) {
 	var extend func(done []int)
 	extend = func(done []int) {
@@ -29,9 +29,9 @@ func permutations(n int, f func([]int)) {
 	extend(nil)
 }
 
-// TestSuggestedFormatsOfAllSmallSizes holds the formulas over symbols, guarded inference and the code for numbers to
-// PyTorch's suggest_memory_format: all sizes to 3 (2 for rank 5), 0 among them, in all orders of dimensions, and in the
-// strides that channels-last gives them. Each formula is made once.
+// TestSuggestedFormatsOfAllSmallSizes compares the formulas, guarded inference and the code for numbers with
+// PyTorch's suggest_memory_format, for all sizes up to 3 (2 for rank 5), 0 included, in all orders of
+// dimensions and with the strides of channels-last. Each formula is made once.
 func TestSuggestedFormatsOfAllSmallSizes(t *testing.T) {
 	for _, row := range load[struct {
 		Rank, Sizes, Values int
@@ -98,7 +98,7 @@ func newSuggested(t *testing.T, rank int) *suggested {
 	return s
 }
 
-// check compares all ways with what PyTorch said; guarded inference only where guarded.
+// check compares all ways with PyTorch's answer; guarded inference only if guarded is set.
 func (s *suggested) check(shape, strides []int, want, guarded bool) {
 	at := sym.Binding{}
 	for d := range shape {

@@ -8,10 +8,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Type describes a value whose sizes may be unknown: what inference, view maths and size attributes
-// work on. Where every size is a number, [Type.Meta] gives the [Meta] that walks and kernels take. Shape
-// and Strides count elements and have the same length; both may be shared with other types and must
-// not be written.
+// Type describes a value whose sizes may be symbolic, for inference and views. If all sizes are numbers,
+// [Type.Meta] returns the equivalent [Meta]. Strides and Offset count elements. Shape and Strides have the
+// same length; both may be shared with other types and must not be written.
 type Type struct {
 	DType   DType
 	Shape   []sym.Int
@@ -19,12 +18,12 @@ type Type struct {
 	Offset  sym.Int
 }
 
-// NewType returns a row-major type. It keeps shape.
+// NewType returns a row-major type at offset 0. It keeps shape.
 func NewType(d DType, shape ...sym.Int) Type {
 	return Type{DType: d, Shape: shape, Strides: RowMajor(shape)}
 }
 
-// Type returns the meta's numbers as a Type.
+// Type returns the meta as a Type.
 func (m Meta) Type() Type {
 	n := len(m.Shape)
 	both := make([]sym.Int, n+len(m.Strides))
@@ -37,9 +36,9 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type's numbers, and whether there is nothing but numbers; what is unknown is as the hints say.
+// Meta returns the type in numbers, and whether all of it is known; unknown numbers are taken at their hints.
 func (t Type) Meta() (Meta, bool) {
-	t.fits()
+	t.mustMatch()
 	n := len(t.Shape)
 	both := make([]int, 2*n)
 	m := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
@@ -53,15 +52,16 @@ func (t Type) Meta() (Meta, bool) {
 	return m, known
 }
 
-// AtHints returns the numbers that the type has at the hints of its symbols: for display and for prices.
+// AtHints returns the type in numbers at the hints of its symbols, for display and prices.
 func (t Type) AtHints() Meta {
-	m, _ := t.Meta() // what is not known are the hints
+	m, _ := t.Meta() // unknown numbers are at their hints
 	return m
 }
 
-// Specialize returns the numbers at the hints, and records guards that the type has those.
+// Specialize returns the type in numbers at the hints, and records guards that sizes, strides and offset have
+// these values.
 func (t Type) Specialize() Meta {
-	t.fits()
+	t.mustMatch()
 	for i := range t.Shape {
 		t.Shape[i].Specialize()
 		t.Strides[i].Specialize()
@@ -70,14 +70,14 @@ func (t Type) Specialize() Meta {
 	return t.AtHints()
 }
 
-// SameForm reports whether two types have the same sizes, strides and offset by form: for all values of symbols.
+// SameForm reports whether two types are equal by form: for all values of their symbols.
 func (t Type) SameForm(o Type) bool {
 	same := func(a, b sym.Int) bool { return a.Same(b) }
 	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
 		slices.EqualFunc(t.Strides, o.Strides, same)
 }
 
-// Simplify returns t with sizes, strides and offset as [sym.Int.Simplify] leaves them.
+// Simplify returns t with sizes, strides and offset simplified by [sym.Int.Simplify].
 func (t Type) Simplify() Type {
 	simple := func(list []sym.Int) []sym.Int {
 		out := make([]sym.Int, len(list))
@@ -89,7 +89,7 @@ func (t Type) Simplify() Type {
 	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
 }
 
-// IsMeta reports whether t is m: the same numbers throughout.
+// IsMeta reports whether t has exactly the numbers of m.
 func (t Type) IsMeta(m Meta) bool {
 	if t.DType != m.DType || len(t.Shape) != len(m.Shape) || len(t.Strides) != len(m.Strides) {
 		return false
@@ -135,11 +135,11 @@ func (t Type) Rank() int { return len(t.Shape) }
 // Numel returns the number of elements. It is 1 for a 0-dim value.
 func (t Type) Numel() sym.Int { return Product(t.Shape) }
 
-// Extent returns the number of elements of storage that the value needs, its offset included: one
-// past the largest index reached, or 0 without elements.
+// Extent returns the number of elements of storage that the value needs, its offset included: one more than
+// the largest index that it reaches, or 0 without elements.
 func (t Type) Extent() sym.Int {
-	t.fits()
-	if is(t.Numel(), 0) {
+	t.mustMatch()
+	if equals(t.Numel(), 0) {
 		return sym.Int{}
 	}
 	end := t.Offset.Add(sym.Of(1))
@@ -149,7 +149,7 @@ func (t Type) Extent() sym.Int {
 	return end
 }
 
-// RowMajor returns the row-major type of t's shape at offset 0, which shares t's strides where they are those.
+// RowMajor returns the row-major type of t's shape at offset 0. It shares t's strides if they are row-major.
 func (t Type) RowMajor() Type {
 	if t.Offset = (sym.Int{}); !t.IsRowMajor() {
 		t.Strides = RowMajor(t.Shape)
@@ -166,21 +166,21 @@ func (t Type) WithStrides(strides []sym.Int) Type {
 	return t
 }
 
-// fits panics where shape and strides differ in length: the fields can be set to anything, and what
-// gives no error cannot tell it otherwise.
-func (t *Type) fits() {
+// mustHaveRank panics if shape and strides differ in length. Methods without an error result cannot report it
+// otherwise, and callers may set the fields to anything.
+func (t *Type) mustMatch() {
 	if len(t.Shape) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))
 	}
 }
 
-// Check reports a type whose parts do not fit together, as [Meta.Check] does. Of what depends on symbols
-// it refuses what no sizes within their bounds allow.
+// Check returns an error for an inconsistent type, as [Meta.Check] does. A symbolic size, stride or offset is
+// rejected if no value within its bounds is valid.
 func (t Type) Check() error {
-	if t.small() {
+	if t.isSmall() {
 		return nil
 	}
-	var buf [2 * fewDims]int
+	var buf [2 * smallRank]int
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
@@ -188,7 +188,7 @@ func (t Type) Check() error {
 		return err
 	}
 	if offset, known := t.Offset.Known(); known {
-		if m, all := t.in(&buf); all {
+		if m, all := t.metaIn(&buf); all {
 			m.Offset = offset
 			return m.Check()
 		}
@@ -207,39 +207,39 @@ func (t Type) Check() error {
 	return nil
 }
 
-// CheckSizes is [Type.Check] of sizes whose strides are not known yet.
+// CheckSizes is [Type.Check] for sizes whose strides are not known yet.
 func CheckSizes(d DType, shape []sym.Int) error {
 	n := len(shape)
-	strides := zeros[:min(n, fewDims)]
-	if n > fewDims {
+	strides := zeros[:min(n, smallRank)]
+	if n > smallRank {
 		strides = make([]sym.Int, n)
 	}
 	return Type{DType: d, Shape: shape, Strides: strides}.Check()
 }
 
-var zeros [fewDims]sym.Int
+var zeros [smallRank]sym.Int
 
-// valid is Check of ordinary values without a copy of t.
-func (t *Type) valid() error {
-	if t.small() {
+// check is Check without a copy of t for common types.
+func (t *Type) check() error {
+	if t.isSmall() {
 		return nil
 	}
 	return t.Check()
 }
 
-// small reports whether all sizes are numbers that fit together and are far from what is too many: what
-// every inference asks, several times, of ordinary values.
-func (t *Type) small() bool {
+// isSmall reports whether all sizes are numbers, consistent and small: the fast path of Check, which every
+// inference calls several times.
+func (t *Type) isSmall() bool {
 	offset, known := t.Offset.Known()
-	if !known || offset < 0 || offset > fewElements ||
-		len(t.Shape) > fewDims || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+	if !known || offset < 0 || offset > smallElements ||
+		len(t.Shape) > smallRank || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return false
 	}
 	numel, span := 1, offset
 	for d, size := range t.Shape {
 		n, is := size.Known()
 		stride, too := t.Strides[d].Known()
-		if !is || !too || !fewer(n, stride, &numel, &span) {
+		if !is || !too || !addSmallDim(n, stride, &numel, &span) {
 			return false
 		}
 	}

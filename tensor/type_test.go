@@ -12,8 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// hidden turns the numbers of a meta into symbols with those numbers as hints, each one with
-// probability one half.
+// hidden replaces numbers of a meta by symbols with these hints, each one with probability one half.
 func hidden(t *rapid.T, env *sym.Env, m tensor.Meta, at sym.Binding) tensor.Type {
 	typ := m.Type()
 	hide := func(name string, s *sym.Int) {
@@ -33,7 +32,7 @@ func hidden(t *rapid.T, env *sym.Env, m tensor.Meta, at sym.Binding) tensor.Type
 	return typ
 }
 
-// guarded reports whether all guards hold for the sizes, which they must for their own hints.
+// guarded reports whether all guards hold for the sizes; they must hold for their own hints.
 func guarded(t *rapid.T, env *sym.Env, at sym.Binding) {
 	for _, g := range env.Guards() {
 		holds, err := g.At(at)
@@ -42,8 +41,7 @@ func guarded(t *rapid.T, env *sym.Env, at sym.Binding) {
 	}
 }
 
-// TestUnknownSizesAgree asks every predicate and view of a type with symbols, and of the numbers that
-// they stand for.
+// TestUnknownSizesAgree compares every predicate and view of a symbolic type with those of its numbers.
 func TestUnknownSizesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMeta(t)
@@ -115,7 +113,7 @@ func TestUnknownSizesAgree(t *testing.T) {
 	})
 }
 
-// What the planner lays out row-major needs no guard to be reshaped.
+// The row-major layouts of the planner are reshaped without a guard.
 func TestReshapeOfRowMajorNeedsNoGuard(t *testing.T) {
 	env := sym.NewEnv()
 	n, err := env.Symbol("N", 0, math.MaxInt, 8)
@@ -125,7 +123,7 @@ func TestReshapeOfRowMajorNeedsNoGuard(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "float32[N,3136]@(3136,1)", flat.String())
 	for _, g := range env.Guards() {
-		// The -1 is ambiguous without elements: PyTorch refuses N = 0, so that it must be told apart.
+		// The -1 is ambiguous without elements: PyTorch rejects N = 0, so a guard must exclude it.
 		assert.Equal(t, "Ne(N, 0)", g.String())
 	}
 	back, err := flat.View([]sym.Int{n.Mul(sym.Of(8)), sym.Of(8), sym.Of(49)})
@@ -134,7 +132,7 @@ func TestReshapeOfRowMajorNeedsNoGuard(t *testing.T) {
 	assert.LessOrEqual(t, len(env.Guards()), 1)
 }
 
-// TestReducedDropsDimensions compares what is left of a type, with sizes hidden, with what is left of its numbers.
+// TestReducedDropsDimensions compares Reduced of a symbolic type with Reduced of its numbers.
 func TestReducedDropsDimensions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, env, at := drawMeta(t), sym.NewEnv(), sym.Binding{}
@@ -156,7 +154,7 @@ func TestReducedDropsDimensions(t *testing.T) {
 	require.Panics(t, func() { tensor.New(tensor.Float32, 2, 3).Type().Reduced([]bool{true}, false) })
 }
 
-// TestReshapedTellsCopies: a shape that would take a copy is no mistake, other than one of another size.
+// TestReshapedTellsCopies checks that a shape that needs a copy is no error, and a shape of another size is.
 func TestReshapedTellsCopies(t *testing.T) {
 	typ := tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}).Type()
 	_, ok, err := typ.Reshaped(sym.Ints(6))

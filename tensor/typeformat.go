@@ -5,19 +5,19 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// This file asks of a [Type] what format.go asks of a [Meta]. Where all sizes are numbers the answer is the
-// Meta's; else it is a condition on the sizes, which a branch makes a guard.
+// This file repeats the predicates of format.go for [Type]. If all sizes are numbers it computes with the
+// Meta; else the answer is a condition on the sizes, and deciding it leaves a guard.
 
-// fewDims is the rank up to which the numbers of a type need no allocation.
-const fewDims = 8
+// smallRank is the rank up to which the numbers of a type need no allocation.
+const smallRank = 8
 
-// in returns the type's numbers, whose slices are in buf where they fit; false: not all are numbers. It
-// returns the meta, since what is stored by a pointer escapes to the heap, and buf with it.
-func (t *Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
-	t.fits()
+// metaIn returns the type in numbers, with slices in buf if they fit; false if a size or stride is symbolic. The
+// meta is returned by value: storing it through a pointer would move it and buf to the heap.
+func (t *Type) metaIn(buf *[2 * smallRank]int) (m Meta, known bool) {
+	t.mustMatch()
 	n := len(t.Shape)
 	all := buf[:]
-	if n > fewDims {
+	if n > smallRank {
 		all = make([]int, 2*n)
 	}
 	shape, strides := all[:n:n], all[n:2*n]
@@ -32,7 +32,7 @@ func (t *Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
 	return Meta{DType: t.DType, Shape: shape, Strides: strides}, true
 }
 
-// StridesOf is [MemoryFormat.Strides] for sizes that may be unknown.
+// StridesOf is [MemoryFormat.Strides] for sizes that may be symbolic.
 func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
 	order, err := f.order(len(shape))
 	if err != nil {
@@ -45,14 +45,14 @@ func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
 	step := sym.Of(1)
 	for _, d := range order {
 		st[d] = step
-		step = times(step, shape[d])
+		step = mulSizes(step, shape[d])
 	}
 	return st, nil
 }
 
-// likeNumbers is [Meta.likeOrder] of the numbers; false where they do not decide.
-func (t *Type) likeNumbers(order []int) (like, known bool) {
-	t.fits()
+// likeOrderKnown is [Meta.likeOrder] if the known numbers decide it; else known is false.
+func (t *Type) likeOrderKnown(order []int) (like, known bool) {
+	t.mustMatch()
 	channels, known := t.Strides[1].Known()
 	if !known || channels == 0 {
 		return false, known
@@ -72,7 +72,7 @@ func (t *Type) likeNumbers(order []int) (like, known bool) {
 	return true, true
 }
 
-// NewTypeFormat is [NewFormat] for sizes that may be unknown.
+// NewTypeFormat is [NewFormat] for sizes that may be symbolic.
 func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 	st, err := f.StridesOf(shape)
 	return Type{DType: d, Shape: shape, Strides: st}, err
@@ -80,25 +80,25 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
+	var buf [2 * smallRank]int
+	if m, known := t.metaIn(&buf); known {
 		return m.IsContiguous()
 	}
 	return t.IsRowMajor() || t.Holds(IsContiguous)
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
-func (t Type) IsChannelsLast() bool { return t.denseOrNumbers(IsChannelsLast, contiguity.Order2d) }
+func (t Type) IsChannelsLast() bool { return t.isDenseIn(IsChannelsLast, contiguity.Order2d) }
 
 // IsChannelsLast3d is [Meta.IsChannelsLast3d].
-func (t Type) IsChannelsLast3d() bool { return t.denseOrNumbers(IsChannelsLast3d, contiguity.Order3d) }
+func (t Type) IsChannelsLast3d() bool { return t.isDenseIn(IsChannelsLast3d, contiguity.Order3d) }
 
-func (t Type) denseOrNumbers(p Predicate, order []int) bool {
+func (t Type) isDenseIn(p Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
 	}
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
+	var buf [2 * smallRank]int
+	if m, known := t.metaIn(&buf); known {
 		return m.denseIn(order)
 	}
 	return t.Holds(p)
@@ -119,8 +119,8 @@ func (t Type) Is(f MemoryFormat) bool {
 
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
 func (t Type) IsNonOverlappingAndDense() bool {
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
+	var buf [2 * smallRank]int
+	if m, known := t.metaIn(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
 	return t.IsRowMajor() || t.Holds(IsNonOverlappingAndDense)
@@ -140,10 +140,10 @@ func (t *Type) likeOrder(p Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
 	}
-	if like, known := t.likeNumbers(order); known {
+	if like, known := t.likeOrderKnown(order); known {
 		return like
 	}
-	return t.If(p).Holds() // one condition: PyTorch's way asks of the last size what nothing depends on
+	return t.If(p).Holds() // one condition: PyTorch's branches also depend on the last size, the result does not
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
@@ -170,28 +170,28 @@ func (t Type) SameLayout(o Type) bool {
 	return SameSizes(t.Shape, o.Shape) && SameSizes(t.Strides, o.Strides)
 }
 
-// DenseStridesOf is [DenseStrides] for sizes that may be unknown.
+// DenseStridesOf is [DenseStrides] for sizes that may be symbolic.
 func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
-	(&Type{Shape: shape, Strides: strides}).fits()
+	(&Type{Shape: shape, Strides: strides}).mustMatch()
 	perm := make([]int, len(shape))
 	for i := range perm {
 		perm[i] = len(perm) - 1 - i
 	}
 	SortDimsIf(perm, func(a, b int) (swap, stay sym.Bool) {
 		sa, sb := strides[a], strides[b]
-		told := sa.Ne(sym.Int{}).And(sb.Ne(sym.Int{})).Decide()
+		unambiguous := sa.Ne(sym.Int{}).And(sb.Ne(sym.Int{})).Decide()
 		larger := shape[a].Gt(shape[b])
 		if sa.Same(sb) {
-			return told.And(larger).Decide(), stay
+			return unambiguous.And(larger).Decide(), stay
 		}
 		less, greater := sa.Lt(sb).Decide(), sa.Gt(sb).Decide()
-		return told.And(greater.Or(less.Not().And(larger))).Decide(), told.And(less)
+		return unambiguous.And(greater.Or(less.Not().And(larger))).Decide(), unambiguous.And(less)
 	})
 	out := make([]sym.Int, len(shape))
 	step := sym.Of(1)
 	for _, d := range perm {
 		out[d] = step
-		step = times(step, shape[d].Max(sym.Of(1)))
+		step = mulSizes(step, shape[d].Max(sym.Of(1)))
 	}
 	return out
 }

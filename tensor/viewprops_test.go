@@ -34,14 +34,14 @@ func indices(n int) []int {
 	return out
 }
 
-// places lists where the elements are in storage, in logical order.
+// places lists the storage indices of the elements, in logical order.
 func places(m tensor.Meta) []int {
 	var out []int
 	m.Walk(func(at int) { out = append(out, m.Offset+at) })
 	return out
 }
 
-// affine reports whether some strides put the elements of shape at the places.
+// affine reports whether there are strides that put the elements of shape at the places.
 func affine(shape, at []int) bool {
 	unit := tensor.ContiguousStrides(shape)
 	st := make([]int, len(shape))
@@ -58,9 +58,8 @@ func affine(shape, at []int) bool {
 	return ok
 }
 
-// TestReshapeKeepsEveryElement checks both answers of ReshapeStrides: the strides it
-// gives must visit the same places in the same order, and where it gives none no strides
-// may do so.
+// TestReshapeKeepsEveryElement checks both answers of ReshapeStrides: strides that it returns must visit the
+// same places in the same order; if it returns none, there must be no such strides.
 func TestReshapeKeepsEveryElement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMeta(t)
@@ -108,7 +107,7 @@ func TestPermuteThenBack(t *testing.T) {
 	})
 }
 
-// TestPartsCoverTheWhole joins what Split, SplitSizes and Chunk cut.
+// TestPartsCoverTheWhole joins the parts of Split, SplitSizes and Chunk.
 func TestPartsCoverTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMeta(t)
@@ -142,8 +141,8 @@ func TestPartsCoverTheWhole(t *testing.T) {
 	})
 }
 
-// TestViewsOfAnythingStayInside throws arguments of any size at every view: none may
-// panic, pass Check with less than it claims, or reach past the operand's elements.
+// TestViewsOfAnythingStayInside calls every view with random arguments: none may panic, return a meta that
+// Check wrongly accepts, or reach past the operand's elements.
 func TestViewsOfAnythingStayInside(t *testing.T) {
 	anyInt := rapid.OneOf(rapid.IntRange(-6, 6), rapid.Int())
 	some := rapid.SliceOfN(anyInt, 0, 5)

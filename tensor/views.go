@@ -10,13 +10,12 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that reorder, drop, add or cut dimensions. All of them
-// refuse a type that does not pass [Type.Check] and return one that does, whose shape or strides may be the
-// operand's where they are the same.
+// This file holds the views that reorder, drop, add or cut dimensions. All of them reject a type that does
+// not pass [Type.Check], and return one that does. The result may share the operand's shape or strides if
+// they are equal.
 
-// WrapDim returns dimension d of a value of the given rank, counted from the end if
-// negative. A 0-dim value takes 0 and -1, both of which give 0 (c10::maybe_wrap_dim with
-// wrap_scalar).
+// WrapDim returns dimension d of a value of the given rank; a negative d counts from the end. A 0-dim value
+// accepts 0 and -1, both of which give 0 (c10::maybe_wrap_dim with wrap_scalar).
 func WrapDim(d, rank int) (int, error) {
 	n := max(rank, 1)
 	if d < -n || d >= n {
@@ -28,28 +27,27 @@ func WrapDim(d, rank int) (int, error) {
 	return d, nil
 }
 
-// DimError is a dimension that a value of the rank has not; a 0-dim value counts as one of
-// rank 1.
+// DimError says that a dimension is out of range for a rank; a 0-dim value has rank 1 here.
 type DimError struct{ Dim, Rank int }
 
-// Error has PyTorch's words.
+// Error returns PyTorch's message.
 func (e *DimError) Error() string {
 	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)",
 		-e.Rank, e.Rank-1, e.Dim)
 }
 
-// own returns t over fresh slices, with room for one more dimension.
-func (t Type) own() Type {
+// cloneWithRoom returns t over fresh slices, with capacity for one more dimension.
+func (t Type) cloneWithRoom() Type {
 	n := len(t.Shape)
-	shape, strides := lists(n + 1)
+	shape, strides := newLists(n + 1)
 	copy(shape, t.Shape)
 	copy(strides, t.Strides)
 	t.Shape, t.Strides = shape[:n], strides[:n]
 	return t
 }
 
-// with returns sizes of which one is another.
-func with(sizes []sym.Int, at int, size sym.Int) []sym.Int {
+// withSize returns a copy of sizes with another size at one position.
+func withSize(sizes []sym.Int, at int, size sym.Int) []sym.Int {
 	out := make([]sym.Int, len(sizes))
 	for i := range out {
 		out[i] = sizes[i]
@@ -58,17 +56,16 @@ func with(sizes []sym.Int, at int, size sym.Int) []sym.Int {
 	return out
 }
 
-// checked returns t if it passes [Type.Check]: the last step of every view that takes
-// sizes or steps from a user.
+// checked returns t if it passes [Type.Check]: the last step of every view with sizes or steps from a user.
 func (t Type) checked() (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	return t, nil
 }
 
-// satMul multiplies what is not negative. A product that no meta may hold becomes one
-// that [Meta.Check] refuses instead of wrapping around.
+// satMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
+// rejects.
 func satMul(a, b int) int {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > math.MaxInt {
@@ -79,7 +76,7 @@ func satMul(a, b int) int {
 
 // Permute returns dimension dims[i] of t as dimension i (Tensor.permute).
 func (t Type) Permute(dims []int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -87,7 +84,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length "+
 			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
 	}
-	shape, strides := lists(n)
+	shape, strides := newLists(n)
 	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	seen := make([]bool, n)
 	for i, d := range dims {
@@ -106,7 +103,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 
 // Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
 func (t Type) Transpose(d0, d1 int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	d0, err := WrapDim(d0, len(t.Shape))
@@ -116,7 +113,7 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 	if d1, err = WrapDim(d1, len(t.Shape)); err != nil {
 		return Type{}, err
 	}
-	shape, strides := lists(len(t.Shape))
+	shape, strides := newLists(len(t.Shape))
 	for d := range shape {
 		shape[d], strides[d] = t.Shape[d], t.Strides[d]
 	}
@@ -127,10 +124,10 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}, nil
 }
 
-// MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
+// MoveDim moves dimension source[i] to position destination[i], and keeps the order of the others
 // (torch.movedim).
 func (t Type) MoveDim(source, destination []int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -147,14 +144,14 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	if err != nil {
 		return Type{}, err
 	}
-	if repeats(src) {
+	if hasDuplicates(src) {
 		return Type{}, fmt.Errorf("movedim: repeated dim in `source` (%s)", ListString(source))
 	}
-	if repeats(dst) {
+	if hasDuplicates(dst) {
 		return Type{}, fmt.Errorf("movedim: repeated dim in `destination` (%s)", ListString(destination))
 	}
 	if n == 0 {
-		return t.own(), nil
+		return t.cloneWithRoom(), nil
 	}
 	order := make([]int, n)
 	for i := range order {
@@ -188,7 +185,7 @@ func wrapDims(dims []int, rank int) ([]int, error) {
 	return out, nil
 }
 
-func repeats(dims []int) bool {
+func hasDuplicates(dims []int) bool {
 	for i, d := range dims {
 		if slices.Contains(dims[:i], d) {
 			return true
@@ -197,10 +194,10 @@ func repeats(dims []int) bool {
 	return false
 }
 
-// Select takes one index of a dimension, counted from the end if negative, and drops the
-// dimension (Tensor.select).
+// Select takes one index of a dimension and drops the dimension; a negative index counts from the end
+// (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -218,7 +215,7 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 	if index.Lt(sym.Int{}).Holds() {
 		index = index.Add(size)
 	}
-	shape, strides := lists(len(t.Shape) - 1)
+	shape, strides := newLists(len(t.Shape) - 1)
 	for d := range shape {
 		from := d
 		if d >= dim {
@@ -226,17 +223,16 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 		}
 		shape[d], strides[d] = t.Shape[from], t.Strides[from]
 	}
-	// A value without elements may have any strides, so the product is not bounded by
-	// what the value spans.
-	offset := t.Offset.Add(times(index, t.Strides[dim]))
+	// A value without elements may have any strides, so the product is not bounded by the value's span.
+	offset := t.Offset.Add(mulSizes(index, t.Strides[dim]))
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }
 
-// Slice takes the indices from start up to end, every step-th, of a dimension
-// (aten::slice.Tensor). nil for start or end stands for Python's None; negative bounds
-// count from the end and all bounds are clamped. step must be positive.
+// Slice takes the indices start, start+step, ... below end of a dimension (aten::slice.Tensor). A nil start
+// or end is Python's None; negative bounds count from the end, and all bounds are clamped. step must be
+// positive.
 func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -262,27 +258,27 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
 	strides := t.Strides
 	if n, known := step.Known(); !known || n != 1 {
 		length = length.Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
-		strides = with(strides, dim, times(strides[dim], step))
+		strides = withSize(strides, dim, mulSizes(strides[dim], step))
 	}
-	offset := t.Offset.Add(times(from, t.Strides[dim]))
-	return Type{DType: t.DType, Shape: with(t.Shape, dim, length), Strides: strides, Offset: offset}.checked()
+	offset := t.Offset.Add(mulSizes(from, t.Strides[dim]))
+	return Type{DType: t.DType, Shape: withSize(t.Shape, dim, length), Strides: strides, Offset: offset}.checked()
 }
 
-// clampIndex returns an index from 0 to size; a negative one counts from the end.
+// clampIndex clamps an index to [0, size]; a negative one counts from the end.
 func clampIndex(i, size sym.Int) sym.Int {
 	if n, known := i.Known(); known && n < 0 || !known && i.Lt(sym.Int{}).Holds() {
 		i = i.Add(size)
 	}
 	if n, known := i.Known(); known && n == math.MaxInt {
-		return size // how exporters write the end
+		return size // exporters write the end so
 	}
 	return i.Max(sym.Int{}).Min(size)
 }
 
-// Narrow takes length indices of a dimension from start on, which counts from the end if
-// negative (Tensor.narrow).
+// Narrow takes length indices of a dimension from start on; a negative start counts from the end
+// (Tensor.narrow).
 func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -323,11 +319,10 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	return i, nil
 }
 
-// Squeeze drops those of the named dimensions that have size 1, and without arguments
-// every dimension of size 1 (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops
-// nothing, has no counterpart here.
+// Squeeze drops the named dimensions that have size 1, or every dimension of size 1 without arguments
+// (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops none, has no counterpart here.
 func (t Type) Squeeze(dims ...int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	at, err := wrapDims(dims, len(t.Shape))
@@ -339,10 +334,10 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
-	shape, strides := lists(len(t.Shape))
+	shape, strides := newLists(len(t.Shape))
 	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
 	for d, s := range t.Shape {
-		if (len(dims) == 0 || slices.Contains(at, d)) && is(s, 1) {
+		if (len(dims) == 0 || slices.Contains(at, d)) && equals(s, 1) {
 			continue
 		}
 		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, t.Strides[d])
@@ -350,10 +345,10 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 	return out, nil
 }
 
-// Unsqueeze adds a dimension of size 1 before dimension dim; dim may be the rank, which
-// adds it at the end, and -1 stands for that (Tensor.unsqueeze).
+// Unsqueeze adds a dimension of size 1 before dimension dim; if dim is the rank or -1, at the end
+// (Tensor.unsqueeze).
 func (t Type) Unsqueeze(dim int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -363,9 +358,9 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	}
 	stride := sym.Of(1)
 	if dim < n {
-		stride = times(t.Shape[dim], t.Strides[dim])
+		stride = mulSizes(t.Shape[dim], t.Strides[dim])
 	}
-	shape, strides := lists(n + 1)
+	shape, strides := newLists(n + 1)
 	for d := range t.Shape {
 		to := d
 		if d >= dim {
@@ -377,10 +372,10 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
-// Diagonal takes the elements where the indices of two dimensions differ by offset, and
-// puts them in a new last dimension (Tensor.diagonal).
+// Diagonal takes the elements where the index in dim2 minus the index in dim1 is offset, and puts them in a
+// new last dimension (Tensor.diagonal).
 func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
-	if err := t.valid(); err != nil {
+	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	d1, err := WrapDim(dim1, len(t.Shape))
@@ -403,9 +398,9 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
 		columns = columns.Sub(skip)
 	}
 	size := rows.Min(columns).Max(sym.Int{})
-	out := t.own()
-	if !is(size, 0) {
-		out.Offset = out.Offset.Add(times(skip, t.Strides[along]))
+	out := t.cloneWithRoom()
+	if !equals(size, 0) {
+		out.Offset = out.Offset.Add(mulSizes(skip, t.Strides[along]))
 	}
 	for _, d := range []int{max(d1, d2), min(d1, d2)} {
 		out.Shape = slices.Delete(out.Shape, d, d+1)

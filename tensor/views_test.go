@@ -20,8 +20,8 @@ type viewRow struct {
 	Err            string
 }
 
-// number is an integer or a list of them, not yet parsed: a float64 on the way, as
-// encoding/json has it by default, could not hold 2^63-1.
+// number is an integer or a list of them, parsed late: the float64 that encoding/json decodes to cannot hold
+// 2^63-1.
 type number = json.RawMessage
 
 func parse[T any](v number) (out T) {
@@ -35,7 +35,7 @@ func ints(v number) []int { return parse[[]int](v) }
 
 func num(v number) int { return parse[int](v) }
 
-// ptr gives nil for the null that stands for Python's None.
+// ptr gives nil for null, which stands for Python's None.
 func ptr(v number) *int { return parse[*int](v) }
 
 func one(m tensor.Meta, err error) ([]tensor.Meta, error) { return []tensor.Meta{m}, err }
