@@ -86,7 +86,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 	_ graph.Errors, err error) {
 	defer ends.Catch(&err)
 	if r == nil {
-		return nil, nil, errors.New("there is nothing to read a graph from: the reader is nil")
+		return nil, nil, errors.New("the reader is nil")
 	}
 	data, err := readAll(o.Context, r)
 	if err != nil {

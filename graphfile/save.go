@@ -109,10 +109,10 @@ type saver struct {
 
 func (s *saver) save(w io.Writer) error {
 	if w == nil {
-		return errors.New("there is nowhere to write the graph: the writer is nil")
+		return errors.New("the writer is nil")
 	}
 	if s.g == nil {
-		return errors.New("there is nothing to write: the graph is nil")
+		return errors.New("the graph is nil")
 	}
 	if err := s.g.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)

@@ -1,8 +1,11 @@
 // Package npz reads and writes numpy's .npy and .npz files.
 //
-// An .npz file is a zip archive of .npy arrays, stored or deflated. Files are not
-// trusted: what a header claims is checked against the size of its entry before memory
-// is taken, and the memory that a file can claim is bounded by the data it holds.
+// [Open] opens an .npz file, a zip archive of .npy arrays, stored or deflated. [Archive.Meta] reads the
+// header of one array, [Archive.Read] the array. [ReadFile] reads all arrays, [ReadNPY] and [ReadNPYFile]
+// read a single .npy array; [WriteNPZ] and [WriteNPY] write them.
+//
+// Files are not trusted: sizes in headers are checked against the size of the entry before memory is
+// allocated, and the memory that a file can claim is bounded by the data that it holds.
 package npz
 
 import (
@@ -20,12 +23,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxRatio bounds how many bytes deflate makes of one: 258 from two bits, and zlib's
-// documentation gives 1032 for the whole.
+// maxRatio bounds the compression ratio of deflate: 1032 by the documentation of zlib.
 const maxRatio = 1032
 
-// Archive is an open .npz file. Its methods, except Close, may be called from several
-// goroutines at once.
+// Archive is an open .npz file. Its methods, except Close, may be called concurrently.
 type Archive struct {
 	path    string
 	file    *os.File
@@ -48,12 +49,12 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// NewArchive reads the directory of an .npz archive of size bytes; name stands for the
-// file in errors. r must stay readable while the archive is in use. Entries that overlap
-// are refused: few bytes could otherwise stand for many arrays.
+// NewArchive reads the directory of an .npz archive of size bytes; name identifies the file in errors. r must
+// stay readable while the archive is in use. Overlapping entries are rejected: a small file could otherwise
+// claim many arrays.
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	if r == nil {
-		return nil, fmt.Errorf("%s: there is nothing to read: the reader is nil", name)
+		return nil, fmt.Errorf("%s: the reader is nil", name)
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -67,15 +68,15 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	spans := make([]span, 0, len(z.File))
 	for _, f := range z.File {
 		if strings.HasSuffix(f.Name, "/") {
-			continue // a directory holds no array
+			continue // a directory entry
 		}
 		key := strings.TrimSuffix(f.Name, ".npy")
 		if a.entries[key] != nil {
-			return nil, fmt.Errorf("%s: entry %q is there twice", name, key)
+			return nil, fmt.Errorf("%s: duplicate entry %q", name, key)
 		}
 		start, err := f.DataOffset()
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %q: %w", name, key, misplaced(err))
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, offsetError(err))
 		}
 		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
 			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key,
@@ -94,17 +95,16 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	return a, nil
 }
 
-// Names returns the keys in the order of the archive, without ".npy". The slice is fresh.
+// Names returns the keys in the order of the archive, without ".npy", in a fresh slice.
 func (a *Archive) Names() []string { return slices.Clone(a.names) }
 
-// Read reads one array into fresh storage: see [ReadNPY]. It also checks the sum that
-// the archive keeps of the entry's bytes. The errors name file and entry.
+// Read reads one array into fresh storage, as [ReadNPY] does, and verifies the checksum of the entry. The
+// errors name file and entry.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
-// ReadAs is Read for a caller who knows from elsewhere which dtype and shape the array
-// must have: another is an error, found before any of the data are read or inflated. What
-// is wanted can be trusted, so its memory is taken at once, and if the process may not have
-// that much ([tensor.MemoryError]), nothing is read.
+// ReadAs is Read for a caller that knows the dtype and shape of the array. A mismatch is an error, found
+// before any data are read or inflated. The memory is allocated at once: if the process may not have that
+// much, the error is a [tensor.MemoryError] and nothing is read.
 func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
 	return a.read(name, &want)
 }
@@ -117,14 +117,13 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 		t, err = readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64), want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, plain(err))
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, plainError(err))
 	}
 	return t, nil
 }
 
-// Meta returns dtype, shape and strides of one array. It reads, and inflates, no more than
-// the array's header, which must account for the size that the archive claims for the
-// entry. The errors name file and entry.
+// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header, which
+// must agree with the entry's size in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	f, r, err := a.open(name)
 	var m tensor.Meta
@@ -133,12 +132,12 @@ func (a *Archive) Meta(name string) (tensor.Meta, error) {
 		m, _, err = readMeta(r, int64(f.UncompressedSize64))
 	}
 	if err != nil {
-		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, plain(err))
+		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, plainError(err))
 	}
 	return m, nil
 }
 
-// open opens an entry for reading, if what the archive says of it can be.
+// open opens an entry for reading after checking its sizes in the directory.
 func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	f := a.entries[name]
 	if f == nil {
@@ -150,13 +149,13 @@ func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	}
 	packed := f.CompressedSize64
 	if f.Method == zip.Store && f.UncompressedSize64 != packed || f.UncompressedSize64/maxRatio > packed {
-		return nil, nil, fmt.Errorf("claims to hold %d bytes in %d", f.UncompressedSize64, packed)
+		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", f.UncompressedSize64, packed)
 	}
 	r, err := f.Open()
-	return f, r, plain(err)
+	return f, r, plainError(err)
 }
 
-// notArchive says what a file is that is no zip archive.
+// notArchive returns an error that says what kind of file it is instead of a zip archive.
 func notArchive(r io.ReaderAt, size int64, err error) error {
 	var start [8]byte
 	n, _ := r.ReadAt(start[:], 0)
@@ -166,15 +165,15 @@ func notArchive(r io.ReaderAt, size int64, err error) error {
 	case strings.HasPrefix(b, magic):
 		return errors.New("this is a single .npy array, not an .npz archive")
 	case strings.HasPrefix(b, "PK\x03\x04"):
-		return errors.New("the .npz archive is cut short or damaged: its directory is missing")
+		return errors.New("the .npz archive is truncated or damaged: its directory is missing")
 	case errors.Is(err, zip.ErrFormat):
 		return errors.New("not an .npz archive")
 	}
-	return plain(err)
+	return plainError(err)
 }
 
-// plain puts errors of reading an archive into words of ours.
-func plain(err error) error {
+// plainError rewords errors of the zip and flate packages.
+func plainError(err error) error {
 	var bad flate.CorruptInputError
 	switch {
 	case errors.Is(err, zip.ErrChecksum):
@@ -182,18 +181,18 @@ func plain(err error) error {
 	case errors.Is(err, zip.ErrFormat), errors.As(err, &bad):
 		return errors.New("the archive is damaged")
 	case errors.Is(err, zip.ErrAlgorithm):
-		return errors.New("compressed in a way that .npz files do not use: want stored or deflated")
+		return errors.New("unsupported compression method: want stored or deflated")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("truncated: the data end early")
 	}
 	return err
 }
 
-// misplaced says why the place of an entry could not be read. What the system did not
-// refuse is damage: the directory may name a place before the start of the file.
-func misplaced(err error) error {
+// offsetError rewords the error of an entry's offset. Unless the system failed, the archive is damaged: the
+// directory may give an offset before the start of the file.
+func offsetError(err error) error {
 	var system syscall.Errno
-	if told := plain(err); told != err || errors.As(err, &system) {
+	if told := plainError(err); told != err || errors.As(err, &system) {
 		return told
 	}
 	return errors.New("the archive is damaged")
@@ -207,7 +206,7 @@ func (a *Archive) Close() error {
 	return a.file.Close()
 }
 
-// ReadFile reads all arrays of the .npz file at path by their keys.
+// ReadFile reads all arrays of the .npz file at path, by key.
 func ReadFile(path string) (map[string]*tensor.Tensor, error) {
 	a, err := Open(path)
 	if err != nil {
@@ -239,21 +238,20 @@ func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 	return out
 }
 
-// WriteNPZ writes the arrays in the given order, stored without compression as numpy's
-// savez does: see [WriteNPY]. The same entries always give the same bytes. Names must
-// differ from each other and not be empty.
+// WriteNPZ writes the arrays in the given order, uncompressed as numpy's savez does, each as [WriteNPY] does.
+// The same entries always give the same bytes. Names must be unique and not empty.
 func WriteNPZ(w io.Writer, entries []Entry) error {
 	if w == nil {
-		return errors.New("there is nowhere to write: the writer is nil")
+		return errors.New("the writer is nil")
 	}
 	z := zip.NewWriter(w)
 	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if e.Name == "" || strings.HasSuffix(e.Name, "/") {
-			return fmt.Errorf("entry %q: not a name", e.Name)
+			return fmt.Errorf("entry %q: invalid name", e.Name)
 		}
 		if seen[e.Name] {
-			return fmt.Errorf("entry %q is there twice", e.Name)
+			return fmt.Errorf("duplicate entry %q", e.Name)
 		}
 		seen[e.Name] = true
 		f, err := z.CreateHeader(&zip.FileHeader{Name: e.Name + ".npy", Method: zip.Store})
@@ -267,8 +265,8 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 	return z.Close()
 }
 
-// WriteFile writes the arrays to the .npz file at path, which it replaces: see
-// [WriteNPZ]. After an error the file may be there in part. The errors name the file.
+// WriteFile writes the arrays to the .npz file at path, which it replaces: see [WriteNPZ]. After an error the
+// file may be incomplete. The errors name the file.
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {

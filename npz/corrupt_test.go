@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// npy puts magic, version and length before a header's text, and data behind it.
+// npy returns magic, version and length, the header's text, and data.
 func npy(version byte, text string, data int) []byte {
 	out := append([]byte(magic), version, 0)
 	if version == 1 {
@@ -46,7 +46,7 @@ func TestHeadersThatLie(t *testing.T) {
 		want string
 	}{
 		"magic":         {[]byte("{} not an array at all"), "wrong magic"},
-		"archive":       {[]byte("PK\x03\x04 an .npz"), "this is an archive, as .npz files are"},
+		"archive":       {[]byte("PK\x03\x04 an .npz"), "this is an archive, probably an .npz file"},
 		"version":       {npy(4, good, 24), "unknown .npy version 4.0"},
 		"no data":       {npy(1, good, 0), "takes 24 bytes, but 0 follow"},
 		"too much data": {npy(1, good, 25), "takes 24 bytes, but 25 follow"},
@@ -70,10 +70,10 @@ func TestHeadersThatLie(t *testing.T) {
 		"no tuple":      {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", 24), "not a tuple"},
 		"no comma":      {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24), "want a comma"},
 		"missing":       {npy(1, "{'descr': '<f4', 'shape': (6,)}", 24), "header lacks"},
-		"twice":         {npy(1, "{'descr': '<f4', 'shape': (6,), 'shape': (6,)}", 24), "twice"},
+		"twice":         {npy(1, "{'descr': '<f4', 'shape': (6,), 'shape': (6,)}", 24), "duplicate key \"shape\""},
 		"unknown key":   {npy(1, "{'descr': '<f4', 'order': True, 'shape': (6,)}", 24), "unknown key"},
 		"order":         {npy(1, "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}", 24), "want True or False"},
-		"goes on":       {npy(1, good+" x", 24), "goes on"},
+		"goes on":       {npy(1, good+" x", 24), "text after its dictionary"},
 		"not closed":    {npy(1, good[:len(good)-1], 24), "want"},
 		"open string":   {npy(1, "{'descr", 24), "want a string"},
 		"no dictionary": {npy(1, "", 24), "want"},
@@ -97,7 +97,7 @@ func TestUnknownSize(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ReadNPY(bytes.NewReader(append(whole, 0)), -1); err == nil ||
-		!strings.Contains(err.Error(), "go on after") {
+		!strings.Contains(err.Error(), "data after the array") {
 		t.Error(err)
 	}
 }
@@ -121,7 +121,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 	}); n > 4<<20 {
 		t.Errorf("a stream that claims 1 GiB took %d bytes", n)
 	}
-	// The archive's directory backs the header's claim: only the data can disprove it.
+	// The archive's directory confirms the header's claim: only the data can disprove it.
 	packed := pack(t, file)
 	at := bytes.Index(packed, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(packed[at+24:], 10+uint32(len(claim))+1<<30)
@@ -130,7 +130,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 		if err == nil {
 			_, err = a.Read("x")
 		}
-		if err == nil || !strings.Contains(err.Error(), `liar.npz: entry "x": claims to hold`) {
+		if err == nil || !strings.Contains(err.Error(), `liar.npz: entry "x": claims`) {
 			t.Error(err)
 		}
 	}); n > 4<<20 {
@@ -138,7 +138,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowsWithTheData has a claim that deflate could in principle make good.
+// TestMemoryGrowsWithTheData uses a claim that is within the maximum ratio of deflate.
 func TestMemoryGrowsWithTheData(t *testing.T) {
 	const claim = "{'descr': '<f4', 'fortran_order': False, 'shape': (268435456,)}"
 	file := npy(1, claim, 2<<20)
@@ -184,7 +184,7 @@ func TestDamagedArchives(t *testing.T) {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 	}
-	// A flipped bit may hit a date or a name, which nothing guards; data it may not.
+	// A flipped bit may hit a date or a name, which no checksum covers, but data are covered.
 	missed := 0
 	for at := range whole {
 		b := bytes.Clone(whole)
@@ -215,7 +215,7 @@ func TestOverlappingEntries(t *testing.T) {
 	if err := WriteNPZ(&b, []Entry{{"a", v}, {"b", v}}); err != nil {
 		t.Fatal(err)
 	}
-	// Point the second member of the directory at the first one's data.
+	// Point the second entry of the directory at the first entry's data.
 	z := b.Bytes()
 	at := bytes.LastIndex(z, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(z[at+42:], 0)

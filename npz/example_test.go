@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An archive's headers are looked at before any array is read, and one array is read without the others.
+// Headers are read before any array, and one array without the others.
 func Example() {
 	var file bytes.Buffer
 	if err := npz.WriteNPZ(&file, []npz.Entry{
@@ -36,5 +36,5 @@ func Example() {
 	// weight float32[2,3]@(3,1) <nil>
 	// bias int64[2]@(1) <nil>
 	// 8 <nil>
-	// weights.npz: entry "weight": it is float32[2, 3], not float32[3, 3]
+	// weights.npz: entry "weight": the array is float32[2, 3], want float32[3, 3]
 }

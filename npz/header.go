@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxRank is the most dimensions that numpy and PyTorch allow.
+// maxRank is the greatest rank that numpy and PyTorch allow.
 const maxRank = 64
 
-// maxHeader bounds a header's bytes. numpy refuses more than 10,000 unless told to trust
-// the file; an array of plain numbers never needs a tenth of that.
+// maxHeader bounds a header's bytes. numpy rejects more than 10,000 unless the file is trusted; an array of
+// numbers needs less than a tenth of that.
 const maxHeader = 1 << 16
 
-// codes are numpy's names for the dtypes, without the byte order. bfloat16, which numpy
-// lacks, is written as its bits.
+// codes maps numpy's type codes, without byte order, to dtypes. bfloat16, which numpy lacks, is written as
+// its bits.
 var codes = map[string]tensor.DType{
 	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
 	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
@@ -26,17 +26,17 @@ var codes = map[string]tensor.DType{
 	"c8": tensor.Complex64, "c16": tensor.Complex128,
 }
 
-// codeOf returns the code under which a dtype is written.
+// codeOf returns the type code of a dtype.
 func codeOf(d tensor.DType) string {
 	for c, t := range codes {
 		if t == d {
 			return c
 		}
 	}
-	return "u2" // bfloat16, the only dtype without a code
+	return "u2" // the bits of bfloat16, the only dtype without a code
 }
 
-// header is what the text at the start of an .npy file says.
+// header is the parsed header of an .npy file.
 type header struct {
 	dtype   tensor.DType
 	order   byte // '<', '>' or '|'
@@ -44,8 +44,7 @@ type header struct {
 	shape   []int
 }
 
-// meta returns the value's description. Column-major data keep their order in memory and
-// get strides to match.
+// meta returns the array's meta. Column-major data keep their memory order and get column-major strides.
 func (h header) meta() (tensor.Meta, error) {
 	m := tensor.New(h.dtype, h.shape...)
 	if h.fortran {
@@ -58,8 +57,8 @@ func (h header) meta() (tensor.Meta, error) {
 	return m, m.Check()
 }
 
-// parseHeader reads the Python dictionary of an .npy header. It takes exactly what numpy
-// takes: the three keys, each once, in any order.
+// parseHeader parses the Python dictionary of an .npy header. It accepts what numpy accepts: the three keys,
+// each once, in any order.
 func parseHeader(text string) (h header, err error) {
 	p := &parser{rest: text}
 	p.expect('{')
@@ -68,7 +67,7 @@ func parseHeader(text string) (h header, err error) {
 		key := p.str()
 		p.expect(':')
 		if p.err == nil && seen[key] {
-			return h, fmt.Errorf("header has the key %q twice", key)
+			return h, fmt.Errorf("header has a duplicate key %q", key)
 		}
 		seen[key] = true
 		switch key {
@@ -90,7 +89,7 @@ func parseHeader(text string) (h header, err error) {
 		return h, p.err
 	}
 	if strings.TrimLeft(p.rest, blanks) != "" {
-		return h, fmt.Errorf("header goes on after its dictionary: %.20q", p.rest)
+		return h, fmt.Errorf("header has text after its dictionary: %.20q", p.rest)
 	}
 	if len(seen) != 3 {
 		return h, errors.New("header lacks one of descr, fortran_order and shape")
@@ -100,8 +99,8 @@ func parseHeader(text string) (h header, err error) {
 
 const blanks = " \t\r\n"
 
-// parser reads Python literals. After the first error every step does nothing, so that
-// callers look at err once.
+// parser reads Python literals. After the first error every method does nothing, so callers check err once,
+// at the end.
 type parser struct {
 	rest string
 	err  error
@@ -113,7 +112,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// skip drops blanks and, if it comes next, the byte c; it reports whether it did.
+// skip drops white space and then the byte c, if it is next. It reports whether c was.
 func (p *parser) skip(c byte) bool {
 	p.rest = strings.TrimLeft(p.rest, blanks)
 	if p.rest == "" || p.rest[0] != c {
@@ -129,7 +128,7 @@ func (p *parser) expect(c byte) {
 	}
 }
 
-// str reads a quoted string. Escapes do not occur in the strings that are valid here.
+// str reads a quoted string. Valid strings of a header have no escapes.
 func (p *parser) str() string {
 	if p.err != nil {
 		return ""
@@ -176,7 +175,7 @@ func (p *parser) boolean() bool {
 	return false
 }
 
-// tuple reads a tuple of sizes. As in Python, one element takes a comma behind it.
+// tuple reads a tuple of sizes. As in Python, a tuple of one element needs a comma after it.
 func (p *parser) tuple() []int {
 	out := []int{}
 	p.expect('(')
@@ -198,7 +197,7 @@ func (p *parser) tuple() []int {
 	return out
 }
 
-// size reads an integer that is not negative. Python 2 wrote an L behind some.
+// size reads a non-negative integer. Python 2 wrote some with the suffix L.
 func (p *parser) size() int {
 	p.rest = strings.TrimLeft(p.rest, blanks)
 	n := 0
@@ -214,8 +213,8 @@ func (p *parser) size() int {
 	return v
 }
 
-// encodeHeader returns the magic, version and text of a row-major array's header, padded
-// so that the data start at a multiple of 64 bytes.
+// encodeHeader returns magic, version and header text of a row-major array, padded so that the data start at
+// a multiple of 64 bytes.
 func encodeHeader(d tensor.DType, shape []int) []byte {
 	order := "<"
 	switch {
@@ -236,7 +235,7 @@ func encodeHeader(d tensor.DType, shape []int) []byte {
 		b.WriteByte(',')
 	}
 	b.WriteString("), }")
-	// Version 1 has two bytes for the length, and maxRank sizes fit into those.
+	// Version 1 stores the length in two bytes, enough for maxRank sizes.
 	pad := 63 - (10+b.Len())%64
 	text := b.String() + strings.Repeat(" ", pad) + "\n"
 	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))

@@ -64,7 +64,7 @@ func TestMetaReadsTheHeaderOnly(t *testing.T) {
 			t.Errorf("%v, %v", m, err)
 		}
 		_, err = a.ReadAs("x", tensor.New(tensor.Float32, 4))
-		if err == nil || !strings.Contains(err.Error(), `in.npz: entry "x": it is float32[67108864], not float32[4]`) {
+		if err == nil || !strings.Contains(err.Error(), `in.npz: entry "x": the array is float32[67108864], want float32[4]`) {
 			t.Error(err)
 		}
 	})
@@ -87,7 +87,7 @@ func TestReadAsWhatThereIs(t *testing.T) {
 	}
 }
 
-// raw is an archive of one deflated entry whose directory says what it is told.
+// raw returns an archive of one deflated entry with the given directory fields.
 func raw(t *testing.T, data []byte, claims uint64) []byte {
 	t.Helper()
 	var packed, b bytes.Buffer
@@ -149,7 +149,7 @@ func TestPlainWords(t *testing.T) {
 		"empty.npz":  {nil, "empty.npz: the file is empty"},
 		"text.npz":   {[]byte("{}"), "text.npz: not an .npz archive"},
 		"single.npz": {npy(1, good, 24), "single.npz: this is a single .npy array, not an .npz archive"},
-		"cut.npz":    {whole[:len(whole)-30], "cut.npz: the .npz archive is cut short or damaged"},
+		"cut.npz":    {whole[:len(whole)-30], "cut.npz: the .npz archive is truncated or damaged"},
 		"bits.npz":   {damaged, "checksum differs"},
 	} {
 		path := filepath.Join(dir, name)
@@ -175,7 +175,7 @@ func TestPlainWords(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// pieces notes how much is written at once.
+// pieces records the size of each write.
 type pieces struct {
 	bytes.Buffer
 	largest int
@@ -202,7 +202,7 @@ func TestWritesInPieces(t *testing.T) {
 		if err := WriteNPY(&b, v); err != nil {
 			t.Fatal(err)
 		}
-		if b.largest > writeStep {
+		if b.largest > writeBlock {
 			t.Errorf("%v: %d bytes were written at once", m, b.largest)
 		}
 		back, err := ReadNPY(bytes.NewReader(b.Bytes()), int64(b.Len()))
@@ -219,11 +219,10 @@ func TestWritesInPieces(t *testing.T) {
 	}
 }
 
-// leaks are words of Go's packages.
+// leaks are words of Go's packages, which messages must not contain.
 var leaks = regexp.MustCompile(`zip:|EOF|flate:|negative offset|invalid argument`)
 
-// TestDamageInPlainWords cuts files short and flips their bits: whatever is met is told in
-// words of ours.
+// TestDamageInPlainWords truncates files and flips their bits: every error must be worded by this package.
 func TestDamageInPlainWords(t *testing.T) {
 	try := func(b []byte) {
 		t.Helper()

@@ -18,24 +18,24 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes that r holds, which the header must account for exactly,
-// and which the caller vouches for: memory is taken accordingly. A negative size is
-// unknown; memory then grows as data arrive, and r must end with the array.
+// size is the number of bytes in r. The header must account for exactly that many, and memory is allocated
+// accordingly: the caller vouches for it. A negative size is unknown; memory then grows as data arrive, and r
+// must end with the array.
 //
-// The elements become native in byte order. Column-major data stay in their order and
-// get strides to match, so the result need not be contiguous.
+// Elements are converted to the machine's byte order. Column-major data keep their memory order and get
+// column-major strides, so the result need not be contiguous.
 func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
 	return readNPY(r, size, size, nil)
 }
 
-// ReadNPYFile reads the .npy file at path: see [ReadNPY].
+// ReadNPYFile reads the .npy file at path, as [ReadNPY] does. The errors name the file.
 func ReadNPYFile(path string) (*tensor.Tensor, error) { return openNPY(path, ReadNPY) }
 
-// NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It
-// reads no more than the header, and checks that as [ReadNPY] does.
+// NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It reads only the
+// header, and checks it as [ReadNPY] does.
 func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, NPYMeta) }
 
-// openNPY hands a file and its size to read. The errors name the file.
+// openNPY calls read with a file and its size. The errors name the file.
 func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
 	var none T
 	f, info, err := files.OpenRegular(path)
@@ -56,10 +56,10 @@ func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
 	return m, err
 }
 
-// readMeta reads the header, which must account for all of size bytes.
+// readMeta reads the header, which must account for exactly size bytes unless size is negative.
 func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	if r == nil {
-		return tensor.Meta{}, header{}, errors.New("there is nothing to read: the reader is nil")
+		return tensor.Meta{}, header{}, errors.New("the reader is nil")
 	}
 	h, start, err := readHeader(r, size)
 	if err != nil {
@@ -73,8 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
-// and memory for more is taken only as data arrive, unless the array is as wanted.
+// readNPY is ReadNPY for a size that may be a mere claim: only sure bytes are known to exist, and memory for
+// more is allocated as data arrive. If want is given, dtype and shape must match it, and the memory is
+// allocated at once.
 func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
@@ -83,19 +84,19 @@ func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor
 	}
 	if want != nil {
 		if m.DType != want.DType || !slices.Equal(m.Shape, want.Shape) {
-			return nil, fmt.Errorf("it is %v%s, not %v%s", m.DType, tensor.ListString(m.Shape), want.DType,
+			return nil, fmt.Errorf("the array is %v%s, want %v%s", m.DType, tensor.ListString(m.Shape), want.DType,
 				tensor.ListString(want.Shape))
 		}
 		sure = int64(m.Bytes())
 	}
-	s, err := fill(r, m.Bytes(), sure)
+	s, err := readStorage(r, m.Bytes(), sure)
 	if err != nil {
 		return nil, err
 	}
-	// One more read finds data past the end, and makes a zip entry check its sum.
+	// One more read detects data after the array, and makes a zip entry verify its checksum.
 	var extra [1]byte
 	if n, err := io.ReadFull(r, extra[:]); n > 0 {
-		return nil, errors.New("data go on after the array")
+		return nil, errors.New("there are data after the array")
 	} else if err != io.EOF {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor
 	return tensor.Over(m, s)
 }
 
-// readHeader reads up to the data and returns how many bytes that took.
+// readHeader reads up to the data. start is the number of bytes read.
 func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	var fixed [12]byte
 	if err := readAll(r, fixed[:8]); err != nil {
@@ -111,7 +112,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	}
 	if string(fixed[:6]) != magic {
 		if string(fixed[:4]) == "PK\x03\x04" {
-			return h, 0, errors.New("this is an archive, as .npz files are, not a single .npy array")
+			return h, 0, errors.New("this is an archive, probably an .npz file, not a single .npy array")
 		}
 		return h, 0, errors.New("not an .npy array: wrong magic")
 	}
@@ -142,7 +143,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	return h, start, err
 }
 
-// readAll fills b, and calls an early end by its name.
+// readAll fills b; an early end is the error "truncated header".
 func readAll(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -151,13 +152,13 @@ func readAll(r io.Reader, b []byte) error {
 	return err
 }
 
-// firstStep is the memory taken on a mere claim.
-const firstStep = 1 << 20
+// initialAlloc is the memory allocated on a mere claim, in bytes.
+const initialAlloc = 1 << 20
 
-// fill reads need bytes into storage. It takes no more memory than the larger of sure,
-// firstStep and twice of what has arrived.
-func fill(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
-	first := max(firstStep, min(sure, math.MaxInt))
+// readStorage reads need bytes into storage. It allocates at most the greatest of sure, firstStep and twice the
+// bytes that have arrived.
+func readStorage(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
+	first := max(initialAlloc, min(sure, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), first)))
 	have := 0
 	for {
@@ -177,8 +178,7 @@ func fill(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
 	}
 }
 
-// toNative brings elements into the machine's byte order, and makes any true of a bool
-// array 1, which the rest of the program relies on.
+// toNative converts elements to the machine's byte order, and normalizes bools to 0 or 1, as kernels require.
 func toNative(b []byte, h header) {
 	if h.dtype == tensor.Bool {
 		for i, v := range b {
@@ -203,11 +203,11 @@ func toNative(b []byte, h header) {
 	}
 }
 
-// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16
-// value is written as uint16: its bits.
+// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16 value is written as
+// the uint16 of its bits.
 func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	if w == nil {
-		return errors.New("there is nowhere to write: the writer is nil")
+		return errors.New("the writer is nil")
 	}
 	if err := t.Check(); err != nil {
 		return err
@@ -221,22 +221,22 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeStep bounds the memory that bringing a value into row-major order takes.
-const writeStep = 4 << 20
+// writeBlock bounds the memory of a conversion to row-major order, in bytes.
+const writeBlock = 4 << 20
 
-// writeData writes the elements in row-major order, those with another layout in pieces.
+// writeData writes the elements in row-major order; a value with another layout is converted in pieces.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil
 	}
-	if t.IsContiguous() || t.Bytes() <= writeStep {
+	if t.IsContiguous() || t.Bytes() <= writeBlock {
 		c := t.Contiguous()
 		at := c.Offset * c.DType.Size()
 		_, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()])
 		return err
 	}
 	n := t.Shape[0]
-	rows := max(1, writeStep/(t.Bytes()/n))
+	rows := max(1, writeBlock/(t.Bytes()/n))
 	for i := 0; i < n; i += rows {
 		part := t.Meta
 		part.Shape = slices.Clone(t.Shape)

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkCount checks that t holds what testdata/gen.py puts into every array.
+// checkCount checks that t holds the numbers that testdata/gen.py writes to every array.
 func checkCount(t *testing.T, name string, v *tensor.Tensor) {
 	t.Helper()
 	got, err := tensor.ToSlice[complex128](v.CopyTo(tensor.New(tensor.Complex128, v.Shape...)))
@@ -87,8 +87,7 @@ func TestReadsOneKey(t *testing.T) {
 	}
 }
 
-// drawTensor draws a value of any dtype and layout whose bytes are random; bools are 0
-// or 1, as everywhere.
+// drawTensor draws a value of any dtype and layout with random bytes; bools are 0 or 1.
 func drawTensor(t *rapid.T) *tensor.Tensor {
 	d := rapid.SampledFrom(tensor.DTypes()).Draw(t, "dtype")
 	m := tensor.New(d, rapid.SliceOfN(rapid.IntRange(0, 3), 0, 4).Draw(t, "shape")...)
@@ -187,7 +186,7 @@ func written(t *testing.T) []Entry {
 		"v": tensor.Must(tensor.FromSlice([]int64{0, 1, 2, 3, 4}, 5))})
 }
 
-// TestWritesAsNumpyDoes compares with the bytes that numpy has written of the same arrays.
+// TestWritesAsNumpyDoes compares with the bytes that numpy wrote for the same arrays.
 func TestWritesAsNumpyDoes(t *testing.T) {
 	z, err := zip.OpenReader("testdata/written.npz")
 	if err != nil {
@@ -255,7 +254,7 @@ func TestReadNPYFile(t *testing.T) {
 	}
 }
 
-// pack makes an archive of one entry with the given bytes, deflated.
+// pack returns an archive of one deflated entry with the given bytes.
 func pack(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

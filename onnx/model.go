@@ -160,7 +160,7 @@ func notModel(data []byte, err error) error {
 	if kind := files.Kind(data); kind != "" {
 		return errors.New("not an ONNX model: " + kind)
 	}
-	return errors.New("not an ONNX model: the file is cut off, or of another kind")
+	return errors.New("not an ONNX model: the file is truncated, or has another format")
 }
 
 // domainOf gives the default domain its one name.

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tensors are shown where they are in the file, which is checked first.
+// Tensors alias the mapped file, whose header is checked first.
 func Example() {
 	var file bytes.Buffer
 	if err := safetensors.Write(&file, []safetensors.Entry{

@@ -1,9 +1,11 @@
-// Package safetensors reads and writes files in the safetensors format: a JSON header
-// that says where each tensor lies, and the tensors' bytes one after the other.
+// Package safetensors reads and writes files in the safetensors format: a JSON header with dtype, shape and
+// offsets of each tensor, followed by the tensors' bytes.
 //
-// Files are mapped into memory, and tensors are shown where they are. Files are not
-// trusted: the header must account for every byte exactly once, as the format's own
-// reader demands, before a tensor is made from it.
+// [Open] maps a file into memory and checks its header; [File.Tensor] returns a tensor that aliases the
+// mapping where alignment allows. [Write] and [WriteFile] write tensors.
+//
+// Files are not trusted: before a tensor is made, the header must account for every byte exactly once, as the
+// reference implementation demands.
 package safetensors
 
 import (
@@ -26,9 +28,9 @@ import (
 const (
 	// maxHeader is the format's own limit on a header's bytes.
 	maxHeader = 100_000_000
-	// maxRank is the most dimensions that PyTorch allows.
+	// maxRank is the greatest rank that PyTorch allows.
 	maxRank = 64
-	// metadataKey names the one member of the header that is no tensor.
+	// metadataKey is the key of the header's only member that is no tensor.
 	metadataKey = "__metadata__"
 )
 
@@ -42,8 +44,7 @@ var dtypes = map[string]tensor.DType{
 	"C64": tensor.Complex64,
 }
 
-// File is an open safetensors file. Its methods, except Close, may be called from several
-// goroutines at once.
+// File is an open safetensors file. Its methods, except Close, may be called concurrently.
 type File struct {
 	path     string
 	mapped   mmap.MMap
@@ -52,16 +53,16 @@ type File struct {
 	metadata map[string]string
 }
 
-// entry is a tensor's description and its bytes, which are in the mapping.
+// entry is a tensor's description and its bytes in the mapping.
 type entry struct {
 	meta       tensor.Meta
 	begin, end int
 	data       []byte
 }
 
-// Open maps the file at path and checks its header. The mapping is private: writes into
-// a tensor do not reach the file. The file must not be cut short while it is open, for
-// the system answers a read past its end with a fault. The errors name the file.
+// Open maps the file at path and checks its header. The mapping is private: writes into a tensor do not reach
+// the file. The file must not be truncated while it is open, because the system answers a read past its end
+// with a fault. The errors name the file.
 func Open(path string) (*File, error) {
 	f, info, err := files.OpenRegular(path)
 	if err != nil {
@@ -84,10 +85,9 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-var errShort = errors.New("it ends before its header: only a part of the file is there")
+var errShort = errors.New("the file is truncated: it ends before its header")
 
-// Parse checks the header of a file that is already in memory. Tensors of the result may
-// alias data.
+// Parse checks the header of a file in memory. Tensors of the result may alias data.
 func Parse(data []byte) (*File, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
@@ -102,7 +102,7 @@ func Parse(data []byte) (*File, error) {
 		if kind := files.Kind(whole); kind != "" {
 			return nil, errors.New("not a safetensors file: " + kind)
 		}
-		return nil, fmt.Errorf("header claims %d bytes of %d: the file is cut off, or of another kind", n, len(data))
+		return nil, fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format", n, len(data))
 	}
 	if n == 0 || data[0] != '{' {
 		return nil, errors.New("header does not start with '{'")
@@ -111,23 +111,22 @@ func Parse(data []byte) (*File, error) {
 	if err := f.parseHeader(data[:n]); err != nil {
 		return nil, err
 	}
-	if err := f.place(data[n:]); err != nil {
+	if err := f.placeTensors(data[n:]); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// parseHeader reads the JSON. The decoder refuses names that occur twice and invalid
-// UTF-8 by itself.
+// parseHeader parses the JSON header. The decoder itself rejects duplicate names and invalid UTF-8.
 func (f *File) parseHeader(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
-		return fmt.Errorf("header: %w", inWords(err))
+		return fmt.Errorf("header: %w", plainError(err))
 	}
 	for name, v := range members {
 		if name == metadataKey {
 			if err := json.Unmarshal(v, &f.metadata); err != nil {
-				return fmt.Errorf("header: %s: %w", metadataKey, inWords(err))
+				return fmt.Errorf("header: %s: %w", metadataKey, plainError(err))
 			}
 			continue
 		}
@@ -141,27 +140,27 @@ func (f *File) parseHeader(text []byte) error {
 	return nil
 }
 
-// inWords says what is wrong with the JSON of a header without the names of Go's types.
-func inWords(err error) error {
+// plainError rewords JSON errors without the names of Go's types.
+func plainError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &syntax):
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Errorf("%q is there twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
+			return fmt.Errorf("duplicate key %q", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
 		}
-		return fmt.Errorf("it is no JSON from byte %d on: the file is damaged", syntax.ByteOffset)
+		return fmt.Errorf("invalid JSON at byte %d: the file is damaged", syntax.ByteOffset)
 	case errors.As(err, &wrong):
 		key := strings.TrimPrefix(string(wrong.JSONPointer), "/")
 		switch {
 		case errors.Is(err, json.ErrUnknownName):
 			return fmt.Errorf("unknown key %q: want dtype, shape and data_offsets", key)
 		case len(wrong.JSONValue) > 0 && len(wrong.JSONValue) < 40:
-			return fmt.Errorf("%q cannot be %s", key, wrong.JSONValue)
+			return fmt.Errorf("%q has the wrong type: %s", key, wrong.JSONValue)
 		case key != "":
-			return fmt.Errorf("%q is of the wrong type", key)
+			return fmt.Errorf("%q has the wrong type", key)
 		}
-		return errors.New("it is no object, or its members are of the wrong type")
+		return errors.New("it is not an object, or its members have the wrong type")
 	}
 	return err
 }
@@ -173,7 +172,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 		Offsets []int64 `json:"data_offsets"`
 	}
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return e, inWords(err)
+		return e, plainError(err)
 	}
 	d, ok := dtypes[raw.DType]
 	if !ok {
@@ -183,7 +182,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 		return e, errors.New("no shape")
 	}
 	if len(raw.Shape) > maxRank {
-		return e, fmt.Errorf("%d dimensions: more than %d", len(raw.Shape), maxRank)
+		return e, fmt.Errorf("%d dimensions: at most %d are supported", len(raw.Shape), maxRank)
 	}
 	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
 		return e, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
@@ -204,9 +203,9 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	return e, nil
 }
 
-// place orders the names as the tensors are in the file, checks that they fill it without
-// overlap or hole, and gives each its bytes.
-func (f *File) place(buffer []byte) error {
+// placeTensors sorts the names by offset, checks that the tensors fill the buffer without overlap or gap, and
+// assigns their bytes.
+func (f *File) placeTensors(buffer []byte) error {
 	slices.SortFunc(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
 		if x.begin != y.begin {
@@ -231,15 +230,15 @@ func (f *File) place(buffer []byte) error {
 		at = e.end
 	}
 	if at != len(buffer) {
-		return fmt.Errorf("the tensors end at %d, but the data at %d", at, len(buffer))
+		return fmt.Errorf("the tensors end at %d, the data at %d", at, len(buffer))
 	}
 	return nil
 }
 
-// Names returns the tensors' names as they are in the file. The slice is fresh.
+// Names returns the tensors' names in file order, in a fresh slice.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Metadata returns a copy of the header's free-form strings.
+// Metadata returns a copy of the header's free-form metadata.
 func (f *File) Metadata() map[string]string {
 	out := make(map[string]string, len(f.metadata))
 	for k, v := range f.metadata {
@@ -248,15 +247,15 @@ func (f *File) Metadata() map[string]string {
 	return out
 }
 
-// Meta returns a tensor's dtype and shape, row-major, without touching its data.
+// Meta returns a tensor's row-major meta without touching its data.
 func (f *File) Meta(name string) (tensor.Meta, bool) {
 	e, ok := f.entries[name]
 	return e.meta, ok
 }
 
-// Tensor returns the named tensor, row-major. It is in the mapping itself, and is valid
-// until [File.Close], if its data are aligned to their element size; else it is a copy.
-// bool data that hold anything but 0 and 1 are copied too, and made so.
+// Tensor returns the named tensor, row-major. If its data are aligned to the element size, it aliases the
+// mapping and is valid until [File.Close]; else it is a copy. bool data with bytes other than 0 and 1 are
+// copied and normalized.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
@@ -293,8 +292,8 @@ func (f *File) prefix() string {
 	return f.path + ": "
 }
 
-// Close unmaps the file. Tensors that are in the mapping must not be touched afterwards,
-// and further calls find no tensors.
+// Close unmaps the file. Tensors that alias the mapping must not be used afterwards. Later calls find no
+// tensors.
 func (f *File) Close() error {
 	f.names, f.entries = nil, nil
 	if f.mapped == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// file puts a header's length before it and data behind it, in aligned memory.
+// file returns header length, header and data in aligned memory.
 func file(header string, data ...byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	b = append(append(b, header...), data...)
@@ -27,7 +27,7 @@ func file(header string, data ...byte) []byte {
 }
 
 func TestReadsTheFormat(t *testing.T) {
-	// Written out from the format's description, with its padding behind the header.
+	// Written by the format's description, with padding after the header.
 	b := file(`{"__metadata__":{"format":"pt","é":"ü"},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[2,10]},"h":{"dtype":"BF16","shape":[],"data_offsets":[0,2]},"e":{"data_offsets":[10,10],"dtype":"I64","shape":[3,0]}}     `,
 		0x80, 0x3f, 0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
@@ -134,17 +134,17 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":         {nil, "it ends before its header"},
-		"seven bytes":   {make([]byte, 7), "it ends before its header"},
-		"length":        {file("{}")[:9], "header claims 2 bytes of 1"},
+		"empty":         {nil, "the file is truncated: it ends before its header"},
+		"seven bytes":   {make([]byte, 7), "the file is truncated: it ends before its header"},
+		"length":        {file("{}")[:9], "header claims 2 bytes, 1 follow"},
 		"huge length":   {bytes.Repeat([]byte{0xff}, 16), "header claims"},
 		"no brace":      {file(" {}"), "does not start with '{'"},
 		"no header":     {file(""), "does not start with '{'"},
-		"not JSON":      {file("{]"), "header: it is no JSON from byte 1 on: the file is damaged"},
-		"cut":           {file(`{"a":{"dtype":"U8"`), "header: it is no JSON from byte 18 on: the file is damaged"},
-		"no colon":      {file(`{"a" {}}`), "header: it is no JSON from byte 5 on: the file is damaged"},
-		"UTF-8":         {file("{\"\xff\":{}}"), "header: it is no JSON from byte 2 on: the file is damaged"},
-		"two documents": {file("{}{}"), "header: it is no JSON from byte 2 on: the file is damaged"},
+		"not JSON":      {file("{]"), "header: invalid JSON at byte 1: the file is damaged"},
+		"cut":           {file(`{"a":{"dtype":"U8"`), "header: invalid JSON at byte 18: the file is damaged"},
+		"no colon":      {file(`{"a" {}}`), "header: invalid JSON at byte 5: the file is damaged"},
+		"UTF-8":         {file("{\"\xff\":{}}"), "header: invalid JSON at byte 2: the file is damaged"},
+		"two documents": {file("{}{}"), "header: invalid JSON at byte 2: the file is damaged"},
 		"hole": {file(
 			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 1, 2,
 			3), "starts at 2"},
@@ -155,14 +155,14 @@ func TestHeadersThatLie(t *testing.T) {
 			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
 			"starts at 0"},
 		"hole at start": {one("U8", "[3]", "[1,4]"), "starts at 1"},
-		"hole at end":   {one("U8", "[3]", "[0,3]"), "end at 3, but the data at 4"},
+		"hole at end":   {one("U8", "[3]", "[0,3]"), "end at 3, the data at 4"},
 		"past the end":  {one("U8", "[5]", "[0,5]"), "past the end"},
-		"data alone":    {file("{}", 1), "end at 0, but the data at 1"},
+		"data alone":    {file("{}", 1), "end at 0, the data at 1"},
 		"duplicate": {file(
 			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
-			`"a" is there twice`},
+			`duplicate key "a"`},
 		"inner duplicate": {file(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, 1),
-			`"a/dtype" is there twice`},
+			`duplicate key "a/dtype"`},
 		"size":            {one("F32", "[2]", "[0,4]"), "takes 8 bytes"},
 		"dtype":           {one("F128", "[1]", "[0,4]"), `unsupported dtype "F128"`},
 		"no dtype":        {file(`{"a":{"shape":[1],"data_offsets":[0,1]}}`, 1), `unsupported dtype ""`},
@@ -174,14 +174,14 @@ func TestHeadersThatLie(t *testing.T) {
 		"reversed":        {one("U8", "[4]", "[4,0]"), "not a range"},
 		"negative offset": {one("U8", "[4]", "[-4,0]"), "not a range"},
 		"negative size":   {one("U8", "[-2,-2]", "[0,4]"), "negative size"},
-		"fraction":        {one("U8", "[4.0]", "[0,4]"), `tensor "a": "shape/0" cannot be 4.0`},
+		"fraction":        {one("U8", "[4.0]", "[0,4]"), `tensor "a": "shape/0" has the wrong type: 4.0`},
 		"unknown member": {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":0}}`, 1),
 			`tensor "a": unknown key "x": want dtype, shape and data_offsets`},
 		"wraps to 4":       {one("U8", "[4611686018427387904,4,4]", "[0,4]"), "2^47"},
 		"too many sizes":   {one("U8", "["+strings.Repeat("1,", 64)+"4]", "[0,4]"), "65 dimensions"},
 		"metadata":         {file(`{"__metadata__":{"a":1}}`), "__metadata__"},
-		"tensor, no table": {file(`{"a":3}`), `tensor "a": it is no object, or its members are of the wrong type`},
-		"size is text":     {one("U8", `["4"]`, "[0,4]"), `tensor "a": "shape/0" is of the wrong type`},
+		"tensor, no table": {file(`{"a":3}`), `tensor "a": it is not an object, or its members have the wrong type`},
+		"size is text":     {one("U8", `["4"]`, "[0,4]"), `tensor "a": "shape/0" has the wrong type`},
 		"a zip archive":    {[]byte("PK\x03\x04 of PyTorch"), "not a safetensors file: it is a zip archive"},
 	} {
 		_, err := Parse(c.file)
@@ -325,7 +325,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A file may be written from what was mapped from it.
+// A file may be overwritten with tensors that alias its own mapping.
 func TestRewrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.safetensors")
 	want := tensor.Must(tensor.FromSlice(make([]float32, 1<<16), 1<<16))

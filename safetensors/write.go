@@ -15,28 +15,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Entry is one tensor to be written.
+// Entry is one tensor to write.
 type Entry struct {
 	Name   string
 	Tensor *tensor.Tensor
 }
 
-// described is an entry's member of the header.
-type described struct {
+// headerEntry is the header's description of one tensor.
+type headerEntry struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// Write writes the tensors in row-major order, and the metadata if there are any. The
-// same arguments always give the same bytes.
+// Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments
+// always give the same bytes.
 //
-// Entries are written by falling element size and otherwise in the given order, so that
-// each is aligned and [File.Tensor] need not copy. Names must differ from each other.
-// complex128 is refused: the format has no name for it.
+// Entries are written by falling element size, and in the given order among equal sizes, so that each is
+// aligned and [File.Tensor] need not copy. Names must be unique. complex128 is an error: the format has no
+// name for it.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	if w == nil {
-		return errors.New("there is nowhere to write: the writer is nil")
+		return errors.New("the writer is nil")
 	}
 	for _, e := range entries {
 		if err := e.Tensor.Check(); err != nil {
@@ -45,11 +45,11 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	}
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b Entry) int { return b.Tensor.DType.Size() - a.Tensor.DType.Size() })
-	head, err := encodeHeader(entries, metadata)
+	header, err := encodeHeader(entries, metadata)
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(head); err != nil {
+	if _, err := w.Write(header); err != nil {
 		return err
 	}
 	for _, e := range entries {
@@ -65,7 +65,7 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	return nil
 }
 
-// encodeHeader returns the length and the JSON, padded with blanks to a multiple of 8.
+// encodeHeader returns the header's length and JSON, padded with blanks to a multiple of 8 bytes.
 func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
@@ -102,12 +102,12 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 		case code == "":
 			return nil, fmt.Errorf("tensor %q: the format has no dtype %v", e.Name, e.Tensor.DType)
 		case seen[e.Name]:
-			return nil, fmt.Errorf("tensor %q: the name is taken", e.Name)
+			return nil, fmt.Errorf("tensor %q: duplicate name", e.Name)
 		case len(e.Tensor.Shape) > maxRank:
-			return nil, fmt.Errorf("tensor %q: %d dimensions: more than %d", e.Name, len(e.Tensor.Shape), maxRank)
+			return nil, fmt.Errorf("tensor %q: %d dimensions: at most %d are supported", e.Name, len(e.Tensor.Shape), maxRank)
 		}
 		seen[e.Name] = true
-		d := described{code, e.Tensor.Shape, [2]int{at, at + e.Tensor.Bytes()}}
+		d := headerEntry{code, e.Tensor.Shape, [2]int{at, at + e.Tensor.Bytes()}}
 		if err := member(e.Name, d); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
@@ -134,10 +134,9 @@ func codeOf(d tensor.DType) string {
 	return ""
 }
 
-// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. A
-// regular file is replaced as a whole or not at all, so that tensors may come from the file
-// itself, which [Open] has mapped: cutting it short would end the process. The errors name
-// the file.
+// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. A regular file is
+// replaced as a whole or not at all, by renaming, so that the tensors may alias a mapping of the same file
+// ([Open]), whose truncation would end the process. The errors name the file.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	err := writeFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 	if err != nil {
@@ -159,7 +158,7 @@ func writeFile(path string, write func(w io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename there is none
+	defer os.Remove(f.Name()) // after the rename it does not exist
 	if err = errors.Join(write(f), f.Chmod(0o644), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}

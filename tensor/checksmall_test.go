@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestCheckOfOrdinaryValues checks that the fast path of Check agrees with the general one near its limits.
+// TestCheckOfOrdinaryValues compares Check with its rule, for sizes near the limit of its fast path.
 func TestCheckOfOrdinaryValues(t *testing.T) {
 	sizes := rapid.OneOf(rapid.IntRange(0, 5), rapid.SampledFrom([]int{-1, 1 << 31, 1<<31 + 1, 1 << 32, 1 << 47, 1 << 62}))
 	rapid.Check(t, func(t *rapid.T) {

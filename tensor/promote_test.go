@@ -59,7 +59,7 @@ func TestCanCastAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
-// TestPromotionIgnoresOrder adds more operands than torch.result_type takes, in all orders.
+// TestPromotionIgnoresOrder adds more operands than torch.result_type takes, in random orders.
 func TestPromotionIgnoresOrder(t *testing.T) {
 	var every []string
 	for _, d := range tensor.DTypes() {

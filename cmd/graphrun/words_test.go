@@ -52,7 +52,7 @@ func TestNothingLeaks(t *testing.T) {
 				"off, or of another kind"},
 		{"f.json", open + `"file": "types.safetensors", "key": "k"}]}`,
 			"f.json:2:15: constant \"k\": types.safetensors: tensor \"k\": \"shape/0\" is of the wrong type"},
-		{"junk.onnx", "\x00\x01\x02", "junk.onnx: not an ONNX model: the file is cut off, or of another kind"},
+		{"junk.onnx", "\x00\x01\x02", "junk.onnx: not an ONNX model: the file is truncated, or has another format"},
 		{"zip.onnx", b.String(), "zip.onnx: not an ONNX model: it is a zip archive, as .npz files and PyTorch's " +
 			".pt files are"},
 		{"model.json", "\x08\x07", "model.json:1:1: this is no graph file but binary: a model's name must end in .onnx"},
