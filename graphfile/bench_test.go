@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkLoadInfer reads and infers chains of adds: time must grow with the number of
-// nodes, no faster.
+// BenchmarkLoadInfer reads and infers chains of adds: the time must be linear in the number of nodes.
 func BenchmarkLoadInfer(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint("nodes=", n), func(b *testing.B) {
@@ -21,7 +20,7 @@ func BenchmarkLoadInfer(b *testing.B) {
 	}
 }
 
-// BenchmarkSort loads a chain that is in the file from its end to its start.
+// BenchmarkSort loads a chain whose nodes are in reverse order.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint("reversed/nodes=", n), func(b *testing.B) {

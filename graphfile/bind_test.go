@@ -88,7 +88,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestHintOfZero checks that a hint of 0 is a size like others, and is written again.
+// TestHintOfZero checks that a hint of 0 is kept like any other.
 func TestHintOfZero(t *testing.T) {
 	g, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"hint": 0}}, "inputs": [
 		{"name": "x", "dtype": "float32", "shape": ["N", 3]}], "nodes": [], "outputs": ["x"]}`), lookup,
@@ -106,7 +106,7 @@ func TestHintOfZero(t *testing.T) {
 	}
 }
 
-// TestHint checks that a size that is not given is the symbol's hint.
+// TestHint checks that a size that is not given takes the symbol's hint.
 func TestHint(t *testing.T) {
 	g, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"max": 64, "hint": 8}}, "inputs": [
 		{"name": "x", "dtype": "float32", "shape": ["N", 3]}], "nodes": [], "outputs": ["x"]}`), lookup,
@@ -126,7 +126,7 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// A hint that is no integer is one mistake, not a hint of 0 as well.
+// A hint that is not an integer is one mistake, without a second one for a hint of 0.
 func TestHintOfWrongType(t *testing.T) {
 	_, err := graphfile.Read(strings.NewReader(`{"version": 1, "symbols": {"N": {"hint": "3"}}, "inputs": [], "nodes": [],
 		"outputs": []}`), lookup, graphfile.Options{Name: "g.json"})

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// declared is what the file says of an input or a constant.
-type declared struct {
+// valueDecl is the declaration of an input or a constant.
+type valueDecl struct {
 	name, dtype, file, key string
 	hasDType, hasShape     bool
 	decl                   graph.Decl
@@ -27,12 +27,11 @@ const (
 	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
 )
 
-// declaration reads the object of an input or a constant. ok tells that nothing is wrong
-// with it so far.
-func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err error) {
-	d = &declared{at: at}
+// readDeclaration reads the object of an input or a constant. ok reports that no mistake was found.
+func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, err error) {
+	d = &valueDecl{at: at}
 	before := len(l.errs)
-	err = l.scan.object(func(key string, at int) error { return l.declare1(d, key, at, constant) })
+	err = l.scan.object(func(key string, at int) error { return l.declarationKey(d, key, at, constant) })
 	what := "input"
 	if constant {
 		what = "constant"
@@ -40,7 +39,7 @@ func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err e
 	if len(l.errs) == before && err == nil {
 		switch {
 		case d.name == "":
-			l.failAt(at, "it has no name")
+			l.failAt(at, "\"name\" is missing")
 		case l.g.Value(d.name) != nil:
 			l.failAt(at, "two values are named %q", d.name)
 		case !d.hasDType:
@@ -57,24 +56,24 @@ func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err e
 			l.checkLayout(d.decl.Layout, at)
 		}
 	}
-	l.blame(before, what, d.name)
+	l.prefixErrors(before, what, d.name)
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// blame says of the mistakes since before which input or constant they are of.
-func (l *loader) blame(before int, what, name string) {
+// prefixErrors prefixes the mistakes since before with their input or constant.
+func (l *loader) prefixErrors(before int, what, name string) {
 	for _, e := range l.errs[before:] {
 		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
 	}
 }
 
-func (l *loader) declare1(d *declared, key string, at int, constant bool) error {
+func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool) error {
 	switch {
 	case key == "name":
-		return l.scan.text(&d.name)
+		return l.scan.stringTo(&d.name)
 	case key == "dtype":
 		d.hasDType, d.dtypeAt = true, l.scan.at()
-		return l.scan.text(&d.dtype)
+		return l.scan.stringTo(&d.dtype)
 	case key == "shape":
 		d.hasShape = true
 		return l.scan.array(func(at int) error {
@@ -97,32 +96,32 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 		d.decl.Offset = dim
 		return err
 	case key == "memory_format":
-		return l.scan.format(&d.decl.Layout.Format)
+		return l.scan.formatTo(&d.decl.Layout.Format)
 	case key == "order":
-		return l.scan.order(&d.decl.Layout.Order)
+		return l.scan.orderTo(&d.decl.Layout.Order)
 	case key == "data" && constant:
 		d.dataAt = l.scan.at()
 		raw, err := l.scan.raw()
 		d.data = raw
 		return err
 	case key == "file" && constant:
-		return l.scan.text(&d.file)
+		return l.scan.stringTo(&d.file)
 	case key == "key" && constant:
-		return l.scan.text(&d.key)
+		return l.scan.stringTo(&d.key)
 	case constant:
-		return l.unknown(key, at, constantKeys)
+		return l.unknownKey(key, at, constantKeys)
 	}
-	return l.unknown(key, at, inputKeys)
+	return l.unknownKey(key, at, inputKeys)
 }
 
 // dim reads a size, a stride or an offset.
-func (l *loader) dim(d *declared, what string, at int, constant bool) (graph.Dim, error) {
+func (l *loader) dim(d *valueDecl, what string, at int, constant bool) (graph.Dim, error) {
 	var dim graph.Dim
-	if !l.scan.isText() {
-		return dim, l.scan.integer(&dim.Size)
+	if !l.scan.nextIsString() {
+		return dim, l.scan.integerTo(&dim.Size)
 	}
 	var text string
-	err := l.scan.text(&text)
+	err := l.scan.stringTo(&text)
 	_, number := strconv.Atoi(text)
 	switch {
 	case constant:
@@ -140,17 +139,17 @@ func (l *loader) dim(d *declared, what string, at int, constant bool) (graph.Dim
 	return dim, err
 }
 
-// expression is a size, a stride or an offset that is written as arithmetic.
+// expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
-	of    *declared
+	of    *valueDecl
 	what  string
-	index int // of a size
+	index int // of a size in the shape
 	text  string
 	at    int
 }
 
-// checkExpressions looks at what is written as arithmetic when all symbols are known. A model from elsewhere
-// may have a symbol of such a name: it then is among the file's symbols.
+// checkExpressions checks expressions once all symbols are known. A name that looks like an expression is a
+// symbol if it is declared as one, as imported models may do.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
@@ -164,9 +163,9 @@ func (l *loader) checkExpressions() {
 
 func (l *loader) input(at int) error {
 	before := len(l.errs)
-	d, ok, err := l.declaration(at, false)
+	d, ok, err := l.readDeclaration(at, false)
 	if !ok {
-		l.pass(l.standIn(d.name, false), before, err)
+		l.skipValue(l.standIn(d.name, false), before, err)
 		return err
 	}
 	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
@@ -185,23 +184,24 @@ func (l *loader) input(at int) error {
 		}
 		l.failAt(at, "%w", err)
 	}
-	l.blame(before, "input", d.name)
-	l.pass(l.standIn(d.name, false), before, nil)
+	l.prefixErrors(before, "input", d.name)
+	l.skipValue(l.standIn(d.name, false), before, nil)
 	return nil
 }
 
-// pass reads past the mistakes since before, which are of an input or a constant that then cannot be had, if
-// the loader does so and has not lost its place. v is nil where the name is another's, or there is none.
-func (l *loader) pass(v *graph.Value, before int, lost error) {
-	if v == nil || l.absent == nil || lost != nil || len(l.errs) == before {
+// skipValue lets ParseSome continue past the mistakes since before of an input or a constant, which becomes
+// unavailable. It does nothing if the position in the file is lost. v is nil if there is no name, or another
+// value has it.
+func (l *loader) skipValue(v *graph.Value, before int, lost error) {
+	if v == nil || l.unavailable == nil || lost != nil || len(l.errs) == before {
 		return
 	}
-	l.absent[v] = true
-	l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+	l.unavailable[v] = true
+	l.skipped, l.errs = append(l.skipped, l.errs[before:]...), l.errs[:before]
 }
 
-// standIn makes the name of a refused input or constant known, so that its users are
-// not refused for that. It returns nil where there is no name, or it is another's.
+// standIn declares the name of a rejected input or constant, so that its users are not rejected for an
+// unknownKey name. It returns nil if there is no name, or another value has it.
 func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 	if constant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
@@ -214,20 +214,20 @@ func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 func (l *loader) constant(at int) error {
 	ends.Look(l.ctx)
 	before := len(l.errs)
-	d, ok, err := l.declaration(at, true)
+	d, ok, err := l.readDeclaration(at, true)
 	if !ok {
-		l.pass(l.standIn(d.name, true), before, err)
+		l.skipValue(l.standIn(d.name, true), before, err)
 		return err
 	}
 	t, wrongAt, err := l.constData(d)
 	if err != nil {
 		l.failAt(wrongAt, "%w", err)
-		l.blame(before, "constant", d.name)
-		l.pass(l.standIn(d.name, true), before, nil)
+		l.prefixErrors(before, "constant", d.name)
+		l.skipValue(l.standIn(d.name, true), before, nil)
 		return nil
 	}
 	if d.file != "" {
-		l.src.files[weak.Make(t)] = constFile{d.file, d.key}
+		l.src.files[weak.Make(t)] = constRef{d.file, d.key}
 	}
 	v, err := l.draft.Constant(d.name, d.decl.Layout, t)
 	if err != nil {
@@ -237,8 +237,8 @@ func (l *loader) constant(at int) error {
 	return nil
 }
 
-// constData returns the data and, with an error, its place.
-func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
+// constData returns the data of a constant. The offset is that of the error.
+func (l *loader) constData(d *valueDecl) (*tensor.Tensor, int, error) {
 	dt, err := tensor.ParseDType(d.dtype)
 	if err != nil {
 		return nil, d.dtypeAt, err
@@ -249,14 +249,14 @@ func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
 		return nil, d.at, err
 	}
 	m, _ := declared.Meta()
-	if err := checkSpread(m); err != nil {
+	if err := checkStorageSize(m); err != nil {
 		return nil, d.at, err
 	}
 	var t *tensor.Tensor
 	at := d.at
 	switch {
 	case (d.data == nil) == (d.file == ""):
-		return nil, d.at, errors.New("wants either \"data\" or \"file\"")
+		return nil, d.at, errors.New("want either \"data\" or \"file\"")
 	case d.data != nil && d.key != "":
 		return nil, d.at, errors.New("\"key\" needs \"file\"")
 	case d.data != nil:
@@ -267,13 +267,13 @@ func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
 	if err != nil {
 		return nil, at, err
 	}
-	t, err = layAs(t, m)
+	t, err = withLayout(t, m)
 	return t, d.at, err
 }
 
-// layAs returns t as m says, over its own storage if that will do: files may hold other
-// orders than row-major, and many tensors in one storage.
-func layAs(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
+// withLayout returns t with the layout of m: a view if the addresses agree, else a copy. Files may hold other
+// layouts than row-major, and several tensors in one storage.
+func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	if m.Offset == 0 && m.SameAddresses(t.Meta) {
 		size := m.DType.Size()
 		return tensor.Over(m, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
@@ -283,19 +283,19 @@ func layAs(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	return laid, nil
 }
 
-// maxSpread bounds the storage of a constant with strides to so many elements for each
-// of its own: a few bytes of a file must not make us allocate gigabytes.
-const maxSpread = 64
+// maxStorageRatio bounds the storage of a constant with strides, in elements per element of its own: a few bytes of
+// a file must not allocate gigabytes.
+const maxStorageRatio = 64
 
-func checkSpread(m tensor.Meta) error {
-	if m.Extent() > maxSpread*(m.Numel()+64) {
+func checkStorageSize(m tensor.Meta) error {
+	if m.Extent() > maxStorageRatio*(m.Numel()+64) {
 		return fmt.Errorf("%d elements spread over %d of storage", m.Numel(), m.Extent())
 	}
 	return nil
 }
 
-// readConst opens a constant's file, which may not be outside the graph's folder.
-func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
+// readConst reads a constant's file, which must be inside the graph's folder.
+func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) {
 	if l.open == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
 	}
@@ -305,9 +305,9 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {
-		return nil, named(err, path, d.file)
+		return nil, withFileName(err, path, d.file)
 	}
-	// numpy has no bfloat16: the bits are in a uint16 array.
+	// numpy has no bfloat16: its bits are in a uint16 array.
 	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
 	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
@@ -315,12 +315,12 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	t, err := read()
 	if err != nil || !bits {
-		return t, named(err, path, d.file)
+		return t, withFileName(err, path, d.file)
 	}
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// constantError names a file as the graph file does.
+// constantError replaces the text of an error.
 type constantError struct {
 	text string
 	err  error
@@ -329,8 +329,8 @@ type constantError struct {
 func (e *constantError) Error() string { return e.text }
 func (e *constantError) Unwrap() error { return e.err }
 
-// named replaces the path in the error of a file by the file's name in the graph file.
-func named(err error, path, file string) error {
+// withFileName replaces the path in an error by the file's name in the graph file.
+func withFileName(err error, path, file string) error {
 	if err == nil {
 		return nil
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed
-// for the constant's dtype, so that the shortest text that names an element gives it back.
+// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed for the constant's
+// dtype, so that the shortest text that identifies an element reads back exactly.
 type dataReader struct {
-	scan   *scanner
-	base   int // offset of the data in the file
-	meta   tensor.Meta
-	flat   []float64 // elements of floating point; of a complex one both parts
-	ints   []int64   // elements of other dtypes; uint64 as its bits
-	mixed  bool      // lists and numbers are side by side
-	lists  bool      // the outermost list holds lists
-	outer  int       // members of the outermost list
-	ragged error
+	scan     *scanner
+	base     int // offset of the data in the file
+	meta     tensor.Meta
+	floats   []float64 // elements of a floating-point dtype; both parts of complex ones
+	ints     []int64   // elements of other dtypes; uint64 by its bits
+	isMixed  bool      // a list has both lists and numbers as members
+	isNested bool      // the outermost list holds lists
+	outerLen int       // number of members of the outermost list
+	ragged   error
 }
 
-// parseData reads nested or flat numbers in logical row-major order. A complex element is
-// a pair of numbers, or one number if all are. "NaN", "Infinity" and "-Infinity" are written as
-// strings. With an error comes its place, for data that starts at offset base.
+// parseData reads nested or flat numbers in logical row-major order, from data at offset base. A complex
+// element is a pair of numbers, or one number if all are. Infinities and NaN are written as strings: "NaN",
+// "Infinity", "-Infinity". The offset is that of the error.
 func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error) {
 	var first error
 	firstAt := base
@@ -48,8 +48,8 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 	return t, base, err
 }
 
-// list reads a number, or a list of lists or numbers, that is depth lists deep. n is
-// the number of its members, -1 for a number.
+// list reads a number, or a list of lists or numbers at nesting depth depth. n is the number of its members,
+// or -1 for a number.
 func (r *dataReader) list(depth int) (n int, err error) {
 	at := r.scan.at()
 	if r.scan.dec.PeekKind() != '[' {
@@ -62,12 +62,12 @@ func (r *dataReader) list(depth int) (n int, err error) {
 			below = k
 		}
 		if (k < 0) != (below < 0) {
-			r.mixed = true
+			r.isMixed = true
 		}
 		return err
 	})
 	if depth == 0 {
-		r.lists, r.outer = below >= 0, n
+		r.isNested, r.outerLen = below >= 0, n
 	}
 	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.ragged == nil {
 		r.ragged = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
@@ -81,14 +81,14 @@ func (r *dataReader) number(at int) error {
 		return err
 	}
 	switch {
-	case len(r.flat)+len(r.ints) > 2*r.meta.Numel():
-		return nil // too many: the count is reported
+	case len(r.floats)+len(r.ints) > 2*r.meta.Numel():
+		return nil // too many: tensor reports the count
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(tok)
 		if err != nil {
 			r.scan.report(at, err)
 		}
-		r.flat = append(r.flat, x)
+		r.floats = append(r.floats, x)
 	default:
 		i, err := r.integer(tok)
 		if err != nil {
@@ -112,7 +112,7 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 	case '0':
 		bits := 64
 		if d := r.meta.DType; d != tensor.Float64 && d != tensor.Complex128 {
-			// By way of float64 a number next to the middle of two is rounded twice.
+			// Parsing for float64 first would round twice.
 			bits = 32
 		}
 		x, err := strconv.ParseFloat(tok.String(), bits)
@@ -180,18 +180,18 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 	return i, nil
 }
 
-// tensor checks the count of numbers and lays them out.
+// tensor checks the number of elements and converts them to a tensor.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	m := tensor.New(r.meta.DType, r.meta.Shape...)
-	n, got := m.Numel(), len(r.flat)+len(r.ints)
+	n, got := m.Numel(), len(r.floats)+len(r.ints)
 	pairs := m.DType.IsComplex() && got == 2*n && n > 0
 	switch {
-	case r.mixed:
-		return nil, errors.New("data: lists and numbers are side by side")
-	case r.lists && r.ragged != nil && !(pairs && r.outer == n): // a flat list of pairs will do
+	case r.isMixed:
+		return nil, errors.New("data: lists and numbers are mixed")
+	case r.isNested && r.ragged != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
 		return nil, r.ragged
 	case got != n && !pairs:
-		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", atMost(got, 2*n), tensor.ListString(m.Shape), n)
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(got, 2*n), tensor.ListString(m.Shape), n)
 	}
 	t := tensor.Empty(m)
 	if n == 0 {
@@ -201,15 +201,15 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	src := unsafe.Pointer(unsafe.SliceData(r.ints))
 	switch {
 	case pairs:
-		from.DType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.flat))
-	case r.flat != nil:
-		from.DType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.flat))
+		from.DType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.floats))
+	case r.floats != nil:
+		from.DType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
 	tensor.Converter(m.DType, from.DType)(t.Pointer(), src, m.DType.Size(), from.DType.Size(), n)
 	return t, nil
 }
 
-func atMost(n, limit int) string {
+func countText(n, limit int) string {
 	if n > limit {
 		return "more than " + strconv.Itoa(limit)
 	}

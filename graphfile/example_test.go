@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// A graph is read, and written in the one form that it has.
+// A graph is read, and written in its canonical form.
 func Example() {
 	text := `{"version": 1, "name": "sum", "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
 		"nodes": [{"name": "y", "op": "sum", "inputs": ["x"], "attrs": {"dim": [1]}}], "outputs": ["y"]}`
@@ -39,7 +39,7 @@ func Example() {
 	// }
 }
 
-// Mistakes are told with their places, all at once.
+// All mistakes are reported at once, with their places.
 func ExampleParse() {
 	text := `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
 "nodes": [{"name": "y", "op": "rlu", "inputs": ["x"]}, {"name": "z", "op": "relu", "inputs": ["xx"]}], "outputs": ["y"]}`

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FuzzLoad demands that no file makes the loader panic or hang, that every mistake has
-// its place, and that what loads is sound and is the same after it was written.
+// FuzzLoad demands that no file makes the loader panic or hang, that every mistake has a place, and that a
+// loaded graph is valid and survives writing and reading.
 func FuzzLoad(f *testing.F) {
 	f.Add(contract)
 	f.Add(contractSaved)
@@ -58,8 +58,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// checkSome demands that what is left of a file without what is wrong in it is sound, and all of it
-// if nothing is.
+// checkSome demands that the graph of ParseSome is valid, and complete if the file has no mistakes.
 func checkSome(t *testing.T, text, dir string, open graphfile.OpenConst, right bool) {
 	t.Helper()
 	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup,

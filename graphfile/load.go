@@ -1,9 +1,15 @@
-// Package graphfile reads and writes graph files: JSON, version 1. [Load] gives a graph that is ready to be
-// planned; [Parse] one whose sizes are still to be bound. [Save] writes a graph so that reading it gives the
-// same one, and [Schema] describes the format for editors.
+// Package graphfile reads and writes graph files: JSON, version 1.
 //
-// A graph remembers where its parts are in the file, beside what it is made of ([graph.Places]), so that
-// whatever is said of it later begins with FILE:LINE:COL.
+// [Load] reads a file, binds its symbols and infers it: the graph is ready to plan. [Read] does so from a
+// reader. [Parse] only reads: [graph.Graph.Bind] binds sizes and infers. [ParseSome] also returns a graph for
+// a file with mistakes. [Save] and [SaveFile] write a graph so that reading it gives the same graph. [Schema]
+// describes the format as a JSON Schema, for editors.
+//
+// The positions of the parts of a graph in its file are kept beside the graph ([graph.Places]), so later
+// errors begin with FILE:LINE:COL.
+//
+// The loader makes one pass over the JSON. Operands that are declared later in the file are resolved at its
+// end. All mistakes are collected, up to a limit.
 package graphfile
 
 import (
@@ -20,26 +26,27 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// Options say how a graph is read from a reader. The zero Options read a graph that needs no other file.
+// Options configure [Read] and [Parse]. The zero Options read a graph without constants in other files.
 type Options struct {
-	// Context ends reading when it ends: the error has its cause. Nil: none.
+	// Context, if not nil, cancels reading: the error is its cause.
 	Context context.Context
-	// Name is in errors: the file's path.
+	// Name is the name of the file in errors.
 	Name string
-	// Dir is the folder of the files of constants. Files outside it are refused. Without one, constants have no files.
+	// Dir is the folder of the constants' files; files outside it are rejected. If it is empty, constants
+	// cannot have files, unless Open is set.
 	Dir string
-	// FS is the file system that has Dir; nil is the operating system. In an [fs.FS], "." is the root.
+	// FS is the file system of Dir; nil is the operating system's. In an [fs.FS], "." is the root.
 	FS fs.FS
-	// Open finds the data of constants; nil: in .npy, .npz and .safetensors files.
+	// Open finds the data of constants. Nil reads .npy, .npz and .safetensors files in Dir.
 	Open OpenConst
 }
 
-// Load reads a graph file, with the files of its constants, whose ops are found by lookup
-// (kernels.Lookup). The graph comes back sorted and inferred; symbols have the sizes that [graph.Graph.Bind]
-// gives those that nobody does.
+// Load reads the graph file at path, and the files of its constants. lookup finds ops by name
+// (kernels.Lookup). The graph is sorted and inferred. [graph.Graph.Bind] says which sizes unbound symbols
+// get.
 //
-// All mistakes are collected; the error is a [graph.Errors], each with line, column and node.
-// Nodes that only depend on one that was refused are not among them.
+// The error is a [graph.Errors] with all mistakes, each with line, column and node, without those of nodes
+// that merely depend on a rejected node.
 func Load(path string, lookup graph.Lookup) (*graph.Graph, error) {
 	f, _, err := files.Open(path)
 	if err != nil {
@@ -64,25 +71,25 @@ func Read(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// Parse is [Read] without inference: structure, names and ops are checked, and the
-// nodes are sorted. [graph.Graph.Bind] completes it. Wrong attributes, and
-// operands too many or missing, are a node's refusal: inference tells them, so that
-// [graph.Graph.InferAll] can go on past them.
+// Parse is [Read] without inference: it checks structure, names and ops, and sorts the nodes.
+// [graph.Graph.Bind] completes the graph. Wrong attributes and a wrong number of operands are recorded with
+// their nodes: inference returns them, so that [graph.Graph.InferAll] can continue past them.
 func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	g, _, err := parse(r, lookup, o, nil)
 	return g, err
 }
 
-// ParseSome is [Parse] that goes on past more: a node that has keys of its own making, whose
-// operand there is not, or whose attributes cannot be read, is refused by inference too, and
-// so is one that reads an input or a constant that is wrongly declared, or whose data cannot
-// be had. The mistakes of those, and of outputs that there are not, are returned beside the graph.
+// ParseSome is [Parse] that continues past more mistakes. A node with unknown keys, unknown operands or
+// unreadable attributes is recorded for inference too, and so is a node that reads a wrongly declared input
+// or a constant without data. The mistakes of such inputs and constants, and of unknown outputs, are returned
+// beside the graph.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
 
-// parse reads a file. What is read past goes to absent, unless that is nil.
-func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]bool) (_ *graph.Graph,
+// parse reads a file. If unavailable is not nil, it continues past mistakes as ParseSome does, and adds
+// unavailable inputs and constants to it.
+func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.Value]bool) (_ *graph.Graph,
 	_ graph.Errors, err error) {
 	defer ends.Catch(&err)
 	if r == nil {
@@ -94,7 +101,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 	}
 	folder := files.FolderOf(o.FS, o.Dir, "the graph file")
 	l := newLoader(newSource(o.Name, folder, data), lookup, data)
-	l.ctx, l.open, l.absent = o.Context, o.Open, absent
+	l.ctx, l.open, l.unavailable = o.Context, o.Open, unavailable
 	if l.open == nil && o.Dir != "" {
 		c := newConstFiles(folder)
 		defer c.close()
@@ -109,10 +116,10 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 	if len(l.g.Outputs) == 0 {
 		l.draft.Warn(l.src.fail(l.outputsAt, "%w", graph.ErrNoOutputs))
 	}
-	return l.g, append(l.missing, l.draft.Without(l.absent)...), nil
+	return l.g, append(l.skipped, l.draft.Without(l.unavailable)...), nil
 }
 
-// maxErrors bounds the mistakes that are collected from one file.
+// maxErrors bounds the mistakes collected from one file.
 const maxErrors = 100
 
 func asErrors(err error) graph.Errors {
@@ -127,15 +134,14 @@ func asErrors(err error) graph.Errors {
 	return graph.Errors{{Err: err}}
 }
 
-// rootErrors is [graph.Graph.RootErrors], as many as are collected from one file.
+// rootErrors is [graph.Graph.RootErrors], up to maxErrors.
 func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Errors {
 	list := g.RootErrors(refused)
 	return list[:min(len(list), maxErrors)]
 }
 
-// readAll is io.ReadAll with a buffer of the right size where the size can be known: a
-// graph of a million nodes is a hundred megabytes, and growing to it copies it over and
-// over.
+// readAll is io.ReadAll with a buffer of the right size if the size is known. A graph of a million nodes
+// takes a hundred megabytes, which a growing buffer copies several times.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
 	switch x := r.(type) {
@@ -164,8 +170,8 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 }
 
-// maxRead bounds the bytes that are read between two checks of the context.
+// maxRead bounds the bytes read between two checks of the context.
 const maxRead = 4 << 20
 
-// maxPresize bounds what a file's size makes us allocate before anything was read.
+// maxPresize bounds the buffer allocated for a file's size before anything is read.
 const maxPresize = 1 << 30

@@ -30,8 +30,7 @@ const contract = `{
 }
 `
 
-// weights writes an empty weights file and returns its folder, and an OpenConst that
-// makes the data up.
+// weights writes an empty weights file and returns its folder, and an OpenConst with made-up data.
 func weights(t testing.TB) (dir string, open graphfile.OpenConst) {
 	dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "weights.safetensors"), nil, 0o644); err != nil {
@@ -94,7 +93,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"syntax", "{\n  \"version\" 1}", `g.json:2:13: invalid JSON: a colon is missing after the key "version"`},
 	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: invalid JSON: the file ends early: the list that starts at line 1, " +
 		"column 25 is not closed"},
-	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: invalid JSON: } is where the list that starts at line 1, column " +
+	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: invalid JSON: got }, but the list that starts at line 1, column " +
 		"26 ends with ]"},
 	{"text after the end", "{}\n x", "g.json:2:2: unexpected text after the end"},
 	{"double key", `{"version": 1, "version": 1}`,
@@ -124,7 +123,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"symbol size", `{"version": 1, "symbols": {"N": {"min": 1.5}}, "inputs": [], "nodes": [], "outputs": []}`,
 		`g.json:1:41: want an integer, got 1.5`},
 
-	{"input without name", input(`{"dtype": "float32", "shape": []}`), `g.json:2:12: input "": it has no name`},
+	{"input without name", input(`{"dtype": "float32", "shape": []}`), `g.json:2:12: input "": "name" is missing`},
 	{"input without dtype", input(`{"name": "x", "shape": []}`), `g.json:2:12: input "x": "dtype" is missing`},
 	{"input without shape", input(`{"name": "x", "dtype": "float32"}`), `g.json:2:12: input "x": "shape" is missing`},
 	{"input dtype", input(`{"name": "x", "dtype": "float31", "shape": []}`),
@@ -160,9 +159,9 @@ var mistakes = []struct{ name, text, want string }{
 	{"two inputs", input(x + ",\n" + x), `g.json:3:1: input "x": two values are named "x"`},
 
 	{"constant without data", constant(`{"name": "k", "dtype": "bool", "shape": []}`),
-		`g.json:3:15: constant "k": wants either "data" or "file"`},
+		`g.json:3:15: constant "k": want either "data" or "file"`},
 	{"constant with both", constant(`{"name": "k", "dtype": "bool", "shape": [], "data": 1, "file": "x.npy"}`),
-		`wants either "data" or "file"`},
+		`want either "data" or "file"`},
 	{"symbolic constant", constant(`{"name": "k", "dtype": "bool", "shape": ["N"], "data": [1]}`),
 		`g.json:3:56: constant "k": a constant's shape cannot be symbolic`},
 	{"constant dtype", constant(`{"name": "k", "dtype": "boolean", "shape": [], "data": 1}`), `unknown dtype "boolean"`},
@@ -173,7 +172,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"ragged", constant(`{"name": "k", "dtype": "int8", "shape": [2, 2], "data": [[1], [2, 3, 4]]}`),
 		`a list holds 1 members, where shape [2, 2] wants 2`},
 	{"mixed", constant(`{"name": "k", "dtype": "int8", "shape": [3], "data": [1, [2, 3]]}`),
-		`lists and numbers are side by side`},
+		`lists and numbers are mixed`},
 	{"text among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, "two"]}`),
 		`g.json:3:75: constant "k": data: want numbers, got "two"`},
 	{"object among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, {}]}`),
@@ -402,7 +401,7 @@ func TestConstantsFromFiles(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		// A constant is row-major unless the graph says otherwise, wherever it was in the file.
+		// A constant is row-major unless the graph declares a layout, whatever the layout in the file.
 		if k := g.Value("k"); !k.Meta.SameLayout(tensor.New(k.Meta.DType, 2, 4)) || k.Meta.Offset != 0 {
 			t.Errorf("%s: %v", dtype, k.Meta)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// loader reads one graph: that of a file, or one that is an attribute in it.
+// loader reads one graph: a whole file, or a graph that is an attribute in it.
 type loader struct {
-	ctx    context.Context // nil: none
+	ctx    context.Context // may be nil
 	draft  *graph.Draft
 	g      *graph.Graph
 	places *places
@@ -26,26 +26,26 @@ type loader struct {
 	lookup graph.Lookup
 	data   []byte
 	base   int // offset of data in the file
-	depth  int // of a graph that is an attribute, and so on
+	depth  int // nesting depth of a graph that is an attribute
 	open   OpenConst
 
-	// What is read past has absent; nil otherwise.
-	absent  map[*graph.Value]bool // inputs and constants that cannot be had
-	missing graph.Errors          // why
-	scan    *scanner
-	errs    graph.Errors
+	// Set by ParseSome, which continues past mistakes; unavailable is nil otherwise.
+	unavailable map[*graph.Value]bool // inputs and constants that are not available
+	skipped     graph.Errors          // their mistakes
+	scan        *scanner
+	errs        graph.Errors
 
 	raw     []rawNode
 	pending []pendingArg
 	scratch []graph.Arg
-	args    []graph.Arg // handed out to nodes
+	args    []graph.Arg // block from which nodes get their operands
 	outputs []rawOutput
 
-	outputsAt int // where "outputs" stands
+	outputsAt int // offset of "outputs"
 
 	attrs map[attrsKey]*attrsValue
 
-	declaredSymbols map[string]bool // those that are under "symbols"
+	declaredSymbols map[string]bool // the keys of "symbols"
 	expressions     []expression
 }
 
@@ -56,8 +56,7 @@ type rawOutput struct {
 	at    int
 }
 
-// newLoader returns a loader with room for about as many nodes as data holds: growing step by step copies
-// all of it again and again.
+// newLoader returns a loader with room for about the number of nodes in data, to avoid growing copies.
 func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	n := bytes.Count(data, []byte(`"op"`))
 	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
@@ -66,7 +65,7 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 		attrs: map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
 }
 
-// parse reads, resolves and sorts the graph of l.data.
+// parse reads, resolves and sorts the graph in l.data.
 func (l *loader) parse() {
 	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
 	l.scan.base = l.base
@@ -77,7 +76,7 @@ func (l *loader) parse() {
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
-		if err := l.draft.Sort(l.absent != nil); err != nil {
+		if err := l.draft.Sort(l.unavailable != nil); err != nil {
 			l.errs = asErrors(err)
 		}
 	}
@@ -93,8 +92,8 @@ func (l *loader) add(e *graph.Error) {
 	}
 }
 
-// syntaxError adds the error that ended the reading: in our words where the mistake is one
-// that is known, else in the library's.
+// syntaxError adds the error that ended reading: the diagnosis of syntax.go if it finds the mistake, else the
+// message of the JSON library.
 func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
@@ -129,7 +128,7 @@ func (l *loader) file() error {
 			}
 			return err
 		case "name":
-			return l.scan.text(&l.g.Name)
+			return l.scan.stringTo(&l.g.Name)
 		case "symbols":
 			return l.symbols()
 		case "inputs":
@@ -142,7 +141,7 @@ func (l *loader) file() error {
 			l.outputsAt = at
 			return l.scan.array(l.output)
 		}
-		return l.unknown(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
+		return l.unknownKey(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
 	})
 	if err != nil {
 		return err
@@ -156,7 +155,7 @@ func (l *loader) file() error {
 	return nil
 }
 
-func (l *loader) unknown(key string, at int, want string) error {
+func (l *loader) unknownKey(key string, at int, want string) error {
 	near := words.Nearest(key, slices.Values(strings.Split(want, ", ")))
 	l.failAt(at, "unknown key %q: want one of %s%s", key, want, words.DidYouMean(near))
 	return l.scan.skip()
@@ -169,19 +168,19 @@ func (l *loader) symbols() error {
 		err := l.scan.object(func(key string, at int) error {
 			switch key {
 			case "min":
-				return l.scan.integer(&b.Min)
+				return l.scan.integerTo(&b.Min)
 			case "max":
-				return l.scan.integer(&b.Max)
+				return l.scan.integerTo(&b.Max)
 			case "hint":
 				before := len(l.errs)
 				var hint int
-				err := l.scan.integer(&hint)
-				if len(l.errs) == before { // else it is no integer
+				err := l.scan.integerTo(&hint)
+				if len(l.errs) == before { // else hint is not an integer
 					b.Hint, hintAt = &hint, at
 				}
 				return err
 			}
-			return l.unknown(key, at, "min, max, hint")
+			return l.unknownKey(key, at, "min, max, hint")
 		})
 		switch {
 		case name == "":
@@ -205,7 +204,7 @@ func maxText(b graph.Bounds) string {
 	return strconv.Itoa(b.Max)
 }
 
-// symbol makes a symbol known; a size may be before, or without, its bounds.
+// symbol registers a symbol. A size may use it before its bounds are declared, or without any.
 func (l *loader) symbol(name string) {
 	if l.g.Symbols == nil {
 		l.g.Symbols = map[string]graph.Bounds{}
@@ -218,8 +217,8 @@ func (l *loader) symbol(name string) {
 // output reads an output: a value's name, or an object.
 func (l *loader) output(at int) error {
 	r := rawOutput{at: at}
-	if l.scan.isText() {
-		err := l.scan.text(&r.value)
+	if l.scan.nextIsString() {
+		err := l.scan.stringTo(&r.value)
 		r.out.Name = r.value
 		l.outputs = append(l.outputs, r)
 		return err
@@ -228,15 +227,15 @@ func (l *loader) output(at int) error {
 	err := l.scan.object(func(key string, at int) error {
 		switch key {
 		case "value":
-			return l.scan.text(&r.value)
+			return l.scan.stringTo(&r.value)
 		case "name":
-			return l.scan.text(&r.out.Name)
+			return l.scan.stringTo(&r.out.Name)
 		case "memory_format":
-			return l.scan.format(&r.out.Pin.Format)
+			return l.scan.formatTo(&r.out.Pin.Format)
 		case "order":
-			return l.scan.order(&r.out.Pin.Order)
+			return l.scan.orderTo(&r.out.Pin.Order)
 		}
-		return l.unknown(key, at, "value, name, memory_format, order")
+		return l.unknownKey(key, at, "value, name, memory_format, order")
 	})
 	if r.out.Name == "" {
 		r.out.Name = r.value
@@ -248,7 +247,7 @@ func (l *loader) output(at int) error {
 	return err
 }
 
-// checkLayout refuses two layouts at once.
+// checkLayout rejects a memory format together with an order.
 func (l *loader) checkLayout(p graph.Pin, at int) {
 	if p.Format != tensor.NoFormat && p.Order != "" {
 		l.failAt(at, "\"memory_format\" and \"order\" cannot both be given")

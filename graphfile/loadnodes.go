@@ -11,27 +11,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rawNode is a node as read. Names of values that are later in the file wait among the
-// loader's pending operands.
+// rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
-	node    *graph.Node // nil if there is none for want of a name
-	op      string
-	in      []graph.Arg
-	attrs   []byte // as written; part of the file
-	attrsAt int    // where they are in it
-	pending int    // end of its pending operands, which start where the last node's end
-	wrong   bool   // a mistake has been told: what follows from it need not be
-	taken   bool   // a value of it has another's name
+	node      *graph.Node // nil if it has no name
+	op        string
+	in        []graph.Arg
+	attrs     []byte // its JSON; a part of the file
+	attrsAt   int    // offset of attrs in the file
+	pending   int    // end of its operands in loader.pending, which start at the end of the previous node's
+	reported  bool   // a mistake was reported; its consequences are not
+	duplicate bool   // a value of it has the name of another value
 }
 
-// pendingArg is an operand whose value was not known yet when it was read.
+// pendingArg is an operand that was not declared yet when it was read.
 type pendingArg struct {
 	name      string
 	index, at int
 }
 
-// attrsKey is what decoded attributes depend on: nodes of a model repeat them, so they
-// are parsed and decoded once, and shared.
+// attrsKey identifies decoded attributes: nodes of a model repeat them, so they are parsed and decoded once,
+// and shared.
 type attrsKey struct {
 	op   *graph.Op
 	text string
@@ -39,12 +38,12 @@ type attrsKey struct {
 
 type attrsValue struct {
 	attrs  *graph.NodeAttrs
-	places map[string]int // of each attribute, from where they start
-	err    error          // they cannot be read, or are values that there are not
-	badAt  int            // where that is, from where they start
+	places map[string]int // offset of each attribute, relative to the start of the attributes
+	err    error          // why they cannot be read, or an unknown value in them
+	errAt  int            // offset of err, relative to the start of the attributes
 }
 
-// declaredNode is what a node is declared with, in the order in which it stands.
+// declaredNode holds the keys that declare a node.
 type declaredNode struct {
 	name, op   string
 	outputs    []string
@@ -64,20 +63,21 @@ func (l *loader) node(at int) error {
 		l.failAt(at, "\"outputs\" is empty")
 	}
 	l.checkLayout(d.pin, at)
-	r.node, r.taken = l.declare(&d, at, before)
-	r.wrong = len(l.errs) > before
+	r.node, r.duplicate = l.declare(&d, at, before)
+	r.reported = len(l.errs) > before
 	l.raw = append(l.raw, r)
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = d.name, d.op
 	}
-	l.passNode(&r, before, err != nil)
+	l.skipNode(&r, before, err != nil)
 	return err
 }
 
-// passNode goes on past the mistakes since before, which are a node's, if the loader does so, has not lost its
-// place, and the node takes no other's name: the first mistake is left to inference.
-func (l *loader) passNode(r *rawNode, before int, lost bool) {
-	if l.absent == nil || lost || r.node == nil || r.taken || len(l.errs) == before {
+// skipNode lets ParseSome continue past a node's mistakes, those since before: the first becomes the node's
+// error in inference. It does nothing if the position in the file is lost, or if the node has the name of
+// another value.
+func (l *loader) skipNode(r *rawNode, before int, lost bool) {
+	if l.unavailable == nil || lost || r.node == nil || r.duplicate || len(l.errs) == before {
 		return
 	}
 	l.draft.Refuse(r.node, l.errs[before].Err)
@@ -86,11 +86,11 @@ func (l *loader) passNode(r *rawNode, before int, lost bool) {
 	l.errs = l.errs[:before]
 }
 
-// nodeKey reads what is under a key of a node.
+// nodeKey reads the value of a key of a node.
 func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error {
 	switch key {
 	case "name":
-		return l.scan.text(&d.name)
+		return l.scan.stringTo(&d.name)
 	case "op":
 		op, err := l.opName()
 		d.op = op
@@ -109,34 +109,34 @@ func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error 
 		d.hasOutputs = true
 		return l.scan.array(func(int) error {
 			var s string
-			err := l.scan.text(&s)
+			err := l.scan.stringTo(&s)
 			d.outputs = append(d.outputs, s)
 			return err
 		})
 	case "memory_format":
-		return l.scan.format(&d.pin.Format)
+		return l.scan.formatTo(&d.pin.Format)
 	case "order":
-		return l.scan.order(&d.pin.Order)
+		return l.scan.orderTo(&d.pin.Order)
 	case "impl":
-		return l.scan.text(&d.pin.Impl)
+		return l.scan.stringTo(&d.pin.Impl)
 	}
-	return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
+	return l.unknownKey(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
 }
 
-// opName reads the name of an op; one of the catalogue is not allocated again.
+// opName reads the name of an op; a known key is not allocated again.
 func (l *loader) opName() (string, error) {
-	if ok, err := l.scan.is('"', "a string"); !ok {
+	if ok, err := l.scan.expect('"', "a string"); !ok {
 		return "", err
 	}
 	return l.scan.key()
 }
 
-// attrsKind lets an object pass and skips null.
+// attrsKind reports whether an object is next; it skips null.
 func (l *loader) attrsKind() (bool, error) {
 	if l.scan.dec.PeekKind() == 'n' {
 		return false, l.scan.skip()
 	}
-	return l.scan.is('{', "an object")
+	return l.scan.expect('{', "an object")
 }
 
 // operands reads the list of a node's inputs.
@@ -156,11 +156,11 @@ func (l *loader) operands(r *rawNode) error {
 	return err
 }
 
-// argBlock is how many operands are allocated at once.
+// argBlock is the number of operands allocated at once.
 const argBlock = 512
 
 func (l *loader) operand(at int) (graph.Arg, error) {
-	if l.scan.isText() {
+	if l.scan.nextIsString() {
 		raw, err := l.scan.quoted()
 		if v := l.g.Value(string(raw)); v != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: v}, err
@@ -186,8 +186,8 @@ func (l *loader) operand(at int) (graph.Arg, error) {
 	return graph.Arg{}, err
 }
 
-// spelledNumber reads {"number": ...}, which stands for an operand that JSON has no
-// literal for: "NaN", "Infinity", "-Infinity", or a complex number as a pair.
+// spelledNumber reads {"number": ...}, an operand for which JSON has no literal: "NaN", "Infinity",
+// "-Infinity", or a complex number as a pair.
 func spelledNumber(v any) (tensor.Scalar, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
@@ -196,8 +196,8 @@ func spelledNumber(v any) (tensor.Scalar, bool) {
 	return numerals.Scalar(m["number"])
 }
 
-// declare makes the node and its outputs known by name. Mistakes since before are of this
-// node. taken tells that the name of a value is another's.
+// declare registers the node and its outputs by name. Mistakes since before belong to this node. taken
+// reports that a value has the name of another.
 func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
 	if d.name == "" && len(l.errs) > before {
 		return nil, false
@@ -205,7 +205,7 @@ func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken 
 	n, errs := l.draft.Node(d.name, d.outputs)
 	if n != nil {
 		n.Pin = d.pin
-		l.places.nodes = append(l.places.nodes, at) // at its number
+		l.places.nodes = append(l.places.nodes, at) // at index n.Number()
 		if d.op == "" && len(l.errs) == before {
 			l.failAt(at, "\"op\" is missing")
 		}
@@ -216,8 +216,7 @@ func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken 
 	return n, errs != nil
 }
 
-// resolve completes the nodes and ties the outputs to values, when all of the file was
-// read.
+// resolve completes the nodes and the outputs after the whole file was read.
 func (l *loader) resolve() {
 	at := 0
 	for i := range l.raw {
@@ -225,7 +224,7 @@ func (l *loader) resolve() {
 		r := &l.raw[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending
-		if r.node != nil && r.op != "" && !(r.wrong && l.absent != nil) {
+		if r.node != nil && r.op != "" && !(r.reported && l.unavailable != nil) {
 			l.complete(r, waiting)
 		}
 	}
@@ -236,16 +235,16 @@ func (l *loader) resolve() {
 			l.places.outputs[r.out.Name] = r.at
 		}
 		switch {
-		case v == nil && r.value != "" && l.absent != nil && !twice:
-			l.missing = append(l.missing, l.g.FailOutput(r.out, l.noValue(r.value)))
+		case v == nil && r.value != "" && l.unavailable != nil && !twice:
+			l.skipped = append(l.skipped, l.g.FailOutput(r.out, l.noValue(r.value)))
 			continue
 		case r.value == "":
 			l.failAt(r.at, "\"value\" is missing")
 		case v == nil:
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
-		case twice && l.absent != nil:
-			// The first has the name, and nothing depends on the second.
-			l.missing = append(l.missing, l.src.fail(r.at, "output %q: an output of this name comes before it", r.out.Name))
+		case twice && l.unavailable != nil:
+			// The first output keeps the name; nothing depends on the second.
+			l.skipped = append(l.skipped, l.src.fail(r.at, "duplicate output %q: the first one is kept", r.out.Name))
 			continue
 		case twice:
 			l.failAt(r.at, "two outputs are named %q", r.out.Name)
@@ -255,7 +254,7 @@ func (l *loader) resolve() {
 	}
 }
 
-// complete finds the node's op and the operands that are later in the file.
+// complete finds the node's op and the operands that are declared later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	op, err := l.draft.Op(r.op)
 	l.draft.Refuse(r.node, err)
@@ -279,24 +278,23 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	a := l.decode(op, r.attrs, r.attrsAt)
 	l.places.attrs = append(l.places.attrs, attrsPlace{r.node.Number(), r.attrsAt, a.places})
 	if a.err != nil {
-		l.refuse(r, r.attrsAt+a.badAt, a.err)
+		l.refuse(r, r.attrsAt+a.errAt, a.err)
 	}
 	l.draft.Complete(r.node, op, r.in, a.attrs)
 }
 
-// refuse tells a mistake in a node, at which reading ends or, where it goes on past such, the node is
-// refused.
+// refuse reports a mistake in a node. ParseSome records it with the node, else it is an error of the file.
 func (l *loader) refuse(r *rawNode, at int, err error) {
-	if l.absent != nil {
+	if l.unavailable != nil {
 		l.draft.Refuse(r.node, err)
 		return
 	}
 	p := l.src.place(at)
 	l.add(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
-	r.wrong = true
+	r.reported = true
 }
 
-// noValue returns the error of a name that no value has.
+// noValue returns the error for an unknown value name.
 func (l *loader) noValue(name string) error {
 	if near := words.Nearest(name, l.valueNames); near != "" {
 		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
@@ -310,7 +308,7 @@ func (l *loader) valueNames(yield func(string) bool) {
 	l.g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
 }
 
-// noOperand is noValue for an operand, which may be a number in another spelling.
+// noOperand is noValue for an operand, which may also be meant as a number.
 func (l *loader) noOperand(name string) error {
 	if meant := numerals.Meant(name); meant != "" {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
@@ -321,29 +319,28 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds what inference would tell to the mistakes of a file that gets no
-// further.
+// addRefusals adds the recorded mistakes of nodes, which inference would return, to the mistakes of a file
+// that is rejected.
 func (l *loader) addRefusals() {
 	for _, r := range l.raw {
-		if err := l.draft.Refused(r.node); err != nil && !r.wrong {
+		if err := l.draft.Refused(r.node); err != nil && !r.reported {
 			l.add(l.g.Fail(r.node, err))
 		}
 	}
 }
 
-// decode parses and decodes attributes. Where sizes are symbolic they are decoded when
-// these are bound.
+// decode parses and decodes attributes, once for equal ones. Symbolic sizes are decoded when they are bound.
 func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
 		return a
 	}
 	a := &attrsValue{places: map[string]int{}}
 	l.attrs[attrsKey{op, string(raw)}] = a
-	s := newScanner(raw, func(bad int, err error) { a.err, a.badAt = err, bad-at })
+	s := newScanner(raw, func(bad int, err error) { a.err, a.errAt = err, bad-at })
 	s.base = at
 	given := graph.Attrs{}
 	if err := l.attrValues(op.Schema, s, given, a.places); err != nil {
-		a.err, a.badAt = err, s.at()-at
+		a.err, a.errAt = err, s.at()-at
 	}
 	for attr, v := range given {
 		name, ok := refName(v)
@@ -353,7 +350,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 		value := l.g.Value(name)
 		if value == nil && a.err == nil {
 			a.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
-			a.badAt = a.places[attr]
+			a.errAt = a.places[attr]
 		}
 		given[attr] = graph.Ref{Value: value}
 	}
@@ -363,7 +360,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 	return a
 }
 
-// attrValues reads the attributes of an object, and where each is in it.
+// attrValues reads the attributes of an object, and the offset of each relative to s.base.
 func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
 	return s.object(func(key string, at int) error {
 		places[key] = at - s.base
@@ -381,7 +378,7 @@ func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs,
 	})
 }
 
-// refName returns the name in {"value": name}, an attribute that is a value.
+// refName returns the name in {"value": name}: an attribute that is read from a value.
 func refName(v any) (string, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {

@@ -27,8 +27,7 @@ func sizes(shape string) string {
 	return input(`{"name": "x", "dtype": "float32", "shape": ` + shape + `}`)
 }
 
-// messages are files with one mistake each, and all that is said of it. Ops are the real
-// ones.
+// messages are files with one mistake each, and the complete error text. The ops are those of the catalogue.
 var messages = []struct{ text, want string }{
 	// Ops.
 	{node(`{"name": "y", "op": "rlu", "inputs": ["x"]}`),
@@ -84,7 +83,7 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`),
 		`4:77: node "y" (add): 1e999 is too large for a 64-bit float`},
 
-	// Numbers that JSON has no literal for.
+	// Numbers without a JSON literal.
 	{node(`{"name": "y", "op": "add", "inputs": ["x", "-inf"]}`),
 		`4:54: node "y" (add): there is no value "-inf"; did you mean the number "-Infinity"?`},
 	{node(`{"name": "y", "op": "add", "inputs": ["x", "inf"]}`),
@@ -133,14 +132,14 @@ var messages = []struct{ text, want string }{
 		`3:15: constant "k": none.npy: there is no such file`},
 }
 
-// syntaxMessages are files that are no JSON.
+// syntaxMessages are files that are not JSON.
 var syntaxMessages = []struct{ text, want string }{
 	{"", "1:1: the file is empty"},
 	{"\xef\xbb\xbf{}", "1:1: the file starts with a byte-order mark: save it as UTF-8 without one"},
 	{"\xff\xfe{\x00", "1:1: the file is UTF-16: save it as UTF-8"},
-	{"PK\x03\x04", "1:1: this is no graph file: it is a zip archive, as .npz files and PyTorch's .pt files are"},
-	{"\x08\x07", "1:1: this is no graph file but binary: a model's name must end in .onnx"},
-	{"version https://git-lfs.github.com/spec/v1", "1:1: this is no graph file: it is a pointer of Git LFS: git lfs " +
+	{"PK\x03\x04", "1:1: this is not a graph file: it is a zip archive, as .npz files and PyTorch's .pt files are"},
+	{"\x08\x07", "1:1: the file is binary, not a graph file: the name of an ONNX model must end in .onnx"},
+	{"version https://git-lfs.github.com/spec/v1", "1:1: this is not a graph file: it is a pointer of Git LFS: git lfs " +
 		"pull fetches the file itself"},
 	{"// graph\n{}", "1:1: invalid JSON: JSON has no comments: remove it"},
 	{"{\"version\": 1, // one\n}", "1:16: invalid JSON: JSON has no comments: remove it"},
@@ -156,10 +155,10 @@ var syntaxMessages = []struct{ text, want string }{
 	{"{\"version\": 1, \"inputs\": [1, 2,\n]}", "1:31: invalid JSON: there is a comma after the last member: remove it"},
 	{`{'version': 1}`, `1:2: invalid JSON: a key needs double quotes, "..."`},
 	{`{"version": 'one'}`, `1:13: invalid JSON: a string needs double quotes, "..."`},
-	{`{“version”: 1}`, `1:2: invalid JSON: a key in double quotes must be here`},
+	{`{“version”: 1}`, `1:2: invalid JSON: want a key in double quotes`},
 	{`{version: 1}`, `1:2: invalid JSON: a key needs double quotes: "version"`},
-	{"{\"version\": \xff}", "1:13: invalid JSON: the file is no UTF-8 text: byte 0xff is here"},
-	{`{"version": relu}`, "1:13: invalid JSON: relu is where a value must be: a string needs double quotes"},
+	{"{\"version\": \xff}", "1:13: invalid JSON: the file is not UTF-8 text: byte 0xff"},
+	{`{"version": relu}`, "1:13: invalid JSON: want a value, got relu: a string needs double quotes"},
 	{"{\"version\": 1\n \"inputs\": []}", "2:2: invalid JSON: a comma is missing before this"},
 	{`{"version": [1 2]}`, "1:16: invalid JSON: a comma is missing before this"},
 	{`{"version": 1; "inputs": []}`, "1:14: invalid JSON: a comma separates members, not a semicolon"},
@@ -167,7 +166,7 @@ var syntaxMessages = []struct{ text, want string }{
 	{`{"version" = 1}`, "1:12: invalid JSON: a colon follows a key, not ="},
 	{`{"version": }`, `1:13: invalid JSON: the key "version" has no value`},
 	{`{"version": [1, , 2]}`, "1:17: invalid JSON: a value is missing before this comma"},
-	{`{"version": [1: 2]}`, "1:15: invalid JSON: a colon is in a list: only objects, {...}, have keys"},
+	{`{"version": [1: 2]}`, "1:15: invalid JSON: unexpected colon in a list: only objects, {...}, have keys"},
 	{"{\"version\": 1,\n \"name\": \"residual", "2:10: invalid JSON: the file ends in the string that starts here"},
 	{"{\"name\": \"residual,\n \"version\": 1}",
 		"1:10: invalid JSON: the string that starts here is not closed on its line"},
@@ -175,18 +174,18 @@ var syntaxMessages = []struct{ text, want string }{
 		"the list that starts at line 2, " +
 		"column 12 is not closed"},
 	{`{"version": 1`, "1:14: invalid JSON: the file ends early: the object that starts at line 1, column 1 is not closed"},
-	{`{"version": [1}`, "1:15: invalid JSON: } is where the list that starts at line 1, column 13 ends with ]"},
+	{`{"version": [1}`, "1:15: invalid JSON: got }, but the list that starts at line 1, column 13 ends with ]"},
 	{"{\"version\": 1,\n\"version\": 1}",
 		`2:1: invalid JSON: the key "version" occurs twice in one object, first at line 1, column 2`},
 	{`{"version": .5}`, "1:13: invalid JSON: a digit must be before the point of a number: 0.5, not .5"},
 	{`{"version": 1.}`, "1:13: invalid JSON: a digit must be after the point of a number: 1.0, not 1."},
 	{`{"version": +1}`, "1:13: invalid JSON: a number has no plus sign in JSON"},
 	{`{"version": 01}`, "1:13: invalid JSON: 01 starts with a zero: JSON's numbers do not"},
-	{`{"version": 0x10}`, "1:13: invalid JSON: 0x10 is no number of JSON, which are written as 12, -0.5 or 1e-05"},
-	{`{"version": 1_000}`, "1:13: invalid JSON: 1_000 is no number of JSON, which are written as 12, -0.5 or 1e-05"},
+	{`{"version": 0x10}`, "1:13: invalid JSON: 0x10 is not a JSON number: write 12, -0.5 or 1e-05"},
+	{`{"version": 1_000}`, "1:13: invalid JSON: 1_000 is not a JSON number: write 12, -0.5 or 1e-05"},
 	{`{"name": "a\qb"}`, `1:12: invalid JSON: JSON does not know \q: a backslash itself is written \\`},
 	{"{\"name\": \"a\tb\"}", `1:12: invalid JSON: a control character is in a string: write it as \u0009`},
-	{"{\"name\": \"\xe4\"}", "1:11: invalid JSON: the file is no UTF-8 text: byte 0xe4 is here"},
+	{"{\"name\": \"\xe4\"}", "1:11: invalid JSON: the file is not UTF-8 text: byte 0xe4"},
 	{"{\"version\": 1}}", `1:15: unexpected text after the end of the graph`},
 }
 
@@ -207,7 +206,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: loaded", m.text)
 			continue
 		}
-		// What was read before is told before it.
+		// Mistakes before the syntax error are reported first.
 		lines := strings.Split(err.Error(), "\n")
 		if want := "g.json:" + m.want; lines[len(lines)-1] != want {
 			t.Errorf("got  %v\nwant %s\n%s", err, want, m.text)

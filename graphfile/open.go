@@ -13,16 +13,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst finds a constant's data: the file, which is in the graph file's folder, and
-// the key inside it, empty for a file of one array. It returns what the file's header says
-// of the data, and what reads them: that is called only if dtype and shape are those that
-// the graph file declares.
+// OpenConst finds a constant's data: path is the file, in the folder of the graph file, and key the array in
+// it (empty for a file of one array). It returns the meta in the file's header, and a function that reads the
+// data. That is called only if dtype and shape are the declared ones.
 type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
 
 // ReadConst reads the data of a constant that [OpenConst] found.
 type ReadConst func() (*tensor.Tensor, error)
 
-// Held is what an [OpenConst] returns for data that it has in memory.
+// Held returns the results of an [OpenConst] for a tensor in memory.
 func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	if t == nil {
 		return tensor.Meta{}, nil, errors.New("the tensor is nil")
@@ -30,8 +29,7 @@ func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	return t.Meta, func() (*tensor.Tensor, error) { return t, nil }, nil
 }
 
-// constFiles keeps files open while a graph loads: its constants are often many keys of
-// one file.
+// constFiles keeps files open while a graph loads: many constants are usually keys of one file.
 type constFiles struct {
 	folder   files.Folder
 	archives map[string]*npz.Archive
@@ -43,7 +41,7 @@ func newConstFiles(folder files.Folder) *constFiles {
 	return &constFiles{folder: folder, archives: map[string]*npz.Archive{}, tensors: map[string]*safetensors.File{}}
 }
 
-// open finds one constant: see [OpenConst].
+// open is the default [OpenConst].
 func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	var err error
@@ -99,8 +97,8 @@ func (c *constFiles) inTensors(path, key string) (tensor.Meta, ReadConst, error)
 	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
-// openTensors maps a file on disk, and reads one of a file system into memory. Tensors refer to the mapping, which is
-// not closed.
+// openTensors maps a file on disk, and reads a file of an [fs.FS] into memory. Tensors alias the mapping, which stays
+// open.
 func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
 	if _, disk := c.folder.OnDisk(); disk {
 		return safetensors.Open(path)

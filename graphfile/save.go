@@ -17,57 +17,55 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SaveOption changes how [SaveFile] writes.
+// SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile puts the data of the constants that takes chooses into a file beside the graph
-// file. write gets the file's path, and the tensors by the names of their constants, in
-// order (those of a graph that is an attribute begin with the names of node and attribute);
-// the format is that of the name's ending (.npz, .safetensors), as it is for
-// loading. A file that the graph's constants were read from is not overwritten: that is an
-// error.
+// SideFile writes the data of the constants that takes selects to another file beside the graph file. write
+// gets that file's path and the tensors with their keys: the names of the constants, prefixed with node and
+// attribute names for a graph that is an attribute. The file name's extension tells the format (.npz,
+// .safetensors), as for loading. It is an error to overwrite a file that constants of the graph were read
+// from.
 func SideFile(name string, takes func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
 }
 
-// Save writes the graph as a file, version 1, one node a line. What [Parse] reads from it
-// is the same graph: names, order, attributes (those of the default value are left out),
-// operands, layouts of inputs and constants, symbols, pins and outputs. The same graph
-// always gives the same bytes.
+// Save writes the graph as a file, version 1, one node per line. [Parse] reads it back as the same graph:
+// names, order, operands, attributes (default values are left out), layouts of inputs and constants, symbols,
+// pins and outputs. The same graph always gives the same bytes.
 //
-// A constant that came from a file keeps it; the data of others is written exactly, except
-// for the payloads of NaNs. What passes decided is not part of the format: a graph that
-// they changed is written with its nodes, to be inferred anew.
+// A constant from a file keeps the reference to it; other data are written exactly, except for the payloads
+// of NaNs. Decisions of passes are not part of the format: a graph rewritten by passes is written with its
+// nodes, and inferred anew when read.
 func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{g: g}
 	return s.save(w)
 }
 
-// SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all.
-// Constants that came from a file keep it if it is at the same place seen from the new
-// graph file; else their data is written anew.
+// SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all, by renaming. Constants
+// from a file keep the reference if it resolves to the same file from the new folder; else their data are
+// written.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
-	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
+	s := &saver{g: g, dir: filepath.Dir(path), otherDir: true}
 	for _, o := range opts {
 		if o != nil {
 			o(s)
 		}
 	}
 	if s.side != "" && (s.takes == nil || s.write == nil) {
-		return fmt.Errorf("file %q: SideFile needs a choice and a function that writes", s.side)
+		return fmt.Errorf("file %q: SideFile needs the functions takes and write", s.side)
 	}
 	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
 		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return fmt.Errorf("%s is a folder", path) // found out before the other file is replaced
+		return fmt.Errorf("%s is a folder", path) // checked before the side file is replaced
 	}
 	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename there is none
+	defer os.Remove(f.Name()) // after the rename it does not exist
 	err = s.save(f)
 	if err == nil {
 		err = f.Chmod(0o644)
@@ -77,7 +75,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	}
 	switch {
 	case err != nil || s.data == nil:
-	case s.source:
+	case s.overwrites:
 		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.side)
 	default:
 		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.side)), s.names, s.data)
@@ -88,23 +86,22 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	return os.Rename(f.Name(), path)
 }
 
-// saver writes one graph. Lines are put together in buf.
+// saver writes one graph. buf holds the line in progress.
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer
-	// indent is written before the lines of a graph that is an attribute, and prefix before the
-	// keys of its constants.
+	// Of a graph that is an attribute: indent precedes its lines, prefix the keys of its constants.
 	indent, prefix string
 
-	dir   string // the folder written to
-	moved bool   // dir may differ from the folder that constants' files are in
+	dir      string // the folder of the new file
+	otherDir bool   // dir may differ from the folder of the constants' files
 
-	side   string
-	takes  func(*graph.Value) bool
-	write  func(path string, names []string, data []*tensor.Tensor) error
-	names  []string
-	data   []*tensor.Tensor
-	source bool // constants were read from what is at side
+	side       string
+	takes      func(*graph.Value) bool
+	write      func(path string, names []string, data []*tensor.Tensor) error
+	names      []string
+	data       []*tensor.Tensor
+	overwrites bool // constants were read from the file side
 }
 
 func (s *saver) save(w io.Writer) error {
@@ -153,7 +150,7 @@ func (s *saver) save(w io.Writer) error {
 	return out.Flush()
 }
 
-// section writes a list, one member a line.
+// section writes a list, one member per line.
 func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func(T) error) error {
 	fmt.Fprintf(out, ",\n%s  %q: [", s.indent, key)
 	for i, x := range list {
@@ -175,7 +172,7 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func
 	return out.WriteByte(']')
 }
 
-// boundsText writes the bounds and the hint of a symbol.
+// boundsText returns the JSON of a symbol's bounds and hint.
 func boundsText(b graph.Bounds) string {
 	var list []string
 	for _, m := range []struct {
@@ -192,8 +189,8 @@ func boundsText(b graph.Bounds) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// head writes what inputs and constants share: name, dtype and shape.
-func (s *saver) head(v *graph.Value) {
+// valueHead writes the common keys of inputs and constants: name, dtype and shape.
+func (s *saver) valueHead(v *graph.Value) {
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
 	if v.Dims == nil {
 		s.ints(v.Meta.Shape)
@@ -202,7 +199,7 @@ func (s *saver) head(v *graph.Value) {
 	}
 }
 
-// layout writes the strides, offset or memory format of an input or a constant.
+// layout writes the layout of an input or a constant: strides, memory format or order, and offset.
 func (s *saver) layout(v *graph.Value) {
 	formatted := false
 	layout := v.Layout()
@@ -278,25 +275,25 @@ func (s *saver) ints(list []int) {
 }
 
 func (s *saver) input(v *graph.Value) error {
-	s.head(v)
+	s.valueHead(v)
 	s.layout(v)
 	s.buf.WriteByte('}')
 	return nil
 }
 
 func (s *saver) constant(v *graph.Value) error {
-	if v.Packed != nil { // an implementation's form is no matter of files
+	if v.Packed != nil { // files hold the unpacked data
 		plain := *v
 		plain.Const, plain.Packed = v.Data(), nil
 		plain.SetMeta(plain.Const.Meta)
 		v = &plain
 	}
-	if err := checkSpread(v.Meta); err != nil {
+	if err := checkStorageSize(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}
-	s.head(v)
+	s.valueHead(v)
 	s.layout(v)
-	from := fileOf(s.g, v)
+	from := constFileOf(s.g, v)
 	file, key := from.path, from.key
 	switch {
 	case s.keepsFile(from.path):
@@ -319,18 +316,17 @@ func (s *saver) constant(v *graph.Value) error {
 	return nil
 }
 
-// fileOf returns the file that a constant of a graph came from; the zero constFile if from none.
-func fileOf(g *graph.Graph, v *graph.Value) constFile {
+// constFileOf returns the file of a constant; the zero constRef if it has none.
+func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	if src := sourceOf(g); src != nil && v.Const != nil {
 		return src.files[weak.Make(v.Const)]
 	}
-	return constFile{}
+	return constRef{}
 }
 
-// keepsFile reports whether a constant's file is at the same place seen from where
-// the graph is written.
+// keepsFile reports whether a constant's file path resolves to the same file from the new folder.
 func (s *saver) keepsFile(path string) bool {
-	if path == "" || !s.moved {
+	if path == "" || !s.otherDir {
 		return path != ""
 	}
 	dir, ok := sourceOf(s.g).folder.OnDisk()
@@ -342,13 +338,13 @@ func (s *saver) keepsFile(path string) bool {
 		is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
 		return err == nil && os.SameFile(was, is)
 	}
-	s.source = s.source || s.side != "" && at(s.side)
+	s.overwrites = s.overwrites || s.side != "" && at(s.side)
 	return at(path)
 }
 
 func (s *saver) node(n *graph.Node) error {
 	if n.Packing() != nil {
-		return fmt.Errorf("node %q packs for an implementation, which is no matter of files: fold it first", n.Name)
+		return fmt.Errorf("node %q packs a constant for an implementation, which files cannot hold: fold it first", n.Name)
 	}
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
 	for i, a := range n.In {

@@ -65,7 +65,7 @@ func TestSaveTheContractsExample(t *testing.T) {
 	}
 }
 
-// everything builds a graph with all that a file can hold.
+// everything builds a graph with every feature of the format.
 func everything() *graph.Graph {
 	g := graph.New("every \"thing\"\n\u2028é", lookup)
 	x := g.InputMeta("x", tensor.Meta{DType: tensor.Float32, Shape: []int{2, 1, 3}, Strides: []int{3, 99, 1}, Offset: 2})
@@ -108,7 +108,7 @@ func TestSaveRoundTrips(t *testing.T) {
 	sameGraph(t, g, h)
 }
 
-// sameGraph compares what the file must keep.
+// sameGraph compares everything that the file must preserve.
 func sameGraph(t *testing.T, g, h *graph.Graph) {
 	t.Helper()
 	var a, b []*graph.Value
@@ -149,7 +149,7 @@ func bits(x *tensor.Tensor) string {
 	return string(c.Storage().Bytes())
 }
 
-// constants adds a constant of every dtype: extremes and all sorts of bits.
+// constants adds a constant of every dtype, with extreme and random values.
 func constants(t testing.TB, g *graph.Graph) {
 	for _, d := range tensor.DTypes() {
 		c := tensor.Zeros(d, 4, 16)
@@ -162,7 +162,7 @@ func constants(t testing.TB, g *graph.Graph) {
 				b[i] &= 1
 			}
 		}
-		// NaNs keep no payload: one form of them all.
+		// The payloads of NaNs are not kept.
 		for i := range 64 {
 			switch p := unsafe.Add(c.Pointer(), i*d.Size()); {
 			case d.IsFloat():
@@ -209,8 +209,8 @@ func TestDataOfComplexNumbers(t *testing.T) {
 	}
 }
 
-// TestFloatsAreRoundedOnce reads a number that is just above the middle of two float32,
-// and in the middle once it is a float64.
+// TestFloatsAreRoundedOnce reads a number just above the midpoint of two float32; as a float64 it is the
+// midpoint.
 func TestFloatsAreRoundedOnce(t *testing.T) {
 	g := mustLoad(t, constant(`{"name": "k", "dtype": "float32", "shape": [], "data": 1.000000059604644775390626}`))
 	if got, want := g.Value("k").Const.At().Float(), float64(math.Nextafter32(1, 2)); got != want {
@@ -230,13 +230,13 @@ func TestSaveFile(t *testing.T) {
 	if text, _ := os.ReadFile(same); string(text) != contractSaved {
 		t.Errorf("got\n%s", text)
 	}
-	// Elsewhere the weights are not there: their data is written.
+	// In another folder the weights are missing: their data are written.
 	other := filepath.Join(t.TempDir(), "g.json")
 	must(t, graphfile.SaveFile(other, g))
 	if h, err := graphfile.Load(other, lookup); err != nil || h.Value("w").Const == nil {
 		t.Error(err)
 	}
-	// Or put into a file beside the graph.
+	// Or to a side file.
 	side := map[string]*tensor.Tensor{}
 	write := func(path string, names []string, data []*tensor.Tensor) error {
 		for i, name := range names {
@@ -256,7 +256,7 @@ func TestSaveFile(t *testing.T) {
 	if err := graphfile.SaveFile(other, g, graphfile.SideFile("../w.npz", large, write)); err == nil {
 		t.Error("a side file outside the folder was written")
 	}
-	// What the graph was read from stays as it is.
+	// The file that the constants came from is not overwritten.
 	all := func(*graph.Value) bool { return true }
 	if err := graphfile.SaveFile(same, g, graphfile.SideFile("weights.safetensors", all, write)); err == nil ||
 		!strings.Contains(err.Error(), "overwrite") {

@@ -15,15 +15,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quote writes a JSON string. Bytes that are no UTF-8 become U+FFFD: JSON cannot hold
-// them.
+// quote returns a JSON string. Invalid UTF-8 becomes U+FFFD, because JSON cannot hold it.
 func quote(s string) string {
 	b, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
 	return string(b)
 }
 
-// floatText writes a floating-point number so that it is read as one: with a point or an
-// exponent, or as the string that stands for a number without a literal.
+// floatText returns a floating-point number with a point or an exponent, so that it is read as one;
+// infinities and NaN are strings.
 func floatText(x float64, bits int) string {
 	if name := numerals.SpecialText(x); name != "" {
 		return `"` + name + `"`
@@ -35,7 +34,7 @@ func floatText(x float64, bits int) string {
 	return t
 }
 
-// scalarText writes a plain number. A complex one is a pair.
+// scalarText returns the JSON of a plain number. A complex one is a pair.
 func scalarText(x tensor.Scalar) string {
 	switch d := x.DType(); {
 	case d.IsFloat():
@@ -47,8 +46,8 @@ func scalarText(x tensor.Scalar) string {
 	return x.String()
 }
 
-// operandNumber writes a number among a node's inputs, where a string is a value's name
-// before it is "Infinity" or the like.
+// operandNumber writes a number among a node's inputs. There a string such as "Infinity" is a number only if
+// no value has that name.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
 	if text[0] == '[' || text[0] == '"' && s.g.Value(strings.Trim(text, `"`)) != nil {
@@ -57,8 +56,7 @@ func (s *saver) operandNumber(x tensor.Scalar) {
 	s.buf.WriteString(text)
 }
 
-// attrs writes the attributes as they were given, in the order of the op's schema, and
-// leaves out those that say what holds anyway.
+// attrs writes the attributes as given, in the order of the op's schema, without default values.
 func (s *saver) attrs(n *graph.Node) error {
 	sep := ", \"attrs\": {"
 	for name, v := range n.Written() {
@@ -80,7 +78,7 @@ func (s *saver) attrs(n *graph.Node) error {
 	return nil
 }
 
-// attr writes an attribute's value as JSON or Go gave it.
+// attr writes an attribute's value of any JSON or Go type of the schema.
 func (s *saver) attr(v any) error {
 	switch x := v.(type) {
 	case nil:
@@ -123,8 +121,8 @@ func (s *saver) attr(v any) error {
 	return fmt.Errorf("a %T cannot be written", v)
 }
 
-// writeData writes a constant's elements as nested lists. The text of each is the
-// shortest that gives the element back.
+// writeData writes a constant's elements as nested lists. Each element has the shortest text that reads back
+// exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	element := elementText(t)
 	var walk func(d, at int)
@@ -145,7 +143,7 @@ func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	walk(0, 0)
 }
 
-// elementText returns the function that writes the element at an index from the first.
+// elementText returns a function that writes the element at an offset, in elements from the first.
 func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 	size, bits := t.DType.Size(), 32
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {
@@ -179,7 +177,7 @@ func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 	}
 }
 
-// plainFloat is floatText where the dtype is known already: 2 will do for 2.0.
+// plainFloat is floatText for a known dtype: 2 instead of 2.0.
 func plainFloat(x float64, bits int) string { return strings.TrimSuffix(floatText(x, bits), ".0") }
 
 func integerText(d tensor.DType, i int64) string {

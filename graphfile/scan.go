@@ -12,24 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scanner reads JSON by kind, keeping track of places. It is the only user of the JSON
-// library, which is still experimental.
+// scanner reads JSON values of expected kinds and tracks offsets.
 //
-// Mistakes of syntax end the reading: they are the errors that methods return. A value of
-// the wrong kind does not: it is reported and skipped, so that one reading finds all.
+// Methods return syntax errors, which end reading. A value of the wrong kind is reported and skipped, so that
+// one pass finds all mistakes.
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
 	base   int // offset of data in the file
 	report func(at int, err error)
-	keys   map[string]string // keys of objects recur: each is allocated once
+	keys   map[string]string // keys seen so far, each allocated once
 }
 
 func newScanner(data []byte, report func(at int, err error)) *scanner {
 	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
 }
 
-// at returns the offset in the file at which the next token starts.
+// at returns the offset of the next token in the file.
 func (s *scanner) at() int {
 	at := int(s.dec.InputOffset())
 	for at < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[at]) >= 0 {
@@ -38,14 +37,14 @@ func (s *scanner) at() int {
 	return s.base + at
 }
 
-// is reports whether the next value is of the kind. If it is of another one, that is
-// reported and the value skipped; a mistake of syntax is returned.
-func (s *scanner) is(kind jsontext.Kind, what string) (bool, error) {
+// expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
+// error is returned.
+func (s *scanner) expect(kind jsontext.Kind, what string) (bool, error) {
 	switch got := s.dec.PeekKind(); got {
 	case kind:
 		return true, nil
 	case 0, '}', ']':
-		// PeekKind hides the mistake of syntax; reading the token tells it.
+		// PeekKind hides syntax errors; ReadToken returns them.
 		_, err := s.dec.ReadToken()
 		if err == nil {
 			err = fmt.Errorf("want %s, got %q", what, got)
@@ -75,7 +74,7 @@ func kindName(k jsontext.Kind) string {
 
 // object reads an object and calls f at each value with its key and the key's offset.
 func (s *scanner) object(f func(key string, at int) error) error {
-	if ok, err := s.is('{', "an object"); !ok {
+	if ok, err := s.expect('{', "an object"); !ok {
 		return err
 	}
 	if _, err := s.dec.ReadToken(); err != nil {
@@ -97,7 +96,7 @@ func (s *scanner) object(f func(key string, at int) error) error {
 
 // array reads a list and calls f at each element with its offset.
 func (s *scanner) array(f func(at int) error) error {
-	if ok, err := s.is('[', "a list"); !ok {
+	if ok, err := s.expect('[', "a list"); !ok {
 		return err
 	}
 	if _, err := s.dec.ReadToken(); err != nil {
@@ -115,7 +114,7 @@ func (s *scanner) array(f func(at int) error) error {
 	}
 }
 
-func (s *scanner) isText() bool { return s.dec.PeekKind() == '"' }
+func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
 
 func (s *scanner) key() (string, error) {
 	raw, err := s.quoted()
@@ -130,8 +129,8 @@ func (s *scanner) key() (string, error) {
 	return key, nil
 }
 
-// quoted reads a string, which must be next, without its quotes. The bytes are valid
-// until the next call.
+// quoted reads a string, which must be next, and returns its contents. The bytes are valid until the next
+// call.
 func (s *scanner) quoted() ([]byte, error) {
 	raw, err := s.dec.ReadValue()
 	if err != nil {
@@ -143,8 +142,8 @@ func (s *scanner) quoted() ([]byte, error) {
 	return jsontext.AppendUnquote(nil, raw)
 }
 
-func (s *scanner) text(p *string) error {
-	if ok, err := s.is('"', "a string"); !ok {
+func (s *scanner) stringTo(p *string) error {
+	if ok, err := s.expect('"', "a string"); !ok {
 		return err
 	}
 	raw, err := s.quoted()
@@ -152,9 +151,9 @@ func (s *scanner) text(p *string) error {
 	return err
 }
 
-func (s *scanner) integer(p *int) error {
+func (s *scanner) integerTo(p *int) error {
 	at := s.at()
-	if ok, err := s.is('0', "an integer"); !ok {
+	if ok, err := s.expect('0', "an integer"); !ok {
 		return err
 	}
 	tok, err := s.dec.ReadToken()
@@ -170,17 +169,17 @@ func (s *scanner) integer(p *int) error {
 	return nil
 }
 
-// format reads the name of a memory format, or null.
-func (s *scanner) format(p *tensor.MemoryFormat) error {
+// formatTo reads the name of a memory format, or null.
+func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
 	at := s.at()
 	var name string
 	if s.dec.PeekKind() == 'n' {
 		return s.skip()
 	}
-	if ok, err := s.is('"', "a memory format"); !ok {
+	if ok, err := s.expect('"', "a memory format"); !ok {
 		return err
 	}
-	if err := s.text(&name); err != nil {
+	if err := s.stringTo(&name); err != nil {
 		return err
 	}
 	f, err := tensor.ParseMemoryFormat(name)
@@ -195,13 +194,13 @@ func (s *scanner) format(p *tensor.MemoryFormat) error {
 	return nil
 }
 
-// order reads a list of dimensions, the slowest first.
-func (s *scanner) order(p *tensor.Order) error {
+// orderTo reads a list of dimensions, slowest first.
+func (s *scanner) orderTo(p *tensor.Order) error {
 	at := s.at()
 	dims := []int{}
 	err := s.array(func(int) error {
 		var d int
-		err := s.integer(&d)
+		err := s.integerTo(&d)
 		dims = append(dims, d)
 		return err
 	})
@@ -219,22 +218,22 @@ func (s *scanner) order(p *tensor.Order) error {
 
 func (s *scanner) skip() error { return s.dec.SkipValue() }
 
-// raw returns the bytes of the next value, which are part of the file's.
+// raw returns the bytes of the next value, as a part of the file's bytes.
 func (s *scanner) raw() ([]byte, error) {
 	v, err := s.dec.ReadValue()
 	end := int(s.dec.InputOffset())
 	return s.data[end-len(v) : end : end], err
 }
 
-// end reports anything that is after the top-level value.
+// end reports text after the top-level value.
 func (s *scanner) end() {
 	if at := s.at(); at < s.base+len(s.data) {
 		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))
 	}
 }
 
-// value reads any value: nil, bool, int64, float64, string, []any or map[string]any. A
-// number is an int64 if it is written without a point and exponent.
+// value reads any value: nil, bool, int64, float64, string, []any or map[string]any. A number is an int64 if
+// it has neither a point nor an exponent.
 func (s *scanner) value() (any, error) {
 	switch s.dec.PeekKind() {
 	case '{':
@@ -276,8 +275,7 @@ func (s *scanner) value() (any, error) {
 	return nil, nil
 }
 
-// number tells integers from floating-point numbers as Python does: by how they are
-// written.
+// number parses an integer or a floating-point number. As in Python, a point or an exponent makes it a float.
 func number(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
 		i, err := strconv.ParseInt(text, 10, 64)

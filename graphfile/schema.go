@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Schema returns a JSON Schema (2020-12) of the graph file, version 1, for graphs of
-// the given ops, so that editors complete ops and attributes and show their documentation.
-// Names of values, cycles, and what inference finds are beyond it.
+// Schema returns a JSON Schema (2020-12) of graph files, version 1, with the given ops, so that editors
+// complete ops and attributes and show their documentation. It does not check names of values, cycles and
+// inference.
 //
-// A node is described by what its op is: the operands by aten's names and in their number,
-// the attributes with types, defaults and permitted values. Any attribute may be a [graph.Ref].
+// The schema of a node depends on its op: operands have aten's names and number, attributes their types,
+// defaults and permitted values. Any attribute may be a [graph.Ref].
 func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, o := range ops {
 		if o == nil || o.Schema == nil {
@@ -67,7 +67,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 	return json.MarshalIndent(root, "", " ")
 }
 
-// object is a JSON object; it is written with its keys sorted.
+// object is a JSON object; it is marshalled with sorted keys.
 type object map[string]any
 
 var (
@@ -90,7 +90,7 @@ func described(s object, doc string) object {
 	return s
 }
 
-// closed is an object that has no other members.
+// closed describes an object without other members.
 func closed(members object, required ...string) object {
 	o := object{"type": "object", "properties": members, "additionalProperties": false}
 	if len(required) > 0 {
@@ -107,7 +107,7 @@ func dtypeNames() []string {
 	return names
 }
 
-// layoutMembers are what inputs and constants share.
+// layoutMembers are the common members of inputs and constants.
 func layoutMembers() object {
 	return object{
 		"name":  ref("name"),
@@ -120,8 +120,8 @@ func layoutMembers() object {
 	}
 }
 
-// twoLayouts holds of what is laid out in two ways.
-var twoLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
+// conflictingLayouts matches a declaration with two layouts, which is rejected.
+var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
 	object{"required": []string{"strides", "order"}},
 	formatAndOrder)
 
@@ -131,7 +131,7 @@ func inputSchema() object {
 	m := layoutMembers()
 	m["shape"] = arrayOf(ref("dim"))
 	s := closed(m, "name", "dtype", "shape")
-	s["not"] = twoLayouts
+	s["not"] = conflictingLayouts
 	return s
 }
 
@@ -143,7 +143,7 @@ func constantSchema() object {
 		"description": "a file in the folder of the graph file"}
 	m["key"] = object{"type": "string", "description": "name of the array in the file"}
 	s := closed(m, "name", "dtype", "shape")
-	s["not"] = twoLayouts
+	s["not"] = conflictingLayouts
 	s["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
 	s["dependentRequired"] = object{"key": []string{"file"}}
 	return s
@@ -156,7 +156,7 @@ func outputSchema() object {
 	return anyOf(ref("name"), full)
 }
 
-// nodeSchema tells ops apart by name. The base already has every member, so that editors
+// nodeSchema selects the schema of a node by its op. The common part lists every member too, so that editors
 // complete them before the op is known.
 func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
@@ -188,7 +188,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// opSchema describes the nodes of an op.
+// opSchema describes the nodes of one op.
 func opSchema(o *graph.Op) object {
 	attrs := object{}
 	var required []string
@@ -235,8 +235,8 @@ func opSchema(o *graph.Op) object {
 	return node
 }
 
-// numberWays lists the ways to give the operands that may be numbers: each among the inputs
-// or as an attribute. least is the number of the others.
+// numberWays lists the ways to give operands that may be numbers: each among the inputs, or as an attribute.
+// least is the number of the other required operands.
 func numberWays(o *graph.Op, least int) []object {
 	ways := []object{{"inputs": least, "attrs": []string{}}}
 	for _, p := range o.Params {
@@ -272,9 +272,8 @@ func numberWays(o *graph.Op, least int) []object {
 	return all
 }
 
-// inputsSchema describes the operands, and tells how many there must be. A null at the end
-// stands for nothing: the list may be longer than the operands by these. One that may be a
-// number may be among the attributes instead.
+// inputsSchema describes the operands, and returns their minimum number. The list may end with extra nulls,
+// which are ignored. An operand that may be a number may be an attribute instead.
 func inputsSchema(o *graph.Op) (object, int) {
 	least := 0
 	var places []object
@@ -299,7 +298,7 @@ func inputsSchema(o *graph.Op) (object, int) {
 	return s, least
 }
 
-// operandSchema describes an operand: a value's name, and what else may be there.
+// operandSchema describes one operand: a value's name, or null or a number where allowed.
 func operandSchema(p graph.Param) object {
 	types := []string{"string"}
 	if p.Optional {
@@ -347,10 +346,10 @@ func attrSchema(f graph.Field) object {
 	return s
 }
 
-// symbolText is a symbol, or an expression over symbols, in the place of a number.
+// symbolText is a symbol, or an expression over symbols, in place of a number.
 var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
 
-// symbolic is an integer, or what stands for one.
+// symbolic is an integer, a symbol or an expression.
 var symbolic = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
@@ -390,6 +389,6 @@ func typeSchema(f graph.Field, name string) object {
 	return object{"type": "string"}
 }
 
-// pythonSchema is a complex number as Python prints it.
+// pythonSchema is a complex number in Python's notation.
 var pythonSchema = object{"type": "string",
 	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

@@ -32,7 +32,7 @@ func TestParseSome(t *testing.T) {
 		t.Fatalf("%v, %v", missing, err)
 	}
 	for i, want := range []string{`constant "k": `, `constant "c": data holds 3 numbers`,
-		`output "f": an output of this name comes before it`,
+		`duplicate output "f": the first one is kept`,
 		`output "k": depends on constant "k"`} {
 		if !strings.Contains(missing[i].Error(), want) || !strings.HasPrefix(missing[i].Error(), "g.json:") {
 			t.Errorf("%v: want %s", missing[i], want)
@@ -63,7 +63,7 @@ func TestParseSome(t *testing.T) {
 	}
 }
 
-// Drop takes along what depends on a node, whether it was refused itself or not.
+// Dropping a node drops its users, rejected or not.
 func TestDropTakesDependentsAlong(t *testing.T) {
 	g := graph.New("g", lookup)
 	x := g.Input("x", tensor.Float32, 2)
@@ -92,7 +92,7 @@ func TestEvaluationsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// What is wrong in one place costs what depends on it, however it is wrong.
+// A mistake removes its place and its users only, whatever its kind.
 func TestParseSomePastDeclarations(t *testing.T) {
 	const text = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]},
   {"name": "u", "dtype": "float33", "shape": [2]}, {"name": "v", "shape": [2]}],
@@ -172,7 +172,7 @@ func TestDropValues(t *testing.T) {
 	}
 }
 
-// Refused nodes are known by their names, and inference tells why they are refused.
+// Rejected nodes keep their names, and inference returns their errors.
 func TestRefuse(t *testing.T) {
 	g := graph.New("g", lookup)
 	x := g.Input("x", tensor.Float32, 2)
@@ -195,7 +195,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Cycles cost the nodes on them, and what depends on these.
+// A cycle removes its nodes and their users.
 func TestParseSomePastCycles(t *testing.T) {
 	const text = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
  "nodes": [{"name": "a", "op": "add", "inputs": ["x", "b"]}, {"name": "b", "op": "add", "inputs": ["c", "a"]},

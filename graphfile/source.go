@@ -12,22 +12,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// source is the file that graphs came from: a graph, and those that are attributes in it.
+// source is the file of a graph, and of the graphs that are attributes in it.
 type source struct {
 	name   string
 	folder files.Folder // of the constants' files
 	lines  []int        // offsets of line starts
-	// files are those that constants came from. They go by the data, which copies of the graph share, and
-	// do not keep it: a weight may be dropped when all that reads it was computed from it.
-	files map[weak.Pointer[tensor.Tensor]]constFile
+	// files maps constants' data to their files. Copies of the graph share the data. Weak pointers let a
+	// weight be freed once everything computed from it is folded.
+	files map[weak.Pointer[tensor.Tensor]]constRef
 }
 
-// constFile is where the data of a constant is kept.
-type constFile struct{ path, key string }
+// constRef is the file and key of a constant's data.
+type constRef struct{ path, key string }
 
 func newSource(name string, folder files.Folder, data []byte) *source {
 	s := &source{name: name, folder: folder, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
-		files: map[weak.Pointer[tensor.Tensor]]constFile{}}
+		files: map[weak.Pointer[tensor.Tensor]]constRef{}}
 	for at := 0; ; {
 		i := bytes.IndexByte(data[at:], '\n')
 		if i < 0 {
@@ -38,7 +38,7 @@ func newSource(name string, folder files.Folder, data []byte) *source {
 	}
 }
 
-// sourceOf returns the file that a graph came from; nil for one that was not read here.
+// sourceOf returns the file of a graph, or nil if this package did not read it.
 func sourceOf(g *graph.Graph) *source {
 	if p, ok := g.Places().(*places); ok {
 		return p.src
@@ -46,35 +46,35 @@ func sourceOf(g *graph.Graph) *source {
 	return nil
 }
 
-// place turns an offset into a line and a column.
+// place converts an offset to line and column.
 func (s *source) place(at int) graph.Place {
 	i := sort.SearchInts(s.lines, at+1) - 1
 	return graph.Place{File: s.name, Line: i + 1, Col: at - s.lines[i] + 1}
 }
 
-// fail returns an error at an offset.
+// fail returns an error with the position of an offset.
 func (s *source) fail(at int, format string, args ...any) *graph.Error {
 	p := s.place(at)
 	return &graph.Error{File: p.File, Line: p.Line, Col: p.Col, Err: fmt.Errorf(format, args...)}
 }
 
-// places are the offsets at which the parts of one graph stand, by their numbers: [graph.Places].
+// places implements [graph.Places] for one graph: offsets of its parts by node or value number.
 type places struct {
 	src     *source
 	nodes   []int
-	attrs   []attrsPlace // of the nodes that have attributes, by number
-	values  []int        // of inputs and constants; -1 for others
+	attrs   []attrsPlace // of the nodes with attributes, sorted by node number
+	values  []int        // offsets of inputs and constants by value number; -1 for other values
 	outputs map[string]int
 }
 
-// attrsPlace is where the attributes of a node stand: each from where they start. Nodes with the same
-// attributes share the map.
+// attrsPlace is the offset of a node's attributes; of has the offset of each, relative to at. Nodes with
+// equal attributes share the map.
 type attrsPlace struct {
 	node, at int
 	of       map[string]int
 }
 
-// setValue notes where an input or a constant stands.
+// setValue records the offset of an input or a constant.
 func (p *places) setValue(v *graph.Value, at int) {
 	for v.Number() >= len(p.values) {
 		p.values = append(p.values, -1)
@@ -82,7 +82,7 @@ func (p *places) setValue(v *graph.Value, at int) {
 	p.values[v.Number()] = at
 }
 
-// Node returns the place of a node, or of its attribute.
+// Node returns the position of a node, or of its attribute attr unless that is empty.
 func (p *places) Node(number int, attr string) (graph.Place, bool) {
 	if number < 0 || number >= len(p.nodes) {
 		return graph.Place{}, false
@@ -101,7 +101,7 @@ func (p *places) Node(number int, attr string) (graph.Place, bool) {
 	return p.src.place(p.attrs[i].at + at), true
 }
 
-// Value returns the place of an input or a constant.
+// Value returns the position of an input or a constant.
 func (p *places) Value(number int) (graph.Place, bool) {
 	if number < 0 || number >= len(p.values) || p.values[number] < 0 {
 		return graph.Place{}, false
@@ -109,7 +109,7 @@ func (p *places) Value(number int) (graph.Place, bool) {
 	return p.src.place(p.values[number]), true
 }
 
-// Output returns the place of an output.
+// Output returns the position of an output.
 func (p *places) Output(name string) (graph.Place, bool) {
 	at, ok := p.outputs[name]
 	if !ok {

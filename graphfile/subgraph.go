@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// maxNesting bounds graphs within graphs of a file.
+// maxNesting bounds the depth of graphs within graphs.
 const maxNesting = 64
 
-// isGraph reports whether an attribute is a graph: the body of a loop, for one.
+// isGraph reports whether an attribute is a graph, such as the body of a loop.
 func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }
 
-// subgraph reads a graph that is an attribute. It is written as a graph file is, is at
-// offset at, and sees nothing of the graph around it. Its mistakes are the loader's.
+// subgraph reads a graph that is an attribute, at offset at. It has the form of a graph file, and cannot
+// refer to values of the enclosing graph. Its mistakes are added to l.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)
 	sub.ctx, sub.base, sub.depth, sub.open = l.ctx, at, l.depth+1, l.open
@@ -27,7 +27,7 @@ func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub.parse()
 	if len(sub.errs) == 0 {
 		err := sub.g.BindOnly(nil)
-		leaveOpen(sub.g)
+		markDynamic(sub.g)
 		if err != nil {
 			sub.errs = asErrors(err)
 		} else if refused := sub.g.InferAll(); len(refused) > 0 {
@@ -40,19 +40,18 @@ func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	return sub.g
 }
 
-// leaveOpen marks inputs with symbolic sizes as known only when the graph runs: each run of
-// a loop's body may see others, and what no run may ever see must not be what it is refused
-// for.
-func leaveOpen(g *graph.Graph) {
+// markDynamic marks inputs with symbolic sizes as dynamic: each iteration of a loop's body may bind other
+// sizes, and a body must not be rejected for sizes that never occur.
+func markDynamic(g *graph.Graph) {
 	for _, v := range g.Inputs {
 		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return !d.IsNumber() })
 	}
 }
 
-// subgraph writes a graph that is an attribute as [saver.save] does, further to the right.
-// prefix is put before the keys of its constants in the side file.
+// subgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
+// side file.
 func (s *saver) subgraph(g *graph.Graph, prefix string) error {
-	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, moved: s.moved,
+	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, otherDir: s.otherDir,
 		side: s.side, takes: s.takes}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {
@@ -60,6 +59,6 @@ func (s *saver) subgraph(g *graph.Graph, prefix string) error {
 	}
 	s.buf.Write(text.Bytes())
 	s.names, s.data = append(s.names, sub.names...), append(s.data, sub.data...)
-	s.source = s.source || sub.source
+	s.overwrites = s.overwrites || sub.overwrites
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// nested has a graph as an attribute, and one in that.
+// nested has a graph as an attribute, which has one itself.
 const nested = `{
   "version": 1,
   "inputs": [

@@ -10,71 +10,71 @@ import (
 	"github.com/graphrun/graphrun/internal/numerals"
 )
 
-// mistake is what was found where JSON wants something else.
-type mistake struct {
+// syntaxMistake is a syntax error found by diagnose.
+type syntaxMistake struct {
 	at   int // offset in the data
 	text string
 }
 
-// syntax finds the first mistake of syntax in a file that the JSON library refused, to say
-// in words what an editor's user did: the library names a character. It reads no more than
-// structure, and only when there is a mistake.
+// syntax finds the first syntax error of a file that the JSON library rejected, and describes it in terms of
+// the text that a user edits; the library only names a character. It parses only the structure, and runs only
+// after an error.
 type syntax struct {
 	data  []byte
 	at    int
-	place func(at int) string // "line 3, column 5"
+	place func(at int) string // formats an offset: "line 3, column 5"
 	open  []bracket
 }
 
-// bracket is an object or a list that is open, and the keys that it has.
+// bracket is an open object or list, with its keys so far.
 type bracket struct {
 	kind byte // '{' or '['
 	at   int
 	keys map[string]int
 }
 
-// diagnose returns the first mistake of syntax; nil if it finds none.
-func diagnose(data []byte, place func(at int) string) (m *mistake) {
+// diagnose returns the first syntax error; nil if it finds none.
+func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
 	}
 	s := &syntax{data: data, place: place}
 	defer func() {
-		if r, ok := recover().(*mistake); ok {
+		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
 		}
 	}()
-	s.space()
+	s.skipSpace()
 	if s.at == len(data) {
-		return &mistake{s.at, "the file is empty"}
+		return &syntaxMistake{s.at, "the file is empty"}
 	}
 	s.value()
 	return nil
 }
 
-// wrongEncoding finds files that are no UTF-8 text by how they begin.
-func wrongEncoding(data []byte) *mistake {
+// wrongEncoding recognizes files that are not UTF-8 text by their first bytes.
+func wrongEncoding(data []byte) *syntaxMistake {
 	starts := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
 	switch {
 	case starts("\xef\xbb\xbf"):
-		return &mistake{0, "the file starts with a byte-order mark: save it as UTF-8 without one"}
+		return &syntaxMistake{0, "the file starts with a byte-order mark: save it as UTF-8 without one"}
 	case starts("\xff\xfe"), starts("\xfe\xff"), starts("{\x00"), starts("\x00{"):
-		return &mistake{0, "the file is UTF-16: save it as UTF-8"}
+		return &syntaxMistake{0, "the file is UTF-16: save it as UTF-8"}
 	case starts("\x08"):
-		return &mistake{0, "this is no graph file but binary: a model's name must end in .onnx"}
+		return &syntaxMistake{0, "the file is binary, not a graph file: the name of an ONNX model must end in .onnx"}
 	}
 	if kind := files.Kind(data); kind != "" && !starts("{") {
-		return &mistake{0, "this is no graph file: " + kind}
+		return &syntaxMistake{0, "this is not a graph file: " + kind}
 	}
 	return nil
 }
 
 func (s *syntax) fail(at int, format string, args ...any) {
-	panic(&mistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
+	panic(&syntaxMistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
 }
 
-// space skips white space, and refuses comments.
-func (s *syntax) space() {
+// skipSpace skips white space, and rejects comments.
+func (s *syntax) skipSpace() {
 	for s.at < len(s.data) {
 		switch c := s.data[s.at]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
@@ -82,21 +82,21 @@ func (s *syntax) space() {
 		case c == '#' || c == '/' && s.at+1 < len(s.data) && (s.data[s.at+1] == '/' || s.data[s.at+1] == '*'):
 			s.fail(s.at, "JSON has no comments: remove it")
 		case bytes.HasPrefix(s.data[s.at:], []byte("\u00a0")):
-			s.fail(s.at, "a no-break space is here: write a plain one")
+			s.fail(s.at, "this is a no-break space: write a plain one")
 		default:
 			return
 		}
 	}
 }
 
-// peek returns the next character; at the end of the file it says what is still open.
+// peek returns the next character. At the end of the file it reports the unclosed bracket.
 func (s *syntax) peek() byte {
-	s.space()
+	s.skipSpace()
 	if s.at < len(s.data) {
 		return s.data[s.at]
 	}
 	if len(s.open) == 0 {
-		s.fail(s.at, "the file ends where a value must stand")
+		s.fail(s.at, "the file ends before a value")
 	}
 	top := s.open[len(s.open)-1]
 	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.place(top.at))
@@ -110,7 +110,7 @@ func kindOf(bracket byte) string {
 	return "list"
 }
 
-// value reads a value of any kind. Nesting is bounded by what the library accepts.
+// value reads a value of any kind. Its recursion is bounded by members.
 func (s *syntax) value() {
 	switch c := s.peek(); {
 	case c == '{':
@@ -118,7 +118,7 @@ func (s *syntax) value() {
 	case c == '[':
 		s.members(']', s.value)
 	case c == '"':
-		s.text()
+		s.stringValue()
 	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
 		s.number()
 	case c == '\'' || c == '`':
@@ -131,17 +131,17 @@ func (s *syntax) value() {
 	case c == ']' || c == '}':
 		s.fail(s.at, "a value is missing before this %c", c)
 	case c == ':':
-		s.fail(s.at, "a colon is where a value must be: only objects, {...}, have keys")
+		s.fail(s.at, "want a value, got a colon: only objects, {...}, have keys")
 	default:
-		s.word()
+		s.literal()
 	}
 }
 
-// members reads what is between brackets.
+// members reads the members of an object or a list, up to its end.
 func (s *syntax) members(end byte, member func()) {
 	s.open = append(s.open, bracket{kind: s.data[s.at], at: s.at})
 	if len(s.open) > 10000 {
-		panic(&mistake{s.at, "lists and objects are nested too deep"})
+		panic(&syntaxMistake{s.at, "lists and objects are nested too deep"})
 	}
 	s.at++
 	for first := true; ; first = false {
@@ -153,7 +153,7 @@ func (s *syntax) members(end byte, member func()) {
 			return
 		case c == ']' || c == '}':
 			top := s.open[len(s.open)-1]
-			s.fail(s.at, "%c is where the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
+			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
 		case !first && c != ',':
 			s.missingComma(c)
 		case !first:
@@ -167,15 +167,15 @@ func (s *syntax) members(end byte, member func()) {
 	}
 }
 
-// missingComma is at a character that is where a comma must be.
+// missingComma reports a character in place of a comma.
 func (s *syntax) missingComma(c byte) {
 	switch {
 	case c == ':' && s.open[len(s.open)-1].kind == '[':
-		s.fail(s.at, "a colon is in a list: only objects, {...}, have keys")
+		s.fail(s.at, "unexpected colon in a list: only objects, {...}, have keys")
 	case c == ';':
 		s.fail(s.at, "a comma separates members, not a semicolon")
 	case c == ':' || c == '=':
-		s.fail(s.at, "%c is where a comma or } must be", c)
+		s.fail(s.at, "want a comma or }, got %c", c)
 	}
 	s.fail(s.at, "a comma is missing before this")
 }
@@ -191,10 +191,10 @@ func (s *syntax) member() {
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
 		s.fail(s.at, "a key needs double quotes: \"%s\"", s.name())
 	default:
-		s.fail(s.at, "a key in double quotes must be here")
+		s.fail(s.at, "want a key in double quotes")
 	}
 	at := s.at
-	key := s.text()
+	key := s.stringValue()
 	top := &s.open[len(s.open)-1]
 	if first, ok := top.keys[key]; ok {
 		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.place(first))
@@ -216,7 +216,7 @@ func (s *syntax) member() {
 	s.value()
 }
 
-// name returns the letters, digits and the like that are here.
+// name returns the letters, digits, points and underscores at the current offset, up to 40.
 func (s *syntax) name() string {
 	end := s.at
 	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
@@ -226,9 +226,9 @@ func (s *syntax) name() string {
 	return string(s.data[s.at:min(end, s.at+40)])
 }
 
-// word reads true, false and null, and knows what other languages have for these and for
-// numbers.
-func (s *syntax) word() {
+// literal reads true, false and null, and recognizes their spellings in other languages, and those of infinities
+// and NaN.
+func (s *syntax) literal() {
 	name := s.name()
 	switch name {
 	case "true", "false", "null":
@@ -236,7 +236,7 @@ func (s *syntax) word() {
 		return
 	}
 	if len(s.open) == 0 {
-		panic(&mistake{s.at, "this is no graph file: it is not JSON"})
+		panic(&syntaxMistake{s.at, "this is not a graph file: it is not JSON"})
 	}
 	switch name {
 	case "True", "TRUE", "yes":
@@ -250,16 +250,16 @@ func (s *syntax) word() {
 		if r == utf8.RuneError && n <= 1 {
 			s.notText(s.at)
 		}
-		s.fail(s.at, "%q is where a value must be", r)
+		s.fail(s.at, "want a value, got %q", r)
 	}
 	if meant := numerals.Meant(name); meant != "" || numerals.IsSpecial(name) {
-		s.special(s.at, name)
+		s.unquotedSpecial(s.at, name)
 	}
-	s.fail(s.at, "%s is where a value must be: a string needs double quotes", name)
+	s.fail(s.at, "want a value, got %s: a string needs double quotes", name)
 }
 
-// special refuses an infinity or NaN that is without quotes.
-func (s *syntax) special(at int, name string) {
+// unquotedSpecial reports an infinity or NaN without quotes.
+func (s *syntax) unquotedSpecial(at int, name string) {
 	meant := numerals.Meant(name)
 	if meant == "" {
 		meant = name
@@ -267,7 +267,7 @@ func (s *syntax) special(at int, name string) {
 	s.fail(at, "JSON has no %s: write \"%s\", in quotes", name, meant)
 }
 
-// number reads a number by JSON's rules, which are narrower than those of most languages.
+// number reads a number by JSON's rules, which are stricter than those of most languages.
 func (s *syntax) number() {
 	start := s.at
 	digits := func() int {
@@ -285,7 +285,7 @@ func (s *syntax) number() {
 		return false
 	}
 	if next("+-"); s.at < len(s.data) && s.name() != "" && !isDigit(s.data[s.at]) && s.data[s.at] != '.' {
-		s.special(start, string(s.data[start:s.at])+s.name())
+		s.unquotedSpecial(start, string(s.data[start:s.at])+s.name())
 	}
 	whole := s.at
 	n := digits()
@@ -309,19 +309,19 @@ func (s *syntax) number() {
 		}
 	}
 	if rest := s.name(); rest != "" {
-		s.fail(start, "%s is no number of JSON, which are written as 12, -0.5 or 1e-05", text())
+		s.fail(start, "%s is not a JSON number: write 12, -0.5 or 1e-05", text())
 	}
 }
 
-// notText is at a byte that is no part of a character.
+// notText reports a byte that is not part of a UTF-8 character.
 func (s *syntax) notText(at int) {
-	s.fail(at, "the file is no UTF-8 text: byte %#02x is here", s.data[at])
+	s.fail(at, "the file is not UTF-8 text: byte %#02x", s.data[at])
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// text reads a string and returns what is between the quotes.
-func (s *syntax) text() string {
+// stringValue reads a string and returns its contents.
+func (s *syntax) stringValue() string {
 	start := s.at
 	for s.at++; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; {
@@ -346,11 +346,11 @@ func (s *syntax) text() string {
 	return ""
 }
 
-// escape reads what follows a backslash, up to its last character.
+// escape reads an escape sequence, from the backslash to its last character.
 func (s *syntax) escape() {
 	at := s.at
 	if s.at++; s.at >= len(s.data) {
-		return // the end of the file is told
+		return // stringTo reports the end of the file
 	}
 	switch c := s.data[s.at]; {
 	case strings.IndexByte(`"\/bfnrt`, c) >= 0:

@@ -11,8 +11,8 @@ import (
 
 const sound = `{"a": [1, -2.5e-3, "t\u00e9xt \" \\", {"b": true, "c": null}], "d": {}, "e": [], "f": "ü", "g": false, "h": [[0], [1.0E+2]]}`
 
-// checkDiagnosis demands that what the library takes has no mistake, and that what it
-// refuses has one at a place of the file.
+// checkDiagnosis demands that diagnose finds no mistake in text that the library accepts, and one within the
+// file in text that it rejects.
 func checkDiagnosis(t *testing.T, text []byte) {
 	t.Helper()
 	m := diagnose(text, func(int) string { return "here" })
@@ -27,8 +27,8 @@ func checkDiagnosis(t *testing.T, text []byte) {
 	}
 }
 
-// beyond reports what is left to the library: half a pair of escapes, keys that are the
-// same only when escapes are read, and text behind the value.
+// beyond reports mistakes that diagnose leaves to the library: half a surrogate pair, keys that are equal
+// only after unescaping, and text after the value.
 func beyond(text []byte) bool {
 	d := jsontext.NewDecoder(strings.NewReader(string(text)))
 	_, err := d.ReadValue()

@@ -77,7 +77,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A graph and its copies are warned apart, and of many things as of few.
+// A graph and its copies collect separate warnings, and many as well as few.
 func TestWarningsOfCopies(t *testing.T) {
 	g := graph.New("", kernels.Lookup)
 	g.Output("y", g.Input("x", tensor.Float32, 1))
