@@ -102,7 +102,8 @@ func Parse(data []byte) (*File, error) {
 		if kind := files.Kind(whole); kind != "" {
 			return nil, errors.New("not a safetensors file: " + kind)
 		}
-		return nil, fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format", n, len(data))
+		return nil, fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format",
+			n, len(data))
 	}
 	if n == 0 || data[0] != '{' {
 		return nil, errors.New("header does not start with '{'")

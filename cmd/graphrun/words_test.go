@@ -55,7 +55,8 @@ func TestNothingLeaks(t *testing.T) {
 		{"junk.onnx", "\x00\x01\x02", "junk.onnx: not an ONNX model: the file is truncated, or has another format"},
 		{"zip.onnx", b.String(), "zip.onnx: not an ONNX model: it is a zip archive, as .npz files and PyTorch's " +
 			".pt files are"},
-		{"model.json", "\x08\x07", "model.json:1:1: the file is binary, not a graph file: the name of an ONNX model must end in .onnx"},
+		{"model.json", "\x08\x07", "model.json:1:1: the file is binary, not a graph file: the name of an " +
+			"ONNX model must end in .onnx"},
 	} {
 		path := put(c.name, c.text)
 		r := call(t, "infer", path)
