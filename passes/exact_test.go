@@ -79,8 +79,8 @@ func TestExactPin(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "winograd2", p.Graph.Value("conv").Node.Impl.Name)
 		_, err = passes.Run(g, passes.Options{Strategy: s, Exact: true})
-		require.ErrorContains(t, err, `it is pinned to implementation "winograd2", which computes by another formula, and `+
-			`the plan is to be exact: want `)
+		require.ErrorContains(t, err, `it is pinned to implementation "winograd2", which is inexact, and `+
+			`the plan must be exact: want `)
 	}
 }
 

@@ -66,8 +66,8 @@ func TestPlanProblem(t *testing.T) {
 		succeed(t, "verify", file, again)
 	}
 	for text, want := range map[string]string{
-		`{"labels": [0]}`: "1 labels for ", `{"labels": {}}`: `variable 0 ("value x")`, `{"labels": "x"}`: "this is no solution",
-		"": "this is no solution",
+		`{"labels": [0]}`: "1 labels for ", `{"labels": {}}`: `variable 0 ("value x")`, `{"labels": "x"}`: "not a solution",
+		"": "not a solution",
 	} {
 		path := write(t, "solution.json", text)
 		if r := call(t, "plan", file, "--solution", path); r.code != exitWrong || !strings.Contains(r.errors, want) ||
@@ -104,7 +104,7 @@ func TestPlanStudies(t *testing.T) {
 	}
 	text := succeed(t, flags...)
 	for _, want := range []string{"no plan costs less: that is proved", "hand x over in channels_last: saves ",
-		"the copy of x to channels_last goes", "Sensitivity to the bandwidth of copies", "Cheapest plans"} {
+		"the copy of x to channels_last is removed", "Sensitivity to the bandwidth of copies", "Cheapest plans"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -11,48 +11,48 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Advice is what the caller of a graph could change.
+// Advice lists changes to inputs and outputs of a graph that would make its plan cheaper.
 type Advice struct {
-	// Tried counts the changes that were priced, of Possible ones.
+	// Tried counts the changes that were priced, out of Possible ones.
 	Tried    int
 	Possible int
-	Hints    []Hint // the one that saves most first
+	Hints    []Hint // in descending order of the saving
 }
 
-// Hint is an input that would better be handed over in another order, or an output that would better be taken in one.
+// Hint proposes another dimension order for an input or an output.
 type Hint struct {
-	Input   bool    `json:"input" doc:"Whether it is an input: else an output."`
+	Input   bool    `json:"input" doc:"Whether it is an input; else an output."`
 	Name    string  `json:"name" doc:"The input or the output."`
-	Order   string  `json:"order" doc:"The order in which it would better come, or be taken."`
-	SavedNS float64 `json:"saved_ns" doc:"What the plan would cost less, in nanoseconds."`
-	Part    float64 `json:"saved_part" doc:"That, as a part of what the plan costs."`
-	Change  Change  `json:"change" doc:"What the plan would do otherwise."`
+	Order   string  `json:"order" doc:"The proposed dimension order."`
+	SavedNS float64 `json:"saved_ns" doc:"The saving, in nanoseconds."`
+	Part    float64 `json:"saved_part" doc:"The saving as a fraction of the plan's cost."`
+	Change  Change  `json:"change" doc:"The difference between the plans."`
 }
 
-// What advice may take: plans for so many changes, whose problems have so many costs together. Of hints those are told
-// that save at least this part of the cost.
+// Limits of [Advise]: changes that are priced, total entries of their cost tables, and the smallest saving, as a
+// fraction of the cost, that is reported.
 const (
-	mostTried   = 32
-	mostCosts   = 1 << 23
-	worthSaying = 0.001
+	maxTrials    = 32
+	maxCosts     = 1 << 23
+	minSavedPart = 0.001
 )
 
-// trialNodes is how many nodes each may take that is not solved at once: some tenths of a second where the problem is
-// as large as it may be. Those of networks take a few. It is no time, so that the same is said everywhere.
+// trialNodes bounds the search nodes for a change: tenths of a second for the largest problems, while networks need a
+// few nodes. It is not a time limit, so that the advice is the same on every machine.
 const trialNodes = 64
 
-// trial is a change that is priced.
+// trial is a change to be priced.
 type trial struct {
 	value *graph.Value
-	place int // of the output; -1 for an input
+	place int // index of the output; -1 for an input
 	name  string
 	order tensor.Order
 	text  string
 }
 
-// Advise finds what would be saved if one input came, or one output were taken, in another of the orders in which its
-// value may lie; all else stays as it is. Each is solved exactly, the largest values first, within bounds that follow
-// from the problem's size alone.
+// Advise prices each change of the dimension order of one input or output to another form of its value, with everything
+// else unchanged. Each is solved exactly, in descending order of size, within limits that depend on the size of the
+// problem alone.
 func Advise(p *Problem) (*Advice, error) {
 	m, err := NewModel(p)
 	if err != nil {
@@ -64,7 +64,7 @@ func Advise(p *Problem) (*Advice, error) {
 	for _, f := range m.WCSP.Factors {
 		size += len(f.Costs)
 	}
-	list = list[:min(len(list), mostTried, mostCosts/size)]
+	list = list[:min(len(list), maxTrials, maxCosts/size)]
 	if len(list) == 0 {
 		return a, nil
 	}
@@ -78,14 +78,14 @@ func Advise(p *Problem) (*Advice, error) {
 		}
 		other, err := NewModel(t.of(p))
 		if err != nil {
-			continue // it cannot be had
+			continue // infeasible
 		}
 		then, err := other.cheapest()
 		if err != nil {
 			continue
 		}
 		a.Tried++
-		if saved := now.PS - then.PS; float64(saved) >= worthSaying*float64(now.PS) && saved > 0 {
+		if saved := now.PS - then.PS; float64(saved) >= minSavedPart*float64(now.PS) && saved > 0 {
 			a.Hints = append(a.Hints, Hint{Input: t.place < 0, Name: t.name, Order: t.text,
 				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(now.PS), Change: then.Since(now)})
 		}
@@ -94,7 +94,7 @@ func Advise(p *Problem) (*Advice, error) {
 	return a, nil
 }
 
-// cheapest is what the cheapest assignment means.
+// cheapest returns the outcome of an optimal assignment.
 func (m *Model) cheapest() (*Outcome, error) {
 	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *Model) cheapest() (*Outcome, error) {
 	return m.Outcome(s.Labels)
 }
 
-// trials lists the changes, of the largest values first.
+// trials lists the possible changes in descending order of the value's size.
 func (m *Model) trials() []trial {
 	var list []trial
 	add := func(v *graph.Value, place int, name string, now int) {
@@ -118,24 +118,24 @@ func (m *Model) trials() []trial {
 		}
 	}
 	for _, v := range m.Problem.Graph.Inputs {
-		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // else what is handed over would be another
+		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // otherwise an output's layout would change
 			add(v, -1, v.Name, 0)
 		}
 	}
 	for i, o := range m.Problem.Graph.Outputs {
 		if o.Value.Const == nil {
-			add(o.Value, i, o.Name, m.handed(m.variables.At(o.Value), o))
+			add(o.Value, i, o.Name, m.outputForm(m.variables.At(o.Value), o))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b trial) int { return cmp.Compare(b.value.Meta.Numel(), a.value.Meta.Numel()) })
 	return list
 }
 
-// of is the problem with the change.
+// of returns the problem with the change.
 func (t *trial) of(p *Problem) *Problem {
 	if t.place < 0 {
 		other := *p
-		other.comes = map[*graph.Value]tensor.Order{t.value: t.order}
+		other.inputOrders = map[*graph.Value]tensor.Order{t.value: t.order}
 		return &other
 	}
 	g := *p.Graph

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Assignment returns what labels of the variables of WCSP mean. Forms that nobody reads are not made, so it may cost
-// less than the labels do.
+// Assignment returns the assignment that the labels of WCSP's variables describe. Unread forms are not made, so it may
+// cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer ends.Catch(&err)
-	r, err := m.reading(labels)
+	r, err := m.decoder(labels)
 	if err != nil {
 		return nil, err
 	}
@@ -26,19 +26,19 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	return r.a, nil
 }
 
-// reading turns labels into an assignment: backward it finds what is read, forward how that is made.
-type reading struct {
+// decoder turns labels into an assignment: backward finds the forms that are read, forward how these are made.
+type decoder struct {
 	m      *Model
 	labels []int
 	a      *Assignment
 	needed graph.ByValue[uint]
 	refs   graph.ByValue[[]*Copy] // by form
-	views  graph.ByValue[*viewed] // by result, for an outcome
+	views  graph.ByValue[*viewed] // by result, for an Outcome
 }
 
-// reading begins to read labels. The error says which of them cannot be.
-func (m *Model) reading(labels []int) (*reading, error) {
-	if err := m.stated(); err != nil {
+// decoder starts decoding. The error names infeasible labels.
+func (m *Model) decoder(labels []int) (*decoder, error) {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
 	cost, err := m.WCSP.Cost(labels)
@@ -46,13 +46,13 @@ func (m *Model) reading(labels []int) (*reading, error) {
 		return nil, err
 	}
 	if cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the labels ask for what cannot be: %s", blame(m.WCSP, labels))
+		return nil, fmt.Errorf("the labels are infeasible: %s", blame(m.WCSP, labels))
 	}
-	return &reading{m: m, labels: labels, needed: graph.NewByValue[uint](m.Problem.Graph),
+	return &decoder{m: m, labels: labels, needed: graph.NewByValue[uint](m.Problem.Graph),
 		refs: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
-func (r *reading) set(x *variable) uint {
+func (r *decoder) set(x *variable) uint {
 	switch {
 	case constant(x.value):
 		return 1<<len(x.forms) - 1
@@ -62,20 +62,20 @@ func (r *reading) set(x *variable) uint {
 	return x.sets[r.labels[x.id]]
 }
 
-func (r *reading) chosen(t *task) *label {
+func (r *decoder) chosen(t *task) *label {
 	if t.id < 0 {
 		return &t.labels[0]
 	}
 	return &t.labels[r.labels[t.id]]
 }
 
-func (r *reading) need(v *graph.Value, form int) { r.needed.Set(v, r.needed.At(v)|1<<form) }
+func (r *decoder) need(v *graph.Value, form int) { r.needed.Set(v, r.needed.At(v)|1<<form) }
 
-func (r *reading) backward() {
+func (r *decoder) backward() {
 	g := r.m.Problem.Graph
 	for _, o := range g.Outputs {
 		x := r.m.variables.At(o.Value)
-		r.needed.Set(o.Value, r.needed.At(o.Value)|1<<r.m.handed(x, o))
+		r.needed.Set(o.Value, r.needed.At(o.Value)|1<<r.m.outputForm(x, o))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -91,7 +91,7 @@ func (r *reading) backward() {
 		}
 		l := r.chosen(r.m.tasks[i])
 		for k, a := range n.In {
-			if a.Kind == graph.TensorArg && !unmoved(n, k) {
+			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
 				f, _ := l.reads(k, r.set(r.m.variables.At(a.Value)))
 				r.need(a.Value, f)
 			}
@@ -99,26 +99,26 @@ func (r *reading) backward() {
 	}
 }
 
-// way is how the forms of a value that are needed are made: which are there already and used, and the steps to others.
-type way struct {
+// recipe is how the needed forms of a value are made: the roots that are used, and the steps to other forms.
+type recipe struct {
 	used  uint
 	steps []step
 }
 
-// way finds how to make what is needed of x.
-func (r *reading) way(x *variable, roots uint, outside []int64) way {
+// recipe returns how the needed forms of x are made from roots and outside: see [Model.priceForms].
+func (r *decoder) recipe(x *variable, roots uint, outside []int64) recipe {
 	need := r.needed.At(x.value)
-	var out way
+	var out recipe
 	if need == 0 {
 		return out
 	}
-	w := r.m.make(x, roots, outside)
+	w := r.m.priceForms(x, roots, outside)
 	have := roots
 	if x.pin >= 0 {
 		have = 1 << x.pin
 		need |= have
 	}
-	out.steps = slices.Concat(w.enter, w.steps(w.of(need), have))
+	out.steps = slices.Concat(w.pinSteps, w.steps(w.cheapest(need), have))
 	out.used = need & have & roots
 	for _, s := range out.steps {
 		if s.from >= 0 {
@@ -128,15 +128,15 @@ func (r *reading) way(x *variable, roots uint, outside []int64) way {
 	return out
 }
 
-// sources tells which forms of its operand a view needs for those of result k.
-func (r *reading) sources(v *viewed, k int, needs func(form int)) {
+// sources calls needs for each form of the operand that a view needs for the forms of result k.
+func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	in := v.node.In[v.operand].Value
 	set := r.set(r.m.variables.At(in)) & v.allowed
 	y := r.m.variables.At(v.node.Out[k])
 	if r.needed.At(y.value) == 0 {
 		return
 	}
-	w := r.way(y, v.shown(k, set), v.outside(k, set))
+	w := r.recipe(y, v.shown(k, set), v.outside(k, set))
 	for f := range y.forms {
 		if w.used>>f&1 != 0 {
 			needs(v.source(k, f, set, r.needed.At(in)))
@@ -149,7 +149,8 @@ func (r *reading) sources(v *viewed, k int, needs func(form int)) {
 	}
 }
 
-// source is the form of the operand, of a set, that result k shows in form f: one of those that others need, if any.
+// source returns the form of the operand, in a set, that form f of result k is a view of. Forms that other nodes need
+// are preferred.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
 	for i := range v.to[k] {
@@ -160,7 +161,7 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied is the form of the operand, of a set, of which form f of result k is copied most cheaply.
+// copied returns the form of the operand, in a set, from which form f of result k is copied most cheaply.
 func (v *viewed) copied(k, f int, set uint) int {
 	at := -1
 	for i, costs := range v.copies[k] {
@@ -171,7 +172,7 @@ func (v *viewed) copied(k, f int, set uint) int {
 	return at
 }
 
-func (r *reading) forward() {
+func (r *decoder) forward() {
 	g := r.m.Problem.Graph
 	for _, v := range g.Constants {
 		x := r.m.variables.At(v)
@@ -186,11 +187,11 @@ func (r *reading) forward() {
 		v := x.value
 		r.ref(x, 0, &Copy{Value: v, Bare: true})
 		roots := uint(1)
-		if v.Const != nil { // it is brought into its form when the graph is planned
+		if v.Const != nil { // the constant is converted while planning
 			roots = 1 << x.pin
 			r.ref(x, x.pin, r.ofConstant(x, x.pin))
 		}
-		r.steps(x, r.way(x, roots, nil).steps)
+		r.steps(x, r.recipe(x, roots, nil).steps)
 		if c := r.refs.At(v)[x.base()]; v.Pin.Lays() && c != nil && !c.Bare {
 			c.Pinned, c.Why = true, whyPinned(v)
 			r.a.Inputs = append(r.a.Inputs, c)
@@ -216,12 +217,12 @@ func (r *reading) forward() {
 			continue
 		}
 		x := r.m.variables.At(o.Value)
-		r.a.Outputs[i] = r.operand(o.Value, r.refs.At(o.Value)[r.m.handed(x, o)])
+		r.a.Outputs[i] = r.operand(o.Value, r.refs.At(o.Value)[r.m.outputForm(x, o)])
 	}
 }
 
-// pin has the copies that make the pinned forms of a node's results follow it, and take over their names.
-func (r *reading) pin(n *graph.Node, c *Choice) {
+// pin inserts the pinned copies of a node's results after the node. They take over the names of the values.
+func (r *decoder) pin(n *graph.Node, c *Choice) {
 	if !n.Pin.Lays() {
 		return
 	}
@@ -241,21 +242,21 @@ func (r *reading) pin(n *graph.Node, c *Choice) {
 	}
 }
 
-// whyPinned says why there is a copy of a value that is pinned.
+// whyPinned returns the reason for a pinned copy.
 func whyPinned(v *graph.Value) string {
 	pin := v.Demand()
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
-func (r *reading) ofConstant(x *variable, f int) *Copy {
+func (r *decoder) ofConstant(x *variable, f int) *Copy {
 	if f == 0 {
 		return &Copy{Value: x.value, Bare: true}
 	}
-	return &Copy{Value: x.value, Order: x.forms[f].order, Why: "constants are converted when the graph is planned"}
+	return &Copy{Value: x.value, Order: x.forms[f].order, Why: "constants are converted while planning"}
 }
 
-// ref notes what stands for a form of a value.
-func (r *reading) ref(x *variable, form int, c *Copy) {
+// ref records the copy that has a form of a value.
+func (r *decoder) ref(x *variable, form int, c *Copy) {
 	list := r.refs.At(x.value)
 	if list == nil {
 		list = make([]*Copy, len(x.forms))
@@ -264,8 +265,8 @@ func (r *reading) ref(x *variable, form int, c *Copy) {
 	list[form] = c
 }
 
-// steps makes copies.
-func (r *reading) steps(x *variable, list []step) {
+// steps records the copies of a list of steps.
+func (r *decoder) steps(x *variable, list []step) {
 	for _, s := range list {
 		if s.from < 0 {
 			continue
@@ -280,15 +281,15 @@ func (r *reading) steps(x *variable, list []step) {
 	}
 }
 
-// operand is what stands for an operand that reads v: nil for v itself.
-func (r *reading) operand(v *graph.Value, c *Copy) *Copy {
+// operand returns the copy for an operand, or nil if v itself is read.
+func (r *decoder) operand(v *graph.Value, c *Copy) *Copy {
 	if c == nil || c.Bare && c.Value == v {
 		return nil
 	}
 	return c
 }
 
-func (r *reading) task(t *task, c *Choice) {
+func (r *decoder) task(t *task, c *Choice) {
 	l, n := r.chosen(t), t.node
 	c.Impl, c.Walk = l.impl, l.walk
 	for k, a := range n.In {
@@ -296,24 +297,24 @@ func (r *reading) task(t *task, c *Choice) {
 			continue
 		}
 		x, f := r.m.variables.At(a.Value), l.form[k]
-		if !unmoved(n, k) {
+		if !readsConstant(n, k) {
 			f, _ = l.reads(k, r.set(x))
 		}
-		r.in(c, n, k, r.refs.At(a.Value)[f])
+		r.setInput(c, n, k, r.refs.At(a.Value)[f])
 	}
 	c.Written = true
 	for k, v := range n.Out {
 		x := r.m.variables.At(v)
 		r.ref(x, l.out[k], &Copy{Value: v, Bare: true})
-		r.steps(x, r.way(x, 1<<l.out[k], nil).steps)
+		r.steps(x, r.recipe(x, 1<<l.out[k], nil).steps)
 		if x.forms[l.out[k]].slot != nil {
 			r.a.Within = append(r.a.Within, v)
 		}
 	}
 }
 
-// in makes operand k of a node's choice what stands for it.
-func (r *reading) in(c *Choice, n *graph.Node, k int, from *Copy) {
+// setInput sets operand k of a node's choice.
+func (r *decoder) setInput(c *Choice, n *graph.Node, k int, from *Copy) {
 	if from = r.operand(n.In[k].Value, from); from == nil {
 		return
 	}

@@ -9,32 +9,33 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// seen is a view's node while it is read: what its default stands on.
-type seen struct {
+// defaultView is the operand and implementation that the view's own node has in the assignment. Views of other forms
+// are further nodes.
+type defaultView struct {
 	v    *viewed
 	c    *Choice
 	from *Copy
 	impl *graph.Impl
 }
 
-// view finds from which forms of its operand a view is made: by the node itself from the first, by others like it from
-// others.
-func (r *reading) view(v *viewed, c *Choice) {
+// view decides from which forms of the operand the needed forms of a view's results are made. The view's own node makes
+// the first; further nodes of the same op make the others.
+func (r *decoder) view(v *viewed, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
 	set := r.set(x) & v.allowed
 	c.Drop = true
-	s := &seen{v: v, c: c}
+	s := &defaultView{v: v, c: c}
 	for k, out := range v.node.Out {
 		if r.needed.At(out) == 0 {
 			continue
 		}
 		y := r.m.variables.At(out)
-		w := r.way(y, v.shown(k, set), v.outside(k, set))
+		w := r.recipe(y, v.shown(k, set), v.outside(k, set))
 		for f := range y.forms {
 			if w.used>>f&1 != 0 {
 				from := r.refs.At(in)[v.source(k, f, set, r.needed.At(in))]
-				r.ref(y, f, s.of(r, out, from, nil, f))
+				r.ref(y, f, s.copyOf(r, out, from, nil, f))
 			}
 		}
 		for _, st := range w.steps {
@@ -46,12 +47,12 @@ func (r *reading) view(v *viewed, c *Choice) {
 			from := r.refs.At(in)[i]
 			plain := v.plain[i]>>to&1 != 0
 			if !v.shows[i] && !plain {
-				r.ref(y, to, s.of(r, out, from, &v.node.Op.Impls[0], to))
+				r.ref(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
-			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q has memory of its own", out.Name)}
+			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
 			if !plain {
-				own.From = s.of(r, out, from, nil, to)
+				own.From = s.copyOf(r, out, from, nil, to)
 			}
 			if to == 0 {
 				own.Strides = out.Meta.Strides
@@ -62,18 +63,19 @@ func (r *reading) view(v *viewed, c *Choice) {
 	}
 }
 
-// of is what stands for a form of a view's result: it shows, or by impl copies, what stands for its operand.
-func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
+// copyOf returns the copy for form `to` of a view's result: a view of `from`, which replaces the operand, or a copy of
+// it by impl.
+func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
-	// A node that could be left out carries its pin, or the strides that an output has in dimensions of size 1.
+	// The node stays if it carries a pin, or an output's strides in dimensions of size 1.
 	stays := s.v.node.Pin.Lays() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
 	case s.v.same && impl == nil && !stays:
 		return from
 	case s.c.Drop:
 		s.c.Drop, s.from, s.impl, s.c.Written = false, from, impl, true
-		r.in(s.c, s.v.node, s.v.operand, from)
+		r.setInput(s.c, s.v.node, s.v.operand, from)
 		if s.c.Impl = impl; impl != nil && s.v.node.Op.AnyOrder {
 			s.c.Walk = s.v.node.Call().InOrder(f.order)
 		}
@@ -86,26 +88,26 @@ func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, to
 		c.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in the layout that it has", s.v.node.Name,
+		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", s.v.node.Name,
 			s.v.node.In[s.v.operand].Value.Name)
 	}
 	return c
 }
 
-// ambiguous reports whether other strides address the same elements: those of dimensions of size 1 may be any, and all
-// of them where there are no elements.
+// ambiguous reports whether other strides give the same addresses: strides of dimensions of size 1, or any if there are
+// no elements.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
 
 // shows reports whether a view needs a form of its operand.
-func (r *reading) shows(v *viewed, form int) (yes bool) {
+func (r *decoder) shows(v *viewed, form int) (yes bool) {
 	for k := range v.node.Out {
 		r.sources(v, k, func(f int) { yes = yes || f == form })
 	}
 	return yes
 }
 
-// why tells of a copy who writes the value otherwise, and who reads it so.
-func (r *reading) why(x *variable, from, to int) string {
+// why explains a copy: the layouts of source and copy, and the readers of the copy.
+func (r *decoder) why(x *variable, from, to int) string {
 	var who []string
 	for _, u := range r.m.readers.At(x.value) {
 		n := r.m.Problem.Graph.Nodes[u.node]
@@ -114,7 +116,7 @@ func (r *reading) why(x *variable, from, to int) string {
 				if n.Pin.Lays() {
 					pinned = fmt.Sprintf(", pinned to %v", n.Pin)
 				}
-				who = append(who, fmt.Sprintf("%s (%s) shows it%s", n.Name, n.Op.Name, pinned))
+				who = append(who, fmt.Sprintf("%s (%s) views it%s", n.Name, n.Op.Name, pinned))
 			}
 		} else if t := r.m.tasks[u.node]; t == nil { // it is lost
 		} else if f, _ := r.chosen(t).reads(u.operand, r.set(x)); f == to {
@@ -123,13 +125,13 @@ func (r *reading) why(x *variable, from, to int) string {
 		}
 	}
 	for _, o := range x.outputs {
-		if r.m.handed(x, o) == to {
-			who = append(who, fmt.Sprintf("output %q is handed over so", o.Name))
+		if r.m.outputForm(x, o) == to {
+			who = append(who, fmt.Sprintf("output %q has it", o.Name))
 		}
 	}
 	if len(who) > 3 {
 		who = append(who[:2], fmt.Sprintf("%d more", len(who)-2))
 	}
-	return fmt.Sprintf("%q is there %s, and wanted %s: %s", x.value.Name, x.forms[from].text(), x.forms[to].text(),
+	return fmt.Sprintf("%q has layout %s; layout %s is needed: %s", x.value.Name, x.forms[from].text(), x.forms[to].text(),
 		strings.Join(who, ", "))
 }

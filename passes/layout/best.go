@@ -9,21 +9,21 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Best returns what the k cheapest assignments mean that are plans of their own: that differ in implementations, in
-// how results lie, or in the copies that are made. The cheapest is the first. There are fewer where there are no more,
-// and where no time is left. Sets with forms that nobody reads mean the same as without, to copy before a view is the
-// same as behind it, and ways through a node that differ in the order of its loops alone are one: the cheapest.
+// Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
+// implementations, layouts of results, or copies. Assignments that differ in unread forms, in copying before or after a
+// view, or in the loop order of a node count as one plan. The list is shorter if there are fewer plans or time runs
+// out.
 //
-// Where so many assignments mean the same that [wcsp.KBest] does not come to the k-th plan, the others are the
-// cheapest of those that differ in how nodes are computed: what differs from a cheaper one in copies alone is left out.
+// If too many assignments have the same outcome for [wcsp.KBest] to reach k plans, the list is completed with the
+// cheapest plans that differ in how nodes are computed; plans that differ from these in copies alone are omitted.
 func (m *Model) Best(k int) ([]*Outcome, error) {
-	if err := m.stated(); err != nil {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
 	if k < 1 {
-		return nil, fmt.Errorf("%d plans are asked for; it must be 1 or more", k)
+		return nil, fmt.Errorf("the number of plans is %d; want at least 1", k)
 	}
-	meant := map[string]*Outcome{} // a list is compared with each that was found
+	meant := map[string]*Outcome{} // by labels: each list is compared with all others
 	var failed error
 	mean := func(labels []int) *Outcome {
 		key := fmt.Sprint(labels)
@@ -54,7 +54,7 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	out := make([]*Outcome, 0, len(list))
 	for _, s := range list {
 		if !s.Optimal() && len(out) == 0 {
-			return nil, errors.New("the problem is too large to be solved exactly: its cheapest plans are not known")
+			return nil, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
 		}
 		out = append(out, mean(s.Labels))
 	}
@@ -65,7 +65,7 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	return out[:min(k, len(out))], nil
 }
 
-// ways are the classes of labels of nodes: those that are one way to compute it, as [Computed] tells it.
+// ways returns, by variable of a node, a class number for each label: labels with equal [Computed] have one class.
 func (m *Model) ways() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
 	for _, t := range m.tasks {
@@ -85,9 +85,9 @@ func (m *Model) ways() [][]int {
 	return classes
 }
 
-// withoutTwins is the problem in which labels are forbidden for which there is another one of the same implementation
-// that writes the same and never costs more: they are no plans of their own. Left in, each of n nodes that has two
-// such would make 2^n of every plan.
+// withoutTwins returns the problem with dominated labels forbidden: those for which another label of the same
+// implementation writes the same forms and never costs more. Otherwise n nodes with two such labels would give 2^n
+// copies of every plan.
 func (m *Model) withoutTwins() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for _, t := range m.tasks {
@@ -110,7 +110,7 @@ func (m *Model) withoutTwins() *wcsp.Problem {
 	return p
 }
 
-// covers reports whether a label does what another does, for no more, however the operands lie.
+// covers reports whether l computes the same as o, and costs no more for any forms of the operands.
 func (l *label) covers(o *label) bool {
 	return l.impl == o.impl && l.cost <= o.cost && slices.Equal(l.out, o.out) &&
 		slices.EqualFunc(l.read, o.read, func(a, b []int64) bool {

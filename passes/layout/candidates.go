@@ -9,21 +9,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// growth finds the forms that values may be given: those in the graph as written, row-major, what pins, outputs and
-// implementations ask for; and where one has a form, those that have to do with it through views, copies and nodes that
-// write any order.
+// growth finds the forms of values: those of the graph as written, row-major, those requested by pins, outputs and
+// implementations, and those that follow from these through views, copies and nodes that write any order.
 type growth struct {
 	m    *Model
 	todo []grown
-	done []carried // by the place of the node
+	done []spreadOrders // by index of the node
 }
 
-// carried are the orders that were added to all results of a node that carries orders, and to all its operands and
-// results: of a node with many operands and results each would be added by each of them again.
-type carried struct{ results, all []tensor.Order }
+// spreadOrders holds the orders that were already propagated through a node to its results, and to all its operands and
+// results. It avoids quadratic work for nodes with many operands.
+type spreadOrders struct{ results, all []tensor.Order }
 
-// first reports whether an order is not in a list yet, where it is put.
-func first(list *[]tensor.Order, o tensor.Order) bool {
+// addNew adds an order to a list and reports whether it is new.
+func addNew(list *[]tensor.Order, o tensor.Order) bool {
 	if slices.Contains(*list, o) {
 		return false
 	}
@@ -38,9 +37,9 @@ type grown struct {
 }
 
 func (m *Model) grow() error {
-	w := &growth{m: m, done: make([]carried, len(m.Problem.Graph.Nodes))}
+	w := &growth{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	for _, v := range m.views { // what stands for certain comes first where there is little room: what is, viewed
+	for _, v := range m.views { // first: forms that certainly exist, since the number of forms is limited
 		if v != nil {
 			x := m.variables.At(v.node.In[v.operand].Value)
 			for i := range x.forms {
@@ -64,22 +63,22 @@ func (m *Model) grow() error {
 			x := m.variables.At(o.Value)
 			w.order(x, order)
 			if x != nil && x.value.Meta.Numel() > 1 && x.find(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
-				return g.FailOutput(o, fmt.Errorf("%q is handed over in more than %d layouts", o.Value.Name, maxForms))
+				return g.FailOutput(o, fmt.Errorf("%q needs more than %d layouts", o.Value.Name, maxForms))
 			}
 		}
 	}
 	for i, n := range g.Nodes {
 		if m.tasks[i] != nil {
-			w.asked(n)
+			w.requested(n)
 		}
 	}
 	w.run()
-	// Row-major can be had of everything.
+	// Every value can be row-major.
 	for _, x := range m.values {
 		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
 	}
 	w.run()
-	// So that no strategy can do what is not considered here.
+	// Forms that other strategies choose must be considered here too.
 	for _, x := range m.values {
 		if x.value.Const == nil && m.Problem.Image(x.value) {
 			w.order(x, lastOrder(x.value.Meta.Rank()))
@@ -89,20 +88,20 @@ func (m *Model) grow() error {
 	return nil
 }
 
-// pinned adds how values lie where nothing is chosen but what pins say: what follows from inputs as they are pinned,
-// and what a node that is pinned writes before it is copied.
+// pinned adds the layouts that follow from pins alone: those inferred from pinned inputs, and those that pinned nodes
+// write before they are copied.
 func (w *growth) pinned() {
-	lies := map[*graph.Value]tensor.Meta{}
+	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
 		if x := w.m.variables.At(v); x.pin > 0 {
-			lies[v] = x.forms[x.pin].meta
+			layouts[v] = x.forms[x.pin].meta
 		}
 	}
 	for _, n := range w.m.Problem.Graph.Nodes {
 		ends.Look(w.m.Problem.Context())
 		c, moved := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
 		for k, a := range n.In {
-			if m, otherwise := lies[a.Value]; otherwise {
+			if m, otherwise := layouts[a.Value]; otherwise {
 				c.In[k], moved = callWith(n, k, m).In[k], true
 			}
 		}
@@ -116,7 +115,7 @@ func (w *growth) pinned() {
 		for k, r := range res {
 			m := r.Meta()
 			if i := w.add(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.Lays() {
-				lies[n.Out[k]] = m
+				layouts[n.Out[k]] = m
 			}
 		}
 	}
@@ -131,7 +130,7 @@ func (w *growth) run() {
 	}
 }
 
-// add adds a form to a value that may have several.
+// add adds a form and queues it if it is new.
 func (w *growth) add(x *variable, meta tensor.Meta) int {
 	if x == nil {
 		return -1
@@ -145,13 +144,13 @@ func (w *growth) add(x *variable, meta tensor.Meta) int {
 }
 
 func (w *growth) order(x *variable, o tensor.Order) {
-	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.of(o) < 0 {
+	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.withOrder(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
 
-// asked adds the orders that a node's implementations ask for by themselves.
-func (w *growth) asked(n *graph.Node) {
+// requested adds the orders that a node's implementations request.
+func (w *growth) requested(n *graph.Node) {
 	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].Selective() {
 		return
 	}
@@ -191,13 +190,13 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 	}
 }
 
-// spread adds what has to do with a form of a value.
+// spread adds the forms of other values that follow from a form.
 func (w *growth) spread(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
 		w.back(n, x, f)
 	}
-	follows := f.order // a part of a dense layout is followed in the order of its strides, too
+	follows := f.order // non-dense layouts are followed in the order of their strides, too
 	if !f.dense {
 		follows, _ = tensor.OrderOf(f.meta)
 	}
@@ -209,12 +208,12 @@ func (w *growth) spread(x *variable, i int) {
 			}
 			continue
 		}
-		if !carries(n) {
+		if !followsOperands(n) {
 			continue
 		}
 		if repeats(f.meta) {
 			w.inferred(n, u.operand, f.meta)
-		} else if (f.dense || i > 0) && first(&w.done[u.node].results, follows) {
+		} else if (f.dense || i > 0) && addNew(&w.done[u.node].results, follows) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
 					w.order(w.m.variables.At(out), follows)
@@ -224,7 +223,7 @@ func (w *growth) spread(x *variable, i int) {
 	}
 }
 
-// repeats reports whether a layout has elements at several places, as what is expanded does: its strides tell no order.
+// repeats reports whether a layout has expanded dimensions: its strides define no order.
 func repeats(m tensor.Meta) bool {
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
@@ -234,7 +233,7 @@ func repeats(m tensor.Meta) bool {
 	return false
 }
 
-// inferred adds the orders that a node's results have where an operand lies so and all others as in the graph as
+// inferred adds the orders that inference gives a node's results if one operand has the layout, and all others are as
 // written.
 func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
@@ -248,12 +247,12 @@ func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	}
 }
 
-// carries reports whether a node writes results in the order of its operands, whatever it is.
-func carries(n *graph.Node) bool {
+// followsOperands reports whether a node writes its results in the order of its operands, whatever that is.
+func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.Images == graph.ImagePasser
 }
 
-// back adds to the operands of a node what leads to a form of its result.
+// back adds the forms of a node's operands that lead to a form of its result.
 func (w *growth) back(n *graph.Node, y *variable, f form) {
 	if v := w.m.views[w.m.places[n.Number()]]; v != nil {
 		x := w.m.variables.At(n.In[v.operand].Value)
@@ -262,7 +261,7 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 		}
 		return
 	}
-	if !f.dense || !carries(n) || !first(&w.done[w.m.places[n.Number()]].all, f.order) {
+	if !f.dense || !followsOperands(n) || !addNew(&w.done[w.m.places[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {
@@ -277,7 +276,7 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 	}
 }
 
-// through notes how the results of a view lie where its operand has form i.
+// through records the layouts of a view's results for operand form i.
 func (w *growth) through(v *viewed, x *variable, i int) {
 	if v.seen>>i&1 != 0 {
 		return
@@ -285,7 +284,7 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	v.seen |= 1 << i
 	var metas []tensor.Meta
 	if i == 0 || !v.node.Op.Storage {
-		metas = v.of(x.forms[i].meta)
+		metas = v.results(x.forms[i].meta)
 	}
 	for k, out := range v.node.Out {
 		for len(v.to[k]) <= i {
@@ -304,17 +303,17 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	}
 }
 
-// begin finds the forms of a view's results that may begin elsewhere than their memory does, and has results whose
-// storage an op reads show nothing else than in the graph as written. What had memory of its own there is the same
-// where it shows all of something from the start.
-func (m *Model) begin(v *viewed, x *variable) {
+// markInside finds the forms of a view's results that may not start at the start of their buffer. It also requires
+// results whose storage an op reads to be views of the same elements as in the graph as written; a result with a buffer
+// of its own may be a view of a whole buffer.
+func (m *Model) markInside(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
 	}
-	known := make([][]tensor.Meta, len(x.forms)) // each inferred once, however many results there are
+	known := make([][]tensor.Meta, len(x.forms)) // inferred on demand
 	metas := func(i int) []tensor.Meta {
 		if known[i] == nil {
-			known[i] = v.of(x.forms[i].meta)
+			known[i] = v.results(x.forms[i].meta)
 		}
 		return known[i]
 	}
@@ -334,13 +333,13 @@ func (m *Model) begin(v *viewed, x *variable) {
 	}
 }
 
-// inside reports whether a form of a value may begin elsewhere than the memory that it is in.
+// inside reports whether a form may not start at the start of its buffer.
 func (m *Model) inside(x *variable, i int) bool {
 	return x.inside>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
 }
 
-// of returns how the results lie where the operand has a layout; nil where it must be copied.
-func (v *viewed) of(meta tensor.Meta) []tensor.Meta {
+// results returns the layouts of the results for a layout of the operand; nil if it must be copied.
+func (v *viewed) results(meta tensor.Meta) []tensor.Meta {
 	if v.same {
 		return []tensor.Meta{meta}
 	}
@@ -358,7 +357,7 @@ func (v *viewed) of(meta tensor.Meta) []tensor.Meta {
 	return list
 }
 
-// callWith is a node's call with an operand laid out otherwise.
+// callWith returns a node's call with one operand in another layout.
 func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
@@ -368,7 +367,7 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return c
 }
 
-// inverse returns how the operand lies where its view has a form; false where none is known.
+// inverse returns the layout of the operand for which its view has form f; false if it is unknown.
 func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := v.node.In[v.operand].Meta()
 	if !f.dense || x.Numel() < 2 {
@@ -389,9 +388,9 @@ func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 		if err != nil || !m.IsNonOverlappingAndDense() {
 			return x, false
 		}
-		back := v.of(m)
+		back := v.results(m)
 		return m, back != nil && back[y.value.Index].SameAddresses(f.meta)
-	case x.Rank() == f.meta.Rank(): // a part of the operand, or it itself
+	case x.Rank() == f.meta.Rank(): // a slice of the operand, or all of it
 		return x.WithStrides(f.order.Strides(x.Shape)), true
 	}
 	return x, false

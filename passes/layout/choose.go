@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// want is the order that the node's first result should have; empty: as inference gives it.
+// want returns the order for the node's first result; empty to keep the inferred layout.
 func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
@@ -28,10 +28,10 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 	return o, nil
 }
 
-// choose takes the implementation and the walk that cost least, with the copies that they need: of operands
-// that they do not read as they are, and of the result where it does not come as wanted. Of those that cost
-// the same the one is taken that the op lists first. Where nothing is wanted, results are laid out as inferred if
-// any implementation gives them so. It returns what is inferred of the operands as they are read then.
+// choose takes the cheapest implementation and walk, counting copies of operands that they cannot read in place and of
+// a result in another order than wanted. Among equals the first in the list of the op wins. If no order is wanted,
+// implementations that give the inferred layout are preferred. It returns the results inferred from the operands after
+// copies.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
@@ -54,12 +54,12 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	}
 	choice.Impl, choice.Walk = best.impl, best.walk
 	if len(best.copies) > 0 {
-		call.In = slices.Clone(call.In) // they may be the node's own
+		call.In = slices.Clone(call.In) // the slice may be the node's own
 	}
 	for k, o := range best.copies {
 		v := n.In[k].Value
 		c := d.Copy(v, o, whyCopy(n, call, k, best))
-		d.replace(choice, call, k, v, d.lie(c), c)
+		d.replace(choice, call, k, v, d.copyMeta(c), c)
 	}
 	if best.res != nil {
 		return best.res, nil
@@ -67,23 +67,23 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	return res, nil
 }
 
-// offer is a way to compute a node, and what has to be copied for it.
+// offer is a way to compute a node, with the copies that it needs.
 type offer struct {
-	impl   *graph.Impl
-	walk   graph.Walk
-	copies map[int]tensor.Order
-	res    []graph.Result // what is inferred of the copies; nil where nothing is copied
-	off    bool           // the results lie neither as wanted nor as inferred
-	ns     float64        // what it costs
-	strays []int          // the operands that it does not read in their pinned layout
+	impl      *graph.Impl
+	walk      graph.Walk
+	copies    map[int]tensor.Order
+	res       []graph.Result // inferred results if operands are copied; else nil
+	deviates  bool           // results have neither the wanted nor the inferred layout
+	ns        float64        // total cost
+	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// same is the part of a price by which two do not differ: prices are not as exact as that.
+// same is the relative difference below which prices count as equal, because they are no more accurate.
 const same = 0.02
 
 func (o *offer) before(p *offer) bool {
-	if o.off != p.off {
-		return !o.off
+	if o.deviates != p.deviates {
+		return !o.deviates
 	}
 	return o.ns < p.ns*(1-same)
 }
@@ -105,7 +105,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 			}
 		}
 	}
-	list = heeding(list, func(o **offer) []int { return (*o).strays })
+	list = preferPinned(list, func(o **offer) []int { return (*o).pinMisses })
 	switch {
 	case len(list) > 0:
 		best := list[0]
@@ -121,7 +121,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	return nil, errors.New("no kernel supports these operands")
 }
 
-// orders are the orders that implementations are asked for: the wanted order of the result and those of pinned
+// orders returns the orders to request from implementations: the wanted order of the result and those of pinned
 // operands.
 func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 	var list []tensor.Order
@@ -141,11 +141,11 @@ func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 	return list
 }
 
-// refusedPin says why a node cannot be computed by the implementation to which it is pinned.
+// refusedPin returns the error for a node whose pinned implementation cannot compute it.
 func (p *Problem) refusedPin(n *graph.Node, call *graph.Call) error {
 	if m, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && m.Inexact {
-		return fmt.Errorf("it is pinned to implementation %q, which computes by another formula, and the plan is to be "+
-			"exact: %s", n.Pin.Impl, p.supportedBy(n, call))
+		return fmt.Errorf("it is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
+			n.Pin.Impl, p.supportedBy(n, call))
 	}
 	return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s", n.Pin.Impl,
 		p.supportedBy(n, call))
@@ -153,24 +153,24 @@ func (p *Problem) refusedPin(n *graph.Node, call *graph.Call) error {
 
 // supportedBy lists the implementations that support a call.
 func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
-	text := "none does"
+	text := "no implementation does"
 	for i := range n.Op.Impls {
 		if m := &n.Op.Impls[i]; !(p.Exact && m.Inexact) && len(m.Walks(call, nil)) > 0 {
-			if text == "none does" {
+			if text == "no implementation does" {
 				text = m.Name
 			} else {
 				text += " and " + m.Name
 			}
 		}
 	}
-	if text != "none does" {
+	if text != "no implementation does" {
 		text = "want " + text
 	}
 	return text
 }
 
-// price finds what has to be copied for the offer, and what all of it costs; false where some operand cannot
-// be read in any order that there is reason to try.
+// price computes the copies and the total cost of an offer. It returns false if an operand is readable neither as it is
+// nor in the orders tried.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
@@ -190,13 +190,13 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 				o.copies = map[int]tensor.Order{}
 			}
 			if n.In[k].Value.Demand().Lays() {
-				o.strays = append(o.strays, k)
+				o.pinMisses = append(o.pinMisses, k)
 			}
 			o.copies[k] = order
 			to := m.WithStrides(order.Strides(m.Shape))
 			read, _ = reads(k, to)
 			if v := n.In[k].Value; !constant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += d.Problem.copyNS(m, to) // a step of its own
+				o.ns += d.Problem.copyNS(m, to) // a separate step
 			}
 		}
 		o.ns += Price(p, read)
@@ -205,23 +205,23 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		return false
 	}
 	for k, m := range call.Out {
-		lies := m
+		result := m
 		if o.res != nil {
-			lies = o.res[k].Meta()
+			result = o.res[k].Meta()
 		}
-		lies = o.walk.Lay(k, lies)
+		result = o.walk.Lay(k, result)
 		switch {
 		case want == "" || want.Rank() != m.Rank():
-			o.off = o.off || !lies.SameLayout(m)
-		case !want.Holds(lies):
-			o.ns += d.Problem.copyNS(lies, m.WithStrides(want.Strides(m.Shape)))
+			o.deviates = o.deviates || !result.SameLayout(m)
+		case !want.Holds(result):
+			o.ns += d.Problem.copyNS(result, m.WithStrides(want.Strides(m.Shape)))
 		}
 	}
 	return true
 }
 
-// infer finds the results of the op on the copies of the offer: inference may lay them out as the operands are.
-// false: they are no results of the same kinds.
+// infer infers the results from the copied operands, because layouts of results may depend on them. It returns false if
+// they differ in number or are views.
 func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true
@@ -238,11 +238,10 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
-// copyNS is what it takes to copy a value that has layout m into another layout, by the op of the graph that
-// copies.
+// copyNS returns the price of copying a value from layout m to another, by the copy op of the graph.
 func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
-	if err != nil || len(op.Impls) == 0 { // nothing can be copied: the pass will say so
+	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
 		w := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
 		w.Bytes[graph.Copied] = w.Footprint
 		return Price(p.Profile, w)
@@ -253,7 +252,7 @@ func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
 	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
 }
 
-// readable is an order in which the implementation reads an operand: that of its walk, else row-major.
+// readable returns an order in which the implementation reads an operand: that of its walk, else row-major.
 func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, bool) {
 	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(m.Rank())} {
 		if order.Rank() != m.Rank() {
@@ -269,8 +268,8 @@ func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, 
 func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
 	m := call.In[operand].Meta()
 	is, makes := "strided", o.walk.Order
-	if lies, dense := tensor.OrderOf(o.walk.Lay(0, call.Out[0])); dense && makes == "" {
-		makes = lies
+	if result, dense := tensor.OrderOf(o.walk.Lay(0, call.Out[0])); dense && makes == "" {
+		makes = result
 	}
 	switch {
 	case m.IsContiguous():
@@ -278,6 +277,6 @@ func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
 	case m.IsChannelsLast() || m.IsChannelsLast3d():
 		is = "channels-last"
 	}
-	return fmt.Sprintf("%s (%s) makes %v output by %s and needs operand %d, %q, %v; it is %s",
+	return fmt.Sprintf("%s (%s) writes order %v by %s and needs operand %d, %q, in order %v; it is %s",
 		n.Name, n.Op.Name, makes, o.impl.Name, operand, n.In[operand].Value.Name, o.copies[operand], is)
 }

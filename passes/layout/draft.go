@@ -11,23 +11,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an assignment in the making. It takes the nodes one by one, in the graph's order, and knows
-// how values are laid out under the choices so far: what was moved, and which copies stand for what.
+// Draft is an assignment under construction. Nodes are decided in the order of the graph; the draft tracks the layouts
+// and copies of values under the choices so far.
 type Draft struct {
 	Problem *Problem
 	a       *Assignment
-	moved   map[*graph.Value]lying // values with another layout than in the graph as written
-	instead map[*graph.Value]*Copy // copies for all readers
+	moved   map[*graph.Value]valueLayout // values whose layout differs from the graph as written
+	shared  map[*graph.Value]*Copy       // copies that all readers share
 	copies  map[copyKey]*Copy
 
-	// What is asked of a node that is laid out as written is built in the same memory for all of them.
+	// Buffers that are reused for each node with unchanged operands.
 	call graph.Call
 	res  []graph.Result
 	outs []tensor.Meta
 }
 
-// lying is how a value is laid out.
-type lying struct {
+// valueLayout is the layout of a value under the choices so far.
+type valueLayout struct {
 	typ  tensor.Type
 	meta tensor.Meta
 	view bool
@@ -39,15 +39,15 @@ type copyKey struct {
 	written bool
 }
 
-// NewDraft begins an assignment.
+// NewDraft starts an assignment.
 func NewDraft(p *Problem) *Draft {
-	return &Draft{Problem: p, moved: map[*graph.Value]lying{}, instead: map[*graph.Value]*Copy{},
+	return &Draft{Problem: p, moved: map[*graph.Value]valueLayout{}, shared: map[*graph.Value]*Copy{},
 		copies: map[copyKey]*Copy{},
 		a: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
-// Meta returns how the value itself is laid out under the choices so far.
+// Meta returns the layout of a value, not of its copies, under the choices so far.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
@@ -58,7 +58,7 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	return v.Meta
 }
 
-// Copy returns a copy of a value in an order, one for all who ask for it. why is what users are told.
+// Copy returns the copy of a value in an order, shared by all callers. why is the reason shown to users.
 func (d *Draft) Copy(v *graph.Value, o tensor.Order, why string) *Copy {
 	return d.copy(copyKey{value: v, order: o}, why)
 }
@@ -70,7 +70,7 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 		if key.written {
 			c.Strides = key.value.Meta.Strides
 		}
-		if pinned := d.instead[key.value]; pinned != nil && pinned.Pinned {
+		if pinned := d.shared[key.value]; pinned != nil && pinned.Pinned {
 			c.From = pinned
 		}
 		d.copies[key] = c
@@ -78,30 +78,28 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 	return c
 }
 
-// lie is how a copy lies.
-func (d *Draft) lie(c *Copy) tensor.Meta {
+// copyMeta returns the layout of a copy.
+func (d *Draft) copyMeta(c *Copy) tensor.Meta {
 	return c.Lay(d.Meta(c.Value))
 }
 
-// reads is how what an operand reads lies, and what stands for it.
+// reads returns the layout in which readers find v, and the copy if it is one.
 func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
-	if c := d.instead[v]; c != nil {
-		return d.lie(c), c
+	if c := d.shared[v]; c != nil {
+		return d.copyMeta(c), c
 	}
 	return d.Meta(v), nil
 }
 
-// Wish says in which order somebody wants a value that is not bound otherwise, and why; an empty order:
-// as it comes.
+// Wish returns the preferred order of a value and the reason; an empty order means no preference.
 type Wish func(v *graph.Value) (o tensor.Order, why string)
 
-// Solve makes an assignment that grants a wish wherever nothing forbids it: every node takes the
-// implementation that costs least with the copies that it takes to get what is wished, or inferred; values
-// that come otherwise than wished are copied for all that read them. Nobody wishes anything where wish
-// is nil.
+// Solve makes an assignment from preferences: every node gets the implementation that is cheapest including the copies
+// for the preferred, else the inferred, layouts. Values in other orders than preferred are copied for all readers. A
+// nil wish means no preferences.
 func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	if p == nil || p.Graph == nil {
-		return nil, errors.New("there is no problem to solve")
+		return nil, errors.New("the problem is nil")
 	}
 	if wish == nil {
 		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
@@ -109,7 +107,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	d := NewDraft(p)
 	for _, list := range [][]*graph.Value{p.Graph.Inputs, p.Graph.Constants} {
 		for _, v := range list {
-			c, err := d.settle(v, wish)
+			c, err := d.sharedCopy(v, wish)
 			if err != nil {
 				return nil, err
 			}
@@ -137,7 +135,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	return d.a, nil
 }
 
-// loses reports whether the node reads something lost, and loses it too.
+// loses reports whether a node depends on a lost value, and marks its results as lost.
 func (d *Draft) loses(n *graph.Node) bool {
 	if len(d.a.Lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return d.a.Lost[a.Value] }) {
 		return false
@@ -148,8 +146,7 @@ func (d *Draft) loses(n *graph.Node) bool {
 	return true
 }
 
-// try decides one node. Where planning keeps going, a node that fails is noted and lost;
-// that a rule panics on it is a mistake in the rule, and of this node alone.
+// try decides one node. With KeepGoing, a node that fails or panics is recorded and its results are lost.
 func (d *Draft) try(i int, n *graph.Node, wish Wish) (err error) {
 	if !d.Problem.KeepGoing {
 		return d.node(i, n, wish)
@@ -187,8 +184,8 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 		}
 	}
 	for k, v := range n.Out {
-		d.laid(v, choice, res[k], k)
-		c, err := d.settle(v, wish)
+		d.record(v, choice, res[k], k)
+		c, err := d.sharedCopy(v, wish)
 		if err != nil {
 			return d.Problem.Graph.Fail(n, err)
 		}
@@ -199,21 +196,20 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	return nil
 }
 
-// infer returns what the op infers of the operands in their layouts under the choices so far. A view that
-// was possible in the layout as written may be impossible now; then its operand is copied into
-// row-major order or, if the view needs it, into the layout as written.
+// infer infers a node from the current layouts of its operands. If a view is impossible in these, its operand is copied
+// to row-major order or, if the view needs it, to the layout of the graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	stale := false
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || n.Op.Eager != nil && a.Value.Const != nil {
-			continue // an op that decides shapes by data sees those of a constant, and not of a copy
+			continue // shapes depend on the data of the constant itself
 		}
 		m, c := d.reads(a.Value)
-		if c != nil && c.Pinned && d.Problem.bares(n) && a.Value.Meta.IsNonOverlappingAndDense() {
-			c = d.written(a.Value, fmt.Sprintf("%s shows %q as it was written", n.Name, a.Value.Name))
-			m = d.lie(c)
+		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
+			c = d.written(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
+			m = d.copyMeta(c)
 		}
 		if _, moved := d.moved[a.Value]; moved || c != nil {
 			if !stale {
@@ -244,7 +240,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			v := n.In[0].Value
 			m := d.Meta(v)
 			if c != nil {
-				m = d.lie(c)
+				m = d.copyMeta(c)
 			}
 			d.replace(choice, call, 0, v, m, c)
 			if res, err = n.Op.Infer(call); err == nil {
@@ -258,8 +254,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable returns copies of the operand of a view, one of which it can view: row-major, and as written, where strides
-// of the view do not exceed the limit on strides. nil stands for the operand itself.
+// viewable returns the copies of a view's operand to try: row-major, and as written, in which the strides of the view do
+// not exceed the limit on strides. nil stands for the operand itself.
 func (d *Draft) viewable(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
@@ -269,7 +265,7 @@ func (d *Draft) viewable(n *graph.Node) []*Copy {
 	return append(list, d.written(v, why))
 }
 
-// replace makes operand k of a call, and of the choice, what has layout m: a copy, or the value moved.
+// replace makes operand k of a call, and of the choice, read a value of layout m: copy c, or v itself if c is nil.
 func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, m tensor.Meta, c *Copy) {
 	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: m, Type: m.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
@@ -282,17 +278,17 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 	choice.In[k] = c
 }
 
-// laid notes how a result lies.
-func (d *Draft) laid(v *graph.Value, choice *Choice, r graph.Result, k int) {
+// record stores the layout of a result.
+func (d *Draft) record(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	view := r.Alias >= 0
 	m := r.Meta()
 	if view && m.SameAddresses(v.Meta) {
-		m.Strides = v.Meta.Strides // also those of dimensions of size 1
+		m.Strides = v.Meta.Strides // including those of dimensions of size 1
 	}
 	if !view {
 		m = choice.Walk.Lay(k, m)
 		if choice.Written && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
-			// Dimensions of size 1 have other strides: those that were written are chosen.
+			// Only strides of dimensions of size 1 differ: keep those of the graph as written.
 			m = v.Meta
 			o, _ := tensor.OrderOf(m)
 			choice.Walk.Out = append(slices.Clone(choice.Walk.Out), make([]tensor.Order, max(0, k+1-len(choice.Walk.Out)))...)
@@ -300,13 +296,13 @@ func (d *Draft) laid(v *graph.Value, choice *Choice, r graph.Result, k int) {
 		}
 	}
 	if view != (v.Alias != nil) || !m.SameLayout(v.Meta) || m.Offset != v.Meta.Offset {
-		d.moved[v] = lying{m.Type(), m, view}
+		d.moved[v] = valueLayout{m.Type(), m, view}
 	}
 }
 
-// settle returns the copy that all readers of a value take, where it is not laid out as it is pinned or
-// else wished; nil where it does.
-func (d *Draft) settle(v *graph.Value, wish Wish) (*Copy, error) {
+// sharedCopy returns the copy that all readers of v take if its layout violates a pin, a fixed layout or the wish; else
+// nil.
+func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	m := d.Meta(v)
 	if pin := v.Demand(); pin.Lays() {
 		if pin.Holds(m) {
@@ -318,7 +314,7 @@ func (d *Draft) settle(v *graph.Value, wish Wish) (*Copy, error) {
 		}
 		c := d.copy(copyKey{v, o, pin.Holds(v.Meta)}, whyPinned(v))
 		c.Pinned = true
-		d.instead[v] = c
+		d.shared[v] = c
 		return c, nil
 	}
 	if d.Problem.Fixed(v) {
@@ -326,15 +322,15 @@ func (d *Draft) settle(v *graph.Value, wish Wish) (*Copy, error) {
 		if !moved || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
-		d.instead[v] = d.written(v, fmt.Sprintf("%q is read as it was written", v.Name))
-		return d.instead[v], nil
+		d.shared[v] = d.written(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
+		return d.shared[v], nil
 	}
 	o, why := wish(v)
 	if o == "" || o.Rank() != m.Rank() || o.Holds(m) || d.only(v) {
 		return nil, nil
 	}
-	d.instead[v] = d.Copy(v, o, why)
-	return d.instead[v], nil
+	d.shared[v] = d.Copy(v, o, why)
+	return d.shared[v], nil
 }
 
 // written returns a copy with the strides of the graph as written.
@@ -343,12 +339,12 @@ func (d *Draft) written(v *graph.Value, why string) *Copy {
 	return d.copy(copyKey{v, o, true}, why)
 }
 
-// only reports whether nobody reads a value, which is handed over as it was written.
+// only reports whether a value is an output without other readers.
 func (d *Draft) only(v *graph.Value) bool {
 	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }
 
-// output decides what is handed over.
+// output decides output i.
 func (d *Draft) output(i int) error {
 	g := d.Problem.Graph
 	o := g.Outputs[i]
@@ -362,11 +358,11 @@ func (d *Draft) output(i int) error {
 		if m := d.Meta(v); m.SameLayout(v.Meta) {
 			return nil
 		}
-		if c := d.instead[v]; c != nil && d.lie(c).SameLayout(v.Meta) {
+		if c := d.shared[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
 			d.a.Outputs[i] = c
 			return nil
 		}
-		d.a.Outputs[i] = d.written(v, fmt.Sprintf("output %q is handed over as it was written", o.Name))
+		d.a.Outputs[i] = d.written(v, fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name))
 		return nil
 	}
 	m, c := d.reads(v)

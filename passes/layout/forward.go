@@ -9,27 +9,27 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Strategies that look at one node at a time, on the prices of [Model]. They choose the labels of nodes; the copies
-// that these need are then the cheapest ones. Greedy goes forward and takes for each node what costs least with the
-// copies of operands that it needs. Favourite takes for each node what is fastest if every operand lies as it likes
-// best, as oneDNN does. Push gives nodes that several implementations compute, or that do not read every layout, their
-// favourite, and has all others follow the order in which most dimensions come to them, so that transposes move past
-// them until they meet their inverse, as ONNX Runtime's transpose optimizer does.
+// Strategies that decide one node at a time, by the prices of [Model]. They choose the labels of nodes; the copies for
+// these are then solved for exactly. Greedy goes forward and takes the cheapest label including copies of operands.
+// Favourite takes the fastest label assuming that every operand has its preferred layout, as oneDNN does. Push gives
+// layout-sensitive nodes their favourite label, and lets all others follow the order of most of their operands'
+// dimensions, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime's transpose
+// optimizer.
 var (
-	Greedy    Strategy = &labelling{"greedy", greedily}
-	Favourite Strategy = &labelling{"favourite", favourites}
-	Push      Strategy = &labelling{"push", pushed}
+	Greedy    Strategy = &perNode{"greedy", greedily}
+	Favourite Strategy = &perNode{"favourite", favourites}
+	Push      Strategy = &perNode{"push", pushed}
 )
 
-// labelling is a strategy that chooses a label for each node.
-type labelling struct {
+// perNode is a strategy that chooses a label for each node.
+type perNode struct {
 	name  string
-	label func(*Model) []int // by the place of the node
+	label func(*Model) []int // by index of the node
 }
 
-func (s *labelling) Name() string { return s.name }
+func (s *perNode) Name() string { return s.name }
 
-func (s *labelling) Choose(p *Problem) (_ *Assignment, err error) {
+func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	defer ends.Catch(&err)
 	m, err := NewModel(p)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *labelling) Choose(p *Problem) (_ *Assignment, err error) {
 	return m.Assignment(whole(sol.Labels))
 }
 
-// favourites are the labels that cost least if all operands lie as they like best.
+// favourites returns the labels that are cheapest if all operands have their preferred forms.
 func favourites(m *Model) []int {
 	list := make([]int, len(m.tasks))
 	for i, t := range m.tasks {
@@ -69,7 +69,7 @@ func favourites(m *Model) []int {
 	return list
 }
 
-// atBest is what a label costs if all operands lie as it likes best.
+// atBest returns the cost of a label if all operands have their preferred forms.
 func (l *label) atBest() int64 {
 	sum := l.cost
 	for k := range l.read {
@@ -78,7 +78,7 @@ func (l *label) atBest() int64 {
 	return sum
 }
 
-// best is the least that reading operand k costs; 0 for what is no variable.
+// best returns the least cost of reading operand k; 0 if it has no variable.
 func (l *label) best(k int) int64 {
 	if l.read[k] == nil {
 		return 0
@@ -92,17 +92,17 @@ func (l *label) best(k int) int64 {
 	return c
 }
 
-// walking goes over nodes forward, and knows which forms of values there are so far.
-type walking struct {
+// forwardWalk holds the forms that exist so far, in a forward walk over the nodes.
+type forwardWalk struct {
 	m       *Model
 	have    graph.ByValue[uint]
 	outside graph.ByValue[[]int64]
 }
 
-// forward chooses labels one node after another by a price.
-func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
+// forward chooses the label with the least price for each node in turn.
+func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []int {
 	g := m.Problem.Graph
-	w := &walking{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]int64](g)}
+	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]int64](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
 		w.has(m.variables.At(v), 1, nil)
@@ -121,7 +121,7 @@ func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
 			continue
 		}
 		for k := range t.labels {
-			if t.labels[k].slot != "" { // that is found behind what they choose
+			if t.labels[k].slot != "" { // [Solve] may still choose a slot for the result
 				continue
 			}
 			if c := price(w, t, &t.labels[k]); c < best {
@@ -143,9 +143,9 @@ func forward(m *Model, price func(w *walking, t *task, l *label) int64) []int {
 	return list
 }
 
-// has records the forms of a value that exist, and the costs of forms made from outside. A pinned value has its pinned
+// has records the existing forms of a value, and the costs of forms made from outside. A pinned value has its pinned
 // form only.
-func (w *walking) has(x *variable, forms uint, outside []int64) {
+func (w *forwardWalk) has(x *variable, forms uint, outside []int64) {
 	if x.pin >= 0 {
 		forms, outside = 1<<x.pin, nil
 	}
@@ -153,8 +153,9 @@ func (w *walking) has(x *variable, forms uint, outside []int64) {
 	w.outside.Set(x.value, outside)
 }
 
-// view notes which forms a view has of those there are of its operand; where it can show none, one is made that it can.
-func (w *walking) view(v *viewed) {
+// view records the forms that a view has. If no existing form of the operand can be viewed, the cheapest one that can
+// is made.
+func (w *forwardWalk) view(v *viewed) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)
 	have := w.have.At(in) & v.allowed
@@ -177,8 +178,8 @@ func (w *walking) view(v *viewed) {
 	}
 }
 
-// make is what it costs to have a form of a value beside those that there are.
-func (w *walking) make(x *variable, f int) int64 {
+// make returns the cost of adding a form of a value to the existing ones.
+func (w *forwardWalk) make(x *variable, f int) int64 {
 	have := w.have.At(x.value)
 	if have>>f&1 != 0 {
 		return 0
@@ -196,8 +197,8 @@ func (w *walking) make(x *variable, f int) int64 {
 	return cost
 }
 
-// reads is the form that a label had best read as operand k, and what that costs with the copy that it may take.
-func (w *walking) reads(l *label, k int, v *graph.Value) (int, int64) {
+// reads returns the cheapest form for operand k of a label, and its cost including a copy; -1 if there is none.
+func (w *forwardWalk) reads(l *label, k int, v *graph.Value) (int, int64) {
 	x := w.m.variables.At(v)
 	best, at := int64(wcsp.Forbidden), -1
 	for f, c := range l.read[k] {
@@ -209,7 +210,7 @@ func (w *walking) reads(l *label, k int, v *graph.Value) (int, int64) {
 }
 
 func greedily(m *Model) []int {
-	return forward(m, func(w *walking, t *task, l *label) int64 {
+	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		sum := l.cost
 		for k, a := range t.node.In {
 			if l.read[k] != nil {
@@ -222,7 +223,7 @@ func greedily(m *Model) []int {
 }
 
 func pushed(m *Model) []int {
-	return forward(m, func(w *walking, t *task, l *label) int64 {
+	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {
 			return l.atBest()
 		}
@@ -243,13 +244,13 @@ func pushed(m *Model) []int {
 	})
 }
 
-// layoutSensitive reports whether a node has implementations that prefer layouts.
+// layoutSensitive reports whether implementations of the node prefer certain layouts.
 func layoutSensitive(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
 }
 
-// asLiked reports whether operand k lies, in some form that there is, as a label likes best.
-func (w *walking) asLiked(l *label, k int, v *graph.Value) bool {
+// asLiked reports whether operand k exists in the form that the label prefers.
+func (w *forwardWalk) asLiked(l *label, k int, v *graph.Value) bool {
 	have, best := w.have.At(v), l.best(k)
 	for have != 0 {
 		f := bits.TrailingZeros(have)

@@ -15,18 +15,17 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given is a strategy that applies what somebody else's solver has found: labels of the variables of Model.WCSP,
-// by their numbers. Its cost is checked unless it is 0. A bound counts if its proof holds; one without a proof is
-// left out.
+// Given returns a strategy that applies a solution found by another solver: labels by the variables of Model.WCSP. Its
+// cost is checked unless it is 0. A bound is kept only with a valid proof.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
 
-// ReadGiven reads what [Given] applies. It is JSON as [wcsp.Solution.Write] writes it, of which "labels" is enough:
-// the numbers of labels by the order of the variables, or their names, or an object of these by names of variables.
+// ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required:
+// label numbers or label names in the order of the variables, or an object from variable names to label names.
 func ReadGiven(r io.Reader) (Strategy, error) {
 	if r == nil {
-		return nil, errors.New("there is no reader")
+		return nil, errors.New("the reader is nil")
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -40,10 +39,10 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		Proof   *wcsp.Proof     `json:"proof"`
 	}
 	if err := files.JSON(text, &file); err != nil {
-		return nil, fmt.Errorf("this is no solution: %w", err)
+		return nil, fmt.Errorf("not a solution: %w", err)
 	}
 	if file.Version > wcsp.Version || file.Version < 0 {
-		return nil, fmt.Errorf("this is no solution of version %d", wcsp.Version)
+		return nil, fmt.Errorf("not a solution of version %d", wcsp.Version)
 	}
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
 	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} {
@@ -52,26 +51,26 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		}
 		g.solution.Labels, g.names, g.byName = nil, nil, nil
 	}
-	return nil, errors.New("this is no solution: labels: want a list of numbers, a list of names, or names by variable")
+	return nil, errors.New("not a solution: labels: want a list of numbers, a list of names, or names by variable")
 }
 
-// GivenError says that somebody's solution is not one of the problem at hand.
+// GivenError is the error for a solution that does not fit the problem.
 type GivenError struct{ Err error }
 
-// Error tells which variable is in the way.
+// Error describes the mismatch.
 func (e *GivenError) Error() string { return fmt.Sprintf("the given solution: %v", e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *GivenError) Unwrap() error { return e.Err }
 
-// givenLabels solves a problem by what it holds. Names of labels, by place or by variable, stand for numbers.
+// givenLabels is a solver that returns the given labels, as numbers or as names by position or by variable.
 type givenLabels struct {
 	solution *wcsp.Solution
 	names    []string
 	byName   map[string]string
 }
 
-// Solve checks that the labels are those of a solution of p.
+// Solve checks that the labels are a feasible assignment of p.
 func (g givenLabels) Solve(p *wcsp.Problem, _ wcsp.Options) (*wcsp.Solution, error) {
 	s, err := g.solve(p)
 	if err != nil {
@@ -82,7 +81,7 @@ func (g givenLabels) Solve(p *wcsp.Problem, _ wcsp.Options) (*wcsp.Solution, err
 
 func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	if g.solution == nil {
-		return nil, errors.New("there is none: it is nil")
+		return nil, errors.New("it is nil")
 	}
 	labels, err := g.solution.Labels, error(nil)
 	switch {
@@ -96,24 +95,24 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	}
 	s := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(labels)}
 	if s.Cost, err = p.Cost(s.Labels); err != nil {
-		return nil, fmt.Errorf("it is not one of this problem: %w", err)
+		return nil, fmt.Errorf("it does not fit this problem: %w", err)
 	}
 	if s.Cost >= wcsp.Forbidden {
 		return nil, fmt.Errorf("it is infeasible: %s", blame(p, s.Labels))
 	}
 	if c := g.solution.Cost; c != 0 && c != s.Cost {
-		return nil, fmt.Errorf("it is said to cost %d picoseconds; its labels cost %d", c, s.Cost)
+		return nil, fmt.Errorf("its cost is given as %d picoseconds; its labels cost %d", c, s.Cost)
 	}
 	if g.solution.Proof != nil {
 		s.Bound, s.Proof = g.solution.Bound, g.solution.Proof
 		if err := verify.Solution(p, s); err != nil {
-			return nil, fmt.Errorf("its proof does not hold: %w", err)
+			return nil, fmt.Errorf("its proof is invalid: %w", err)
 		}
 	}
 	return s, nil
 }
 
-// blame names the variables of the first factor that forbids labels.
+// blame describes the first factor that forbids the labels.
 func blame(p *wcsp.Problem, labels []int) string {
 	for _, f := range p.Factors {
 		at, text := 0, ""
@@ -129,29 +128,29 @@ func blame(p *wcsp.Problem, labels []int) string {
 			return text + " is forbidden"
 		}
 	}
-	return "the sum of its costs is beyond all bounds"
+	return "the sum of its costs overflows"
 }
 
-// byNames puts the names of labels in the order of the variables. Each must have one.
+// byNames returns label numbers for names by variable. Every variable must have a label.
 func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {
 		known[v.Name] = true
 		label, told := g.byName[v.Name]
 		if !told {
-			return nil, fmt.Errorf("there is no label for variable %d (%q)", i, v.Name)
+			return nil, fmt.Errorf("no label for variable %d (%q)", i, v.Name)
 		}
 		names[i] = label
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
 		if !known[name] {
-			return nil, fmt.Errorf("there is no variable %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(known))))
+			return nil, fmt.Errorf("no variable %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(known))))
 		}
 	}
 	return numbers(p, names)
 }
 
-// numbers finds the numbers of labels.
+// numbers returns the numbers of labels given by name.
 func numbers(p *wcsp.Problem, names []string) ([]int, error) {
 	if len(names) != len(p.Variables) {
 		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(p.Variables))

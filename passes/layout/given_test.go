@@ -50,7 +50,7 @@ func TestGiven(t *testing.T) {
 	for _, file := range []string{"", "{}", "[]", `{"labels": 3}`, `{"labels": null}`, `{"labels": [0.5]}`, `{"label": [0]}`,
 		`{"version": 9, "labels": [0]}`, `{"labels": [0]} x`} {
 		_, err := ReadGiven(strings.NewReader(file))
-		require.ErrorContains(t, err, "this is no solution", file)
+		require.ErrorContains(t, err, "not a solution", file)
 	}
 	dear := *best
 	dear.Cost++

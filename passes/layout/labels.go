@@ -33,13 +33,13 @@ func (m *Model) label(i int, n *graph.Node) error {
 				switch k := slices.IndexFunc(t.labels, l.same); {
 				case k < 0:
 					t.labels = append(t.labels, l)
-				case t.labels[k].walk.Inferred(): // a walk that lays out results does so within others, too
+				case t.labels[k].walk.Inferred(): // a walk with explicit orders also applies to slots
 					t.labels[k] = l
 				}
 			}
 		}
 	}
-	t.labels = heeding(t.labels, func(l *label) []int { return l.strays })
+	t.labels = preferPinned(t.labels, func(l *label) []int { return l.pinMisses })
 	switch {
 	case len(t.labels) > 0:
 		return nil
@@ -49,14 +49,14 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// same reports whether labels read and write alike, and cost the same.
+// same reports whether two labels have equal forms and costs.
 func (l label) same(o label) bool {
 	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.out, o.out) && slices.Equal(l.form, o.form) &&
 		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
 }
 
-// distinct drops walks that are listed twice, and the walk by inference where the others cover it: those list the order
-// of a single dense result. A result with gaps has no order, and several results may each have their own.
+// distinct removes duplicate walks, and the inferred walk if it is the same as a listed order. This is so for a single
+// dense result: a result with gaps has no order, and several results may differ in order.
 func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
@@ -84,7 +84,7 @@ func sameWalk(a, b graph.Walk) bool {
 	return true
 }
 
-// walk returns the labels of a walk: one where it lays out all results, else those of inference.
+// walk returns the labels of a walk: one if the walk determines all results, else those by inference.
 func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	out := make([]int, len(n.Out))
 	for k, v := range n.Out {
@@ -106,7 +106,8 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return nil
 }
 
-// priced prices a label. only holds, by operand, the one form that may be read; -1, or nil, for any.
+// priced returns a label with its costs; false if an operand cannot be read. only is by operand the only form allowed;
+// -1, or nil, for any.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
 	var read reader
@@ -118,12 +119,12 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 			continue
 		}
 		x := m.variables.At(a.Value)
-		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
-		costs := m.readings(read, k, x, byData)
+		byData := n.Op.Eager != nil && a.Value.Const != nil // the data of the constant itself are read
+		costs := m.readCosts(read, k, x, byData)
 		if x.pin >= 0 && !byData && (only == nil || only[k] < 0 || only[k] == x.pin) {
-			heed(costs, x.pin)
+			requirePinned(costs, x.pin)
 		}
-		m.ownSlots(n, k, out, x, &l, costs)
+		m.priceOwnSlots(n, k, out, x, &l, costs)
 		best := -1
 		for i := range costs {
 			if only != nil && only[k] >= 0 && only[k] != i && only[k] != x.forms[i].like {
@@ -134,12 +135,12 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 			}
 		}
 		if x.pin >= 0 && !byData && best >= 0 && costs[x.pin] >= wcsp.Forbidden {
-			l.strays = append(l.strays, k)
+			l.pinMisses = append(l.pinMisses, k)
 		}
 		switch {
 		case best < 0:
 			return l, false
-		case unmoved(n, k):
+		case readsConstant(n, k):
 			l.cost, l.form[k] = l.cost+costs[best], best
 		default:
 			l.read[k] = costs
@@ -148,11 +149,11 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 	return l, true
 }
 
-// reader is [graph.Impl.Reader] of a call; nil where there is no implementation.
+// reader is [graph.Impl.Reader] of a call; nil if there is no implementation.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
-// heed forbids reading any form but the pinned one, if that can be read.
-func heed(costs []int64, pin int) {
+// requirePinned forbids all forms but the pinned one, if that can be read.
+func requirePinned(costs []int64, pin int) {
 	if costs[pin] >= wcsp.Forbidden {
 		return
 	}
@@ -163,17 +164,17 @@ func heed(costs []int64, pin int) {
 	}
 }
 
-// heeding drops a way to compute a node if another way reads strictly more pinned operands in their pinned form. strays
-// lists the operands that a way does not read so, in order.
-func heeding[T any](ways []T, strays func(*T) []int) []T {
-	if !slices.ContainsFunc(ways, func(w T) bool { return len(strays(&w)) > 0 }) {
+// preferPinned removes a way to compute a node if another way reads a strict superset of the pinned operands in their
+// pinned forms. pinMisses returns, in order, the pinned operands that a way reads in other forms.
+func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
+	if !slices.ContainsFunc(ways, func(w T) bool { return len(pinMisses(&w)) > 0 }) {
 		return ways
 	}
 	var out []T
 	for i := range ways {
-		of := strays(&ways[i])
+		of := pinMisses(&ways[i])
 		better := slices.ContainsFunc(ways, func(w T) bool {
-			other := strays(&w)
+			other := pinMisses(&w)
 			return len(other) < len(of) && !slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(of, k) })
 		})
 		if !better {
@@ -183,8 +184,8 @@ func heeding[T any](ways []T, strays func(*T) []int) []T {
 	return out
 }
 
-// readings prices reading an operand, by form of its value. A value without elements is read in any form.
-func (m *Model) readings(read reader, k int, x *variable, byData bool) []int64 {
+// readCosts prices reading an operand, by form. Values without elements can be read in any form.
+func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	for i := range x.forms {
 		costs[i] = wcsp.Forbidden
@@ -200,12 +201,12 @@ func (m *Model) readings(read reader, k int, x *variable, byData bool) []int64 {
 	return costs
 }
 
-// inferred returns the labels of a walk that leaves results to inference. Operands that inference looks at have one
-// form in each: that in the graph as written, or, all of them, one order.
+// inferred returns the labels of a walk that leaves the layout of results to inference. In each label the operands that
+// inference depends on are restricted to one form: that of the graph as written, or one order for all.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
-	looked := m.looked(n)
-	if !slices.Contains(looked, true) && !n.Pin.Lays() {
-		if l, ok := m.laid(n, call, impl, w, nil, nil); ok {
+	layoutDependent := m.layoutDependent(n)
+	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
+		if l, ok := m.inferredLabel(n, call, impl, w, nil, nil); ok {
 			return []label{l}
 		}
 		return nil
@@ -217,7 +218,7 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		in := &graph.Call{In: make([]graph.Arg, len(n.In)), Attrs: n.Attrs}
 		for k, a := range n.In {
 			in.In[k], only[k] = a, -1
-			if !looked[k] {
+			if !layoutDependent[k] {
 				continue
 			}
 			x := m.variables.At(a.Value)
@@ -234,16 +235,16 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		} else {
 			seen[key] = true
 		}
-		if l, ok := m.laid(n, call, impl, w, in, only); ok {
+		if l, ok := m.inferredLabel(n, call, impl, w, in, only); ok {
 			list = append(list, l)
 		}
 	}
 	written := func(*variable) int { return 0 }
 	try("", (*variable).base)
-	try("", written) // inference may refuse the pinned form
+	try("", written) // inference may reject the pinned form
 	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
-		if !looked[k] {
+		if !layoutDependent[k] {
 			continue
 		}
 		for _, o := range m.variables.At(a.Value).orders() {
@@ -257,9 +258,9 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	return list
 }
 
-// laid is the label of a walk whose results lie as inference gives them of the operands of in; nil: as in the graph as
-// written.
-func (m *Model) laid(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
+// inferredLabel returns the label whose results have the layouts inferred from the operands of in; nil means those of
+// the graph as written.
+func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
 	only []int) (label, bool) {
 	out, at := make([]int, len(n.Out)), *call
 	if in == nil {
@@ -283,7 +284,7 @@ func (m *Model) laid(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 			return label{}, false
 		}
 		at.Out[k] = r.Meta()
-		if n.Pin.Lays() { // inference gave the graph what is pinned
+		if n.Pin.Lays() { // the graph has the pinned layouts
 			at.Out[k] = n.Out[k].Meta.WithStrides(at.Out[k].Strides)
 		}
 		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, at.Out[k])); out[k] < 0 {
@@ -293,9 +294,9 @@ func (m *Model) laid(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return m.priced(n, &at, impl, w, out, only)
 }
 
-// looked tells of which operands the layout makes a difference to how results are inferred. Of ops that decide shapes
-// by data, and where inference refuses a form, it does.
-func (m *Model) looked(n *graph.Node) []bool {
+// layoutDependent marks the operands whose layout affects the inferred results. Operands of ops that read data to
+// decide shapes, and forms that inference rejects, count as well.
+func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -307,7 +308,7 @@ func (m *Model) looked(n *graph.Node) []bool {
 		}
 		x := m.variables.At(a.Value)
 		for i := 1; i < len(x.forms) && !list[k]; i++ {
-			if x.forms[i].like >= 0 { // it is no other layout to inference, which has been
+			if x.forms[i].like >= 0 { // the corresponding form was examined
 				continue
 			}
 			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
@@ -326,11 +327,11 @@ func (m *Model) looked(n *graph.Node) []bool {
 	return list
 }
 
-// reshapes prices the copies that a view makes where it cannot show its operand.
+// reshapes prices the copies that a view makes where it cannot be a view.
 func (m *Model) reshapes(v *viewed) {
 	n := v.node
 	x := m.variables.At(n.In[v.operand].Value)
-	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
+	for i := len(v.to[0]); i < len(x.forms); i++ { // forms added by labels
 		(&growth{m: m}).through(v, x, i)
 	}
 	if v.same && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
@@ -340,8 +341,8 @@ func (m *Model) reshapes(v *viewed) {
 			}
 		}
 	}
-	m.begin(v, x)
-	m.admit(v)
+	m.markInside(v, x)
+	m.setAllowed(v)
 	if n.Op.Storage {
 		return
 	}
@@ -356,7 +357,7 @@ func (m *Model) reshapes(v *viewed) {
 		calls[i] = callWith(n, v.operand, x.forms[i].meta)
 		res, err := n.Op.Infer(calls[i])
 		if err != nil || len(res) != len(n.Out) {
-			continue // a view that refuses
+			continue // the view is impossible
 		}
 		results[i] = res
 		if res[0].Alias == graph.Fresh {
@@ -376,19 +377,19 @@ func (m *Model) reshapes(v *viewed) {
 				v.copies[k] = make([][]int64, len(x.forms))
 			}
 			y := m.variables.At(n.Out[k])
-			if v.shows[i] { // it may not be a view, or there was no room for its form: it is viewed, and copied
-				v.copies[k][i] = m.apart(y, r.Meta())
+			if v.shows[i] { // the view exists but must not be used, or its form exceeded the limit: the view is copied
+				v.copies[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
 				v.copies[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
-				m.plainly(v, i, y, x.forms[i].meta)
+				m.ordinaryCopies(v, i, y, x.forms[i].meta)
 			}
 		}
 	}
 }
 
-// admit finds the forms of its operand that a view reads: any, or of a pinned operand its pinned form unless the op
-// refuses that. If results must show the value as written, the view also reads that form.
-func (m *Model) admit(v *viewed) {
+// setAllowed determines the operand forms that a view may use: any, or for a pinned operand the pinned form unless the
+// op rejects it. If results must have the layout as written, that form is allowed too.
+func (m *Model) setAllowed(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = ^uint(0)
 	if x.pin < 0 {
@@ -398,13 +399,13 @@ func (m *Model) admit(v *viewed) {
 	if err == nil && len(res) == len(v.node.Out) || v.same {
 		v.allowed = 1 << x.pin
 	}
-	if m.Problem.bares(v.node) {
+	if m.Problem.needsWritten(v.node) {
 		v.allowed |= 1
 	}
 }
 
-// apart prices copies of what lies as from into the forms of a value.
-func (m *Model) apart(y *variable, from tensor.Meta) []int64 {
+// copyCosts prices copies from a layout into the forms of a value.
+func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 	costs := make([]int64, len(y.forms))
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
@@ -415,13 +416,14 @@ func (m *Model) apart(y *variable, from tensor.Meta) []int64 {
 	return costs
 }
 
-// plainly has a copy that the user wrote made as others are, into forms that it does not write, or not so cheaply.
-func (m *Model) plainly(v *viewed, i int, y *variable, from tensor.Meta) {
+// ordinaryCopies replaces the price of a copy node by that of an ordinary copy, for result forms where this is cheaper
+// or the node cannot write them.
+func (m *Model) ordinaryCopies(v *viewed, i int, y *variable, from tensor.Meta) {
 	if !v.node.Op.Identity {
 		return
 	}
 	own := v.copies[0][i]
-	for j, c := range m.apart(y, from) {
+	for j, c := range m.copyCosts(y, from) {
 		if c < own[j] {
 			own[j] = c
 			v.plain[i] |= 1 << j
@@ -450,7 +452,7 @@ func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from
 	return costs
 }
 
-// copyCost is what it costs to copy a value from one layout into another.
+// copyCost returns the cost of copying a value from one layout to another.
 func (m *Model) copyCost(from, to tensor.Meta, o tensor.Order) int64 {
 	v := &graph.Value{Meta: from, Type: from.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}

@@ -1,9 +1,21 @@
-// Package layout chooses how values are laid out and by which implementations nodes are computed: the problem,
-// the assignments that solve it, and the strategies that find one.
+// Package layout chooses the layouts of values and the implementations of nodes.
 //
-// A strategy sees the whole [Problem] and returns an [Assignment]. The layout pass of package passes
-// applies it, and decides nothing. [Draft] helps to make one: it walks the nodes in order and knows how
-// everything is laid out under the choices so far.
+// A [Problem] is a typed graph with the prices of a machine ([Profile]) and constraints: pins, and values whose layout
+// is fixed. A [Strategy] returns an [Assignment] for it: an implementation and a walk for each node, and the copies
+// that nodes and outputs read. The layout pass of package passes applies the assignment and makes no decision of its
+// own.
+//
+// There are three ways to write a strategy:
+//
+//   - [Solve] makes an assignment from a wish for each value, forward and node by node. It uses a [Draft], which tracks
+//     the layouts under the choices so far.
+//   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
+//     or two variables. [Model.Assignment] turns labels of its variables into an assignment.
+//   - [Solved] combines the model with any solver of such problems.
+//
+// [Optimal], the default, solves the model exactly and proves the result. Other questions about the model have methods
+// too: the k cheapest plans ([Model.Best]), the effect of the price of copies ([Model.Sensitive]), and changes to
+// inputs and outputs that would reduce the cost ([Advise]).
 package layout
 
 import (
@@ -18,24 +30,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Strategy finds an assignment.
+// Strategy chooses layouts and implementations.
 type Strategy interface {
-	// Name is what users call the strategy.
+	// Name returns the name of the strategy for users.
 	Name() string
-	// Choose solves the problem, which it must not change.
+	// Choose solves the problem, which it must not modify.
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile is what a machine was measured to do; it prices work. A Level is a point of what its bytes take.
+// Profile holds the measured speed of a machine and prices work. A Level is one point of the time for memory accesses
+// as a function of their size.
 type (
 	Profile = machine.Profile
 	Level   = machine.Level
 )
 
-// DefaultProfile returns the prices that are used where nobody measured.
+// DefaultProfile returns the prices for a machine without measurements.
 func DefaultProfile() *Profile { return machine.DefaultProfile() }
 
-// Price is what work takes one worker, in nanoseconds. A nil profile stands for [DefaultProfile].
+// Price returns the time of work on one worker in nanoseconds. A nil profile means [DefaultProfile].
 func Price(p *Profile, w graph.Work) float64 {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -43,10 +56,10 @@ func Price(p *Profile, w graph.Work) float64 {
 	return p.NS(w)
 }
 
-// PS is what work takes one worker, in picoseconds, rounded; 0 at least. A nil profile stands for [DefaultProfile].
+// PS returns the time of work on one worker in whole picoseconds, at least 0. A nil profile means [DefaultProfile].
 //
-// The price of a node is that of its work, as its implementation has it for its walk, and that of reading each
-// operand as it lies, added up.
+// The price of a node is that of the work of its implementation and walk, plus that of reading each operand in its
+// layout.
 func PS(p *Profile, w graph.Work) int64 {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -54,8 +67,8 @@ func PS(p *Profile, w graph.Work) int64 {
 	return p.PS(w)
 }
 
-// For returns a profile for the nodes of a graph: constants lie in the caches as far as they all do together. A nil
-// profile stands for [DefaultProfile]; nil is a graph without constants.
+// For returns p adjusted to a graph: constants are in the caches to the extent that all of them fit. A nil profile
+// means [DefaultProfile]; a nil graph has no constants.
 func For(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -69,32 +82,30 @@ func For(p *Profile, g *graph.Graph) *Profile {
 	return p.Keeping(kept)
 }
 
-// Problem is a graph whose values are laid out as inference gives them, and what must hold of every other way
-// to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
-// handed over as they are in the graph as written unless they are pinned.
+// Problem is a graph with inferred layouts, and the constraints on changing them: the pins of the graph, fixed values,
+// and outputs, which keep the layouts of the graph as written unless they are pinned.
 type Problem struct {
-	// Graph is sorted and typed. It must not be changed.
+	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph
-	// Profile prices the work of implementations, as [For] gives it for the graph.
+	// Profile prices the work of implementations; it comes from [For].
 	Profile *Profile
-	// KeepGoing asks for an assignment of what can be had: see [Assignment.Failed].
+	// KeepGoing asks for a partial assignment if nodes fail: see [Assignment.Failed].
 	KeepGoing bool
-	// Exact leaves implementations out that compute by another formula than an op's definition: [graph.Impl.Inexact].
+	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
-	// SolveLimit is how long what elimination does not settle is searched for: 0 stands for [SolveLimit]; negative: not at
-	// all, so that no plan depends on the time. What is not settled has a gap to its bound.
+	// SolveLimit bounds the time of a search after elimination: 0 means the constant SolveLimit, a negative number no
+	// search, so that plans do not depend on time. An unfinished search leaves a gap between cost and bound.
 	SolveLimit time.Duration
 
-	fixed   map[*graph.Value]bool
-	storage map[*graph.Value]bool // of those, what an op reads the storage of
-	images  map[*graph.Value]bool
-	outputs map[*graph.Value]bool
-	readers map[*graph.Value]int
-	comes   map[*graph.Value]tensor.Order // inputs that come otherwise than the graph says: see [Advise]
+	fixed       map[*graph.Value]bool
+	storage     map[*graph.Value]bool // fixed because an op reads their storage
+	images      map[*graph.Value]bool
+	outputs     map[*graph.Value]bool
+	readers     map[*graph.Value]int
+	inputOrders map[*graph.Value]tensor.Order // other orders of inputs: see [Advise]
 }
 
-// NewProblem states the problem of a graph; nil counts as empty. A nil profile stands for
-// [DefaultProfile].
+// NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
 func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
@@ -135,9 +146,8 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	return pr
 }
 
-// Context returns the context of the search for an assignment: that of the graph ([graph.Graph.SetContext]). Strategies
-// and solvers that take long should check it. Once it has ended, the error of [Strategy.Choose] is ignored: planning
-// ends with the cause of the context.
+// Context returns the context of the graph ([graph.Graph.SetContext]). Strategies and solvers that take long should
+// check it. After it ends the error of [Strategy.Choose] is ignored: planning returns the cause of the context.
 func (p *Problem) Context() context.Context {
 	if p == nil {
 		return context.Background()
@@ -145,13 +155,12 @@ func (p *Problem) Context() context.Context {
 	return p.Graph.Context()
 }
 
-// options are those of a solver of the problem.
+// options returns the options for a solver of the problem.
 func (p *Problem) options() wcsp.Options {
 	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
 }
 
-// Offers reports whether an implementation may compute a node: not one that is inexact where plans are to be exact, nor
-// another one than that to which the node is pinned.
+// Offers reports whether an implementation may compute a node, given the node's pin and Exact.
 func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 	if n == nil || m == nil {
 		return false
@@ -159,21 +168,21 @@ func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 	return (n.Pin.Impl == "" || m.Name == n.Pin.Impl) && !(p.Exact && m.Inexact)
 }
 
-// Fixed reports whether a value must be laid out as in the graph as written: an op reads its storage rather
-// than its elements, or an output shows it through a view.
+// Fixed reports whether a value must keep the layout of the graph as written, because an op reads its storage or an
+// output is a view of it.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 
-// bares reports whether a node's operand must be laid out as in the graph as written: an op reads its storage or that
-// of a view of it, or an output is a view of it.
-func (p *Problem) bares(n *graph.Node) bool {
+// needsWritten reports whether a node's operand must have the layout of the graph as written: an op reads its storage,
+// or that of a view of it, or an output is a view of it.
+func (p *Problem) needsWritten(n *graph.Node) bool {
 	return n.Op.Storage || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] })
 }
 
-// Output reports whether a value is handed over laid out as in the graph as written.
+// Output reports whether a value is an output that keeps the layout of the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 
-// Orders returns the orders that a value may be given: that in which it is laid out, row-major, what its pin
-// demands, and for images channels-last.
+// Orders returns the orders that a value may have: that of its pin alone, or its inferred order, row-major, and
+// channels-last for images.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
 	add := func(o tensor.Order) {
@@ -204,7 +213,7 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	return list
 }
 
-// lastOrder is channels-last for a rank; empty where there is none.
+// lastOrder returns channels-last for a rank, or "".
 func lastOrder(rank int) tensor.Order {
 	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
 		if o, err := f.Order(rank); err == nil {
@@ -214,9 +223,9 @@ func lastOrder(rank int) tensor.Order {
 	return ""
 }
 
-// Image reports whether a value is an image or a volume, with its channels in dimension 1: what
-// convolutions, pools, batch norms and the like read or make, and what follows them element by
-// element, by concatenation and by padding.
+// Image reports whether a value is an image or volume with channels in dimension 1: an operand or result of
+// convolutions, pools, batch norms and similar ops, or a value derived from one by pointwise ops, concatenation or
+// padding.
 func (p *Problem) Image(v *graph.Value) bool {
 	if p.images == nil {
 		p.findImages()
@@ -255,27 +264,28 @@ func (p *Problem) findImages() {
 	}
 }
 
-// Copy is a copy of a value in another layout, one for all who read it; or something else that stands for the value.
+// Copy is another form of a value, shared by its readers: a copy in another layout, a view computed again, or the value
+// itself.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
-	// Strides are the very strides that the copy has, where dimensions of size 1 matter: those of the
-	// graph as written. Nil: those of the order.
+	// Strides, if not nil, are the exact strides of the copy, those of the graph as written, because strides of dimensions
+	// of size 1 matter there. Otherwise the order determines them.
 	Strides []int
-	// Pinned says that the copy is what the pin demands, and stays whoever could do without it. Of a
-	// node's value it takes the name over.
+	// Pinned marks the copy that a pin demands. It is never elided, and takes over the name of the value if a node
+	// computes that.
 	Pinned bool
 	Why    string
-	// From is what is copied; nil: the value itself.
+	// From is the source; nil means the value itself.
 	From *Copy
-	// View says that nothing is copied: what stands for the value is what its node makes of From, which stands for the
-	// operand that the value is a view of. Where that cannot be viewed the node copies it, into Order.
+	// View says that the copy is the node of Value applied to From, a form of the operand that Value is a view of. If From
+	// cannot be viewed so, the node copies it into Order.
 	View bool
-	// Bare says that Value itself is meant.
+	// Bare says that the copy is Value itself.
 	Bare bool
 }
 
-// Lay returns the layout of the copy of a value that has layout m.
+// Lay returns the layout of the copy of a value with layout m.
 func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 	m.Offset = 0
 	if c.Strides != nil {
@@ -284,42 +294,38 @@ func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 	return m.WithStrides(c.Order.Strides(m.Shape))
 }
 
-// Choice is what was decided of a node.
+// Choice is the decision for one node.
 type Choice struct {
 	Impl *graph.Impl // nil for a view
 	Walk graph.Walk
-	// In holds the copy that stands for each operand; nil for one that is read as it is. So are
-	// operands that a short list leaves out.
+	// In holds the copy that each operand reads; nil or missing for the value itself.
 	In []*Copy
-	// Written says that results that are laid out in the order of the graph as written get its very strides.
+	// Written says that results in the order of the graph as written also get its exact strides.
 	Written bool
-	// After are copies of the results for all that read them.
+	// After lists copies of the results for all readers.
 	After []*Copy
-	// Drop says that nobody reads what the node makes, which is left out.
+	// Drop says that the node is unused and is removed.
 	Drop bool
 }
 
-// Assignment is a solution: a choice for each node, by its place in the graph.
+// Assignment is a solution of a [Problem]: a choice for each node, by its index in the graph.
 type Assignment struct {
 	Nodes []Choice
-	// Inputs are copies of inputs and constants for all that read them.
+	// Inputs lists copies of inputs and constants for all readers.
 	Inputs []*Copy
-	// Outputs holds, by the graph's outputs, the copy that is handed over; nil for the value itself.
+	// Outputs holds, by index of the graph's outputs, the copy to return; nil for the value itself.
 	Outputs []*Copy
-	// Failed are nodes and outputs for which nothing was found, each for a reason of its own, and
-	// Lost the values that there will not be.
+	// Failed lists the nodes and outputs without a solution, and Lost the values that are missing because of them.
 	Failed graph.Errors
 	Lost   map[*graph.Value]bool
-	// LostOutputs holds, by the graph's outputs, those that there will not be.
+	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final says that the copies in the graph have been weighed, too: none is to be dropped that is not dropped here.
+	// Final says that copies in the graph were weighed too: the pass must not elide any other.
 	Final bool
-	// Model and Solution are what the assignment follows from, of a strategy that states the problem exactly: nil of
-	// others.
+	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution
-	// Within are the results that are to be written where a node that joins them with others has them, and whose costs
-	// are known as those of that.
+	// Within lists the results to be placed directly in the result of a concatenation, whose costs are included.
 	Within []*graph.Value
 }
 

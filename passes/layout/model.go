@@ -13,118 +13,118 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Model is a [Problem] stated exactly: everything that can be decided as variables with labels, and what it costs as
-// tables over one or two of them, in picoseconds of one worker.
+// Model states a [Problem] exactly as a weighted constraint problem: one variable for each value and node with a
+// choice, and costs that depend on one or two of them, in picoseconds of one worker.
 //
-//   - A value's variable is the set of forms that it is materialised in: orders of its dimensions, or, of views, other
-//     layouts that follow from those of what they view. Forms are told apart by where elements lie: strides of
-//     dimensions of size 1 do not count. The first form has all strides of the graph as written, however it is made.
-//   - The variable of a node that computes is its label: an implementation, a walk, and so the form of its results.
-//   - A label costs its Work and, for each operand, the least Read over the forms that there are of it.
-//   - A value costs the cheapest copies, of copies where that is cheaper, by which its forms are made of the one that
-//     is written: an arborescence.
-//   - A view has the forms of its operand, viewed, for nothing, and copies of these. What a reshape cannot view is
-//     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned: one that
-//     is handed over is made, for it has memory of its own, but who reads it may read its operand.
-//   - What a node puts together (concatenation) may be written where its result has it, in any order of that, by
-//     whoever can write it so, and is read by whoever can read it so: then it is not copied. It is a form of the value,
-//     which goes with labels of that order alone. Of several such nodes it is the last one. One whose operands all lie
-//     side by side within another's result has its own there.
-//   - Constants are converted when the graph is planned, for nothing, unless they are pinned.
-//   - A pinned value always has its pinned form, and all its other forms are copies of that. A pinned operand is read
-//     in its pinned form if any label of the node can read it.
-//   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
+//   - The variable of a value is the set of its forms. A form is a layout in which the value exists: a dimension order
+//     or, for views, a layout derived from a form of the operand. Forms differ in the addresses of elements; strides of
+//     dimensions of size 1 do not count. The first form has the exact strides of the graph as written.
+//   - The variable of a node that computes is its label: an implementation and a walk, which determine the forms of its
+//     results.
+//   - A label costs its Work plus, for each operand, the least Read over the forms that exist.
+//   - A set of forms costs the cheapest copies that make it from the form that is written: an arborescence.
+//   - A view has the viewed forms of its operand for free, and copies of these. A reshape that cannot be a view costs
+//     one copy into any order. A copy in the graph as written is an identity view, unless it is pinned. If it is an
+//     output it has a buffer of its own, but its readers may read its operand.
+//   - An operand of a concatenation may be written directly into the result, in any order of the result, if its
+//     producer can write and its readers can read the strided layout. This is a form of the value, compatible only with
+//     labels of that order. If several concatenations read the value, the last is considered. A concatenation whose
+//     operands are adjacent in the result of another has its own result there.
+//   - Constants are converted for free, while planning, unless they are pinned.
+//   - A pinned value always has its pinned form, and all other forms are copies of it. Operands are read in the pinned
+//     form if any label of the node can read it.
+//   - Outputs are in the sets of their values: in the layout of the graph as written, or pinned.
 //
-// Peak memory, and steps that run at the same time, are not in the costs. Labels of nodes whose results are laid out by
-// inference alone fix the operands that inference looks at: as written, or all in one order.
+// Costs do not include peak memory or concurrency of steps. Nodes whose result layouts follow from inference alone have
+// labels in which the operands that inference depends on all have the form as written, or all have one order.
 type Model struct {
 	Problem *Problem
-	// WCSP is what is to be solved. Variables that have one label are left out of it.
+	// WCSP is the problem to solve. Variables with a single label are left out.
 	WCSP *wcsp.Problem
 
-	copying   []bool // by factor: it is what copies cost
+	copying   []bool // by factor: whether it is a cost of copies
 	variables graph.ByValue[*variable]
-	values    []*variable // in the graph's order
-	tasks     []*task     // by the place of the node; nil for what is viewed
-	views     []*viewed   // by the place of the node; nil for what computes
+	values    []*variable // in the order of the graph
+	tasks     []*task     // by index of the node; nil for views
+	views     []*viewed   // by index of the node; nil for nodes that compute
 	copier    *graph.Op
 	readers   graph.ByValue[[]use]
-	places    []int              // of nodes in the graph, by their numbers
-	barred    map[*variable]uint // forms into which a value is not copied
+	places    []int              // index of a node by its number
+	barred    map[*variable]uint // forms that no copy may make: see Without
 	failed    graph.Errors
-	losing    map[*graph.Value]bool // the results of nodes that are lost
+	losing    map[*graph.Value]bool // results of failed nodes
 	slots     *slots
 }
 
 // use is an operand of a node.
 type use struct{ node, operand int }
 
-// form is a layout in which a value may be materialised.
+// form is a layout in which a value may exist.
 type form struct {
 	meta  tensor.Meta
-	order tensor.Order // of a dense one, else empty
+	order tensor.Order // empty unless dense
 	dense bool
-	slot  *slot // where it lies within another value, if it does
-	// like is, of what lies within another value and of views of that, the form that it would be alone; else -1.
+	slot  *slot // position in another value; nil if there is none
+	// like is the corresponding form with a buffer of its own, for a form in another value or a view of one; else -1.
 	like int
 }
 
-// variable is a value, and the forms that there may be of it.
+// variable is a value with its possible forms.
 type variable struct {
 	value *graph.Value
-	forms []form // the first is that of the graph as written
-	// pin is the form that a pin demands; -1 without one. All other forms of the value are copies of it, also one in which
-	// the value is written: see [Model.enter].
+	forms []form // the first is the layout of the graph as written
+	// pin is the pinned form, or -1. All other forms are copies of it, even the form in which the value is written: see
+	// [Model.makePinned].
 	pin int
-	// rigid says that nothing but a view leads to the first form: no copies are made into it.
+	// rigid says that the first form can only be a view, never a copy.
 	rigid   bool
-	inside  uint           // forms that may begin elsewhere than the memory that they are in
-	need    int            // forms that could be read at once
-	outputs []graph.Output // what hands it over
-	sets    []uint         // labels
-	id      int            // in the WCSP; -1 where there is one label
-	copy    []int64        // from form to form, row by row
+	inside  uint           // forms that may not start at the start of their buffer
+	need    int            // number of forms that could be read at once
+	outputs []graph.Output // outputs that are this value
+	sets    []uint         // sets of forms, one per label
+	id      int            // index in the WCSP; -1 with a single label
+	copy    []int64        // costs of copies, a row-major matrix by form
 }
 
 // task is a node that computes.
 type task struct {
 	node   *graph.Node
 	labels []label
-	id     int // in the WCSP; -1 where there is one label
+	id     int // index in the WCSP; -1 with a single label
 }
 
 // label is a way to compute a node.
 type label struct {
 	impl *graph.Impl
 	walk graph.Walk
-	out  []int // the form of each result
-	only []int // by operand: the form that must be read; -1, or nil, for any
-	// strays marks the operands that are pinned to a layout that the label does not read.
-	strays []int
-	cost   int64     // Work, and reading constants
-	read   [][]int64 // by operand and form of its value; nil for operands without a variable
-	form   []int     // by operand: the form of a constant that is read
-	slot   string    // the value within which it writes a result; empty for none
-	// slots marks, by operand, the forms that lie where the result has them.
+	out  []int // by result: its form
+	only []int // by operand: the only form allowed; -1, or nil, for any
+	// pinMisses lists the operands that are pinned to a layout that the label cannot read.
+	pinMisses []int
+	cost      int64     // of work, and of reading constants
+	read      [][]int64 // by operand and form: cost; nil for operands without a variable
+	form      []int     // by operand: the form of a constant
+	slot      string    // name of the value that a result is placed in; else empty
+	// slots holds, by operand, a mask of forms that are in the node's result.
 	slots []uint
 }
 
-// viewed is a node whose results show its operand, or copy it where they cannot.
+// viewed is a node whose results are views of its operand, or copies where a view is impossible.
 type viewed struct {
 	node    *graph.Node
 	operand int
-	same    bool        // a copy that changes nothing: its result is the operand, in all forms
-	own     uint        // forms of the operand of which that makes a copy in its first form, since it is handed over
-	seen    uint        // forms of the operand for which that is known:
-	to      [][]int     // by result and form of the operand: the form of the result; -1: it is copied
-	copies  [][][]int64 // by result, form of the operand, and of the result: what it costs to copy one into the other
-	shows   []bool      // by form of the operand: it is viewed, and where there are copies that is copied
-	plain   []uint      // by form of the operand: the forms of the result into which it is copied as others are
-	allowed uint        // forms of the operand that may be viewed or copied
+	same    bool        // the identity: the result is the operand in all forms
+	own     uint        // operand forms that are copied into the first form, because the result is an output
+	seen    uint        // operand forms that `to` covers
+	to      [][]int     // by result and operand form: form of the result; -1: copied
+	copies  [][][]int64 // by result, operand form and result form: cost of the copy
+	shows   []bool      // by operand form: the op makes a view, and copies are made of that
+	plain   []uint      // by operand form: result forms made by an ordinary copy
+	allowed uint        // operand forms that may be used
 }
 
-// Forms returns the layouts in which a value may be materialised, the first as in the graph as written; nil for a value
-// of another graph. The list is the caller's.
+// Forms returns the possible layouts of a value, that of the graph as written first; nil for a value of another graph.
+// The caller owns the list.
 func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 	if m == nil {
 		return nil
@@ -140,11 +140,11 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 	return list
 }
 
-// NewModel states a problem. The error says which node has no way to be computed.
+// NewModel states a problem. The error names a node that cannot be computed.
 func NewModel(p *Problem) (_ *Model, err error) {
 	defer ends.Catch(&err)
 	if p == nil || p.Graph == nil {
-		return nil, errors.New("there is no problem to state")
+		return nil, errors.New("the problem is nil")
 	}
 	g := p.Graph
 	m := &Model{Problem: p, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
@@ -166,15 +166,15 @@ func NewModel(p *Problem) (_ *Model, err error) {
 			return nil, err
 		}
 	}
-	m.count()
-	if err := m.state(); err != nil {
+	m.countReads()
+	if err := m.build(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// decide finds what can be decided of a node. Where planning keeps going, one for which there is nothing is lost, and
-// so is what depends on it.
+// decide finds the labels of a node or the forms of a view. With KeepGoing, a node that fails is recorded and its
+// results are lost.
 func (m *Model) decide(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.losing[a.Value] }) {
@@ -214,11 +214,11 @@ func (m *Model) lose(i int) {
 	}
 }
 
-// lost reports whether there is nothing for a node.
+// lost reports whether a node has failed or depends on one that has.
 func (m *Model) lost(i int) bool { return m.views[i] == nil && m.tasks[i] == nil }
 
-// declare makes a variable of each value, with the form that it has in the graph as written, and tells views from nodes
-// that compute.
+// declare makes the variables of values, with their form in the graph as written, and separates views from nodes that
+// compute.
 func (m *Model) declare() error {
 	g := m.Problem.Graph
 	var err error
@@ -241,7 +241,7 @@ func (m *Model) declare() error {
 			}
 		}
 		if k := viewedOperand(n); k >= 0 {
-			m.views[i] = &viewed{node: n, operand: k, same: m.changesNothing(n), to: make([][]int, len(n.Out))}
+			m.views[i] = &viewed{node: n, operand: k, same: m.isPlainCopy(n), to: make([][]int, len(n.Out))}
 		} else {
 			m.tasks[i] = &task{node: n, id: -1}
 		}
@@ -269,7 +269,8 @@ func (m *Model) variable(v *graph.Value) error {
 	return nil
 }
 
-// viewedOperand is the operand that a node's results show, or would where they can; -1 for a node that computes.
+// viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
+// layouts; -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
 	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.Eager != nil {
 		return -1
@@ -279,7 +280,7 @@ func viewedOperand(n *graph.Node) int {
 			return k
 		}
 	}
-	if n.Pin.Lays() && n.Op.Kind == graph.View { // pinned, its results show nothing in the graph as written
+	if n.Pin.Lays() && n.Op.Kind == graph.View { // pinned results are copies in the graph as written
 		if res, err := n.Op.Infer(n.Call()); err == nil && len(res) > 0 && res[0].Alias >= 0 {
 			return res[0].Alias
 		}
@@ -292,17 +293,17 @@ func viewedOperand(n *graph.Node) int {
 	return -1
 }
 
-// changesNothing reports whether a node is a copy for which its operand can stand.
-func (m *Model) changesNothing(n *graph.Node) bool {
+// isPlainCopy reports whether a node copies its operand without a change of shape or dtype.
+func (m *Model) isPlainCopy(n *graph.Node) bool {
 	v := n.Out[0]
 	return n.Op.Identity && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
 		n.In[0].Meta().DType == v.Meta.DType && slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
 
-// maxForms bounds the forms of a value: the table of its sets has a label for each set of them.
+// maxForms bounds the forms of a value: its variable may have a label for each set of them.
 const maxForms = 8
 
-// add returns the place of a layout among the forms, where it is added if it is new; -1 where there is no room.
+// add returns the index of a form, which it adds if it is new; -1 if the limit is reached.
 func (x *variable) add(meta tensor.Meta) int {
 	if i := x.find(meta); i >= 0 || len(x.forms) == maxForms {
 		return i
@@ -315,7 +316,7 @@ func (x *variable) add(meta tensor.Meta) int {
 	return len(x.forms) - 1
 }
 
-// find returns the place of a layout among the forms; -1 if it is none of them.
+// find returns the index of a form, or -1.
 func (x *variable) find(meta tensor.Meta) int {
 	for i := range x.forms {
 		if x.forms[i].slot == nil && x.forms[i].meta.SameAddresses(meta) {
@@ -325,8 +326,8 @@ func (x *variable) find(meta tensor.Meta) int {
 	return -1
 }
 
-// of is the place of a form that is known to be of an order; -1 for none.
-func (x *variable) of(o tensor.Order) int {
+// withOrder returns the index of the dense form with an order, or -1.
+func (x *variable) withOrder(o tensor.Order) int {
 	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
 }
 
@@ -335,13 +336,13 @@ func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1
 	}
-	if i := x.of(o); i >= 0 {
+	if i := x.withOrder(o); i >= 0 {
 		return i
 	}
 	return x.add(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 }
 
-// orders are the orders of the dense forms.
+// orders returns the orders of the dense forms.
 func (x *variable) orders() []tensor.Order {
 	var list []tensor.Order
 	for _, f := range x.forms {
@@ -352,14 +353,14 @@ func (x *variable) orders() []tensor.Order {
 	return list
 }
 
-// base is the form of a value by its pin alone: the pinned form, else that of the graph as written.
+// base returns the pinned form of a value, else that of the graph as written.
 func (x *variable) base() int { return max(0, x.pin) }
 
-// constant reports whether a value is converted when the graph is planned, for nothing: a constant that is not pinned.
+// constant reports whether a value is an unpinned constant, which is converted for free while planning.
 func constant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
 
-// unmoved reports whether operand k of a node is a constant, which is read in any form, or by its data.
-func unmoved(n *graph.Node, k int) bool {
+// readsConstant reports whether operand k is a constant that is read in any form, or by its data.
+func readsConstant(n *graph.Node, k int) bool {
 	v := n.In[k].Value
 	return constant(v) || v.Const != nil && n.Op.Eager != nil
 }
@@ -372,7 +373,7 @@ func (f *form) text() string {
 	case f.slot != nil:
 		return f.slot.order.String()
 	}
-	return "as it lies " + tensor.ListString(f.meta.Strides)
+	return "strides " + tensor.ListString(f.meta.Strides)
 }
 
 // set names a set of forms.

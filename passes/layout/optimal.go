@@ -8,13 +8,14 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Optimal has the least total cost, with proof: see [Model].
+// Optimal minimizes the total cost and proves it: see [Model].
 var Optimal Strategy = Solved("optimal", wcsp.Exact)
 
-// SolveLimit is how long a plan that cannot be proved optimal is searched for. Networks take some milliseconds.
+// SolveLimit is the default time limit of a search for a plan that elimination alone does not prove optimal. Most
+// networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
-// Search is what the limit of the problem says to a solver: [wcsp.Options.TimeLimit].
+// Search returns the problem's limit as [wcsp.Options.TimeLimit].
 func (p *Problem) Search() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:
@@ -25,7 +26,9 @@ func (p *Problem) Search() time.Duration {
 	return p.SolveLimit
 }
 
-// Solved is a strategy that states the problem exactly ([Model]) and has it solved.
+// Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. If the
+// solver is not [wcsp.Exact], its cost, bound and proof are checked, and a bound without a valid proof is replaced by
+// 0.
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
 
 type solving struct {
@@ -48,13 +51,13 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 		return nil, err
 	}
 	if sol == nil {
-		return nil, fmt.Errorf("the solver of strategy %s gives no solution", s.name)
+		return nil, fmt.Errorf("the solver of strategy %s returned no solution", s.name)
 	}
 	a, err := m.Assignment(sol.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	if s.solver != wcsp.Exact { // what somebody else's says is believed as far as it can be checked
+	if s.solver != wcsp.Exact { // check the results of a caller's solver
 		cost, err := m.WCSP.Cost(sol.Labels)
 		if err != nil {
 			return nil, fmt.Errorf("strategy %s: %w", s.name, err)

@@ -10,53 +10,53 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not
-// made.
+// Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because unread
+// forms are not made.
 type Outcome struct {
-	// PS is what it costs, in picoseconds; Copying is what of it copies take.
+	// PS is the total cost in picoseconds, Copying the part of the copies.
 	PS, Copying int64
 	Nodes       []Computed
 	Copies      []Copied // by name
-	// Labels are those that it was made of.
+	// Labels is the assignment that has this outcome.
 	Labels []int
 }
 
-// Computed is how a node is computed.
+// Computed describes how a node is computed.
 type Computed struct {
-	Node string
-	Impl string // empty where the op has none
-	Lies string // the order in which it writes its results
+	Node  string
+	Impl  string // empty if the op has no implementations
+	Order string // dimension order of the results
 }
 
-// Copied is a copy of a value that is made.
+// Copied is a copy of a value.
 type Copied struct {
-	Value  string  `json:"value" doc:"The value that is copied, itself or by views of it."`
+	Value  string  `json:"value" doc:"The value that is copied, directly or through views."`
 	From   string  `json:"from" doc:"The order that is copied."`
 	To     string  `json:"to" doc:"The order of the copy."`
 	Bytes  int     `json:"bytes" doc:"The size of the copy."`
-	CostNS float64 `json:"cost_ns" doc:"What the copy is estimated to cost, in nanoseconds."`
+	CostNS float64 `json:"cost_ns" doc:"The estimated time of the copy, in nanoseconds."`
 }
 
-// Change is what one plan does otherwise than another.
+// Change is the difference between two plans.
 type Change struct {
-	Nodes []Recomputed `json:"nodes" doc:"The nodes that are computed otherwise."`
-	Gone  []Copied     `json:"gone" doc:"The copies that are not made any more."`
-	Added []Copied     `json:"added" doc:"The copies that are made instead."`
+	Nodes []Recomputed `json:"nodes" doc:"The nodes that are computed differently."`
+	Gone  []Copied     `json:"gone" doc:"The copies that are removed."`
+	Added []Copied     `json:"added" doc:"The copies that are added."`
 }
 
-// Recomputed is a node that is computed otherwise.
+// Recomputed is a node that two plans compute differently.
 type Recomputed struct {
-	Node    string `json:"node" doc:"The node."`
-	WasImpl string `json:"was_impl" doc:"Its implementation in the one plan; empty where the op has none."`
-	WasLies string `json:"was_lies" doc:"The order in which it writes its results there."`
-	Impl    string `json:"impl" doc:"Its implementation in the other plan."`
-	Lies    string `json:"lies" doc:"The order in which it writes its results there."`
+	Node     string `json:"node" doc:"The node."`
+	WasImpl  string `json:"was_impl" doc:"Its implementation in the first plan; empty if the op has none."`
+	WasOrder string `json:"was_lies" doc:"The dimension order of its results in the first plan."`
+	Impl     string `json:"impl" doc:"Its implementation in the second plan."`
+	Order    string `json:"lies" doc:"The dimension order of its results in the second plan."`
 }
 
-// Outcome returns what labels of the variables of WCSP mean. The error says which label cannot be.
+// Outcome returns the plan that an assignment of the variables of WCSP describes. The error names an infeasible label.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer ends.Catch(&err)
-	r, err := m.reading(labels)
+	r, err := m.decoder(labels)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
 	r.views = graph.NewByValue[*viewed](m.Problem.Graph)
 	for x := range m.sources() {
-		r.made(out, x, 1<<m.comes(x), nil)
+		r.addCopies(out, x, 1<<m.inputForm(x), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		ends.Look(m.Problem.Context())
@@ -74,12 +74,12 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 			set := r.set(x) & v.allowed
 			for k, value := range n.Out {
 				r.views.Set(value, v)
-				r.made(out, m.variables.At(value), v.shown(k, set), v.outside(k, set))
+				r.addCopies(out, m.variables.At(value), v.shown(k, set), v.outside(k, set))
 			}
 		case t != nil:
 			l := r.chosen(t)
 			for k, value := range n.Out {
-				r.made(out, m.variables.At(value), 1<<l.out[k], nil)
+				r.addCopies(out, m.variables.At(value), 1<<l.out[k], nil)
 			}
 			out.PS += r.work(t, l)
 			out.Nodes = append(out.Nodes, m.computed(t, l))
@@ -92,8 +92,8 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	return out, nil
 }
 
-// work is what a label costs with its reads.
-func (r *reading) work(t *task, l *label) int64 {
+// work returns the cost of a label, including its reads.
+func (r *decoder) work(t *task, l *label) int64 {
 	sum := l.cost
 	for k, costs := range l.read {
 		if costs != nil {
@@ -109,22 +109,22 @@ func (m *Model) computed(t *task, l *label) Computed {
 	if l.impl != nil {
 		c.Impl = l.impl.Name
 	}
-	var lies []string
+	var orders []string
 	for k, v := range t.node.Out {
-		if text := m.variables.At(v).forms[l.out[k]].text(); !slices.Contains(lies, text) {
-			lies = append(lies, text)
+		if text := m.variables.At(v).forms[l.out[k]].text(); !slices.Contains(orders, text) {
+			orders = append(orders, text)
 		}
 	}
-	c.Lies = strings.Join(lies, ", ")
+	c.Order = strings.Join(orders, ", ")
 	return c
 }
 
-// made notes the copies of a value that are made, where the forms of roots are there.
-func (r *reading) made(out *Outcome, x *variable, roots uint, outside []int64) {
+// addCopies records the copies of a value that are made, given the forms in roots.
+func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []int64) {
 	if r.needed.At(x.value) == 0 {
 		return
 	}
-	for _, s := range r.way(x, roots, outside).steps {
+	for _, s := range r.recipe(x, roots, outside).steps {
 		var cost int64
 		if s.from < 0 {
 			cost = outside[s.to]
@@ -138,10 +138,10 @@ func (r *reading) made(out *Outcome, x *variable, roots uint, outside []int64) {
 	}
 }
 
-// copied names a copy of x into a form, from another one or, if that is below 0, from the operand of the view that
-// gives x. To copy before a view is the same as to copy what it shows behind it: where both can be, it is named as the
-// former, by the value that all such views show.
-func (r *reading) copied(x *variable, from, to int) Copied {
+// copied describes a copy of x into form `to`, from another form or, if from is negative, from the operand of the view
+// that computes x. Copying before a view is equivalent to copying its result; if both are possible, the copy is
+// attributed to the value at the start of the chain of views.
+func (r *decoder) copied(x *variable, from, to int) Copied {
 	for {
 		v := r.views.At(x.value)
 		if v == nil {
@@ -149,7 +149,7 @@ func (r *reading) copied(x *variable, from, to int) Copied {
 		}
 		k := x.value.Index
 		in := r.m.variables.At(v.node.In[v.operand].Value)
-		if constant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part of it is copied, or some twice
+		if constant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part, or repeated elements
 			break
 		}
 		set := r.set(in) & v.allowed
@@ -171,13 +171,13 @@ func (r *reading) copied(x *variable, from, to int) Copied {
 	return c
 }
 
-// same reports whether two outcomes of one model are one plan: each node computed by the same implementation, with
-// results that lie the same, and the same copies.
+// same reports whether two outcomes of one model are the same plan: the same implementations, layouts of results and
+// copies.
 func (o *Outcome) same(p *Outcome) bool {
 	return slices.Equal(o.Nodes, p.Nodes) && slices.Equal(o.Copies, p.Copies)
 }
 
-// Since tells what an outcome does otherwise than another of the same graph. Of a nil one all is new.
+// Since returns the changes from was to o, outcomes for the same graph. Nil counts as an empty outcome.
 func (o *Outcome) Since(was *Outcome) Change {
 	c := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {
@@ -192,15 +192,15 @@ func (o *Outcome) Since(was *Outcome) Change {
 	}
 	for _, n := range o.Nodes {
 		if b := before[n.Node]; b != n {
-			c.Nodes = append(c.Nodes, Recomputed{n.Node, b.Impl, b.Lies, n.Impl, n.Lies})
+			c.Nodes = append(c.Nodes, Recomputed{n.Node, b.Impl, b.Order, n.Impl, n.Order})
 		}
 	}
-	c.Gone, c.Added = append(c.Gone, lacking(was.Copies, o.Copies)...), append(c.Added, lacking(o.Copies, was.Copies)...)
+	c.Gone, c.Added = append(c.Gone, missing(was.Copies, o.Copies)...), append(c.Added, missing(o.Copies, was.Copies)...)
 	return c
 }
 
-// lacking lists the copies that another list has not, or has fewer times.
-func lacking(list, other []Copied) []Copied {
+// missing returns the copies in list that other does not have, counting repetitions.
+func missing(list, other []Copied) []Copied {
 	there := make(map[Copied]int, len(other))
 	for _, c := range other {
 		there[c]++
@@ -211,15 +211,16 @@ func lacking(list, other []Copied) []Copied {
 	})
 }
 
-// String tells it in one line; empty for none.
+// String describes the change in one line; it is empty for no change.
 func (c Change) String() string {
 	var parts []string
 	for _, n := range c.Nodes {
 		switch {
-		case n.WasLies != n.Lies && n.WasImpl != n.Impl:
-			parts = append(parts, fmt.Sprintf("%s writes %s by %s, not %s by %s", n.Node, n.Lies, n.Impl, n.WasLies, n.WasImpl))
-		case n.WasLies != n.Lies:
-			parts = append(parts, fmt.Sprintf("%s writes %s, not %s", n.Node, n.Lies, n.WasLies))
+		case n.WasOrder != n.Order && n.WasImpl != n.Impl:
+			parts = append(parts, fmt.Sprintf("%s writes %s by %s, not %s by %s", n.Node, n.Order, n.Impl, n.WasOrder,
+				n.WasImpl))
+		case n.WasOrder != n.Order:
+			parts = append(parts, fmt.Sprintf("%s writes %s, not %s", n.Node, n.Order, n.WasOrder))
 		default:
 			parts = append(parts, fmt.Sprintf("%s runs by %s, not %s", n.Node, n.Impl, n.WasImpl))
 		}
@@ -228,7 +229,7 @@ func (c Change) String() string {
 	for _, list := range []struct {
 		copies []Copied
 		what   string
-	}{{c.Gone, "goes"}, {c.Added, "comes"}} {
+	}{{c.Gone, "is removed"}, {c.Added, "is added"}} {
 		var texts []string
 		for _, k := range list.copies {
 			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", k.Value, k.To, list.what))
@@ -238,7 +239,7 @@ func (c Change) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// few shortens a list.
+// few shortens a list to three items.
 func few(list []string, what string) []string {
 	if len(list) <= 3 {
 		return list

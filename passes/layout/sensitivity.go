@@ -7,51 +7,52 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Sensitivity tells how far the prices of copies may be off before another plan is the cheapest.
+// Sensitivity is how much the price of copies may change before another plan becomes the cheapest.
 type Sensitivity struct {
-	CopyNS      float64 `json:"copy_ns" doc:"What the copies of the cheapest plan take, in nanoseconds."`
+	CopyNS      float64 `json:"copy_ns" doc:"The time of the copies in the cheapest plan, in nanoseconds."`
 	CopiedBytes int     `json:"copied_bytes" doc:"The bytes that they copy."`
-	// Slower and Faster are where another plan gets cheaper; nil where none does within a factor of 1024.
+	// Slower and Faster are the nearest breakpoints; nil if there is none within a factor of 1024.
 	Slower *Breakpoint `json:"slower" doc:"Where another plan wins as copies get slower; null for nowhere."`
 	Faster *Breakpoint `json:"faster" doc:"Where another plan wins as copies get faster; null for nowhere."`
 }
 
-// Breakpoint is where the cheapest plan is another.
+// Breakpoint is a factor on the price of copies at which another plan becomes the cheapest.
 type Breakpoint struct {
-	Factor float64 `json:"factor" doc:"By what all copies cost more (or less, below 1) there."`
-	// GBps are those of the copies of the cheapest plan, or, where it has none, of those that come.
-	WasGBps float64 `json:"was_gb_per_s" doc:"The bandwidth of copies as priced, in GB/s: bytes copied by the time."`
+	Factor float64 `json:"factor" doc:"The factor on the price of all copies."`
+	// The bandwidths are those of the copies of the cheapest plan or, if it has none, of the copies added at the
+	// breakpoint.
+	WasGBps float64 `json:"was_gb_per_s" doc:"The bandwidth of copies as priced, in GB/s: bytes copied per time."`
 	GBps    float64 `json:"gb_per_s" doc:"The bandwidth of copies at which the other plan gets cheaper."`
-	Change  Change  `json:"change" doc:"What the other plan does otherwise."`
+	Change  Change  `json:"change" doc:"The difference between the plans."`
 }
 
-// farthest is the greatest factor that is asked about.
-const farthest = 1024
+// maxFactor is the largest factor that is examined.
+const maxFactor = 1024
 
-// Sensitive finds the nearest factors of the prices of all copies at which other labels cost less than those of the
-// cheapest plan. The least cost is a concave, piecewise linear function of the factor. A breakpoint is where the line
-// of the cheapest plan meets that of another: it is found by solving at a factor, and where that gives another line, at
-// the factor at which the two meet, until no line is below; factors are resolved to a few millionths.
+// Sensitive finds the nearest factors, above and below 1, on the price of all copies at which the cheapest plan
+// changes. The least cost is a concave, piecewise linear function of the factor, and each assignment is a line.
+// Starting at the largest factor, the method solves the problem, moves to the factor where the line found crosses that
+// of the cheapest plan, and repeats until no line is below it. Factors are accurate to a few millionths.
 func (m *Model) Sensitive() (*Sensitivity, error) {
-	if err := m.stated(); err != nil {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
-	first, err := m.at(1)
+	cheapest, err := m.cheapestAt(1)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sensitivity{CopyNS: float64(first.copies) / 1000}
-	for _, c := range first.means.Copies {
+	s := &Sensitivity{CopyNS: float64(cheapest.copies) / 1000}
+	for _, c := range cheapest.means.Copies {
 		s.CopiedBytes += c.Bytes
 	}
-	if s.Slower, err = m.breakpoint(first, farthest); err != nil {
+	if s.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
 		return nil, err
 	}
-	s.Faster, err = m.breakpoint(first, 1.0/farthest)
+	s.Faster, err = m.breakpoint(cheapest, 1.0/maxFactor)
 	return s, err
 }
 
-// line is what an assignment costs as the price of copies changes.
+// line is the cost of an assignment as a function of the price of copies.
 type line struct {
 	rest, copies int64
 	means        *Outcome
@@ -59,8 +60,8 @@ type line struct {
 
 func (l *line) cost(factor float64) float64 { return float64(l.rest) + factor*float64(l.copies) }
 
-// at returns the line of the assignment that is cheapest at a factor.
-func (m *Model) at(factor float64) (*line, error) {
+// cheapestAt returns the line of the assignment that is cheapest at a factor.
+func (m *Model) cheapestAt(factor float64) (*line, error) {
 	p, err := m.scaled(factor)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (m *Model) at(factor float64) (*line, error) {
 		return nil, err
 	}
 	if !s.Optimal() {
-		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is not known")
+		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
 	}
 	l := &line{}
 	for i, f := range m.WCSP.Factors {
@@ -88,8 +89,8 @@ func (m *Model) at(factor float64) (*line, error) {
 	return l, err
 }
 
-// scaled is the problem where copies cost a factor more. Costs stay integers: those of copies are multiplied by p, all
-// others by q, and p / q is the factor, as nearly as there is room for.
+// scaled returns the problem with the cost of copies scaled by a factor. Costs stay integers: those of copies are
+// multiplied by p and all others by q, where p / q approximates the factor as well as the range of costs allows.
 func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.WCSP, nil
@@ -127,33 +128,34 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	return out, nil
 }
 
-// breakpoint finds the nearest factor between 1 and another at which the line is no longer the lowest.
-func (m *Model) breakpoint(first *line, factor float64) (*Breakpoint, error) {
+// breakpoint finds the factor nearest to 1, between 1 and the given one, at which the first line is no longer the
+// lowest.
+func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
 	var other *line
 	for {
-		l, err := m.at(factor)
+		l, err := m.cheapestAt(factor)
 		if err != nil {
 			return nil, err
 		}
-		// Where no line is below the first, that of the step before crosses it here.
-		if l.copies == first.copies || l.cost(factor) >= first.cost(factor) {
+		// If no line is below the first, the previous line crosses it here.
+		if l.copies == cheapest.copies || l.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
-		next := float64(l.rest-first.rest) / float64(first.copies-l.copies)
+		next := float64(l.rest-cheapest.rest) / float64(cheapest.copies-l.copies)
 		if other != nil && (next-1)/(factor-1) >= 1-1e-9 {
-			break // no nearer than what is resolved
+			break // closer than the resolution
 		}
 		other, factor = l, next
 		if factor == 1 {
-			break // two plans cost the same as it is
+			break // two plans cost the same at factor 1
 		}
 	}
 	if other == nil {
 		return nil, nil
 	}
-	b := &Breakpoint{Factor: factor, Change: other.means.Since(first.means)}
-	bytes, ps := 0, first.copies
-	list := first.means.Copies
+	b := &Breakpoint{Factor: factor, Change: other.means.Since(cheapest.means)}
+	bytes, ps := 0, cheapest.copies
+	list := cheapest.means.Copies
 	if ps == 0 {
 		list = b.Change.Added
 	}

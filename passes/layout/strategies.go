@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The strategies that are always there. Propagate keeps eager PyTorch's layouts. Contiguous makes
-// everything row-major. ChannelsLast gives images their channels last: see [Problem.Image].
+// Built-in strategies. Propagate keeps the layouts of eager PyTorch. Contiguous makes every value row-major.
+// ChannelsLast makes images channels-last: see [Problem.Image].
 var (
-	Propagate  Strategy = &wishing{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
-	Contiguous Strategy = &wishing{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
+	Propagate  Strategy = &perValue{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
+	Contiguous Strategy = &perValue{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
 		return tensor.RowMajorOrder(v.Meta.Rank())
 	}}
-	ChannelsLast Strategy = &wishing{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
+	ChannelsLast Strategy = &perValue{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
 		if !p.Image(v) {
 			return ""
 		}
@@ -23,16 +23,16 @@ var (
 	}}
 )
 
-// Default is the strategy where none is named: on no network that was measured is another one faster than it by more
-// than the noise (docs/layouts.md).
+// Default returns the strategy that applies if none is named. On the measured networks no other strategy is faster by
+// more than the noise (docs/layouts.md).
 func Default() Strategy { return Optimal }
 
-// All returns the strategies that are always there.
+// All returns the built-in strategies.
 func All() []Strategy {
 	return []Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}
 }
 
-// Named returns a strategy by name; an empty name is that of the default.
+// Named returns the built-in strategy with that name, or the default for an empty name.
 func Named(name string) (Strategy, error) {
 	if name == "" {
 		return Default(), nil
@@ -47,15 +47,16 @@ func Named(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// wishing is a strategy that looks at one value at a time. Strategies can be compared, so it is a pointer that is one.
-type wishing struct {
+// perValue is a strategy that chooses an order for each value by itself. It is used by pointer, so that strategies are
+// comparable.
+type perValue struct {
 	name string
 	wish func(p *Problem, v *graph.Value) tensor.Order
 }
 
-func (s *wishing) Name() string { return s.name }
+func (s *perValue) Name() string { return s.name }
 
-func (s *wishing) Choose(p *Problem) (*Assignment, error) {
+func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
 		o := s.wish(p, v)
 		if o == "" {

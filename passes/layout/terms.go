@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// count finds how many forms of each value could be read at once, and the sets that are worth a label.
-func (m *Model) count() {
+// countReads counts the forms of each value that could be read at once, and lists its useful sets of forms.
+func (m *Model) countReads() {
 	g := m.Problem.Graph
 	for _, o := range g.Outputs {
 		x := m.variables.At(o.Value)
@@ -31,7 +31,7 @@ func (m *Model) count() {
 			continue
 		}
 		for k, a := range n.In {
-			if a.Kind == graph.TensorArg && !unmoved(n, k) {
+			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
 				x := m.variables.At(a.Value)
 				x.need = min(x.need+1, maxForms)
 			}
@@ -42,8 +42,8 @@ func (m *Model) count() {
 	}
 }
 
-// sets lists the sets of forms that are worth a label: a form that nobody reads is not, unless copies are made of it,
-// which their cost knows. Outputs have what is handed over.
+// sets lists the useful sets of forms of a value. Sets with more forms than readers are left out: forms that are only
+// an intermediate of copies are part of the cost of copies. Forms of outputs and pins are in every set.
 func (m *Model) sets(x *variable) {
 	if x.need == 0 {
 		x.sets = []uint{0}
@@ -54,7 +54,7 @@ func (m *Model) sets(x *variable) {
 		must = 1 << x.pin
 	}
 	for _, o := range x.outputs {
-		must |= 1 << m.handed(x, o)
+		must |= 1 << m.outputForm(x, o)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
 		if s&must == must && bits.OnesCount(s) <= x.most(must) && x.placedOnce(s) {
@@ -63,15 +63,15 @@ func (m *Model) sets(x *variable) {
 	}
 }
 
-// most bounds the forms of a value that are useful together, given those that must exist.
+// most returns the largest useful number of forms, given those that must exist.
 func (x *variable) most(must uint) int {
 	if x.pin < 0 {
 		return max(x.need, bits.OnesCount(must))
 	}
-	return min(x.need+bits.OnesCount(must), maxForms) // the pinned form need not be read itself
+	return min(x.need+bits.OnesCount(must), maxForms) // the pinned form may exist without a reader
 }
 
-// sources are the inputs, and the constants that are pinned.
+// sources iterates over inputs and pinned constants.
 func (m *Model) sources() iter.Seq[*variable] {
 	return func(yield func(*variable) bool) {
 		for _, v := range m.Problem.Graph.Inputs {
@@ -87,19 +87,19 @@ func (m *Model) sources() iter.Seq[*variable] {
 	}
 }
 
-// comes is the form in which an input comes. A pinned constant is brought into its form when the graph is planned.
-func (m *Model) comes(x *variable) int {
+// inputForm returns the form of an input. A pinned constant is converted while planning.
+func (m *Model) inputForm(x *variable) int {
 	if x.value.Const != nil {
 		return x.base()
 	}
-	if o, otherwise := m.Problem.comes[x.value]; otherwise {
+	if o, otherwise := m.Problem.inputOrders[x.value]; otherwise {
 		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
 	}
 	return 0
 }
 
-// handed is the form in which an output is handed over.
-func (m *Model) handed(x *variable, o graph.Output) int {
+// outputForm returns the form of an output.
+func (m *Model) outputForm(x *variable, o graph.Output) int {
 	pin := o.Demand()
 	if !pin.Lays() {
 		return 0
@@ -110,10 +110,10 @@ func (m *Model) handed(x *variable, o graph.Output) int {
 			return i
 		}
 	}
-	return max(0, x.addOrder(order)) // there is room: see grow
+	return max(0, x.addOrder(order)) // grow has made room for it
 }
 
-// copies returns what it costs to copy a value from form to form, row by row.
+// copies returns the costs of copying a value from form to form, as a row-major matrix.
 func (m *Model) copies(x *variable) []int64 {
 	if x.copy == nil {
 		k := len(x.forms)
@@ -134,50 +134,49 @@ func (m *Model) copies(x *variable) []int64 {
 	return x.copy
 }
 
-// made is the cheapest way to make forms of a value: how much each set costs, and the last step of the
-// way to it.
-type made struct {
-	enter []step  // the steps that make the pinned form, the source of all others
-	cost  []int64 // by set
-	least []int64 // by set: of what has at least its forms
-	last  []step
+// formCosts holds the cheapest ways to make sets of forms of a value from existing ones.
+type formCosts struct {
+	pinSteps []step  // steps that make the pinned form, from which all others are copied
+	cost     []int64 // by set
+	least    []int64 // by set: the minimum over its supersets
+	last     []step  // by set: the last step of the cheapest way
 }
 
-// step makes form to: a copy of form from, or, where that is -1, of what is outside, by its own price.
+// step makes form `to` as a copy of form `from`, or from outside if that is -1.
 type step struct{ from, to int8 }
 
-// make prices the sets of forms where the forms of roots are there already, and others can also be made from outside,
-// for what outside says; nil: none can. The pinned form of a pinned value is made first, and all others are copies of
-// it.
-func (m *Model) make(x *variable, roots uint, outside []int64) made {
+// priceForms prices the sets of forms of x. The forms in roots exist already; outside, if not nil, has the costs of
+// making forms from outside. If x is pinned, the pinned form is made first and all others are copies of it.
+func (m *Model) priceForms(x *variable, roots uint, outside []int64) formCosts {
 	if x.pin < 0 || x.need == 0 {
 		return m.arborescences(x, roots, outside)
 	}
-	enter, cost := m.enter(x, roots, outside)
+	enter, cost := m.makePinned(x, roots, outside)
 	w := m.arborescences(x, 1<<x.pin, nil)
-	w.enter = enter
+	w.pinSteps = enter
 	for s := range w.cost {
 		w.cost[s], w.least[s] = min(w.cost[s]+cost, wcsp.Forbidden), min(w.least[s]+cost, wcsp.Forbidden)
 	}
 	return w
 }
 
-// enter returns the steps that make the pinned form of a value from roots or from outside, and their cost.
-func (m *Model) enter(x *variable, roots uint, outside []int64) (steps []step, cost int64) {
+// makePinned returns the steps that make the pinned form of a value from roots or from outside, and their cost.
+func (m *Model) makePinned(x *variable, roots uint, outside []int64) (steps []step, cost int64) {
 	if roots>>x.pin&1 != 0 {
 		return nil, 0
 	}
 	w := m.arborescences(x, roots, outside)
 	if cost = w.least[1<<x.pin]; cost < wcsp.Forbidden {
-		steps = w.steps(w.of(1<<x.pin), roots)
+		steps = w.steps(w.cheapest(1<<x.pin), roots)
 	}
 	return steps, cost
 }
 
-// arborescences prices all ways to add one form after another, each a copy of an existing one.
-func (m *Model) arborescences(x *variable, roots uint, outside []int64) made {
+// arborescences prices every set of forms by dynamic programming over subsets: forms are added one by one, each copied
+// from an existing form or made from outside.
+func (m *Model) arborescences(x *variable, roots uint, outside []int64) formCosts {
 	k := len(x.forms)
-	w := made{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
+	w := formCosts{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
 	for s := range w.cost {
 		w.cost[s] = wcsp.Forbidden
 	}
@@ -219,8 +218,8 @@ func (m *Model) arborescences(x *variable, roots uint, outside []int64) made {
 	return w
 }
 
-// steps returns the steps that make a set from an existing one.
-func (w *made) steps(set, there uint) (list []step) {
+// steps returns the steps from set `there` to set `set`.
+func (w *formCosts) steps(set, there uint) (list []step) {
 	for set != there {
 		s := w.last[set]
 		list = append(list, s)
@@ -230,8 +229,8 @@ func (w *made) steps(set, there uint) (list []step) {
 	return list
 }
 
-// of is the set that is made where at least the forms of a set are wanted.
-func (w *made) of(set uint) uint {
+// cheapest returns the cheapest superset of a set.
+func (w *formCosts) cheapest(set uint) uint {
 	for s := set; s < uint(len(w.cost)); s++ {
 		if s&set == set && w.cost[s] == w.least[set] {
 			return s
@@ -240,8 +239,8 @@ func (w *made) of(set uint) uint {
 	return set
 }
 
-// outside is what it costs to make the forms of result k of a view from those of a set of its operand's that it cannot
-// show; nil where there are none.
+// outside returns the costs of making the forms of result k of a view by copying from a set of forms of the operand
+// that cannot be viewed; nil if there are none.
 func (v *viewed) outside(k int, set uint) []int64 {
 	if v.copies == nil {
 		return nil
@@ -262,7 +261,7 @@ func (v *viewed) outside(k int, set uint) []int64 {
 	return out
 }
 
-// shown is the set of forms of result k that views of a set of the operand's have.
+// shown returns the forms of result k that are views of a set of forms of the operand.
 func (v *viewed) shown(k int, set uint) (roots uint) {
 	for i := range v.to[k] {
 		if to := v.view(k, i); set>>i&1 != 0 && to >= 0 {
@@ -272,7 +271,7 @@ func (v *viewed) shown(k int, set uint) (roots uint) {
 	return roots
 }
 
-// view is the form of result k that shows form i of the operand; -1 for none.
+// view returns the form of result k that views form i of the operand, or -1.
 func (v *viewed) view(k, i int) int {
 	if to := v.to[k][i]; to != 0 || v.own>>i&1 == 0 {
 		return to

@@ -8,27 +8,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// slot is a place within the result of a node that joins values ([graph.Op.Joins]), where that lies in an order: of one
-// of its operands, or of what is made of several of them that lie side by side there.
+// slot is a position in the result of a concatenation ([graph.Op.Joins]) that has a given order: of one operand, or of
+// the result of an inner concatenation whose operands are adjacent there.
 type slot struct {
-	join    int          // the node's place in the graph
-	operand int          // of that node; -1 for what lies side by side
-	order   tensor.Order // in which the result of that lies
+	join    int          // index of the node
+	operand int          // -1 for the result of an inner concatenation
+	order   tensor.Order // of the result of the concatenation
 	within  string       // the name of its result
 }
 
-// Place tells of a form of a value that it lies within another one, or views what does.
+// Place describes a form of a value that is in another value's buffer, or is a view of such a form.
 type Place struct {
-	Like int // the form that it would be alone
-	// Join is the node within whose result it lies, where that lies in the order; nil for a view. Operand is which of that
-	// node's it is; -1 where it has several of them.
+	Like int // the corresponding form with a buffer of its own
+	// Join is the concatenation in whose result the form is, if that has the order; nil for a view. Operand is the index
+	// of its operand, or -1 for several adjacent operands.
 	Join    *graph.Node
 	Operand int
 	Order   tensor.Order
 }
 
-// Places tells, by form of [Model.Forms], which of them lie within other values: nil for others. The list is the
-// caller's.
+// Places returns, by form of [Model.Forms], the place of the form; nil for forms with a buffer of their own. The caller
+// owns the list.
 func (m *Model) Places(v *graph.Value) []*Place {
 	list := make([]*Place, len(m.Forms(v)))
 	for i := range list {
@@ -44,10 +44,10 @@ func (m *Model) Places(v *graph.Value) []*Place {
 	return list
 }
 
-// slots is what is known of values while places are found.
+// slots is the state of the search for slots.
 type slots struct {
-	own    graph.ByValue[bool]                    // by root: it must have memory of its own
-	places map[int]map[tensor.Order][]tensor.Meta // by the place of a node that joins: where it has its operands
+	own    graph.ByValue[bool]                    // by root: the value must have a buffer of its own
+	places map[int]map[tensor.Order][]tensor.Meta // by index of a concatenation: layouts of its operands
 }
 
 func (m *Model) newSlots() *slots {
@@ -59,18 +59,18 @@ func (m *Model) newSlots() *slots {
 		}
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				s.own.Set(m.shownBy(a.Value), true)
+				s.own.Set(m.viewRoot(a.Value), true)
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		s.own.Set(m.shownBy(o.Value), true)
+		s.own.Set(m.viewRoot(o.Value), true)
 	}
 	return s
 }
 
-// shownBy is what a value shows, or may show where that lies otherwise than in the graph as written.
-func (m *Model) shownBy(v *graph.Value) *graph.Value {
+// viewRoot follows views to their root, including nodes that are views only in other layouts.
+func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	for v.Node != nil {
 		view := m.views[m.places[v.Node.Number()]]
 		if view == nil {
@@ -81,8 +81,8 @@ func (m *Model) shownBy(v *graph.Value) *graph.Value {
 	return v
 }
 
-// within gives the results of node i forms that lie within what another node makes of them, and labels that write
-// these.
+// within adds, to the results of node i, forms in the result of a concatenation that reads them, and labels that write
+// these forms.
 func (m *Model) within(i int, n *graph.Node) {
 	if m.Problem.KeepGoing || n.Op.Eager != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
 		return
@@ -95,8 +95,8 @@ func (m *Model) within(i int, n *graph.Node) {
 			m.slots = m.newSlots()
 		}
 		if x := m.variables.At(v); !m.slots.own.At(v) && !m.Problem.Fixed(v) && !x.rigid {
-			m.slotted(i, n, k, x)
-			m.sideBySide(i, n, x)
+			m.addOperandSlots(i, n, k, x)
+			m.addAdjacentSlots(i, n, x)
 		}
 	}
 }
@@ -106,11 +106,11 @@ func numeric(v *graph.Value) bool {
 	return known
 }
 
-// slotted adds the forms that result k of a node may have within that of the last node that joins it with others.
-func (m *Model) slotted(i int, n *graph.Node, k int, x *variable) {
+// addOperandSlots adds the forms of result k in the result of the last concatenation that reads it.
+func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	join, operand := -1, 0
 	for _, u := range m.readers.At(x.value) {
-		if u.node > join && m.joins(u.node) {
+		if u.node > join && m.isJoin(u.node) {
 			join, operand = u.node, u.operand
 		}
 	}
@@ -122,39 +122,39 @@ func (m *Model) slotted(i int, n *graph.Node, k int, x *variable) {
 		return
 	}
 	for _, o := range y.orders() {
-		like, places := x.of(o), m.placesIn(join, y, o)
+		like, places := x.withOrder(o), m.operandSlots(join, y, o)
 		if like < 0 || operand >= len(places) || places[operand].Rank() != x.value.Meta.Rank() {
 			continue
 		}
-		place := lain(places[operand], x.forms[like].meta)
-		if f := x.put(place, like, &slot{join, operand, o, y.value.Name}); f >= 0 {
+		place := keepStrides(places[operand], x.forms[like].meta)
+		if f := x.addSlotForm(place, like, &slot{join, operand, o, y.value.Name}); f >= 0 {
 			m.writeSlot(i, n, k, f)
 		}
 	}
 }
 
-// lain is a place as what is put there has it: where only the offset differs from how that lies alone, its strides of
-// dimensions of size 1 stay, of which prices may know.
-func lain(place, alone tensor.Meta) tensor.Meta {
+// keepStrides returns a slot's layout with the strides of the layout alone, if both have equal addresses apart from the
+// offset: prices may depend on strides of dimensions of size 1.
+func keepStrides(place, alone tensor.Meta) tensor.Meta {
 	if alone.SameAddresses(place) {
 		place.Strides = alone.Strides
 	}
 	return place
 }
 
-// joins reports whether a node that computes puts its operands one after another.
-func (m *Model) joins(i int) bool {
+// isJoin reports whether node i computes a concatenation.
+func (m *Model) isJoin(i int) bool {
 	n := m.Problem.Graph.Nodes[i]
 	return m.tasks[i] != nil && n.Op.Joins != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
-// placesIn is where a node that joins has its operands in its result, where that is dense in an order.
-func (m *Model) placesIn(join int, y *variable, o tensor.Order) []tensor.Meta {
+// operandSlots returns the layouts of the operands of a concatenation in its result, for a dense order of that.
+func (m *Model) operandSlots(join int, y *variable, o tensor.Order) []tensor.Meta {
 	known, ok := m.slots.places[join][o]
 	if ok {
 		return known
 	}
-	f := y.of(o)
+	f := y.withOrder(o)
 	for _, t := range m.Problem.Graph.Nodes[join].PlacesIn(y.forms[f].meta.Type()) {
 		p, _ := t.Meta()
 		known = append(known, p)
@@ -166,8 +166,8 @@ func (m *Model) placesIn(join int, y *variable, o tensor.Order) []tensor.Meta {
 	return known
 }
 
-// put adds a form that lies within another value; -1 where there is no room.
-func (x *variable) put(meta tensor.Meta, like int, s *slot) int {
+// addSlotForm adds a form in another value; it returns -1 if the limit is reached.
+func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
 	if len(x.forms) == maxForms {
 		return -1
 	}
@@ -175,13 +175,13 @@ func (x *variable) put(meta tensor.Meta, like int, s *slot) int {
 	return len(x.forms) - 1
 }
 
-// writeSlot adds labels that write result k of a node in form f, which lies within another value, to those that write
-// it the same in memory of its own, by implementations that can.
+// writeSlot adds labels that write result k in form f, which is in another value. They are copies of the labels that
+// write the corresponding form alone, for implementations that support the strides.
 func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	t, call := m.tasks[i], n.Call()
 	x := m.variables.At(n.Out[k])
-	lies := x.forms[f].meta
-	lies.Offset = 0 // kernels are given addresses of first elements
+	slotMeta := x.forms[f].meta
+	slotMeta.Offset = 0 // kernels get the address of the first element
 	for _, l := range t.labels {
 		if l.impl == nil || l.out[k] != x.forms[f].like || l.slot != "" {
 			continue
@@ -191,9 +191,9 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 		for j, v := range n.Out {
 			at.Out[j] = m.variables.At(v).forms[l.out[j]].meta
 		}
-		at.Out[k], out[k] = lies, f
-		dense := lies.IsNonOverlappingAndDense()
-		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&at, l.walk, k, lies)) {
+		at.Out[k], out[k] = slotMeta, f
+		dense := slotMeta.IsNonOverlappingAndDense()
+		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&at, l.walk, k, slotMeta)) {
 			continue
 		}
 		if p, ok := m.priced(n, &at, l.impl, l.walk, out, l.only); ok {
@@ -203,10 +203,10 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	}
 }
 
-// sideBySide adds, for a node that joins values, labels by which it does nothing: all its operands lie within the
-// result of another one, side by side, and so does its own result.
-func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
-	if !m.joins(i) {
+// addAdjacentSlots adds to a concatenation labels by which it does nothing: all its operands are adjacent in the result
+// of another concatenation, and so its result is there too.
+func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
+	if !m.isJoin(i) {
 		return
 	}
 	first := slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Meta().Numel() > 0 })
@@ -218,19 +218,19 @@ func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
 		if f.slot == nil || f.slot.join == i {
 			continue
 		}
-		like := y.of(f.slot.order)
+		like := y.withOrder(f.slot.order)
 		if like < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
 		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.join].Out[0])
-		lies := y.value.Meta.WithStrides(home.forms[home.of(f.slot.order)].meta.Strides)
-		lies.Offset = f.meta.Offset
-		lies = lain(lies, y.forms[like].meta)
-		in := m.lieIn(n, lies, f.slot)
+		slotMeta := y.value.Meta.WithStrides(home.forms[home.withOrder(f.slot.order)].meta.Strides)
+		slotMeta.Offset = f.meta.Offset
+		slotMeta = keepStrides(slotMeta, y.forms[like].meta)
+		in := m.formsIn(n, slotMeta, f.slot)
 		if in == nil {
 			continue
 		}
-		at := y.put(lies, like, &slot{f.slot.join, -1, f.slot.order, f.slot.within})
+		at := y.addSlotForm(slotMeta, like, &slot{f.slot.join, -1, f.slot.order, f.slot.within})
 		if at < 0 {
 			return
 		}
@@ -238,11 +238,11 @@ func (m *Model) sideBySide(i int, n *graph.Node, y *variable) {
 	}
 }
 
-// lieIn returns which forms of the operands of a node that joins them lie where its result has them, if that lies
-// within another value; nil where one has no such form.
-func (m *Model) lieIn(n *graph.Node, lies tensor.Meta, s *slot) []int {
+// formsIn returns the forms in which the operands of a concatenation are at their positions in its result, if that is
+// in another value; nil if an operand has no such form.
+func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
-	for k, t := range n.PlacesIn(lies.Type()) {
+	for k, t := range n.PlacesIn(slotMeta.Type()) {
 		if n.In[k].Meta().Numel() == 0 {
 			continue
 		}
@@ -258,7 +258,8 @@ func (m *Model) lieIn(n *graph.Node, lies tensor.Meta, s *slot) []int {
 	return in
 }
 
-// shows adds the label by which a node that joins values finds all of them, in these forms, where its result lies.
+// addNoopLabel adds the label of a concatenation whose operands already are, in the given forms, at their positions in
+// the result.
 func (m *Model) shows(i int, n *graph.Node, out int, in []int) {
 	t, call, impl := m.tasks[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
@@ -285,9 +286,9 @@ func (m *Model) shows(i int, n *graph.Node, out int, in []int) {
 	t.labels = append(t.labels, l)
 }
 
-// ownSlots prices the forms of operand k that lie within a node's own result, whose forms are out: nothing. Where that
-// lies within another value itself they are elsewhere.
-func (m *Model) ownSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
+// priceOwnSlots sets the price of reading operand forms that are in the node's own result: 0, or forbidden if the
+// result has another order or is itself in another value.
+func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
 	if n.Op.Joins == nil || len(out) != 1 {
 		return
 	}
@@ -310,9 +311,9 @@ func (m *Model) ownSlots(n *graph.Node, k int, out []int, x *variable, l *label,
 	}
 }
 
-// amiss marks, by label of a node that joins values, the forms of an operand that lie within its result otherwise than
-// the label has that; nil where there are none.
-func (m *Model) amiss(t *task, x *variable) (list []uint) {
+// wrongSlots returns, by label of a concatenation, a mask of the forms of an operand that are in its result but do not
+// match the form that the label writes; nil if there are none.
+func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
 	if t.node.Op.Joins == nil {
 		return nil
 	}
@@ -326,7 +327,7 @@ func (m *Model) amiss(t *task, x *variable) (list []uint) {
 			list = make([]uint, len(t.labels))
 		}
 		for i := range t.labels {
-			if lies := &y.forms[t.labels[i].out[0]]; lies.slot != nil || lies.order != s.order {
+			if slotMeta := &y.forms[t.labels[i].out[0]]; slotMeta.slot != nil || slotMeta.order != s.order {
 				list[i] |= 1 << f
 			}
 		}
@@ -334,7 +335,8 @@ func (m *Model) amiss(t *task, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set has at most one form that lies within another value, and not the same one alone.
+// placedOnce reports whether a set has at most one form in another value, and not the corresponding form alone in
+// addition.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {

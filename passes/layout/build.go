@@ -11,18 +11,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// stated returns an error for what [NewModel] has not made.
-func (m *Model) stated() error {
+// check returns an error for a model that was not made by [NewModel].
+func (m *Model) check() error {
 	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.copying) != len(m.WCSP.Factors) {
 		return errors.New("the model was not made by NewModel")
 	}
 	return nil
 }
 
-// state writes the problem down.
-func (m *Model) state() error {
+// build states the weighted constraint problem.
+func (m *Model) build() error {
 	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
-	s := &stating{m: m, names: map[string][]string{}}
+	s := &builder{m: m, names: map[string][]string{}}
 	for _, x := range m.values {
 		if !constant(x.value) && len(x.sets) > 1 {
 			x.id = s.variable("value "+x.value.Name, s.sets(x))
@@ -34,11 +34,11 @@ func (m *Model) state() error {
 			for i := range t.labels {
 				names[i] = t.labels[i].text()
 			}
-			t.id = s.variable("node "+t.node.Name, apart(names))
+			t.id = s.variable("node "+t.node.Name, numberEqual(names))
 		}
 	}
 	for x := range m.sources() {
-		w := m.make(x, 1<<m.comes(x), nil)
+		w := m.priceForms(x, 1<<m.inputForm(x), nil)
 		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.least[x.sets[i]] })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
@@ -58,24 +58,24 @@ func (m *Model) state() error {
 	return nil
 }
 
-// Without returns the model without the copy of a value into a layout, which may still be written or viewed so. Labels
-// mean the same in both. The error says that the value has no such form.
-func (m *Model) Without(v *graph.Value, lies tensor.Meta) (_ *Model, err error) {
+// Without returns the model without copies of v into a layout. The value may still be written or viewed in it. Labels
+// mean the same in both models. The error says that v has no such form.
+func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
 	defer ends.Catch(&err)
-	if err := m.stated(); err != nil {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
 	x := m.variables.At(v)
 	if x == nil || x.value != v {
-		return nil, errors.New("it is no value of the problem")
+		return nil, errors.New("the value is not part of the problem")
 	}
-	form := x.find(lies)
+	form := x.find(meta)
 	if form < 0 {
-		return nil, fmt.Errorf("%q is never %v", v.Name, lies)
+		return nil, fmt.Errorf("%q has no form %v", v.Name, meta)
 	}
 	other := *m
 	other.barred = map[*variable]uint{x: 1 << form}
-	return &other, other.state()
+	return &other, other.build()
 }
 
 func (l *label) text() string {
@@ -95,18 +95,18 @@ func (l *label) text() string {
 	return text
 }
 
-var errUnsuited = errors.New("its operands and results can have no layouts that suit one another")
+var errIncompatible = errors.New("its operands and results have no compatible layouts")
 
-// stating collects factors.
-type stating struct {
+// builder collects the variables and factors of the problem.
+type builder struct {
 	m     *Model
-	fixed [2]int64 // what is the same whatever is chosen: of all else, and of copies
-	err   error    // nothing can be had
+	fixed [2]int64 // constant costs: of work, and of copies
+	err   error    // the problem is infeasible
 	names map[string][]string
 }
 
-// sets names the sets of a value. Values whose forms have the same names share the list.
-func (s *stating) sets(x *variable) []string {
+// sets returns the names of a value's sets of forms. Values with equally named forms share the list.
+func (s *builder) sets(x *variable) []string {
 	var key strings.Builder
 	for i := range x.forms {
 		key.WriteString(x.forms[i].text())
@@ -120,14 +120,14 @@ func (s *stating) sets(x *variable) []string {
 		for _, set := range x.sets {
 			names = append(names, x.set(set))
 		}
-		names = apart(names)
+		names = numberEqual(names)
 		s.names[key.String()] = names
 	}
 	return names
 }
 
-// apart numbers those of some names that are the same.
-func apart(names []string) []string {
+// numberEqual appends numbers to equal names.
+func numberEqual(names []string) []string {
 	for i := range names {
 		name, times := names[i], 1
 		for _, other := range names[:i] {
@@ -142,26 +142,26 @@ func apart(names []string) []string {
 	return names
 }
 
-// variable adds a variable.
-func (s *stating) variable(name string, labels []string) int {
+// variable adds a variable and returns its index.
+func (s *builder) variable(name string, labels []string) int {
 	p := s.m.WCSP
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
 
-// term adds a factor over two variables, where -1 stands for one of a single label.
-func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
+// term adds a factor over variables a and b for the cost of work; -1 stands for a variable with a single label.
+func (s *builder) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
 
-// copies is term for what copies cost.
-func (s *stating) copies(a, b, na, nb int, cost func(i, j int) int64) {
+// copies adds a factor for the cost of copies.
+func (s *builder) copies(a, b, na, nb int, cost func(i, j int) int64) {
 	s.factor(a, b, na, nb, 1, cost)
 }
 
-func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
-	if na == 1 && nb == 1 { // as most factors of graphs without a choice
+func (s *builder) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
+	if na == 1 && nb == 1 { // the common case of a graph without choices
 		c := min(cost(0, 0), wcsp.Forbidden)
 		if s.fixed[kind] = min(s.fixed[kind]+c, wcsp.Forbidden); c >= wcsp.Forbidden && s.err == nil {
-			s.err = errUnsuited
+			s.err = errIncompatible
 		}
 		return
 	}
@@ -174,7 +174,7 @@ func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 		}
 	}
 	if never && s.err == nil {
-		s.err = errUnsuited
+		s.err = errIncompatible
 	}
 	if zero {
 		return
@@ -187,8 +187,8 @@ func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
 }
 
-// constant adds what costs the same whatever is chosen.
-func (s *stating) constant() {
+// constant adds a factor for the costs that do not depend on labels.
+func (s *builder) constant() {
 	for kind, cost := range s.fixed {
 		if cost > 0 {
 			f := wcsp.Factor{Scope: []int{}, Costs: []int64{min(cost, wcsp.Forbidden)}}
@@ -197,53 +197,53 @@ func (s *stating) constant() {
 	}
 }
 
-func (s *stating) view(v *viewed) {
+func (s *builder) view(v *viewed) {
 	x := s.m.variables.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
 		if constant(x.value) {
-			w := s.m.make(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
+			w := s.m.priceForms(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
 			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.least[y.sets[i]] })
 			continue
 		}
-		ways := make([]made, len(x.sets))
+		ways := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.make(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
+			ways[i] = s.m.priceForms(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
 		}
 		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].least[y.sets[j]] })
 	}
 }
 
-func (s *stating) task(t *task, n *graph.Node) {
+func (s *builder) task(t *task, n *graph.Node) {
 	s.term(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
 	for k, v := range n.Out {
 		y := s.m.variables.At(v)
 		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].out[k]) == 0 {
-			continue // it is there as it is written
+			continue // only the written form is used
 		}
-		ways := map[int]*made{}
+		ways := map[int]*formCosts{}
 		for _, l := range t.labels {
 			if ways[l.out[k]] == nil {
-				w := s.m.make(y, 1<<l.out[k], nil)
+				w := s.m.priceForms(y, 1<<l.out[k], nil)
 				ways[l.out[k]] = &w
 			}
 		}
 		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
 			f := t.labels[i].out[k]
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
-				return wcsp.Forbidden // it lies there for the node that joins it, which reads it there
+				return wcsp.Forbidden // a result in an operand's slot must be read there
 			}
 			return ways[f].least[y.sets[j]]
 		})
 	}
 	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || unmoved(n, k) || s.m.readBefore(n, k) {
+		if a.Kind != graph.TensorArg || readsConstant(n, k) || s.m.readBefore(n, k) {
 			continue
 		}
 		x := s.m.variables.At(a.Value)
-		amiss := s.m.amiss(t, x)
+		wrongSlots := s.m.wrongSlots(t, x)
 		s.term(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
-			if amiss != nil && x.sets[j]&amiss[i] != 0 {
+			if wrongSlots != nil && x.sets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
 			var sum int64
@@ -268,7 +268,7 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns which form of a set a label reads as operand k, and what it costs.
+// reads returns the cheapest form of a set for operand k of a label, and its cost.
 func (l *label) reads(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.read[k] {

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Of returns the assignment as one of another copy of its graph, whose nodes and values have the same numbers and whose
-// sizes may be others: what is to have the very strides of the graph as written has those of that graph.
+// Of returns the assignment for another copy of its graph, whose nodes and values have the same numbers. Sizes may
+// differ: explicit strides are replaced by the strides in g.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil
@@ -28,7 +28,7 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	return b
 }
 
-// transfer makes copies of copies, each once.
+// transfer maps copies to copies of another graph, each once.
 type transfer struct {
 	values []*graph.Value // by number
 	made   map[*Copy]*Copy
