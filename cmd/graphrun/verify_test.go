@@ -98,7 +98,7 @@ func TestVerifyRefuses(t *testing.T) {
 			c.Solution.Cost -= 1000
 			c.Solution.Bound -= 1000
 		}), "the labels cost"},
-		"bound": {file, change(func(c *graphrun.Certificate) { c.Solution.Bound-- }), "what is proved is"},
+		"bound": {file, change(func(c *graphrun.Certificate) { c.Solution.Bound-- }), "the proof gives"},
 		"copy":  {file, change(func(c *graphrun.Certificate) { withoutCopy(t, c) }), "the labels cost"},
 		"problem": {file, change(func(c *graphrun.Certificate) {
 			c.Problem.Factors[len(c.Problem.Factors)-1].Costs[0]++

@@ -121,7 +121,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) []in
 			continue
 		}
 		for k := range t.labels {
-			if t.labels[k].slot != "" { // [Solve] may still choose a slot for the result
+			if t.labels[k].slot != "" { // pass place finds slots for these strategies
 				continue
 			}
 			if c := price(w, t, &t.labels[k]); c < best {

@@ -234,7 +234,7 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if at < 0 {
 			return
 		}
-		m.shows(i, n, at, in)
+		m.addNoopLabel(i, n, at, in)
 	}
 }
 
@@ -260,7 +260,7 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 
 // addNoopLabel adds the label of a concatenation whose operands already are, in the given forms, at their positions in
 // the result.
-func (m *Model) shows(i int, n *graph.Node, out int, in []int) {
+func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	t, call, impl := m.tasks[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// Classes returns the cheapest assignments of the k cheapest combinations of classes, the cheapest first: classes has
-// the class of each label by variable, nil for a variable whose labels are all one class. Unlike [KBest], which may
-// look at very many assignments that mean the same, it solves the problem anew for each part of what is left that could
-// hold the next combination, without the labels that are not of the part: Lawler's partition.
+// Classes returns the cheapest assignments of the k cheapest combinations of classes, cheapest first. classes gives, by
+// variable, the class of each label; nil means that all labels of the variable are one class. Unlike [KBest], which may
+// examine many equivalent assignments, it solves the problem again for each part of Lawler's partition over classes.
 //
-// There are fewer where there are no more that are allowed; where TimeLimit passed, which is for all together; and
-// where nothing was found of a part within the options. A negative TimeLimit is none. MaxNodes and MaxTable are those
-// of each solution; Proof does not count. The error is that of the first solution, or that classes are not those of the
-// problem's labels.
+// The list is shorter if there are fewer feasible combinations, if TimeLimit, which applies to all solutions together,
+// has passed (a negative one is no limit), or if a part has no solution within MaxNodes and MaxTable, which apply to
+// each solution. Proof is ignored. The error is that of the first solution, or reports classes that do not match the
+// labels.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
-		return nil, fmt.Errorf("wcsp: %d combinations of classes are asked for, of %d variables; it must be 1 or more, "+
-			"with classes for each variable of a problem", k, len(classes))
+		return nil, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of classes "+
+			"for each variable", k, len(classes))
 	}
 	for v, list := range classes {
 		if list != nil && len(list) != len(p.Variables[v].Labels) {
@@ -52,23 +51,24 @@ func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error)
 	return list, nil
 }
 
-// classLister divides what was not listed yet into parts.
+// classLister divides the remaining assignments into parts.
 type classLister struct {
 	problem *Problem
 	options Options
 	classes [][]int
-	least   [][]int64 // by variable and label: what any assignment costs that has a label of its class
+	least   [][]int64 // by variable and label: lower bound for assignments with a label of that class
 	until   time.Time
 	parts   partition
 	count   int
 }
 
-// part is the assignments without barred labels. Solved, the bound is what the cheapest of them costs.
+// part is the set of assignments without barred labels. If it is solved, the bound is the cost of its cheapest
+// assignment.
 type part struct {
 	bound  int64
 	number int
 	solved *Solution
-	barred [][]bool // by variable and label; nil: none of a variable is
+	barred [][]bool // by variable and label; nil: no label of the variable
 }
 
 type partition []*part
@@ -87,7 +87,7 @@ func (q *partition) Pop() any {
 	return x
 }
 
-// price finds what each class costs at least: the bounds of parts that were not solved.
+// price computes a lower bound for each class, to bound unsolved parts.
 func (c *classLister) price() error {
 	c.least = make([][]int64, len(c.classes))
 	for v, list := range c.classes {
@@ -104,7 +104,7 @@ func (c *classLister) price() error {
 			barred[v] = without(list, func(other int) bool { return other != class })
 			s, err := c.solve(barred)
 			switch {
-			case errors.Is(err, ErrNotFound): // the bound is 0
+			case errors.Is(err, ErrNotFound): // the bound stays 0
 			case err != nil:
 				return err
 			case s == nil:
@@ -117,7 +117,7 @@ func (c *classLister) price() error {
 	return nil
 }
 
-// without marks the labels of classes.
+// without marks the labels whose class is barred.
 func without(classes []int, barred func(class int) bool) []bool {
 	list := make([]bool, len(classes))
 	for label, class := range classes {
@@ -126,8 +126,8 @@ func without(classes []int, barred func(class int) bool) []bool {
 	return list
 }
 
-// solve returns the cheapest assignment without barred labels; nil: none is allowed. The error is [ErrNotFound] where
-// the time is up, too.
+// solve returns the cheapest assignment without barred labels; nil if none is feasible. The error is [ErrNotFound] if
+// the limits are exceeded.
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	o := c.options
 	if o.TimeLimit > 0 {
@@ -156,7 +156,7 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	return s, err
 }
 
-// next returns the cheapest assignment of all parts, and divides the rest of its part; nil when there is none.
+// next returns the cheapest assignment of all parts, and divides its part; nil if there is none.
 func (c *classLister) next() (*Solution, error) {
 	for len(c.parts) > 0 {
 		x := heap.Pop(&c.parts).(*part)
@@ -177,8 +177,8 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide makes parts of those assignments of a part whose classes are not those of its cheapest: for each variable the
-// ones of another class there, and of the same one before.
+// divide divides a part, without the combination of classes of its cheapest assignment: for each variable in turn, the
+// assignments that have another class there and the same classes at the variables before.
 func (c *classLister) divide(x *part) {
 	same := slices.Clone(x.barred)
 	for v, list := range c.classes {

@@ -6,26 +6,26 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// step is the elimination of a variable.
+// step is the elimination of one variable.
 type step struct {
 	variable int
 	buckets  []bucket
 }
 
-// bucket is functions of a variable and the message that takes their place.
+// bucket holds functions of a variable and the message that replaces them.
 type bucket struct {
 	functions []*function
 	message   *function
 }
 
-// elimination eliminates the variables of an instance of its own, step by step.
+// elimination is an instance whose variables are eliminated step by step.
 type elimination struct {
 	instance
 	at    [][]*function // by variable
 	steps []step
 }
 
-// eliminate returns an elimination of a copy of the instance.
+// eliminate returns an elimination for a copy of the instance.
 func (in *instance) eliminate() *elimination {
 	e := &elimination{instance: *in, at: make([][]*function, len(in.names))}
 	e.gone = slices.Clone(in.gone)
@@ -47,13 +47,13 @@ func (in *instance) eliminate() *elimination {
 	return e
 }
 
-// clone returns an elimination that goes on from here by itself.
+// clone returns an independent copy.
 func (e *elimination) clone() *elimination {
 	in := e.rest()
 	return in.eliminate()
 }
 
-// rest returns what is left as an instance.
+// rest returns the remaining variables and functions as an instance.
 func (e *elimination) rest() *instance {
 	in := e.instance
 	in.gone, in.functions = slices.Clone(e.gone), nil
@@ -67,8 +67,8 @@ func (e *elimination) rest() *instance {
 	return &in
 }
 
-// all eliminates the variables of an order. The messages have at most so many entries each, unless they are of one
-// function; where that takes several buckets what comes out is a bound.
+// all eliminates variables in order. Messages have at most limit entries, unless they come from a single function; a
+// variable with several buckets makes the result a lower bound.
 func (e *elimination) all(order []int, limit int) {
 	for _, v := range order {
 		e.variable(v, limit)
@@ -102,8 +102,8 @@ func (e *elimination) variable(v, limit int) {
 	e.steps = append(e.steps, s)
 }
 
-// buckets divides the functions of v: into one bucket if its message has at most so many entries, else into as few as
-// a first fit finds. The minimum over one label is a sum, so that there functions need not come together.
+// buckets divides the functions of v: into one bucket if its message has at most limit entries, else by first fit. For
+// a variable with one label the minimum is exact, so each function gets a bucket of its own.
 func (e *elimination) buckets(v, limit int) [][]*function {
 	functions := e.at[v]
 	var list [][]*function
@@ -132,7 +132,7 @@ next:
 	return list
 }
 
-// others returns, ascending, the variables of the functions but v.
+// others returns the variables of the functions, except v, in ascending order.
 func (e *elimination) others(v int, functions []*function) []int {
 	var scope []int
 	for _, f := range functions {
@@ -146,7 +146,7 @@ func (e *elimination) others(v int, functions []*function) []int {
 	return scope
 }
 
-// entries is the size of a table.
+// entries returns the number of entries of a table.
 func (e *elimination) entries(scope []int) int64 {
 	n := int64(1)
 	for _, u := range scope {
@@ -155,9 +155,9 @@ func (e *elimination) entries(scope []int) int64 {
 	return n
 }
 
-// decode gives the variables of the steps their labels, the last first: those with which the functions cost least,
-// given the labels of the variables that were eliminated later. If each step has one bucket, or its variable one
-// label, that is the best assignment.
+// decode assigns labels to the variables of the steps, in reverse order, that minimize the functions of each step given
+// the labels of variables eliminated later. If each step has one bucket, or its variable one label, the result is
+// optimal.
 func decode(sizes []int, steps []step, labels []int) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		s := &steps[i]
@@ -172,7 +172,7 @@ func decode(sizes []int, steps []step, labels []int) {
 	}
 }
 
-// cost is what the functions of the step cost in sum where its variable has label l.
+// cost returns the sum of the step's functions for label l of its variable.
 func (s *step) cost(sizes, labels []int, l int) int64 {
 	var sum int64
 	before := labels[s.variable]
@@ -186,10 +186,10 @@ func (s *step) cost(sizes, labels []int, l int) int64 {
 	return sum
 }
 
-// cost is an entry of the function.
+// cost returns the entry for labels.
 func (f *function) cost(sizes, labels []int) int64 { return f.table[f.index(sizes, labels)] }
 
-// index is the place of an entry in the table.
+// index returns the index of the entry for labels.
 func (f *function) index(sizes, labels []int) int {
 	at := 0
 	for _, v := range f.scope {

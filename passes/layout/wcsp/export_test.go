@@ -4,6 +4,6 @@ package wcsp
 func SolveCutShort(p *Problem, o Options, entries int) (*Solution, error) {
 	o.Proof = true
 	s := newSearch(o)
-	s.held = proofTables - entries
+	s.proofEntries = proofTables - entries
 	return s.solve(p)
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// MarshalJSON writes costs as a list of numbers; what is Forbidden is null.
+// MarshalJSON writes costs as a list of numbers; [Forbidden] is null.
 func (c Costs) MarshalJSON() ([]byte, error) {
 	text := append(make([]byte, 0, 2+4*len(c)), '[')
 	for i, x := range c {
@@ -25,7 +25,7 @@ func (c Costs) MarshalJSON() ([]byte, error) {
 	return append(text, ']'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *Costs) UnmarshalJSON(text []byte) error {
 	var list []*int64
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -40,7 +40,7 @@ func (c *Costs) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Write writes the problem as JSON. A problem that is not valid is an error.
+// Write writes the problem as JSON. An invalid problem is an error.
 func (p *Problem) Write(w io.Writer) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -50,46 +50,46 @@ func (p *Problem) Write(w io.Writer) error {
 	return write(w, &numbered)
 }
 
-// Read reads what [Problem.Write] writes. Problems that are not valid, unknown keys and other versions are errors.
+// Read reads the output of [Problem.Write]. Invalid problems, unknown keys and other versions are errors.
 func Read(r io.Reader) (*Problem, error) {
 	p := new(Problem)
 	if err := read(r, p); err != nil {
 		return nil, err
 	}
 	if p.Version != Version {
-		return nil, fmt.Errorf("wcsp: the version is %d; this is version %d", p.Version, Version)
+		return nil, fmt.Errorf("wcsp: version %d is not supported; want %d", p.Version, Version)
 	}
 	return p, p.Validate()
 }
 
-// Write writes the solution as JSON, with its proof.
+// Write writes the solution as JSON, including its proof.
 func (s *Solution) Write(w io.Writer) error {
 	numbered := *s
 	numbered.Version = Version
 	return write(w, &numbered)
 }
 
-// ReadSolution reads what [Solution.Write] writes. Unknown keys and other versions are errors; whether the solution is
-// one is for package verify to say.
+// ReadSolution reads the output of [Solution.Write]. Unknown keys and other versions are errors. It does not check the
+// solution: package verify does.
 func ReadSolution(r io.Reader) (*Solution, error) {
 	s := new(Solution)
 	if err := read(r, s); err != nil {
 		return nil, err
 	}
 	if s.Version != Version {
-		return nil, fmt.Errorf("wcsp: the version is %d; this is version %d", s.Version, Version)
+		return nil, fmt.Errorf("wcsp: version %d is not supported; want %d", s.Version, Version)
 	}
 	return s, nil
 }
 
-// JSONSchema describes the list for schemas of files.
+// JSONSchema returns the JSON schema of a list of costs.
 func (Costs) JSONSchema() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": []string{"integer", "null"}}}
 }
 
 func write(w io.Writer, document any) error {
 	if w == nil {
-		return errors.New("wcsp: there is no writer")
+		return errors.New("wcsp: the writer is nil")
 	}
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -103,7 +103,7 @@ func write(w io.Writer, document any) error {
 
 func read(r io.Reader, document any) error {
 	if r == nil {
-		return errors.New("wcsp: there is no reader")
+		return errors.New("wcsp: the reader is nil")
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -115,7 +115,7 @@ func read(r io.Reader, document any) error {
 		return fmt.Errorf("wcsp: byte %d: %w", dec.InputOffset(), err)
 	}
 	if rest := bytes.TrimSpace(text[dec.InputOffset():]); len(rest) > 0 {
-		return fmt.Errorf("wcsp: byte %d: something follows the document", dec.InputOffset())
+		return fmt.Errorf("wcsp: byte %d: unexpected data after the document", dec.InputOffset())
 	}
 	return nil
 }

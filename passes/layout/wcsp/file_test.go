@@ -73,14 +73,14 @@ func TestBadFiles(t *testing.T) {
 		{``, "byte 0"},
 		{`{`, "unexpected EOF"},
 		{`[]`, "cannot unmarshal array"},
-		{`{"version":2}`, "version is 2"},
+		{`{"version":2}`, "version 2 is not supported"},
 		{`{"version":1,"factor":[]}`, `unknown field "factor"`},
-		{`{"version":1} x`, "something follows"},
+		{`{"version":1} x`, "unexpected data"},
 		{`{"version":1,"variables":[{"name":"x","labels":[]}]}`, `variable 0 ("x") has no labels`},
-		{variables + `{"scope":[2],"costs":[]}]}`, "factor 0: there is no variable 2"},
-		{variables + `{"scope":[0],"costs":[1,2]},{"scope":[-1],"costs":[]}]}`, "factor 1: there is no variable -1"},
-		{variables + `{"scope":[0,1,0],"costs":[]}]}`, "at most 2"},
-		{variables + `{"scope":[1,1],"costs":[1,2,3,4,5,6,7,8,9]}]}`, "variable 1 is there twice"},
+		{variables + `{"scope":[2],"costs":[]}]}`, "factor 0: no variable 2"},
+		{variables + `{"scope":[0],"costs":[1,2]},{"scope":[-1],"costs":[]}]}`, "factor 1: no variable -1"},
+		{variables + `{"scope":[0,1,0],"costs":[]}]}`, "the limit is 2"},
+		{variables + `{"scope":[1,1],"costs":[1,2,3,4,5,6,7,8,9]}]}`, "variable 1 occurs twice"},
 		{variables + `{"scope":[0,1],"costs":[1,2,3,4,5]}]}`, "5 costs do not fit"},
 		{variables + `{"scope":[],"costs":[]}]}`, "0 costs do not fit"},
 		{variables + `{"scope":[0],"costs":[1,-2]}]}`, "cost 1 is -2"},
@@ -135,7 +135,7 @@ func TestInfeasible(t *testing.T) {
 	p.Factors[2].Costs = []int64{1, 1, wcsp.Forbidden, 1}
 	_, err = wcsp.Exact.Solve(p, wcsp.Options{})
 	if err == nil || err.Error() !=
-		`wcsp: no assignment is allowed: no label of variable 0 ("conv1") goes with labels of the others` {
+		`wcsp: no assignment is allowed: variable 0 ("conv1") has no label that the other variables allow` {
 		t.Error(err)
 	}
 }

@@ -2,9 +2,8 @@ package wcsp
 
 import "fmt"
 
-// Fix returns the problem that is left where some variables have the labels given, by their numbers, and a function
-// that makes labels of it those of the whole, one for each variable that is left. The error names a label that there is
-// not, or what is wrong with the problem.
+// Fix returns the problem that remains when some variables, by index, have fixed labels, and a function that extends
+// labels of its variables to labels of all variables. The error names an invalid label, or a fault of the problem.
 func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	if err := p.Validate(); err != nil {
 		return nil, nil, err
@@ -37,7 +36,7 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	}, nil
 }
 
-// fixed is what a factor is where some of its variables have one label.
+// fixed returns a factor restricted to the fixed labels.
 func (p *Problem) fixed(f *Factor, labels map[int]int, place []int) Factor {
 	g := Factor{Scope: []int{}}
 	for _, v := range f.Scope {

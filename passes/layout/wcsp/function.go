@@ -7,30 +7,30 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// function is a cost by the labels of some variables: factors of the problem that were added up, or a message.
+// function is a cost table over some variables: a sum of factors of the problem, or a message.
 type function struct {
 	scope []int   // ascending
 	table []int64 // row-major
-	from  []int   // the numbers, in a proof, of what it is the sum of
+	from  []int   // numbers, in a proof, of the functions that it is the sum of
 }
 
 // has reports whether a variable is in the scope.
 func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 
-// instance is a problem within a problem: what is left to do after some variables were eliminated.
+// instance is a subproblem: the remaining variables and functions.
 type instance struct {
 	ctx       context.Context // nil: none
-	names     []int           // the numbers that the variables have in the problem
-	within    []int           // those that they have in the instance that this is a part of
-	sizes     []int           // how many labels they have
-	labels    [][]int         // the numbers that these have in the problem, where labels were taken away
+	names     []int           // index of each variable in the problem
+	outer     []int           // index of each variable in the instance that this is a part of
+	sizes     []int           // numbers of labels
+	labels    [][]int         // index of each label in the problem, if labels were removed
 	gone      []bool
-	functions []*function // none of them without variables
+	functions []*function // none without variables
 	constant  int64
-	next      int // the number of the next message in the proof
+	next      int // number of the next message in the proof
 }
 
-// left counts the variables.
+// left returns the number of variables that are not eliminated.
 func (in *instance) left() int {
 	n := 0
 	for _, gone := range in.gone {
@@ -41,8 +41,8 @@ func (in *instance) left() int {
 	return n
 }
 
-// sums adds up the factors of a problem that have the same variables, over all labels, and sorts their scopes.
-func sums(ctx context.Context, p *Problem) *instance {
+// newInstance adds up the factors with equal sets of variables, and sorts their scopes.
+func newInstance(ctx context.Context, p *Problem) *instance {
 	in := &instance{ctx: ctx, next: len(p.Factors)}
 	for v := range p.Variables {
 		in.names = append(in.names, v)
@@ -72,7 +72,7 @@ func sums(ctx context.Context, p *Problem) *instance {
 	return in
 }
 
-// add adds a factor on the same variables, whose scope may be the other way round.
+// add adds a factor over the same variables, possibly in the other order.
 func (f *function) add(g *Factor, sizes []int) {
 	if len(g.Scope) == 1 || g.Scope[0] < g.Scope[1] {
 		for i, c := range g.Costs {
@@ -89,8 +89,8 @@ func (f *function) add(g *Factor, sizes []int) {
 	}
 }
 
-// kept returns the instance with those labels alone that are listed by variable.
-func (in *instance) kept(labels [][]int) *instance {
+// restrict returns the instance restricted to the given labels of each variable.
+func (in *instance) restrict(labels [][]int) *instance {
 	out := *in
 	out.labels = labels
 	if in.labels != nil {
@@ -134,7 +134,7 @@ func (in *instance) kept(labels [][]int) *instance {
 	return &out
 }
 
-// components returns what has no function in common as instances of their own, ordered by their least variables.
+// components returns the connected components as instances, ordered by their least variables.
 func (in *instance) components() []*instance {
 	root := make([]int, len(in.names))
 	for v := range root {
@@ -167,7 +167,7 @@ func (in *instance) components() []*instance {
 			list = append(list, c)
 		}
 		local[v] = len(c.names)
-		c.names, c.within = append(c.names, in.names[v]), append(c.within, v)
+		c.names, c.outer = append(c.names, in.names[v]), append(c.outer, v)
 		c.sizes = append(c.sizes, in.sizes[v])
 		c.labels = append(c.labels, in.labels[v])
 		c.gone = append(c.gone, false)

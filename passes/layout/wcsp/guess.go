@@ -2,7 +2,7 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/ends"
 
-// guess is an assignment of an instance that is made better label by label.
+// guess is an assignment that is improved by changing one label at a time.
 type guess struct {
 	in     *instance
 	at     [][]*function
@@ -10,11 +10,11 @@ type guess struct {
 }
 
 const (
-	sweeps = 8       // over all variables, each time to the label that is best beside the others
-	dives  = 1 << 14 // labels tried until one assignment is allowed
+	improvePasses = 8       // passes over all variables
+	dives         = 1 << 14 // limit on the labels tried until an assignment is feasible
 )
 
-// cost is what the labels cost.
+// cost returns the cost of the assignment.
 func (g *guess) cost() int64 {
 	sum := g.in.constant
 	for _, f := range g.in.functions {
@@ -23,8 +23,8 @@ func (g *guess) cost() int64 {
 	return sum
 }
 
-// near is what the functions of a variable cost with label l.
-func (g *guess) near(v, l int) int64 {
+// localCost returns the cost of the functions of v with label l.
+func (g *guess) localCost(v, l int) int64 {
 	before := g.labels[v]
 	g.labels[v] = l
 	var sum int64
@@ -35,18 +35,18 @@ func (g *guess) near(v, l int) int64 {
 	return sum
 }
 
-// improve gives variables better labels until there is none for any.
+// improve changes labels one at a time until no change reduces the cost.
 func (g *guess) improve() {
-	for range sweeps {
+	for range improvePasses {
 		better := false
 		for v, gone := range g.in.gone {
 			if gone {
 				continue
 			}
 			ends.Look(g.in.ctx)
-			best := g.near(v, g.labels[v])
+			best := g.localCost(v, g.labels[v])
 			for l := range g.in.sizes[v] {
-				if c := g.near(v, l); c < best {
+				if c := g.localCost(v, l); c < best {
 					best, g.labels[v], better = c, l, true
 				}
 			}
@@ -57,8 +57,8 @@ func (g *guess) improve() {
 	}
 }
 
-// dive looks for any assignment that is allowed: variables in the reverse of the order of steps, labels that cost the
-// least with those before first, back where none is left. It reports whether there was one.
+// dive searches for a feasible assignment by depth-first search: variables in the reverse order of steps, labels in
+// order of cost. It reports success.
 func (g *guess) dive(steps []step) bool {
 	tried := 0
 	var from func(i int) bool
@@ -70,7 +70,7 @@ func (g *guess) dive(steps []step) bool {
 		last, lastCost := -1, int64(-1)
 		for {
 			ends.Look(g.in.ctx)
-			// The next label by cost and number.
+			// Take the next label by cost, then index.
 			best, bestCost := -1, Forbidden
 			for l := range g.in.sizes[s.variable] {
 				c := s.cost(g.in.sizes, g.labels, l)

@@ -9,20 +9,20 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// enumerated is how many assignments [KBest] looks at for each that is wanted, and looks at most.
+// Limits on the assignments that [KBest] examines, per requested assignment and in total.
 const (
 	enumerated     = 32
 	mostEnumerated = 1 << 16
 )
 
-// KBest returns the k cheapest assignments that the function same tells apart, the cheapest first; a nil function tells
-// all apart. There are fewer where there are no more that are allowed; where the 32 k cheapest of all, or 65536, are
-// the same as those returned; and where a problem does not fit MaxTable and the time runs out. The bound of each is
-// that of the first, which alone has a proof, if one is asked for.
+// KBest returns the k cheapest assignments that differ by the function same, cheapest first; a nil function means label
+// equality. The list is shorter if there are fewer feasible assignments, if the 32 k cheapest (at most 65536) have been
+// examined, or if the problem exceeds MaxTable and time runs out. The bound of each is that of the first, which alone
+// has a proof if one is requested.
 func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
 	defer ends.Catch(&err)
 	if k < 1 {
-		return nil, fmt.Errorf("wcsp: %d assignments are asked for; it must be 1 or more", k)
+		return nil, fmt.Errorf("wcsp: the number of assignments is %d; want at least 1", k)
 	}
 	first, err := Exact.Solve(p, o)
 	if err != nil {
@@ -49,29 +49,30 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 	return list, nil
 }
 
-// lister lists assignments by cost: Lawler's partition of what is left after each, in cells whose cheapest assignment
-// is known; and, where elimination does not fit, cells with a bound, which are split when it is their turn.
+// lister enumerates assignments by cost with Lawler's partition: after each assignment the rest is divided into cells
+// whose cheapest assignments are known. Cells that are too large for elimination have only a bound and are split on
+// demand.
 type lister struct {
 	*search
 	cells cells
 	count int
-	tries int // assignments that will be listed yet, at most
+	tries int // remaining number of assignments to list
 }
 
-// cell is a set of assignments. Open, none is known but a bound. Else it is those that have the labels of one that was
-// listed for all variables that were eliminated after a stage, and a label for the variable of the stage.
+// cell is a set of assignments. An open cell has only a bound. Any other cell consists of the assignments that agree
+// with a listed one in all variables eliminated after a stage, and have a given label at that stage.
 type cell struct {
 	bound  int64
-	number int // in the order in which they came
+	number int // in order of creation, to break ties
 	stages []stage
 	open   *elimination
 
 	like  []int
-	stage int // from len(stages) on: all assignments
+	stage int // len(stages): all assignments
 	label int
 }
 
-// stage is a step of an elimination. A variable that a split gave a label has that one alone.
+// stage is a step of an elimination. label is the only label of a variable that was split on.
 type stage struct {
 	step
 	sizes []int
@@ -94,7 +95,7 @@ func (c *cells) Pop() any {
 	return x
 }
 
-// push adds a cell, unless nothing in it is allowed.
+// push adds a cell unless it has no feasible assignment.
 func (l *lister) push(c *cell) {
 	if c.bound == Forbidden {
 		return
@@ -107,7 +108,7 @@ func (l *lister) push(c *cell) {
 	}
 }
 
-// trim forgets cells whose turn does not come: all but the cheapest that have an assignment each.
+// trim removes cells that cannot be reached: all but the cheapest l.tries of those with a known assignment.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
 	known := 0
@@ -119,7 +120,7 @@ func (l *lister) trim() {
 	})
 }
 
-// next returns the cheapest assignment that was not listed yet; nil when there is none, or no time to find it.
+// next returns the cheapest assignment not yet listed; nil if there is none or time runs out.
 func (l *lister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
 		ends.Look(l.ctx)
@@ -135,7 +136,8 @@ func (l *lister) next() ([]int, int64) {
 	return nil, 0
 }
 
-// expand replaces an open cell by the one with its cheapest assignment, or by branches; false: there was no time.
+// expand replaces an open cell by one with a known cheapest assignment, or by branches. It returns false if time runs
+// out.
 func (l *lister) expand(c *cell) bool {
 	e := c.open
 	before := len(e.steps)
@@ -164,7 +166,7 @@ func (l *lister) expand(c *cell) bool {
 	return true
 }
 
-// list returns the cheapest assignment of a cell and divides the others of it into cells.
+// list returns the cheapest assignment of a cell and divides the others into cells.
 func (l *lister) list(c *cell) []int {
 	labels := slices.Clone(c.like)
 	if c.stage < len(c.stages) {
@@ -183,7 +185,7 @@ func (l *lister) list(c *cell) []int {
 			if other == labels[v] {
 				continue
 			}
-			// All that the label changes is in the step, as what was eliminated before is in its messages.
+			// The cost difference is that of the step alone: earlier eliminations are in its messages.
 			if cost := s.cost(s.sizes, labels, other); cost < Forbidden {
 				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, like: labels, stage: i, label: other})
 			}

@@ -6,18 +6,18 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// lookWork is the number of costs that are read between two checks of the context.
+// lookWork is the number of costs processed between two checks of the context.
 const lookWork = 1 << 20
 
-// operand is a function in the course of a sum: where it is, and what steps of the variables are worth in its table.
+// operand is a function in a sum: the current index into its table, and its strides.
 type operand struct {
 	table   []int64
 	at      int
-	self    int   // of the variable that is eliminated
-	strides []int // of the others in the scope of the message
+	self    int   // stride of the variable that is eliminated
+	strides []int // of the other variables in the scope of the message
 }
 
-// operands prepares functions for walks over the variables of a scope and over v.
+// operands prepares functions for iteration over the variables of a scope and v.
 func (e *elimination) operands(v int, scope []int, functions []*function) []operand {
 	list := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
@@ -38,8 +38,8 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 	return list
 }
 
-// message is the least sum of functions over the labels of v. It goes by rows along the last variable of the scope:
-// what does not depend on that one is added up once for a row.
+// message returns the minimum of the sum of functions over the labels of v. It works row by row along the last variable
+// of the scope: functions that do not depend on that are added once per row.
 func (e *elimination) message(v int, functions []*function) *function {
 	scope := e.others(v, functions)
 	m := &function{scope: scope, table: make([]int64, e.entries(scope))}
@@ -84,8 +84,8 @@ func (e *elimination) message(v int, functions []*function) *function {
 	return m
 }
 
-// minima fills a row: sums are by the labels of the variable that is eliminated, and the operands, which are added to
-// them, depend on the variable of the row, the last one of the scope.
+// minima computes a row of a message. sums holds, by label of the eliminated variable, the functions that are constant
+// along the row; along are those that depend on the row's variable, the last of the scope.
 func minima(row, sums []int64, along []operand, last int) {
 	for i := range row {
 		best := Forbidden

@@ -8,27 +8,27 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// rule says which variable is eliminated next.
+// rule selects the next variable to eliminate.
 type rule int
 
 const (
-	leastWork rule = iota // the one whose message takes least work
-	leastFill             // the one that joins the fewest variables that were not joined
+	leastWork rule = iota // least work for the message
+	leastFill             // fewest new pairs of neighbours
 )
 
-// plan is an order of elimination, found on the graph of variables alone.
+// plan is an elimination order, computed on the graph of variables.
 type plan struct {
 	order []int
-	work  int64 // costs looked at, about
+	work  int64 // approximate number of costs read
 	left  int   // variables whose message would be too large
 }
 
-// roomPart is how many entries messages may have together for each variable.
+// roomPart is the allowance of message entries per variable.
 const roomPart = 1 << 6
 
-// plan returns an order in which variables can be eliminated with messages of at most so many entries each, and four
-// times that together besides some for each variable: those of no neighbour, one and two come first by themselves. The
-// better of two orders is taken, unless there is little to do anyway.
+// plan returns an elimination order whose messages have at most limit entries each, and 4*limit plus an allowance per
+// variable in total. Both rules put variables with few neighbours first. The better of both orders is taken; the second
+// is skipped if the first is cheap.
 func (in *instance) plan(limit int) plan {
 	const little = 1 << 17
 	a := in.order(limit, leastWork)
@@ -42,7 +42,7 @@ func (in *instance) plan(limit int) plan {
 	return a
 }
 
-// candidate is a variable in the queue, with its key when it was put there.
+// candidate is a variable in the queue, with its key at the time of insertion.
 type candidate struct {
 	key      int64
 	variable int
@@ -64,45 +64,45 @@ func (q *queue) Pop() any {
 	return c
 }
 
-// ordering is a graph in which variables are joined that share a function, now or by a message.
+// ordering is the graph of variables: edges join variables that share a function or a message.
 type ordering struct {
 	*instance
-	rule  rule
-	limit int64
-	near  [][]int // ascending
-	keys  []int64
-	queue queue
+	rule       rule
+	limit      int64
+	neighbours [][]int // ascending
+	keys       []int64
+	queue      queue
 }
 
-// tooLarge is the key of a variable whose message is too large.
+// tooLarge is the key of a variable whose message exceeds the limit.
 const tooLarge = math.MaxInt64
 
 func (in *instance) order(limit int, r rule) plan {
-	o := &ordering{instance: in, rule: r, limit: int64(limit), near: make([][]int, len(in.names)),
+	o := &ordering{instance: in, rule: r, limit: int64(limit), neighbours: make([][]int, len(in.names)),
 		keys: make([]int64, len(in.names))}
 	var p plan
 	for _, f := range in.functions {
 		for _, v := range f.scope {
 			for _, u := range f.scope {
 				if u != v && in.sizes[u] > 1 && in.sizes[v] > 1 {
-					o.near[v] = append(o.near[v], u)
+					o.neighbours[v] = append(o.neighbours[v], u)
 				}
 			}
 		}
 	}
-	for v := range o.near {
+	for v := range o.neighbours {
 		if in.gone[v] {
 			continue
 		}
-		if in.sizes[v] == 1 { // joins nobody: functions of one label are others' with the same tables
+		if in.sizes[v] == 1 { // its functions become single-variable functions of others
 			p.order = append(p.order, v)
 			continue
 		}
-		slices.Sort(o.near[v])
-		o.near[v] = slices.Compact(o.near[v])
+		slices.Sort(o.neighbours[v])
+		o.neighbours[v] = slices.Compact(o.neighbours[v])
 		p.left++
 	}
-	for v := range o.near {
+	for v := range o.neighbours {
 		if !in.gone[v] && in.sizes[v] > 1 {
 			ends.Look(in.ctx)
 			o.enter(v)
@@ -113,7 +113,7 @@ func (in *instance) order(limit int, r rule) plan {
 	return p
 }
 
-// run takes variables until what is left is too large.
+// run eliminates variables until the rest is too large.
 func (o *ordering) run(p *plan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {
@@ -121,7 +121,7 @@ func (o *ordering) run(p *plan) {
 		c := heap.Pop(&o.queue).(candidate)
 		v := c.variable
 		if o.keys[v] != c.key {
-			continue // it was entered again since
+			continue // stale entry
 		}
 		table := o.table(v)
 		if entries += table; entries > 4*o.limit+roomPart*int64(len(o.names)) {
@@ -148,10 +148,10 @@ func (o *ordering) enter(v int) {
 	}
 }
 
-// table is how many entries the message of v has, or some number above the limit.
+// table returns the number of entries of the message of v, or limit + 1 if it is larger.
 func (o *ordering) table(v int) int64 {
 	size := int64(1)
-	for _, u := range o.near[v] {
+	for _, u := range o.neighbours[v] {
 		if size = product(size, o.sizes[u]); size > o.limit {
 			return o.limit + 1
 		}
@@ -159,7 +159,7 @@ func (o *ordering) table(v int) int64 {
 	return size
 }
 
-// product is a*b, or many where that is more.
+// product returns a*b, saturated.
 func product(a int64, b int) int64 {
 	const many = 1 << 55
 	if a > many/int64(b) {
@@ -168,7 +168,7 @@ func product(a int64, b int) int64 {
 	return a * int64(b)
 }
 
-// key is what variables are taken in the order of.
+// key returns the priority of a variable; the least comes first.
 func (o *ordering) key(v int) int64 {
 	table := o.table(v)
 	if table > o.limit {
@@ -179,9 +179,9 @@ func (o *ordering) key(v int) int64 {
 		return work
 	}
 	fill := int64(0)
-	for i, u := range o.near[v] {
-		for _, w := range o.near[v][i+1:] {
-			if _, joined := slices.BinarySearch(o.near[u], w); !joined {
+	for i, u := range o.neighbours[v] {
+		for _, w := range o.neighbours[v][i+1:] {
+			if _, joined := slices.BinarySearch(o.neighbours[u], w); !joined {
 				fill++
 			}
 		}
@@ -189,25 +189,25 @@ func (o *ordering) key(v int) int64 {
 	return fill<<40 + min(work, 1<<40-1)
 }
 
-// eliminate joins the neighbours of v and returns, ascending, the variables whose keys may be others now: the
-// neighbours and, where fill counts, whoever is near two that were not joined before.
+// eliminate joins the neighbours of v and returns, ascending, the variables whose keys may change: the neighbours and,
+// for leastFill, common neighbours of newly joined pairs.
 func (o *ordering) eliminate(v int) []int {
-	near := o.near[v]
-	changed := slices.Clone(near)
-	for i, u := range near {
-		at, _ := slices.BinarySearch(o.near[u], v)
-		o.near[u] = slices.Delete(o.near[u], at, at+1)
-		for _, w := range near[:i] {
-			at, there := slices.BinarySearch(o.near[u], w)
+	neighbours := o.neighbours[v]
+	changed := slices.Clone(neighbours)
+	for i, u := range neighbours {
+		at, _ := slices.BinarySearch(o.neighbours[u], v)
+		o.neighbours[u] = slices.Delete(o.neighbours[u], at, at+1)
+		for _, w := range neighbours[:i] {
+			at, there := slices.BinarySearch(o.neighbours[u], w)
 			if there {
 				continue
 			}
 			if o.rule == leastFill {
-				changed = append(changed, shared(o.near[u], o.near[w])...)
+				changed = append(changed, shared(o.neighbours[u], o.neighbours[w])...)
 			}
-			o.near[u] = slices.Insert(o.near[u], at, w)
-			at, _ = slices.BinarySearch(o.near[w], u)
-			o.near[w] = slices.Insert(o.near[w], at, u)
+			o.neighbours[u] = slices.Insert(o.neighbours[u], at, w)
+			at, _ = slices.BinarySearch(o.neighbours[w], u)
+			o.neighbours[w] = slices.Insert(o.neighbours[w], at, u)
 		}
 	}
 	slices.Sort(changed)
@@ -218,7 +218,7 @@ func (o *ordering) eliminate(v int) []int {
 	return changed
 }
 
-// shared is what two ascending lists have in common.
+// shared returns the intersection of two ascending lists.
 func shared(a, b []int) []int {
 	if len(a) > len(b) {
 		a, b = b, a

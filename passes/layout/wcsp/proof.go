@@ -1,90 +1,89 @@
 package wcsp
 
-// Solution is an assignment and what is known of how good it is.
+// Solution is an assignment with a lower bound on the cost of all assignments.
 type Solution struct {
 	Version int   `json:"version" doc:"The version of the file: 1."`
-	Labels  []int `json:"labels" doc:"The label of each variable, by its number among the variable's labels."`
-	Cost    int64 `json:"cost" doc:"What the labels cost, in picoseconds."`
-	// Bound is what every assignment costs at least.
-	Bound int64  `json:"bound" doc:"What every assignment costs at least, in picoseconds."`
-	Proof *Proof `json:"proof,omitzero" doc:"Why no assignment costs less than the bound."`
+	Labels  []int `json:"labels" doc:"The label of each variable, by index into the variable's labels."`
+	Cost    int64 `json:"cost" doc:"The cost of the labels, in picoseconds."`
+	// Bound is a lower bound on the cost of every assignment.
+	Bound int64  `json:"bound" doc:"A lower bound on the cost of every assignment, in picoseconds."`
+	Proof *Proof `json:"proof,omitzero" doc:"The proof of the bound."`
 }
 
-// Optimal reports whether no assignment costs less.
+// Optimal reports whether the cost equals the bound, so that no assignment costs less.
 func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 
-// Proof is why no assignment of a problem costs less than a bound.
+// Proof shows that no assignment of a problem costs less than a bound.
 //
-// First labels are pruned, in order. Then a tree follows, whose nodes eliminate variables: the minimum over a
-// variable's labels of the sum of all functions that it is in is a function of the other variables, a message, which
-// takes the place of those functions. Functions are numbered: first the factors of the problem, then the messages on
-// the way from the root, in order. A message without variables is a constant. What a node is worth is the sum of its
-// constants, of the least branch and of all parts; what the root is worth, with the factors without variables, is the
-// bound.
+// First labels are pruned, in order. The rest is a tree whose nodes eliminate variables. To eliminate a variable, all
+// functions that depend on it are replaced by a message: the minimum of their sum over the variable's labels, as a
+// function of the other variables. Functions are numbered: first the factors of the problem, then the new functions on
+// the path from the root, in order. A message without variables is a constant. The bound of a node is the sum of its
+// constants, the least bound of its branches, and the bounds of all its parts. The bound of the root, plus the factors
+// without variables, is the bound of the solution.
 //
-// A node may begin with shifts: a function gives costs to variables of its scope, that is to a function of each of them
-// alone, or takes some from there. Sums of all functions stay as they are. Then labels can be cut: where the least
-// entries of all functions that have the label, and of those that do not depend on the variable, add up to the cutoff.
-// What is below is worth the cutoff at most.
+// A node may begin with shifts, which move costs between a function and functions of its single variables (a
+// reparametrization: the sum of all functions is unchanged). Then labels may be cut: for a cut label, the least entries
+// of all functions, restricted to the label, add up to at least the cutoff. A node with cuts has a bound of at most the
+// cutoff.
 //
-// Where one message would be too large the functions of a variable are put into several buckets with a message for
-// each. The sum of several minima is at most the minimum of the sum, so that the bound stays one.
+// If one message would be too large, the functions of a variable are divided into several buckets with a message each
+// (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
 type Proof struct {
-	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no assignment needs, in order."`
-	Root     Node      `json:"root" doc:"What all assignments of the labels that are left cost at least."`
+	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no optimal assignment needs, in order."`
+	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`
 }
 
-// Pruning is a label that no assignment needs: whatever labels the other variables have of those that are left, By
-// costs no more.
+// Pruning removes a label that is dominated: for all remaining labels of the other variables, By costs no more.
 type Pruning struct {
-	Variable int `json:"variable" doc:"The number of the variable."`
-	Label    int `json:"label" doc:"The number of the label that is taken away."`
-	By       int `json:"by" doc:"The number of a label that is left and never costs more."`
+	Variable int `json:"variable" doc:"The index of the variable."`
+	Label    int `json:"label" doc:"The index of the removed label."`
+	By       int `json:"by" doc:"The index of a remaining label that never costs more."`
 }
 
-// Node shifts costs, cuts labels, eliminates variables, and then splits what is left, if anything is: on a variable,
-// with a branch for each of its labels, or into parts that have no function in common, ordered by their least
-// variables; one part is what is left.
+// Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any: on a variable,
+// with a branch for each of its labels, or into at least one connected part, ordered by the least variables.
 type Node struct {
-	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs that functions give to single variables, before all else."`
-	Cutoff   int64    `json:"cutoff,omitzero" doc:"What assignments with one of the labels that are cut cost at least."`
-	Cuts     []Cut    `json:"cuts,omitempty" doc:"Labels that are taken away, in order."`
-	Steps    []Step   `json:"steps,omitempty" doc:"The variables that are eliminated, in order."`
-	Variable int      `json:"variable,omitzero" doc:"The number of the variable that is split on, where there are branches."`
-	Branches []Branch `json:"branches,omitempty" doc:"What is left, for each label of the variable that is left."`
-	Parts    []Node   `json:"parts,omitempty" doc:"What is left, by parts with nothing in common."`
+	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions and their single variables, applied first."`
+	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
+	Cuts     []Cut    `json:"cuts,omitempty" doc:"Removed labels, in order."`
+	Steps    []Step   `json:"steps,omitempty" doc:"Eliminated variables, in order."`
+	Variable int      `json:"variable,omitzero" doc:"The index of the variable that branches split on."`
+	Branches []Branch `json:"branches,omitempty" doc:"The remaining problem, for each remaining label of the variable."`
+	Parts    []Node   `json:"parts,omitempty" doc:"The remaining problem, divided into independent parts."`
 }
 
-// Shift replaces functions of the same variables, two or more, by their sum less By: a new function, which has the next
-// number. After all shifts of a node each variable that was given something has a new function, in the order of the
-// variables: all functions of it alone, with what it was given. No cost gets below 0; what is forbidden stays so.
+// Shift replaces functions of the same two or more variables by their sum minus By, as a new function with the next
+// number. After all shifts of a node, each variable that received costs has one new function, in the order of the
+// variables: the sum of its single-variable functions and the costs received. No cost becomes negative, and forbidden
+// entries stay forbidden.
 type Shift struct {
 	From []int     `json:"from" doc:"The numbers of the functions."`
-	By   [][]int64 `json:"by" doc:"What is given to each variable of their scope, in ascending order, by labels left."`
+	By   [][]int64 `json:"by" doc:"Costs moved to each variable of the scope, ascending, by remaining label."`
 }
 
-// Cut is a label that is taken away.
+// Cut removes a label.
 type Cut struct {
-	Variable int `json:"variable" doc:"The number of the variable."`
-	Label    int `json:"label" doc:"The number of the label."`
+	Variable int `json:"variable" doc:"The index of the variable."`
+	Label    int `json:"label" doc:"The index of the label."`
 }
 
-// Branch is what holds where the variable of a split has one label.
+// Branch is the proof for one label of the variable that is split on.
 type Branch struct {
-	Label int  `json:"label" doc:"The number of the label."`
-	Node  Node `json:"node" doc:"What all assignments with the label cost at least."`
+	Label int  `json:"label" doc:"The index of the label."`
+	Node  Node `json:"node" doc:"The lower bound for assignments with the label."`
 }
 
-// Step eliminates a variable. Each function that it is in is in one of the buckets.
+// Step eliminates a variable. Each function that depends on it is in one of the buckets.
 type Step struct {
-	Variable int      `json:"variable" doc:"The number of the variable."`
-	Buckets  []Bucket `json:"buckets,omitempty" doc:"The functions that the variable is in, and the messages for them."`
+	Variable int      `json:"variable" doc:"The index of the variable."`
+	Buckets  []Bucket `json:"buckets,omitempty" doc:"The functions of the variable, and the messages that replace them."`
 }
 
-// Bucket is the functions From and what takes their place, a message: the least sum of theirs over the labels of the
-// variable, by the labels that are left of the variables in Scope.
+// Bucket holds functions and the message that replaces them: the minimum of their sum over the labels of the variable,
+// by the remaining labels of the variables in Scope.
 type Bucket struct {
 	From  []int `json:"from" doc:"The numbers of the functions."`
-	Scope []int `json:"scope" doc:"The numbers of the other variables in the functions, ascending."`
-	Table Costs `json:"table" doc:"The message: the least sums, the last variable's labels fastest; null: forbidden."`
+	Scope []int `json:"scope" doc:"The indices of the other variables of the functions, ascending."`
+	Table Costs `json:"table" doc:"The message, row-major over Scope; null: forbidden."`
 }

@@ -6,32 +6,33 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// pruneWork is how many costs pruning looks at before it leaves the rest to elimination.
+// pruneWork bounds the costs that pruning reads.
 const pruneWork = 1 << 23
 
-// pruner takes labels away that others dominate, by Goldstein's criterion: label k goes if another, k', never costs
-// more than k, whatever labels the neighbours have. The least differences of the factors are added up; where k is
-// forbidden the difference is infinite, whatever k' costs.
+// pruner removes dominated labels by Goldstein's criterion: label k is removed if another label k' never costs more
+// than k, whatever the labels of the neighbours. For each factor it takes the least difference cost(k) - cost(k') over
+// the neighbour's labels; k is dominated if these add up to at least 0. Where k is forbidden the difference is
+// infinite.
 type pruner struct {
 	*instance
-	unary [][]int64 // by variable; nil for none
+	unary [][]int64 // by variable; nil if there is none
 	edges [][]edge
-	left  [][]int // the labels that are left, by variable
+	left  [][]int // remaining labels, by variable
 	list  []Pruning
 	work  int
 
-	least [][]int // by label and edge: where the other variable's label makes the cost least
-	sums  []int64 // by label: the sum of those least costs
+	least [][]int // by label and edge: the other variable's label with the least cost
+	sums  []int64 // by label: the sum of these least costs
 }
 
-// edge is a function as one of its two variables sees it.
+// edge is a function from the point of view of one of its two variables.
 type edge struct {
-	table     []int64
-	other     int
-	self, far int // what a label of the variable and of the other is worth in the table
+	table               []int64
+	other               int
+	stride, otherStride int // strides of the labels in the table
 }
 
-// prune returns, by variable, the labels that are left, and the prunings.
+// prune returns the remaining labels by variable, and the prunings.
 func prune(in *instance) ([][]int, []Pruning) {
 	p := &pruner{instance: in, unary: make([][]int64, len(in.names)), edges: make([][]edge, len(in.names)),
 		left: make([][]int, len(in.names))}
@@ -69,7 +70,7 @@ func prune(in *instance) ([][]int, []Pruning) {
 	return p.left, p.list
 }
 
-// variable prunes labels of v and reports whether there were any.
+// variable prunes the labels of v and reports whether any was removed.
 func (p *pruner) variable(v int) bool {
 	labels := p.left[v]
 	if len(labels) == 1 {
@@ -90,7 +91,7 @@ func (p *pruner) variable(v int) bool {
 	return len(p.list) > before
 }
 
-// prepare finds what each label costs at least.
+// prepare computes the least cost of each label of v.
 func (p *pruner) prepare(v int) {
 	n := p.sizes[v]
 	p.sums = slices.Grow(p.sums[:0], n)[:n]
@@ -104,11 +105,11 @@ func (p *pruner) prepare(v int) {
 		}
 		least := p.least[k][:0]
 		for _, e := range p.edges[v] {
-			far := p.left[e.other]
-			p.work += len(far)
-			at, cost := far[0], e.table[k*e.self+far[0]*e.far]
-			for _, l := range far[1:] {
-				if c := e.table[k*e.self+l*e.far]; c < cost {
+			others := p.left[e.other]
+			p.work += len(others)
+			at, cost := others[0], e.table[k*e.stride+others[0]*e.otherStride]
+			for _, l := range others[1:] {
+				if c := e.table[k*e.stride+l*e.otherStride]; c < cost {
 					at, cost = l, c
 				}
 			}
@@ -118,18 +119,19 @@ func (p *pruner) prepare(v int) {
 	}
 }
 
-// dominates reports whether label by of v never costs more than k.
+// dominates reports whether label by of v never costs more than label k.
 func (p *pruner) dominates(v, by, k int) bool {
 	if p.sums[k] == Forbidden {
 		return true
 	}
-	// Where k costs least in each factor by must not cost more in sum: most labels end here.
+	// A cheap test first: at the neighbours' labels where k is cheapest, `by` must not cost more in total. It rejects most
+	// pairs.
 	var there, sum int64
 	if p.unary[v] != nil {
 		there, sum = p.unary[v][by], p.unary[v][k]-p.unary[v][by]
 	}
 	for i, e := range p.edges[v] {
-		there = add(there, e.table[by*e.self+p.least[k][i]*e.far])
+		there = add(there, e.table[by*e.stride+p.least[k][i]*e.otherStride])
 	}
 	p.work += len(p.edges[v]) + 1
 	if there > p.sums[k] {
@@ -139,11 +141,11 @@ func (p *pruner) dominates(v, by, k int) bool {
 		p.work += len(p.left[e.other])
 		least := Forbidden
 		for _, l := range p.left[e.other] {
-			c := e.table[k*e.self+l*e.far]
+			c := e.table[k*e.stride+l*e.otherStride]
 			if c == Forbidden {
 				continue
 			}
-			d := e.table[by*e.self+l*e.far]
+			d := e.table[by*e.stride+l*e.otherStride]
 			if d == Forbidden {
 				return false
 			}

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// search is branch and bound, depth first. A node eliminates what it can; what is left is split into parts that have
-// nothing in common, or on a variable.
+// search is depth-first branch and bound. A node eliminates variables; the rest is divided into independent parts, or
+// split on a variable.
 type search struct {
-	ctx       context.Context
-	table     int // entries of messages
-	relaxed   int // entries of messages of bounds
-	limit     time.Duration
-	deadline  time.Time
-	late      bool
-	wantProof bool
-	nodes     int // that were gone through, and may be: 0 for any number
-	most      int
-	held      int // entries of tables that proofs were made of
-	blamed    int // the variable that an error names: the first whose labels were all found forbidden
-	hasBlame  bool
+	ctx          context.Context
+	table        int // largest message
+	relaxed      int // largest message of a bound
+	limit        time.Duration
+	deadline     time.Time
+	late         bool
+	wantProof    bool
+	nodes        int // visited so far, and their limit; 0: none
+	most         int
+	proofEntries int // entries of tables that are kept for proofs
+	blamed       int // the variable that an error names: the first found without an allowed label
+	hasBlame     bool
 }
 
 func newSearch(o Options) *search {
@@ -36,25 +36,24 @@ func newSearch(o Options) *search {
 	return s
 }
 
-// expired reports whether it is time to end: the time is up, or there were enough nodes, or a proof takes too much
-// memory.
+// expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
 func (s *search) expired() bool {
 	if !s.late {
-		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.most > 0 && s.nodes > s.most || s.held > proofTables
+		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.most > 0 && s.nodes > s.most || s.proofEntries > proofTables
 	}
 	return s.late
 }
 
-// result is what was found of an instance.
+// result is the outcome for an instance.
 type result struct {
-	bound  int64 // what all assignments cost at least, or some number from the cutoff on
-	cost   int64 // of the labels; Forbidden where there are none that cost less than the cutoff
+	bound  int64 // lower bound, or any number at or above the cutoff
+	cost   int64 // of labels; Forbidden if none below the cutoff was found
 	labels []int // of all variables that the instance has not eliminated
 	tree   tree
 }
 
-// node minimises an instance. Assignments that cost the cutoff or more are of no interest. At the top elimination does
-// not ask for the time.
+// node minimizes an instance. Assignments at or above the cutoff are irrelevant. At the top, elimination ignores the
+// time limit.
 func (s *search) node(in *instance, cutoff int64, top bool) result {
 	s.nodes++
 	e := in.eliminate()
@@ -72,7 +71,7 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 	return s.finish(e, s.parts(e, e.rest().components(), cutoff, top))
 }
 
-// reduce eliminates everything if that is little work, else what takes small tables.
+// reduce eliminates all variables if that is cheap, else those with small tables.
 func (s *search) reduce(e *elimination) {
 	in := e.rest()
 	plan := in.plan(s.table)
@@ -82,7 +81,7 @@ func (s *search) reduce(e *elimination) {
 	e.all(plan.order, s.table)
 }
 
-// finish gives labels to the variables that were eliminated before those that the result has labels of.
+// finish computes the labels of the eliminated variables.
 func (s *search) finish(e *elimination, r result) result {
 	if r.cost == Forbidden {
 		r.labels = nil
@@ -95,7 +94,7 @@ func (s *search) finish(e *elimination, r result) result {
 	return r
 }
 
-// parts minimises what has nothing in common, one by one.
+// parts minimizes independent parts one by one.
 func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool) result {
 	r := result{labels: make([]int, len(e.names)), bound: e.constant, cost: e.constant,
 		tree: tree{steps: s.steps(e), constant: e.constant}}
@@ -122,7 +121,7 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
-			r.labels[part.within[v]] = l
+			r.labels[part.outer[v]] = l
 		}
 		r.tree.parts = append(r.tree.parts, found.tree)
 	}
@@ -133,8 +132,8 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	return r
 }
 
-// core minimises an instance in one piece that small tables do not settle: it tightens the bound, cuts the labels that
-// are too dear for the best assignment that was found, and goes on with those that are left. Where few go, it is split.
+// core minimizes a connected instance that small tables do not solve: it tightens the bound, cuts labels that cannot be
+// part of a better assignment, and continues with the rest. If few labels are cut it splits the instance.
 func (s *search) core(in *instance, cutoff int64, top bool) result {
 	r := result{cost: Forbidden}
 	if !top && s.expired() {
@@ -145,7 +144,7 @@ func (s *search) core(in *instance, cutoff int64, top bool) result {
 	case !all:
 		return s.whole(in, r, cutoff, top)
 	case len(cuts) > 0:
-		return s.below(in, left, cuts, r, Forbidden, cutoff, top)
+		return s.afterCuts(in, left, cuts, r, Forbidden, cutoff, top)
 	}
 	t := in.tighten(cutoff)
 	if t == nil {
@@ -154,14 +153,14 @@ func (s *search) core(in *instance, cutoff int64, top bool) result {
 	if t.cost < cutoff {
 		r.cost, r.labels = t.cost, t.best
 	}
-	tight, shifts := t.tight()
+	tight, shifts := t.shifted()
 	bound, limit := t.bound(), min(cutoff, r.cost)
 	labels := 0
 	for _, n := range in.sizes {
 		labels += n
 	}
 	if left, cut := t.cut(limit - bound); bound < limit && cut*cutPart >= labels {
-		r = s.below(tight, left, tight.cuts(left), r, limit, limit, top)
+		r = s.afterCuts(tight, left, tight.cuts(left), r, limit, limit, top)
 	} else {
 		r = s.whole(tight, r, cutoff, top)
 	}
@@ -169,10 +168,10 @@ func (s *search) core(in *instance, cutoff int64, top bool) result {
 	return r
 }
 
-// below minimises what is left of an instance after cuts, which leave what costs less than so much; r has what is known
-// already.
-func (s *search) below(in *instance, left [][]int, cuts []Cut, r result, worth, cutoff int64, top bool) result {
-	found := s.node(in.kept(left), cutoff, top)
+// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least worth; r is the best result so
+// far.
+func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, worth, cutoff int64, top bool) result {
+	found := s.node(in.restrict(left), cutoff, top)
 	if found.cost < r.cost {
 		r.cost, r.labels = found.cost, found.labels
 		for v, l := range r.labels {
@@ -186,7 +185,7 @@ func (s *search) below(in *instance, left [][]int, cuts []Cut, r result, worth, 
 	return r
 }
 
-// whole minimises an instance in one piece by large tables, or by branches; r has what is known already.
+// whole minimizes a connected instance by large tables or by branching; r is the best result so far.
 func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 	e := in.eliminate()
 	table := branchTable
@@ -221,7 +220,7 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 		}
 	}
 	if r.bound < min(cutoff, r.cost) && !s.expired() {
-		// A search that is cut short may end with less than what was known.
+		// An interrupted search may return a bound below the known one.
 		if r = s.branch(e, r, cutoff); r.bound > relaxed.constant {
 			return r
 		}
@@ -232,7 +231,8 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 	return r
 }
 
-// bounded is a relaxation of what is left: one with the smallest tables, if its bound reaches the limit.
+// bounded returns a relaxation of the rest: one with minimal tables if its bound reaches the limit, else one with
+// larger tables.
 func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
@@ -247,20 +247,20 @@ func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	return relaxed
 }
 
-// relax eliminates all that is left with messages of at most so many entries. The constant that comes out is a bound.
-// Where there are very many functions the messages are smaller, so that it stays a matter of a second at most.
+// relax eliminates the remaining variables with messages of at most table entries; the constant is then a lower bound.
+// With very many functions messages are smaller, so that it takes at most about a second.
 func (e *elimination) relax(table int) {
 	in := e.rest()
 	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
 	e.all(in.plan(largestTable).order, table)
 	for v, gone := range e.gone {
-		if !gone { // so dense that it is past planning
+		if !gone { // too dense to be planned
 			e.variable(v, table)
 		}
 	}
 }
 
-// branch splits on a variable; r has what is known already.
+// branch splits on a variable; r is the best result so far.
 func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	v := e.hub()
 	type child struct {
@@ -312,7 +312,7 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// hub is the variable with the most neighbours, of those the one with the fewest labels.
+// hub returns the variable with the most neighbours and, among these, the fewest labels.
 func (e *elimination) hub() int {
 	best, most := -1, 0
 	for v, gone := range e.gone {
@@ -327,7 +327,7 @@ func (e *elimination) hub() int {
 	return best
 }
 
-// narrow goes on from here with one label of v, and eliminates v.
+// narrow returns the elimination after assigning a label to v and eliminating v.
 func (e *elimination) narrow(v, label int) *elimination {
 	in := e.rest()
 	in.sizes = slices.Clone(in.sizes)
@@ -342,7 +342,7 @@ func (e *elimination) narrow(v, label int) *elimination {
 	return c
 }
 
-// slice returns the function where v has one label.
+// slice returns the function with v fixed to a label.
 func (f *function) slice(v, label int, sizes []int) *function {
 	inner := 1
 	for _, u := range f.scope[slices.Index(f.scope, v)+1:] {
@@ -355,7 +355,7 @@ func (f *function) slice(v, label int, sizes []int) *function {
 	return g
 }
 
-// blame remembers the first variable whose labels are all forbidden.
+// blame records the first variable whose labels are all forbidden.
 func (s *search) blame(e *elimination) {
 	if s.hasBlame || e.constant < Forbidden {
 		return
@@ -370,7 +370,7 @@ func (s *search) blame(e *elimination) {
 	}
 }
 
-// steps returns the steps for a proof, if one is wanted.
+// steps returns the steps for a proof, if one is requested.
 func (s *search) steps(e *elimination) []Step {
 	if !s.wantProof {
 		return nil
@@ -384,7 +384,7 @@ func (s *search) steps(e *elimination) []Step {
 				bucket.From = append(bucket.From, f.from...)
 			}
 			slices.Sort(bucket.From)
-			s.held += len(bucket.Table)
+			s.proofEntries += len(bucket.Table)
 			for i, v := range b.message.scope {
 				bucket.Scope[i] = e.names[v]
 			}

@@ -12,78 +12,78 @@ import (
 
 // Solver finds assignments.
 type Solver interface {
-	// Solve returns the best assignment that it finds, with a bound. The problem must not be changed by it. An error
-	// says what is wrong with the problem, or that no assignment of it is allowed.
+	// Solve returns the best assignment found, with a lower bound. It must not modify p. The error reports an invalid
+	// problem or one without a feasible assignment.
 	Solve(p *Problem, o Options) (*Solution, error)
 }
 
-// Options say how much may be spent on a solution, and what is wanted with it.
+// Options limit the effort of a solver.
 type Options struct {
-	// TimeLimit is how long branches are searched for what elimination within MaxTable does not settle; zero: not at
-	// all, so that no result depends on the time; negative: until it is settled.
+	// TimeLimit bounds the search that follows elimination within MaxTable. Zero means no search, so that results do not
+	// depend on time; a negative value means no limit.
 	TimeLimit time.Duration
-	// MaxTable is how many entries a table may have; zero stands for 4194304.
+	// MaxTable is the largest number of entries of a table; zero means 4194304.
 	MaxTable int
-	// MaxNodes is how many nodes of a search are gone through at most, so that what is found does not depend on the time
-	// that they take; zero: as many as the time allows.
+	// MaxNodes bounds the nodes of the search, independently of time; zero means no limit.
 	MaxNodes int
-	// Context ends the work when it ends: the error is its cause. Nil: none.
+	// Context cancels the work: the error is its cause. Nil means no context.
 	Context context.Context
-	// Proof asks for [Solution.Proof]. A search ends, as if its time were up, when its tables are past half a gigabyte.
+	// Proof asks for [Solution.Proof]. A search then also ends when its tables exceed half a gigabyte.
 	Proof bool
 }
 
 const (
 	defaultTable = 1 << 22
 	largestTable = 1 << 30
-	// Tables of bounds in a search are small: what is not settled is split again. The first is computed once.
+	// Bounds during a search use small tables, because the problem is split further anyway. The first bound is computed
+	// once.
 	searchTable = 1 << 8
 	boundTable  = 1 << 16
-	relaxedWork = 1 << 25 // entries of the messages of one bound, about
+	relaxedWork = 1 << 25 // approximate number of entries of all messages of one bound
 	branchTable = 1 << 16
-	// What is eliminated at once: all, where so many costs are looked at, and so many for each variable; else what takes
-	// tables of so many entries.
+	// Elimination before a search: all variables, if the work is at most lightWork plus lightPart per variable; else those
+	// whose tables have at most lightTable entries.
 	lightWork  = 1 << 18
 	lightPart  = 1 << 8
 	lightTable = 1 << 6
-	// Of labels at least such a part must be cut; else the problem is split.
+	// At least 1/cutPart of the labels must be cut; otherwise the problem is split.
 	cutPart = 16
-	// A search for which a proof is wanted ends when its tables have so many entries together.
+	// A search with a proof ends when its tables have this many entries in total.
 	proofTables = 1 << 26
 )
 
-// Exact prunes, eliminates and searches. Where the time suffices its solutions are optimal; else they are the best that
-// was found, and their gap is Cost - Bound. Of assignments that cost the same it always returns the same one.
+// Exact prunes labels, eliminates variables and searches. Within its limits the solution is optimal; otherwise it is
+// the best found, with the gap Cost - Bound. Ties are broken deterministically.
 var Exact Solver = exact{}
 
 type exact struct{}
 
-// InfeasibleError says that no assignment of a problem is allowed.
+// InfeasibleError reports that no assignment of a problem is allowed.
 type InfeasibleError struct {
-	// Variable has no label that goes with any of the others; -1 where a factor alone forbids all.
+	// Variable has no feasible label; -1 if one factor forbids all of its entries.
 	Variable int
-	// Factor has no cost that is allowed; -1 where none is to blame alone.
+	// Factor forbids all of its entries; -1 if no single factor does.
 	Factor int
-	// Name is the variable's.
+	// Name is the name of the variable.
 	Name string
 }
 
-// Error tells what to look at.
+// Error names the variable or the factor.
 func (e *InfeasibleError) Error() string {
 	if e.Variable < 0 {
 		return fmt.Sprintf("wcsp: no assignment is allowed: all costs of factor %d are forbidden", e.Factor)
 	}
-	return fmt.Sprintf("wcsp: no assignment is allowed: no label of variable %d (%q) goes with labels of the others",
+	return fmt.Sprintf("wcsp: no assignment is allowed: variable %d (%q) has no label that the other variables allow",
 		e.Variable, e.Name)
 }
 
-// ErrNotFound says that no assignment was found that is allowed, and no proof that there is none.
-var ErrNotFound = errors.New("wcsp: no assignment that is allowed was found in the time; there may be one")
+// ErrNotFound reports that the search found no feasible assignment and did not prove that there is none.
+var ErrNotFound = errors.New("wcsp: no feasible assignment was found within the limits")
 
-// prepare checks the problem and returns it as an instance, work on which ends with a context: see [ends.Look].
+// prepare validates the problem and returns it as an instance. Work on it ends with the context: see [ends.Look].
 func prepare(ctx context.Context, p *Problem) (*instance, error) {
 	if p == nil {
-		return nil, errors.New("wcsp: there is no problem")
+		return nil, errors.New("wcsp: the problem is nil")
 	}
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func prepare(ctx context.Context, p *Problem) (*instance, error) {
 			return nil, &InfeasibleError{Variable: -1, Factor: i}
 		}
 	}
-	return sums(ctx, p), nil
+	return newInstance(ctx, p), nil
 }
 
 // Solve implements Solver.
@@ -108,7 +108,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 		return nil, err
 	}
 	left, prunings := prune(in)
-	r := s.node(in.kept(left), Forbidden, true)
+	r := s.node(in.restrict(left), Forbidden, true)
 	switch {
 	case r.bound == Forbidden:
 		return nil, &InfeasibleError{Variable: s.blamed, Factor: -1, Name: p.Variables[s.blamed].Name}
@@ -120,7 +120,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 		r.labels[v] = left[v][l]
 	}
 	if solution.Cost = p.cost(r.labels); solution.Cost != r.cost || r.cost < r.bound {
-		panic(fmt.Sprintf("wcsp: an assignment costs %d, which was computed as %d, at least %d", solution.Cost, r.cost,
+		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, r.cost,
 			r.bound))
 	}
 	if s.wantProof {

@@ -6,52 +6,51 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 )
 
-// tightening moves costs between the functions of an instance, so that the sum of their least entries, which no
-// assignment is below, grows: each function gives to the variables of its scope what their labels cost in it at least,
-// and the variables give on what they have, in shares, to the functions that come next in the order. This is
-// sequential reweighted message passing (TRW-S, SRMP), in whole numbers. What any assignment costs stays as it is, no
-// entry gets negative, and the bound never falls. Where costs are submodular, as they are with two layouts, it
-// approaches the least cost itself; so that labels that are far from that can be cut, and the rest be eliminated.
+// tightening moves costs between the functions of an instance to raise the sum of their least entries, a lower bound on
+// the cost. Each function gives its least cost per label to the variables of its scope, and each variable distributes
+// its costs in equal shares to the functions that follow in the order. This is sequential reweighted message passing
+// (TRW-S, SRMP) in integers. The cost of every assignment is unchanged, no entry becomes negative, and the bound never
+// falls. For submodular costs, as with two layouts, the bound converges to the least cost; expensive labels can then be
+// cut, and the rest be eliminated.
 type tightening struct {
 	*instance
-	functions []moved // those of two variables or more
+	functions []movedFunction // of two or more variables
 	unary     [][]int64
-	least     []int64 // by variable: what all of its labels cost; unary is what they cost more
+	least     []int64 // by variable: the cost common to all of its labels; unary is the excess
 	at        [][]place
-	wild      bool // costs have got too large to be added up
+	overflow  bool // costs have overflowed
 	shares    []int64
-	best      []int // the labels of the best assignment that was found, which costs so much
+	best      []int // the best assignment found, with its cost
 	cost      int64
 	edges     [][]*function // by variable
 }
 
-// place is where a variable is in the scope of a function.
+// place is the position of a variable in the scope of a function.
 type place struct {
-	function, inner int // inner entries of the table have the same label of it
+	function, inner int // stride of the variable's labels in the table
 	scope           int
-	first, last     bool // of the variables of the scope
+	first, last     bool // whether it is the first or last variable of the scope
 }
 
-// moved is a function in the course of tightening.
-type moved struct {
+// movedFunction is a function with the costs that it has given away.
+type movedFunction struct {
 	was   *function
 	table []int64
-	given [][]int64 // by variable of the scope and label: what it gave
+	given [][]int64 // by variable of the scope and label: costs given to it
 }
 
 const (
 	tightenPasses = 128
-	tightenWork   = 1 << 23 // entries of functions
-	// It ends after so many passes that bring the bound nearer by less than so small a part of the gap.
+	tightenWork   = 1 << 23 // limit on entries processed
+	// Tightening ends after steadyPasses passes that each close less than 1/steadyPart of the gap.
 	steadyPasses = 8
 	steadyPart   = 64
 )
 
-// tighten moves the costs of an instance, where each label must be in some allowed entry of each function of its
-// variable. It ends once the bound reaches the cutoff, or what the best assignment costs, or stays. It returns nil
-// where sums get too large.
+// tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
+// reaches the cutoff or the best known cost, or stops rising. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
-	t := in.loosely()
+	t := in.newTightening()
 	entries := 1
 	for i := range t.functions {
 		entries += len(t.functions[i].table)
@@ -64,7 +63,7 @@ func (in *instance) tighten(cutoff int64) *tightening {
 		for v := len(in.names) - 1; v >= 0; v-- {
 			t.variable(v, false)
 		}
-		if t.wild {
+		if t.overflow {
 			return nil
 		}
 		if pass&(pass-1) == 0 {
@@ -82,8 +81,8 @@ func (in *instance) tighten(cutoff int64) *tightening {
 	return t
 }
 
-// loosely is the tightening that has moved nothing yet.
-func (in *instance) loosely() *tightening {
+// newTightening returns the state before any move.
+func (in *instance) newTightening() *tightening {
 	t := &tightening{instance: in, unary: make([][]int64, len(in.names)), least: make([]int64, len(in.names)),
 		at: make([][]place, len(in.names)), edges: in.eliminate().at, cost: Forbidden}
 	for v, n := range in.sizes {
@@ -97,7 +96,7 @@ func (in *instance) loosely() *tightening {
 			}
 			continue
 		}
-		m := moved{was: f, table: slices.Clone(f.table), given: make([][]int64, len(f.scope))}
+		m := movedFunction{was: f, table: slices.Clone(f.table), given: make([][]int64, len(f.scope))}
 		inner := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
 			v := f.scope[k]
@@ -110,16 +109,17 @@ func (in *instance) loosely() *tightening {
 	return t
 }
 
-// sum is a sum of costs that must stay below Forbidden.
+// sum returns a sum of costs that must stay below Forbidden, and records an overflow.
 func (t *tightening) sum(a, b int64) int64 {
 	if a += b; a >= Forbidden {
-		t.wild = true
+		t.overflow = true
 		return Forbidden - 1
 	}
 	return a
 }
 
-// variable has the functions of v give to it, and gives shares of that to those that have another variable after it.
+// variable collects costs from the functions of v, and distributes them in shares to the functions that have another
+// variable after v in the pass.
 func (t *tightening) variable(v int, forward bool) {
 	ends.Look(t.ctx)
 	after, before := 0, 0
@@ -155,7 +155,7 @@ func (t *tightening) variable(v int, forward bool) {
 	}
 }
 
-// gather gives v what its labels cost in a function at least.
+// gather moves the least cost of each label of v from a function to v.
 func (t *tightening) gather(v int, p place) {
 	f, n := &t.functions[p.function], t.sizes[v]
 	unary, given := t.unary[v], f.given[p.scope]
@@ -181,7 +181,7 @@ func (t *tightening) gather(v int, p place) {
 	}
 }
 
-// give takes shares from v, and adds them to a function.
+// give moves the shares from v to a function.
 func (t *tightening) give(v int, p place) {
 	f, n := &t.functions[p.function], t.sizes[v]
 	for l := range n {
@@ -201,7 +201,7 @@ func (t *tightening) give(v int, p place) {
 	}
 }
 
-// bound is what no assignment is below.
+// bound returns the lower bound.
 func (t *tightening) bound() int64 {
 	sum := t.constant
 	for v, least := range t.least {
@@ -221,7 +221,7 @@ func (t *tightening) bound() int64 {
 	return sum
 }
 
-// round looks for a better assignment: labels that cost least with those before, then made better one by one.
+// round constructs an assignment greedily, in the order of the variables, and improves it.
 func (t *tightening) round() {
 	labels := make([]int, len(t.names))
 	for v := range labels {
@@ -247,7 +247,7 @@ func (t *tightening) round() {
 	}
 }
 
-// cut returns, by variable, the labels with which assignments may cost less than so much more than the bound.
+// cut returns the labels whose cost exceeds the least by less than gap, and the number of the other labels.
 func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	left = make([][]int, len(t.names))
 	for v, unary := range t.unary {
@@ -262,8 +262,8 @@ func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	return left, cut
 }
 
-// tight returns the instance with the costs where they are now, and how they came there.
-func (t *tightening) tight() (*instance, []Shift) {
+// shifted returns the instance with the current costs, and the shifts that lead there.
+func (t *tightening) shifted() (*instance, []Shift) {
 	out := *t.instance
 	out.functions = nil
 	var shifts []Shift
@@ -303,7 +303,7 @@ func (t *tightening) tight() (*instance, []Shift) {
 	return &out, shifts
 }
 
-// cuts lists labels by the numbers that they have in the problem, those that are not left.
+// cuts returns the labels that are not left, by their indices in the problem.
 func (in *instance) cuts(left [][]int) []Cut {
 	var list []Cut
 	for v, n := range in.sizes {
@@ -316,8 +316,9 @@ func (in *instance) cuts(left [][]int) []Cut {
 	return list
 }
 
-// supported returns, by variable, the labels that are in an allowed entry of each function of it, beside labels that
-// are, too; the others in the order in which they went; and whether each variable has one left.
+// supported returns, by variable, the labels that have an allowed entry in each function together with supported labels
+// of the other variables (arc consistency). It also returns the removed labels in order of removal, and whether each
+// variable has a label left.
 func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	at := in.eliminate().at
 	left, all = make([][]int, len(in.names)), true
@@ -343,7 +344,7 @@ func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	return left, cuts, all
 }
 
-// supports reports whether an entry is allowed where v has a label, and the other variables have labels that are left.
+// supports reports whether a function has an allowed entry for a label of v and remaining labels of the others.
 func (f *function) supports(v, label int, sizes []int, left [][]int) bool {
 	var try func(k, at int) bool
 	try = func(k, at int) bool {

@@ -2,26 +2,26 @@ package wcsp
 
 import "slices"
 
-// tree is a node of a proof in the making.
+// tree is a node of a proof under construction.
 type tree struct {
-	label    int // of the variable that the parent is split on
+	label    int // of the variable that the parent splits on
 	shifts   []Shift
 	cuts     []Cut
-	cutoff   int64 // with cuts: what it is worth at most
+	cutoff   int64 // with cuts: upper limit on the node's bound
 	bound    int64
-	constant int64 // what the bound is more than the sum of those of the parts
+	constant int64 // bound minus the sum of the bounds of the parts
 	steps    []Step
 	variable int
 	branches []tree
 	parts    []tree
-	// relaxed are other steps, without branches after them, for a bound that is looser.
+	// relaxed are alternative steps, without branches, that prove the weaker bound `loose`.
 	relaxed []Step
 	loose   int64
 }
 
-// node returns a proof of at least the target, which is at most the bound, and what it proves. Where relaxed steps are
-// enough they are taken: a search that was cut short has left much that the bound does not need, and one that was not
-// has split on what the best assignment, had it been known, would have cut off.
+// node returns a proof of a bound of at least target, and that bound; target is at most t.bound. Relaxed steps are used
+// where they suffice: an interrupted search has explored branches that the final bound does not need, and a complete
+// search may have split where the best assignment, found later, allows a cutoff.
 func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.loose >= target {
 		return Node{Steps: t.relaxed}, t.loose

@@ -1,12 +1,25 @@
-// Package wcsp solves weighted constraint problems: variables with labels, costs on one or two of them; exact
-// minimisation with a proof.
+// Package wcsp solves weighted constraint problems exactly, with a proof.
 //
-// Such a problem is also called a cost function network, or a partitioned Boolean quadratic problem (PBQP). [Exact]
-// removes labels that another makes superfluous, and eliminates variables one by one. Where the tables of that would
-// get too large it moves costs between functions until a bound comes near the least cost, cuts the labels that are too
-// dear, and splits what is left. A [Solution] has its cost and a bound below which no assignment can be; where the two
-// are equal it is [Solution.Optimal]. Its [Proof] holds what is needed to be certain of the bound without trust in the
-// solver: package verify checks it.
+// A [Problem] has variables with finitely many labels, and cost tables (factors) over one or two of them. A solution
+// assigns a label to each variable and minimizes the sum of costs. Such problems are also called weighted CSPs, cost
+// function networks, or partitioned Boolean quadratic problems (PBQP).
+//
+// [Exact] is the solver. It works in four stages:
+//
+//   - Pruning removes labels that another label dominates (Goldstein's criterion).
+//   - Bucket elimination removes variables one at a time: the minimum over a variable, of the sum of its functions, is
+//     a message, a function of the variable's neighbours. The order is the better of least work and least fill.
+//     Problems of small treewidth, such as most layout problems of networks, are solved by this alone.
+//   - If tables would exceed [Options.MaxTable], costs are moved between functions until the sum of their minima, a
+//     lower bound, approaches the least cost (sequential reweighted message passing; Kolmogorov, "A new look at
+//     reweighted message passing", 2015). Labels whose bound exceeds the best known cost are cut.
+//   - The remaining problem is split into independent parts or on a variable (branch and bound), with bounds from
+//     elimination with small tables (mini-buckets).
+//
+// A [Solution] has a cost and a lower bound; if they are equal it is [Solution.Optimal]. Its [Proof] lists the
+// prunings, cost shifts, cuts, messages and splits, so that package verify can check the bound without the solver's
+// code. [KBest] and [Classes] list the cheapest assignments by Lawler's partition. Results are deterministic: there are
+// no goroutines, and ties are broken by index. Only a time limit can make them depend on the machine.
 package wcsp
 
 import (
@@ -14,45 +27,44 @@ import (
 	"math"
 )
 
-// Forbidden is the cost of what may not be. Sums of costs saturate at it; four of it are still a number.
+// Forbidden is the cost of a forbidden combination. Sums saturate at it; four times Forbidden still fits an int64.
 const Forbidden = int64(math.MaxInt64 / 4)
 
-// Version is the version of the files of problems and solutions.
+// Version is the version of the file formats of problems and solutions.
 const Version = 1
 
-// Problem asks for a label for each variable such that the factors cost least in sum.
+// Problem asks for a label for each variable that minimizes the sum of the factors.
 type Problem struct {
 	Version   int        `json:"version" doc:"The version of the file: 1."`
-	Variables []Variable `json:"variables" doc:"What labels are chosen for."`
-	Factors   []Factor   `json:"factors" doc:"What the labels cost."`
+	Variables []Variable `json:"variables" doc:"The variables."`
+	Factors   []Factor   `json:"factors" doc:"The costs of labels."`
 }
 
-// Variable is what one label is chosen for.
+// Variable is a decision among labels.
 type Variable struct {
-	Name   string   `json:"name" doc:"What messages call the variable."`
-	Labels []string `json:"labels" doc:"What may be chosen, one of them."`
+	Name   string   `json:"name" doc:"The name of the variable."`
+	Labels []string `json:"labels" doc:"The alternatives."`
 }
 
-// Factor is what the labels of its scope cost.
+// Factor is a cost table over the variables of its scope.
 type Factor struct {
-	// Scope holds the numbers of no variable, of one, or of two that differ.
-	Scope []int `json:"scope" doc:"The numbers of the variables that the costs depend on: none, one or two."`
-	// Costs are picoseconds, 0 or more, by the labels of the scope: row-major, the last variable's labels fastest.
-	Costs Costs `json:"costs" doc:"Picoseconds by the labels of the scope, the last variable's fastest; null: forbidden."`
+	// Scope holds the indices of zero, one or two different variables.
+	Scope []int `json:"scope" doc:"The indices of the variables that the costs depend on: none, one or two."`
+	// Costs are picoseconds, at least 0, by the labels of the scope in row-major order.
+	Costs Costs `json:"costs" doc:"Picoseconds by the labels of the scope, row-major; null: forbidden."`
 }
 
-// Costs are costs by labels; a [Forbidden] one is null in JSON.
+// Costs is a list of costs; [Forbidden] is null in JSON.
 type Costs []int64
 
-// add returns a sum of two costs.
+// add returns the sum of two costs, saturated at Forbidden.
 func add(a, b int64) int64 { return min(a+b, Forbidden) }
 
-// Validate returns an error that names the first thing that is wrong with the problem. The largest costs of all
-// factors, those that are Forbidden aside, must add up to less than Forbidden, so that sums of allowed costs are
-// exact.
+// Validate returns an error that names the first fault of the problem. The largest allowed costs of all factors must
+// add up to less than Forbidden, so that sums of allowed costs are exact.
 func (p *Problem) Validate() error {
 	if p.Version != 0 && p.Version != Version {
-		return fmt.Errorf("wcsp: the version is %d; this is version %d", p.Version, Version)
+		return fmt.Errorf("wcsp: version %d is not supported; want %d", p.Version, Version)
 	}
 	for i, v := range p.Variables {
 		if len(v.Labels) == 0 {
@@ -72,15 +84,15 @@ func (p *Problem) Validate() error {
 	return nil
 }
 
-// checkFactor returns the largest cost that is allowed.
+// checkFactor validates a factor and returns its largest allowed cost.
 func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
 	if len(f.Scope) > 2 {
-		return 0, fmt.Errorf("costs depend on %d variables; at most 2 can be", len(f.Scope))
+		return 0, fmt.Errorf("the costs depend on %d variables; the limit is 2", len(f.Scope))
 	}
 	size := 1
 	for _, v := range f.Scope {
 		if v < 0 || v >= len(p.Variables) {
-			return 0, fmt.Errorf("there is no variable %d: there are %d", v, len(p.Variables))
+			return 0, fmt.Errorf("no variable %d: the problem has %d", v, len(p.Variables))
 		}
 		if size > len(f.Costs) {
 			break
@@ -88,14 +100,14 @@ func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
 		size *= len(p.Variables[v].Labels)
 	}
 	if len(f.Scope) == 2 && f.Scope[0] == f.Scope[1] {
-		return 0, fmt.Errorf("variable %d is there twice", f.Scope[0])
+		return 0, fmt.Errorf("variable %d occurs twice", f.Scope[0])
 	}
 	if size != len(f.Costs) {
 		return 0, fmt.Errorf("%d costs do not fit the labels of variables %v", len(f.Costs), f.Scope)
 	}
 	for i, c := range f.Costs {
 		if c < 0 || c > Forbidden {
-			return 0, fmt.Errorf("cost %d is %d; it must be from 0 to %d", i, c, Forbidden)
+			return 0, fmt.Errorf("cost %d is %d; want 0 to %d", i, c, Forbidden)
 		}
 		if c < Forbidden {
 			most = max(most, c)
@@ -104,7 +116,7 @@ func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
 	return most, nil
 }
 
-// Cost returns what an assignment costs, a label for each variable; Forbidden if any of its factors is.
+// Cost returns the cost of an assignment, which has a label for each variable; it is Forbidden if any factor is.
 func (p *Problem) Cost(labels []int) (int64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -120,7 +132,7 @@ func (p *Problem) Cost(labels []int) (int64, error) {
 	return p.cost(labels), nil
 }
 
-// cost is Cost of what is known to fit.
+// cost is Cost for a valid problem and valid labels.
 func (p *Problem) cost(labels []int) int64 {
 	var sum int64
 	for _, f := range p.Factors {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// touching returns the factors that a variable is in, by the other variable; those of one variable are at the variable
-// itself. It reads the whole problem at the first call.
+// touching returns the factors of a variable by the other variable; those of v alone are at v itself. The index is
+// built at the first call.
 func (c *checker) touching(v int) map[int][]int {
 	if c.by == nil {
 		c.by = make([]map[int][]int, len(c.p.Variables))
@@ -26,19 +26,20 @@ func (c *checker) touching(v int) map[int][]int {
 	return c.by[v]
 }
 
-// prune checks that the label costs at least as much as the other, whatever labels the neighbours have, and takes it
-// away. The sum of the least differences tells: those of factors of the same two variables are added up first.
+// prune checks that the label costs at least as much as By for all labels of the neighbours, and removes it. Factors
+// over the same two variables are added up; then the least differences over each neighbour's labels must add up to at
+// least 0.
 func (c *checker) prune(pr wcsp.Pruning) error {
 	v := pr.Variable
 	if v < 0 || v >= len(c.left) {
-		return fmt.Errorf("there is no variable %d", v)
+		return fmt.Errorf("no variable %d", v)
 	}
 	at := slices.Index(c.left[v], pr.Label)
 	if at < 0 || !slices.Contains(c.left[v], pr.By) || pr.Label == pr.By {
-		return fmt.Errorf("labels %d and %d of variable %d are not two that are left", pr.Label, pr.By, v)
+		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
-	never, worse := false, false // the label is never allowed; the other is not where the label is
+	never, worse := false, false // whether Label is never allowed; whether By is forbidden where Label is not
 	others := c.touching(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
@@ -60,7 +61,7 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		if least == wcsp.Forbidden {
 			never = true
 		} else {
-			sum += least // of exact sums, which all together stay within Forbidden
+			sum += least // sums are exact: problem has checked their range
 		}
 	}
 	if !never && (worse || sum < 0) {
@@ -70,7 +71,8 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 	return nil
 }
 
-// pair is what factors of the same variables cost where v has label k and the other, if any, label l.
+// pair returns the sum of factors over v alone, or over v and one other variable, for label k of v and label l of the
+// other.
 func (c *checker) pair(factors []int, v, k, l int) int64 {
 	var sum int64
 	for _, i := range factors {

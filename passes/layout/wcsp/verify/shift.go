@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// shifts replaces functions by those that have given costs to single variables, or taken some from them.
+// shifts applies the shifts of a node and adds the resulting functions.
 func (c *checker) shifts(list []wcsp.Shift, at live) error {
-	given := map[int][]int64{} // by variable, and label that is left
+	given := map[int][]int64{} // by variable and remaining label
 	for i := range list {
 		if err := c.shift(&list[i], at, given); err != nil {
 			return fmt.Errorf("shift %d: %w", i, err)
@@ -29,7 +29,7 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 		}
 		for i, cost := range sum {
 			if cost < 0 || cost > wcsp.Forbidden {
-				return fmt.Errorf("what variable %d is left with is %d for its label %d", v, cost, c.left[v][i])
+				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.left[v][i])
 			}
 		}
 		at[v] = append(rest, len(c.functions))
@@ -38,7 +38,7 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 	return nil
 }
 
-// plus adds a cost to a number that may be negative. What is forbidden stays so.
+// plus adds a cost to a number that may be negative; Forbidden is preserved.
 func plus(a, cost int64) int64 {
 	if a >= wcsp.Forbidden || cost >= wcsp.Forbidden {
 		return wcsp.Forbidden
@@ -46,49 +46,49 @@ func plus(a, cost int64) int64 {
 	return a + cost
 }
 
-// shift replaces functions of the same variables by their sum less what it gives, and notes that.
+// shift replaces functions of the same variables by their sum minus the costs moved, which it adds to given.
 func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 	if len(s.From) == 0 {
-		return fmt.Errorf("it is of no function")
+		return fmt.Errorf("it lists no function")
 	}
 	var scope []int
 	for i, f := range s.From {
 		if f < 0 || f >= len(c.functions) || slices.Contains(s.From[:i], f) {
-			return fmt.Errorf("there is no function %d, or it is there twice", f)
+			return fmt.Errorf("function %d does not exist or is listed twice", f)
 		}
 		of := slices.Sorted(slices.Values(c.functions[f].scope))
 		if scope == nil {
 			scope = of
 		}
 		if len(of) < 2 || !slices.Equal(of, scope) || !slices.Contains(at[scope[0]], f) {
-			return fmt.Errorf("function %d is used up, or of other variables, or of fewer than two", f)
+			return fmt.Errorf("function %d was used before, or has other variables, or fewer than two", f)
 		}
 	}
 	if len(s.By) != len(scope) {
-		return fmt.Errorf("it gives to %d variables of %d", len(s.By), len(scope))
+		return fmt.Errorf("it moves costs to %d of %d variables", len(s.By), len(scope))
 	}
 	for k, v := range scope {
 		if len(s.By[k]) != len(c.left[v]) {
-			return fmt.Errorf("%d costs do not fit the labels that are left of variable %d", len(s.By[k]), v)
+			return fmt.Errorf("%d costs do not match the remaining labels of variable %d", len(s.By[k]), v)
 		}
 		if given[v] == nil {
 			given[v] = make([]int64, len(c.left[v]))
 		}
 		for i, by := range s.By[k] {
 			if by <= -wcsp.Forbidden || by >= wcsp.Forbidden {
-				return fmt.Errorf("it gives %d to variable %d", by, v)
+				return fmt.Errorf("it moves %d to variable %d", by, v)
 			}
 			given[v][i] += by
 			if sum := given[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
-				return fmt.Errorf("variable %d is given %d", v, sum)
+				return fmt.Errorf("variable %d receives %d", v, sum)
 			}
 		}
 	}
-	return c.less(s, scope, at)
+	return c.replace(s, scope, at)
 }
 
-// less makes the function that is left, and has it take the place of the others.
-func (c *checker) less(s *wcsp.Shift, scope []int, at live) error {
+// replace adds the shifted function and removes the original ones.
+func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 	terms := make([]term, len(s.From))
 	for i, f := range s.From {
 		terms[i] = c.term(&c.functions[f], scope, -1)
@@ -97,7 +97,7 @@ func (c *checker) less(s *wcsp.Shift, scope []int, at live) error {
 	size := 1
 	for _, v := range scope {
 		g.labels = append(g.labels, c.left[v])
-		size *= len(c.left[v]) // at most that of the function
+		size *= len(c.left[v]) // at most the size of the function's table
 	}
 	g.table = make([]int64, 0, size)
 	err := c.each(terms, scope, func(labels []int) error {
@@ -111,11 +111,11 @@ func (c *checker) less(s *wcsp.Shift, scope []int, at live) error {
 			}
 			cost -= s.By[k][l]
 			if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
-				return fmt.Errorf("a cost is beyond all bounds")
+				return fmt.Errorf("a cost overflows")
 			}
 		}
 		if g.table = append(g.table, cost); cost < 0 {
-			return fmt.Errorf("cost %d gets %d", len(g.table)-1, cost)
+			return fmt.Errorf("cost %d becomes %d", len(g.table)-1, cost)
 		}
 		return nil
 	})
@@ -130,23 +130,23 @@ func (c *checker) less(s *wcsp.Shift, scope []int, at live) error {
 	return nil
 }
 
-// alike are functions of the same variables, whose sum counts.
-type alike struct {
+// group holds functions of the same variables, which count by their sum.
+type group struct {
 	scope, from []int
-	least       int64 // of the sums, by labels that are left
+	least       int64 // least entry of the sum, over remaining labels
 }
 
-// cuts takes labels away with which nothing costs less than the cutoff: the least entries of all functions, those of
-// the same variables in sum, add up to that where the variable has the label.
+// cuts removes labels with which no assignment costs less than the cutoff: restricted to the label, the least entries
+// of all groups of functions add up to at least the cutoff.
 func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff is %d", cutoff)
 	}
-	sum, by := c.sorted(at)
+	sum, by := c.grouped(at)
 	for i, cut := range list {
 		v := cut.Variable
 		if _, there := at[v]; !there || !slices.Contains(c.left[v], cut.Label) || len(c.left[v]) == 1 {
-			return fmt.Errorf("cut %d: label %d of variable %d is not left, or the last one", i, cut.Label, v)
+			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, v)
 		}
 		left := c.left[v]
 		with := sum
@@ -155,8 +155,8 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 			with.count(a.least, -1)
 			with.count(c.least(a), 1)
 		}
-		if with.never == 0 && with.sum < cutoff {
-			return fmt.Errorf("cut %d: with label %d of variable %d the rest can cost %d", i, cut.Label, v, with.sum)
+		if with.forbidden == 0 && with.sum < cutoff {
+			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, with.sum)
 		}
 		c.left[v] = slices.DeleteFunc(slices.Clone(left), func(l int) bool { return l == cut.Label })
 		for _, a := range by[v] {
@@ -168,11 +168,11 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	return nil
 }
 
-// sorted returns the functions that are left, together where they are of the same variables, by each of these, and the
-// sum of their least entries.
-func (c *checker) sorted(at live) (total, map[int][]*alike) {
+// grouped returns the remaining functions, grouped by equal variables, for each of these variables, and the sum of
+// their least entries.
+func (c *checker) grouped(at live) (total, map[int][]*group) {
 	var sum total
-	by, found := map[int][]*alike{}, map[string]*alike{}
+	by, found := map[int][]*group{}, map[string]*group{}
 	seen := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(at)) {
 		c.count(1 + len(at[v]))
@@ -184,7 +184,7 @@ func (c *checker) sorted(at live) (total, map[int][]*alike) {
 			scope := slices.Sorted(slices.Values(c.functions[f].scope))
 			key := fmt.Sprint(scope)
 			if found[key] == nil {
-				found[key] = &alike{scope: scope}
+				found[key] = &group{scope: scope}
 				for _, u := range scope {
 					by[u] = append(by[u], found[key])
 				}
@@ -203,29 +203,30 @@ func (c *checker) sorted(at live) (total, map[int][]*alike) {
 	return sum, by
 }
 
-// total is a sum of costs, of which those that are forbidden are counted.
+// total is a sum of costs that counts forbidden terms separately.
 type total struct {
-	sum   int64
-	never int
+	sum       int64
+	forbidden int
 }
 
-// count adds a cost to the sum, or takes it away. Where the sum is past all bounds it stays there, or below.
+// count adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden, and is too low if a cost is
+// subtracted afterwards.
 func (t *total) count(cost int64, sign int) {
 	if cost == wcsp.Forbidden {
-		t.never += sign
+		t.forbidden += sign
 	} else {
 		t.sum = add(t.sum, int64(sign)*cost)
 	}
 }
 
-// least is the least sum of functions of the same variables, by the labels that are left.
-func (c *checker) least(a *alike) int64 {
+// least returns the least entry of the sum of a group, over remaining labels.
+func (c *checker) least(a *group) int64 {
 	terms := make([]term, len(a.from))
 	for i, f := range a.from {
 		terms[i] = c.term(&c.functions[f], a.scope, -1)
 	}
 	least := wcsp.Forbidden
-	_ = c.each(terms, a.scope, func([]int) error { // which stops for nothing
+	_ = c.each(terms, a.scope, func([]int) error { // the callback returns no error
 		var sum int64
 		for i := range terms {
 			sum = add(sum, terms[i].table[terms[i].at])

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// live are the functions that each variable is in that is not eliminated yet, by their numbers.
+// live maps each variable that is not eliminated to the numbers of its functions.
 type live map[int][]int
 
-// root returns what the proof proves.
+// root returns the bound that the proof proves.
 func (c *checker) root(n *wcsp.Node) (int64, error) {
 	var constant int64
 	at := live{}
@@ -30,7 +30,7 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 	return add(constant, worth), err
 }
 
-// node returns what a node is worth, which consumes at: the sum of its constants and of what is below it.
+// node returns the bound of a node: the sum of its constants and of the bounds below it. It modifies at.
 func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
@@ -70,12 +70,12 @@ func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	return worth, err
 }
 
-// step checks the elimination of a variable and returns the constants that come of it.
+// step checks the elimination of a variable and returns the sum of the resulting constants.
 func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 	v := s.Variable
 	waiting, there := at[v]
 	if !there {
-		return 0, fmt.Errorf("it is not among those that are left")
+		return 0, fmt.Errorf("the variable does not remain")
 	}
 	unused := map[int]bool{}
 	for _, f := range waiting {
@@ -91,7 +91,7 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 	}
 	for _, f := range waiting {
 		if unused[f] {
-			return 0, fmt.Errorf("function %d depends on it and is in no bucket", f)
+			return 0, fmt.Errorf("function %d depends on it but is in no bucket", f)
 		}
 		for _, u := range c.functions[f].scope {
 			if u != v {
@@ -120,10 +120,10 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 	return constants, nil
 }
 
-// message checks the message of a bucket of v, entry by entry.
+// message checks the message of a bucket of v entry by entry.
 func (c *checker) message(v int, b *wcsp.Bucket) error {
 	if len(b.From) == 0 {
-		return fmt.Errorf("it is empty")
+		return fmt.Errorf("it has no functions")
 	}
 	var scope []int
 	for _, f := range b.From {
@@ -132,7 +132,7 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 	slices.Sort(scope)
 	scope = slices.DeleteFunc(slices.Compact(scope), func(u int) bool { return u == v })
 	if !slices.Equal(scope, b.Scope) {
-		return fmt.Errorf("its functions depend on variables %v, not on %v", scope, b.Scope)
+		return fmt.Errorf("its functions depend on variables %v, not %v", scope, b.Scope)
 	}
 	size := 1
 	for _, u := range scope {
@@ -141,7 +141,7 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 		}
 	}
 	if size != len(b.Table) {
-		return fmt.Errorf("%d entries do not fit the labels that are left", len(b.Table))
+		return fmt.Errorf("%d entries do not match the remaining labels", len(b.Table))
 	}
 	i := 0
 	return c.sums(b.From, scope, v, func(least int64) error {
@@ -155,12 +155,13 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 // term is a function in a sum.
 type term struct {
 	table []int64
-	at    int     // of the labels of the scope
-	along [][]int // what labels of the scope add to that; nil for a variable that the function does not depend on
-	self  []int   // what labels of the variable add that is eliminated
+	at    int     // current index, for the labels of the scope
+	along [][]int // by variable of the scope: index offset of each label; nil if the function does not depend on it
+	self  []int   // index offset of each label of the eliminated variable
 }
 
-// sums calls f with the least sum of functions over the labels of v, for all labels of the scope in turn.
+// sums calls f with the minimum over the labels of v of a sum of functions, for all labels of the scope in row-major
+// order.
 func (c *checker) sums(from, scope []int, v int, f func(least int64) error) error {
 	terms := make([]term, len(from))
 	for i, g := range from {
@@ -180,7 +181,7 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 	})
 }
 
-// each calls f for all labels of a scope in turn, the last variable's fastest, with terms at these.
+// each calls f for all labels of a scope in row-major order, with the terms positioned at these.
 func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
@@ -207,7 +208,7 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 	}
 }
 
-// term finds where the labels that are left are in the table of a function.
+// term returns a function with the index offsets of the remaining labels.
 func (c *checker) term(f *function, scope []int, v int) term {
 	t := term{table: f.table, along: make([][]int, len(scope))}
 	stride := 1
@@ -228,11 +229,11 @@ func (c *checker) term(f *function, scope []int, v int) term {
 	return t
 }
 
-// split returns what the least branch is worth. There must be one for each label that is left.
+// split returns the least bound of the branches. There must be one branch for each remaining label.
 func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 	v := n.Variable
 	if _, there := at[v]; !there {
-		return 0, fmt.Errorf("a split on variable %d, which is not among those that are left", v)
+		return 0, fmt.Errorf("a split on variable %d, which does not remain", v)
 	}
 	labels := c.left[v]
 	defer func() { c.left[v] = labels }()
@@ -243,7 +244,7 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 	for i := range n.Branches {
 		b := &n.Branches[i]
 		if seen[b.Label] || !slices.Contains(labels, b.Label) {
-			return 0, fmt.Errorf("a split on variable %d: label %d is not left, or there twice", v, b.Label)
+			return 0, fmt.Errorf("a split on variable %d: label %d does not remain, or occurs twice", v, b.Label)
 		}
 		seen[b.Label] = true
 		c.left[v] = []int{b.Label}
@@ -261,11 +262,11 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 	return least, nil
 }
 
-// parts returns the sum of what parts are worth that have no function in common.
+// parts returns the sum of the bounds of independent parts.
 func (c *checker) parts(nodes []wcsp.Node, at live) (int64, error) {
 	list := c.components(at)
 	if len(list) != len(nodes) {
-		return 0, fmt.Errorf("%d parts; what is left has %d", len(nodes), len(list))
+		return 0, fmt.Errorf("%d parts; the remaining problem has %d", len(nodes), len(list))
 	}
 	var sum int64
 	for i := range nodes {
@@ -278,7 +279,7 @@ func (c *checker) parts(nodes []wcsp.Node, at live) (int64, error) {
 	return sum, nil
 }
 
-// components divides what is left into what has no function in common, by the least variables.
+// components divides the remaining problem into independent parts, ordered by their least variables.
 func (c *checker) components(at live) []live {
 	var list []live
 	seen := map[int]bool{}

@@ -1,8 +1,9 @@
-// Package verify checks the proof of a solution, with no code of the solver's.
+// Package verify checks the proof of a solution of a weighted constraint problem, independently of the solver.
 //
-// Of package wcsp it takes the types alone. Whoever trusts these few hundred lines, and has the problem, needs no trust
-// in the solver, in its search, or in the machine that it ran on: a solution that passes costs what it says, and no
-// assignment costs less than its bound.
+// It shares only the types of package wcsp. [Solution] checks each pruning against the factors, each shift and cut,
+// each message entry by entry, that each function is used exactly once on each path, and that each split has a branch
+// for each label. A mistake in the search, the elimination order or the bounds of the solver therefore cannot make a
+// wrong bound pass.
 package verify
 
 import (
@@ -14,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Solution returns nil if the labels of the solution cost what it says, and its proof proves its bound; else an error
-// that names the first thing that is wrong. Neither is changed. The time it takes is within the size of the problem
-// times that of the proof, and so is the memory within a few times their sum.
+// Solution returns nil if the cost of s is correct and its proof proves its bound; otherwise an error that names the
+// first fault. It modifies neither argument. Time is at most proportional to the product of the sizes of problem and
+// proof, memory to their sum.
 func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 	return SolutionContext(context.Background(), p, s)
 }
@@ -25,7 +26,7 @@ func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
 func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (err error) {
 	defer ends.Catch(&err)
 	if p == nil || s == nil {
-		return errors.New("verify: there is no problem, or no solution")
+		return errors.New("verify: the problem or the solution is nil")
 	}
 	if err := problem(p); err != nil {
 		return fmt.Errorf("verify: the problem: %w", err)
@@ -47,15 +48,15 @@ func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (er
 		return fmt.Errorf("verify: the proof: %w", err)
 	}
 	if bound != s.Bound {
-		return fmt.Errorf("verify: the solution's bound is %d; what is proved is %d", s.Bound, bound)
+		return fmt.Errorf("verify: the bound of the solution is %d; the proof gives %d", s.Bound, bound)
 	}
 	return nil
 }
 
-// add is a sum of costs.
+// add returns the sum of two costs, saturated at Forbidden.
 func add(a, b int64) int64 { return min(a+b, wcsp.Forbidden) }
 
-// problem checks what the rest relies on: tables fit the labels, and sums of allowed costs are exact.
+// problem checks that tables match the labels and that sums of allowed costs are exact.
 func problem(p *wcsp.Problem) error {
 	for v := range p.Variables {
 		if len(p.Variables[v].Labels) == 0 {
@@ -65,12 +66,12 @@ func problem(p *wcsp.Problem) error {
 	var all int64
 	for i, f := range p.Factors {
 		if len(f.Scope) > 2 || len(f.Scope) == 2 && f.Scope[0] == f.Scope[1] {
-			return fmt.Errorf("factor %d: the scope is none", i)
+			return fmt.Errorf("factor %d: invalid scope", i)
 		}
 		size := 1
 		for _, v := range f.Scope {
 			if v < 0 || v >= len(p.Variables) {
-				return fmt.Errorf("factor %d: there is no variable %d", i, v)
+				return fmt.Errorf("factor %d: no variable %d", i, v)
 			}
 			if size = size * len(p.Variables[v].Labels); size > len(f.Costs) {
 				break
@@ -89,13 +90,13 @@ func problem(p *wcsp.Problem) error {
 			}
 		}
 		if all = add(all, most); all == wcsp.Forbidden {
-			return fmt.Errorf("factor %d: the costs add up to too much", i)
+			return fmt.Errorf("factor %d: the sum of the costs overflows", i)
 		}
 	}
 	return nil
 }
 
-// cost adds up what the labels cost.
+// cost checks the cost of the labels.
 func cost(p *wcsp.Problem, s *wcsp.Solution) error {
 	if len(s.Labels) != len(p.Variables) {
 		return fmt.Errorf("%d labels for %d variables", len(s.Labels), len(p.Variables))
@@ -114,26 +115,26 @@ func cost(p *wcsp.Problem, s *wcsp.Solution) error {
 		sum = add(sum, f.Costs[at])
 	}
 	if sum != s.Cost || sum == wcsp.Forbidden {
-		return fmt.Errorf("its cost is %d; the labels cost %d", s.Cost, sum)
+		return fmt.Errorf("its cost is given as %d; the labels cost %d", s.Cost, sum)
 	}
 	return nil
 }
 
-// checker follows a proof.
+// checker is the state while a proof is checked.
 type checker struct {
 	ctx   context.Context
 	steps int // since it was last checked
 
 	p *wcsp.Problem
-	// left are the labels of each variable that are left here.
+	// left holds the remaining labels of each variable at the current node.
 	left [][]int
-	// functions are the factors and the messages on the way here, by their numbers in the proof.
+	// functions holds the factors and the messages on the path to the current node, by their numbers in the proof.
 	functions []function
-	// by are the factors of each variable, by the other variable, when they were asked for.
+	// by holds the factors of each variable by the other variable; built on demand.
 	by []map[int][]int
 }
 
-// function is a factor or a message: a cost by those labels that were left of its variables when it was made.
+// function is a factor or a message: a cost table over the labels that remained when it was created.
 type function struct {
 	scope  []int
 	labels [][]int
