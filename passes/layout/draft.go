@@ -254,8 +254,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable returns the copies of a view's operand to try: row-major, and as written, in which the strides of the view do
-// not exceed the limit on strides. nil stands for the operand itself.
+// viewable returns the copies of a view's operand to try: row-major, and as written, in which the strides of the view
+// do not exceed the limit on strides. nil stands for the operand itself.
 func (d *Draft) viewable(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
