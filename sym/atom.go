@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// kind tells what an atom is.
+// kind is the kind of an atom.
 type kind uint8
 
 const (
@@ -16,13 +16,12 @@ const (
 	kindMax
 	kindMin
 	kindWhere
-	// Sums and products of two operands whose coefficients no int holds.
+	// Sums and products of two operands whose coefficients overflow an int.
 	kindSum
 	kindProduct
 )
 
-// atom is what a product is made of: a symbol, or a function of expressions that is no sum of
-// products itself.
+// atom is a factor of a product: a symbol, or a function of expressions that is no sum of products.
 type atom struct {
 	kind   kind
 	name   string // of a symbol
@@ -31,22 +30,22 @@ type atom struct {
 	id     int
 	lo, hi int
 	hint   int
-	size   int   // as of an expression
+	size   int   // number of symbols and numbers in the printed form
 	self   *expr // the atom as an expression
 
-	// What the facts of the moment add.
-	stands *expr // what it equals, and is replaced by
-	gen    int
-	span   [2]int
-	// The residue, in the state of facts before residueState; 1 is that of bounds alone.
+	// The following fields cache the current facts.
+	replacement *expr // an expression that equals it and replaces it
+	gen         int
+	span        [2]int
+	// The residue in a state of facts; residueState 1 is that of bounds alone.
 	residueState int
 	residue      [2]int
 }
 
-// atom returns the one atom with the given parts as an expression.
+// atom returns the unique atom with the given parts, as an expression.
 func (v *Env) atom(k kind, args ...*expr) *expr { return v.atomIf(k, nil, args...) }
 
-// atomIf is atom for what depends on a condition.
+// atomIf is atom for a function that depends on a condition.
 func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	key := []byte{byte(k)}
 	if c != nil {
@@ -58,8 +57,8 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	a := v.atoms[string(key)]
 	if a == nil {
 		a = &atom{kind: k, cond: c, args: args, id: len(v.symbols) + len(v.atoms)}
-		a.lo, a.hi = a.within((*expr).bounds)
-		a.hint, a.size = a.value(), a.count()
+		a.lo, a.hi = a.boundsFrom((*expr).bounds)
+		a.hint, a.size = a.hintValue(), a.count()
 		a.self = v.sum([]term{{1, []*atom{a}}}, 0)
 		v.atoms[string(key)] = a
 	}
@@ -68,8 +67,8 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
 
-// within computes bounds from those of the operands, of which bounds tells.
-func (a *atom) within(bounds func(*expr) (lo, hi int)) (lo, hi int) {
+// boundsFrom computes bounds from those of the operands, which bounds returns.
+func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	if a.kind == kindSymbol {
 		return a.lo, a.hi
 	}
@@ -105,8 +104,8 @@ func (a *atom) within(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	return lo, hi
 }
 
-// value computes the hint from those of the operands. A quotient by a hint of 0 has none that means anything.
-func (a *atom) value() int {
+// hintValue computes the hint from those of the operands. A quotient by a hint of 0 has an arbitrary one.
+func (a *atom) hintValue() int {
 	x, y := a.args[0].hint, a.args[1].hint
 	switch {
 	case a.kind == kindWhere && a.cond.hint:
@@ -135,7 +134,7 @@ func (a *atom) value() int {
 	return x
 }
 
-// count returns how many symbols and numbers are printed.
+// count returns the number of symbols and numbers in the printed form.
 func (a *atom) count() int {
 	n := 1
 	for _, e := range a.args {
@@ -147,7 +146,7 @@ func (a *atom) count() int {
 	return n
 }
 
-// unexpanded returns the atom of a sum or product whose coefficients no int holds.
+// unexpanded returns the atom for a sum or product whose coefficients overflow an int.
 func (v *Env) unexpanded(k kind, a, b *expr) *expr {
 	if a.id > b.id {
 		a, b = b, a
@@ -155,10 +154,10 @@ func (v *Env) unexpanded(k kind, a, b *expr) *expr {
 	return v.atom(k, a, b)
 }
 
-// unexpanded reports whether a is a sum or product whose coefficients no int holds.
+// unexpanded reports whether a is a sum or product whose coefficients overflow an int.
 func (a *atom) unexpanded() bool { return a.kind == kindSum || a.kind == kindProduct }
 
-// single returns the atom that e consists of; nil if it is more or less than one.
+// single returns the atom if e is exactly one atom, else nil.
 func (e *expr) single() *atom {
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k == 1 && len(e.terms[0].m) == 1 {
 		return e.terms[0].m[0]
@@ -172,11 +171,11 @@ func greater(a, b Int) Int { return extreme(kindMax, a, b) }
 //go:noinline
 func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 
-// extreme returns the greatest or the least of two operands. An operand that the bounds show never to
-// win is dropped.
+// extreme returns the maximum or the minimum of two operands. Operands that by their bounds cannot be the
+// result are dropped.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
-	defer v.under(false)()
+	defer v.withFacts(false)()
 	x, y := v.of(a), v.of(b)
 	return v.again(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
 }
@@ -196,10 +195,10 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	}
 	var kept []*expr
 	for i, e := range args {
-		beaten := slices.ContainsFunc(kept, func(o *expr) bool { return v.never(e, o, sign) })
+		beaten := slices.ContainsFunc(kept, func(o *expr) bool { return v.neverAbove(e, o, sign) })
 		for _, o := range args[i+1:] {
-			// Of two that are always equal one stays.
-			beaten = beaten || v.never(e, o, sign)
+			// One of two equal operands is kept.
+			beaten = beaten || v.neverAbove(e, o, sign)
 		}
 		if !beaten {
 			kept = append(kept, e)
@@ -208,7 +207,7 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	if len(kept) == 1 {
 		return kept[0]
 	}
-	// Constants first, as in Max(1, x).
+	// Constants come first, as in Max(1, x).
 	slices.SortFunc(kept, func(a, b *expr) int {
 		if (len(a.terms) == 0) != (len(b.terms) == 0) {
 			return len(a.terms) - len(b.terms)
@@ -218,8 +217,8 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	return v.atom(k, kept...)
 }
 
-// never reports whether sign*e is at most sign*o for all sizes.
-func (v *Env) never(e, o *expr, sign int) bool {
+// neverAbove reports whether sign*e is at most sign*o for all sizes.
+func (v *Env) neverAbove(e, o *expr, sign int) bool {
 	if sign < 0 {
 		o, e = e, o
 	}

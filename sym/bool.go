@@ -1,16 +1,16 @@
 package sym
 
-// Bool is a truth: known, or a condition on symbols. The zero value is false.
+// Bool is a truth value: known, or a condition on symbols. The zero value is false.
 type Bool struct {
 	_ [0]func()
-	v bool  // the truth, where c is nil; else that of the hints
+	v bool  // the truth if c is nil, else that at the hints
 	c *cond // neither always true nor always false by form and bounds
 }
 
-// Truth returns a known truth.
+// Truth returns a known truth value.
 func Truth(v bool) Bool { return Bool{v: v} }
 
-// Eq returns whether a = b.
+// Eq returns the condition a = b.
 func (a Int) Eq(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n == b.n}
@@ -18,7 +18,7 @@ func (a Int) Eq(b Int) Bool {
 	return eq(a, b)
 }
 
-// Ne returns whether a and b differ.
+// Ne returns the condition that a and b differ.
 func (a Int) Ne(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n != b.n}
@@ -26,7 +26,7 @@ func (a Int) Ne(b Int) Bool {
 	return ne(a, b)
 }
 
-// Lt returns whether a < b.
+// Lt returns the condition a < b.
 func (a Int) Lt(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n < b.n}
@@ -34,7 +34,7 @@ func (a Int) Lt(b Int) Bool {
 	return lt(a, b)
 }
 
-// Le returns whether a <= b.
+// Le returns the condition a <= b.
 func (a Int) Le(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n <= b.n}
@@ -42,7 +42,7 @@ func (a Int) Le(b Int) Bool {
 	return le(a, b)
 }
 
-// Gt returns whether a > b.
+// Gt returns the condition a > b.
 func (a Int) Gt(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n > b.n}
@@ -50,7 +50,7 @@ func (a Int) Gt(b Int) Bool {
 	return lt(b, a)
 }
 
-// Ge returns whether a >= b.
+// Ge returns the condition a >= b.
 func (a Int) Ge(b Int) Bool {
 	if a.e == nil && b.e == nil {
 		return Bool{v: a.n >= b.n}
@@ -58,7 +58,7 @@ func (a Int) Ge(b Int) Bool {
 	return le(b, a)
 }
 
-// And returns whether both hold.
+// And returns the conjunction.
 func (a Bool) And(b Bool) Bool {
 	if a.c == nil && b.c == nil {
 		return Bool{v: a.v && b.v}
@@ -66,7 +66,7 @@ func (a Bool) And(b Bool) Bool {
 	return and(a, b)
 }
 
-// Or returns whether one of them holds.
+// Or returns the disjunction.
 func (a Bool) Or(b Bool) Bool {
 	if a.c == nil && b.c == nil {
 		return Bool{v: a.v || b.v}
@@ -74,7 +74,7 @@ func (a Bool) Or(b Bool) Bool {
 	return or(a, b)
 }
 
-// Not returns whether a does not hold.
+// Not returns the negation.
 func (a Bool) Not() Bool {
 	if a.c == nil {
 		return Bool{v: !a.v}
@@ -82,7 +82,8 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth, and whether it is one for all sizes within bounds for which the guards so far hold.
+// Known returns the truth of a, and whether it is the same for all sizes within bounds for which the guards
+// so far hold.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
@@ -91,8 +92,8 @@ func (a Bool) Known() (v, ok bool) {
 	return r.truth, r.known
 }
 
-// Decide returns one of three: true, false, or the condition that remains once the parts of a that bounds and guards
-// decide are dropped. Nothing is recorded.
+// Decide returns true, false, or the condition that remains when the parts of a that bounds and guards decide
+// are dropped. It records nothing.
 func (a Bool) Decide() Bool {
 	if a.c == nil {
 		return a
@@ -104,12 +105,12 @@ func (a Bool) Decide() Bool {
 	return Bool{v: r.rest.hint, c: r.rest}
 }
 
-// Hint returns the truth for the hints of the symbols.
+// Hint returns the truth at the hints of the symbols.
 func (a Bool) Hint() bool { return a.v }
 
-// Holds decides a branch. What is not known is decided by the hints, and recorded as a guard in the
-// symbols' Env: from there on it is known. Of an alternative the side that is known is asked
-// first, so that it costs no guard.
+// Holds decides a branch. If bounds and guards do not decide, the hints do, and the answer is recorded as a
+// guard in the symbols' Env. In a conjunction or disjunction, operands that are known are used first, because
+// they need no guard.
 func (a Bool) Holds() bool {
 	if a.c == nil {
 		return a.v
@@ -117,10 +118,10 @@ func (a Bool) Holds() bool {
 	return a.c.env.decide(a)
 }
 
-// Same reports whether a and b are the same truth or the same condition.
+// Same reports whether a and b are the same truth value or the same condition.
 func (a Bool) Same(b Bool) bool { return a.c == b.c && (a.c != nil || a.v == b.v) }
 
-// At returns the truth of a where symbols have the given values.
+// At returns the truth of a for the given values of symbols. The errors are those of [Int.At].
 func (a Bool) At(b Binding) (bool, error) {
 	if a.c == nil {
 		return a.v, nil
@@ -139,7 +140,7 @@ func (a Bool) String() string {
 	return "False"
 }
 
-// Atoms returns the comparisons that a is made of, each once and not its negation beside it: those that decide a.
+// Atoms returns the comparisons in a, each once and without its negation: their answers decide a.
 func (a Bool) Atoms() []Bool {
 	if a.c == nil {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A lower bound is math.MinInt where there is none, and at most greatestLower; an upper bound is math.MaxInt where
-// there is none, and at least leastUpper. Equal bounds are therefore the value itself. A bound that no int holds is
-// rounded to a weaker one: a lower bound down, an upper bound up.
+// A lower bound is math.MinInt if there is none, and else at most greatestLower; an upper bound is
+// math.MaxInt if there is none, and else at least leastUpper. So equal bounds are the value itself. A bound
+// that overflows an int is weakened: a lower bound is rounded down, an upper bound up.
 
 const (
 	greatestLower = math.MaxInt - 1
@@ -32,7 +32,7 @@ func addLower(a, b int) int {
 // addUpper returns the upper bound of a sum.
 func addUpper(a, b int) int { return satNeg(addLower(satNeg(a), satNeg(b))) }
 
-// satNeg makes a lower bound an upper one, and an upper bound a lower one.
+// satNeg negates a bound: a lower bound becomes an upper one, and vice versa.
 func satNeg(a int) int {
 	switch a {
 	case math.MinInt:
@@ -43,7 +43,7 @@ func satNeg(a int) int {
 	return -a
 }
 
-// satAdd is for sizes and hints, and for sums in which math.MinInt and math.MaxInt mark overflow.
+// satAdd adds sizes, hints, and sums in which math.MinInt and math.MaxInt mark overflow.
 func satAdd(a, b int) int {
 	switch s := a + b; {
 	case a == math.MinInt || b == math.MinInt:
@@ -59,7 +59,8 @@ func satAdd(a, b int) int {
 	}
 }
 
-// satMul takes 0 times an infinite bound as 0. math.MinInt and math.MaxInt are infinite, and mark overflow.
+// satMul multiplies bounds; 0 times an infinite bound is 0. math.MinInt and math.MaxInt are infinite, and
+// mark overflow.
 func satMul(a, b int) int {
 	if a == 0 || b == 0 {
 		return 0
@@ -84,7 +85,7 @@ func magnitude(a int) uint64 {
 
 func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 
-// mulRange returns the bounds of the product of a number in [a, b] and one in [c, d].
+// mulRange returns the bounds of the product of a number in [a, b] and a number in [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
 	return min(w, x, y, z, greatestLower), max(w, x, y, z, leastUpper)

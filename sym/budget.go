@@ -4,9 +4,9 @@ package sym
 // amount of time, so that its answer is the same on every machine. The answer may depend on earlier questions to the
 // Env: cached answers cost no steps.
 const (
-	// questionSteps bounds one question. In the first half of them conditions are reduced under up to maxHypotheses
-	// nested hypotheses; in the second half a condition inside an expression is known only if its relations are known
-	// one by one. When no steps are left, the answer is "unknown".
+	// questionSteps bounds one question. In its first half, conditions are reduced under up to maxHypotheses
+	// nested hypotheses; in the second half, a condition inside an expression is decided only by its
+	// relations, one by one. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
 	// envSteps bounds all questions of an Env: later ones have fewSteps each.
 	envSteps = 1 << 21
@@ -15,26 +15,26 @@ const (
 	maxHypotheses = 4
 )
 
-// asking begins a question under the facts. The returned function ends it.
-func (v *Env) asking() func() {
+// beginQuestion begins a question under the facts. The returned function ends it.
+func (v *Env) beginQuestion() func() {
 	f := &v.facts
-	deep, left := f.deep, f.left
+	deep, left := f.inUse, f.left
 	granted := questionSteps
 	if f.spent >= envSteps {
 		granted = fewSteps
 	}
-	f.deep, f.left = true, granted
+	f.inUse, f.left = true, granted
 	return func() {
 		f.spent += granted - f.left
-		f.deep, f.left = deep, left
+		f.inUse, f.left = deep, left
 	}
 }
 
 // Steps returns the number of steps of all questions so far.
 func (v *Env) Steps() int { return v.facts.spent }
 
-// takes counts n steps. It reports whether the question has steps left.
-func (f *facts) takes(n int) bool {
+// spend spends n steps, and reports whether the question has steps left.
+func (f *facts) spend(n int) bool {
 	if f.left > 0 {
 		f.left = max(f.left-n, 0)
 	}
@@ -44,7 +44,8 @@ func (f *facts) takes(n int) bool {
 // shallow reports whether conditions inside expressions are reduced without hypotheses.
 func (f *facts) shallow() bool { return f.left < questionSteps/2 || f.hypotheses >= maxHypotheses }
 
-// state is the key of cached answers: the facts, and the half of the budget that the question is in.
+// state is the key of cached answers: the generation of facts, and the half of the budget that the question
+// is in.
 func (f *facts) state() int {
 	if f.left < questionSteps/2 {
 		return -f.gen

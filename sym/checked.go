@@ -8,19 +8,19 @@ import (
 	"strconv"
 )
 
-// addFits returns a + b, and whether an int holds it.
+// addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {
 	s := a + b
 	return s, (s > a) == (b > 0)
 }
 
-// subFits returns a - b, and whether an int holds it.
+// subFits returns a - b, and whether it fits an int.
 func subFits(a, b int) (int, bool) {
 	s := a - b
 	return s, (s < a) == (b > 0)
 }
 
-// mulFits returns a * b, and whether an int holds it.
+// mulFits returns a * b, and whether it fits an int.
 func mulFits(a, b int) (int, bool) {
 	if a == 0 || b == 0 {
 		return 0, true
@@ -33,7 +33,7 @@ func mulFits(a, b int) (int, bool) {
 	return a * b, hi == 0 && lo <= limit
 }
 
-// checked is arithmetic that records overflow.
+// checked is arithmetic that records overflow in wraps.
 type checked struct{ wraps bool }
 
 func (x *checked) sum(a, b int) int {
@@ -48,18 +48,18 @@ func (x *checked) product(a, b int) int {
 	return n
 }
 
-// leaves returns the error for a value that does not fit an int.
-func leaves(n *big.Int) error {
+// overflowError returns the error for a value that does not fit an int.
+func overflowError(n *big.Int) error {
 	return fmt.Errorf("%v leaves %d bits", n, strconv.IntSize)
 }
 
-// exactly is a valuation in integers of any size, for expressions whose intermediate results do not fit an int.
-type exactly struct {
+// bigValuation is a valuation in big integers, for expressions whose intermediate results overflow an int.
+type bigValuation struct {
 	at    Binding
 	known map[*atom]*big.Int
 }
 
-func (w *exactly) expr(e *expr) (*big.Int, error) {
+func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 	sum := big.NewInt(int64(e.c))
 	for _, t := range e.terms {
 		product := big.NewInt(int64(t.k))
@@ -77,12 +77,12 @@ func (w *exactly) expr(e *expr) (*big.Int, error) {
 	return sum, nil
 }
 
-// maxBits bounds intermediate results.
+// maxBits bounds the bits of intermediate results.
 const maxBits = 1 << 16
 
 var errBits = fmt.Errorf("more than %d bits", maxBits)
 
-func (w *exactly) atom(a *atom) (*big.Int, error) {
+func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 	if a.kind == kindSymbol {
 		n, ok := w.at[a.name]
 		if !ok {
@@ -94,7 +94,7 @@ func (w *exactly) atom(a *atom) (*big.Int, error) {
 		return n, nil
 	}
 	n, err := w.function(a)
-	if err == nil && a.size > fewParts {
+	if err == nil && a.size > memoSize {
 		if w.known == nil {
 			w.known = map[*atom]*big.Int{}
 		}
@@ -103,7 +103,7 @@ func (w *exactly) atom(a *atom) (*big.Int, error) {
 	return n, err
 }
 
-func (w *exactly) function(a *atom) (*big.Int, error) {
+func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	if a.kind == kindWhere {
 		holds, err := (&valuation{at: w.at}).cond(a.cond)
 		if err != nil {
@@ -136,14 +136,14 @@ func (w *exactly) function(a *atom) (*big.Int, error) {
 		case x.Sign() == 0:
 			return nil, errZero
 		default:
-			n = flooredBig(a.kind == kindMod, n, x)
+			n = bigFloorDiv(a.kind == kindMod, n, x)
 		}
 	}
 	return n, err
 }
 
-// flooredBig is the floor of a quotient, or the remainder that it leaves.
-func flooredBig(rest bool, a, b *big.Int) *big.Int {
+// bigFloorDiv returns the floor of a quotient, or the remainder if rest is set.
+func bigFloorDiv(rest bool, a, b *big.Int) *big.Int {
 	q, r := new(big.Int).QuoRem(a, b, new(big.Int))
 	if r.Sign() != 0 && (r.Sign() < 0) != (b.Sign() < 0) {
 		q.Sub(q, big.NewInt(1))

@@ -11,7 +11,7 @@ import (
 
 type condKind uint8
 
-// Conditions: d = 0, d != 0, d >= 0, and their conjunctions and alternatives.
+// The kinds of conditions: d = 0, d != 0, d >= 0, conjunctions and disjunctions.
 const (
 	condEq condKind = iota
 	condNe
@@ -20,27 +20,26 @@ const (
 	condOr
 )
 
-// cond is a condition that form and bounds do not decide. Within its Env there is one for all that
-// are equal.
+// cond is a condition that neither form nor bounds decide. Its Env has one cond per condition.
 type cond struct {
 	env  *Env
 	kind condKind
 	d    *expr
-	args []*cond // of condAnd and condOr, ordered
+	args []*cond // of condAnd and condOr, sorted
 	id   int
-	hint bool // the truth for the hints of symbols
+	hint bool // the truth at the hints of symbols
 	neg  *cond
-	// For display: the sides as they were written first, and how many symbols and numbers there are.
+	// For display: the sides as first written, and the number of symbols and numbers.
 	a, b *expr
 	rel  string
 	size int
-	text atomic.Pointer[string] // once it was printed
+	text atomic.Pointer[string] // cache of String
 
-	settled bool // whether it was entered as true, among the facts of the moment
+	isFact bool // known to be true by the current facts
 }
 
-// The slow ways of the comparisons: functions of two arguments each that are not inlined themselves,
-// so that the calls leave room to inline the fast ways.
+// The slow paths of the comparisons are functions of two arguments that are not inlined, so that the fast
+// paths stay within the inlining budget.
 
 //go:noinline
 func eq(a, b Int) Bool {
@@ -62,7 +61,7 @@ func lt(a, b Int) Bool {
 	return v.atLeast(v.gap(x, y), x, y, "Lt")
 }
 
-// gap returns y - x - 1, which is not negative where x < y.
+// gap returns y - x - 1, which is not negative if and only if x < y.
 func (v *Env) gap(x, y *expr) *expr { return v.plus(v.plus(y, x, -1), v.constant(1), -1) }
 
 //go:noinline
@@ -78,7 +77,7 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
-// proven is a truth that was found out, or 0.
+// proven is a cached truth: 1 or -1 if known, 0 if not.
 type proven int8
 
 func provenAs(truth bool) proven {
@@ -90,13 +89,13 @@ func provenAs(truth bool) proven {
 
 func (p proven) known() (truth, known bool) { return p > 0, p != 0 }
 
-// equal returns whether x = y.
+// equal returns the condition x = y.
 func (v *Env) equal(x, y *expr) Bool {
 	d := v.plus(x, y, -1)
 	if len(d.terms) == 0 {
 		return Bool{v: d.c == 0}
 	}
-	defer v.under(false)()
+	defer v.withFacts(false)()
 	g := d.gcd()
 	if d.c%g != 0 {
 		return Bool{}
@@ -104,7 +103,7 @@ func (v *Env) equal(x, y *expr) Bool {
 	if d.terms[0].k < 0 {
 		g = -g
 	}
-	n := v.mayVanish(v.scaled(d, g, d.c/g))
+	n := v.zeroForm(v.dividedBy(d, g, d.c/g))
 	if b, ok := v.equalsOperand(n); ok {
 		return b
 	}
@@ -114,7 +113,7 @@ func (v *Env) equal(x, y *expr) Bool {
 	if truth, known := n.zero.known(); known {
 		return Bool{v: truth}
 	}
-	if truth, known := v.vanishes(n); known {
+	if truth, known := v.isZero(n); known {
 		n.zero = provenAs(truth)
 		return Bool{v: truth}
 	}
@@ -125,14 +124,15 @@ func (v *Env) equal(x, y *expr) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// mayVanish drops the factors of all terms that cannot be 0, and repetitions of those of a product.
-func (v *Env) mayVanish(e *expr) *expr {
+// zeroForm returns an expression that is 0 if and only if e is, without common factors that cannot be 0 and
+// without powers.
+func (v *Env) zeroForm(e *expr) *expr {
 	if e.c != 0 {
 		return e
 	}
 	m := e.terms[0].m
 	if len(e.terms) > 1 {
-		m = e.shared()
+		m = e.commonFactors()
 	}
 	var drop []*atom
 	for i, a := range m {
@@ -143,28 +143,28 @@ func (v *Env) mayVanish(e *expr) *expr {
 	if len(drop) == len(e.terms[0].m) {
 		return e
 	}
-	return v.over(e, drop)
+	return v.divideTerms(e, drop)
 }
 
-// withoutPositive drops the positive factors of all terms of e where e >= 0 says the same without them: as e is their
-// multiple, or 1 less.
-func (v *Env) withoutPositive(e *expr) *expr {
+// dropPositiveFactors divides e by the positive factors that all its terms share. It does so only if e >= 0 is
+// equivalent without them: if the constant of e is 0 or -1.
+func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if e.c != 0 && e.c != -1 {
 		return e
 	}
 	m := e.terms[0].m
 	if len(e.terms) > 1 {
-		m = e.shared()
+		m = e.commonFactors()
 	}
 	drop := slices.DeleteFunc(slices.Clone(m), func(a *atom) bool { return a.lo <= 0 })
 	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(m) {
 		return e
 	}
-	return v.plus(v.over(e, drop), v.constant(e.c), 1)
+	return v.plus(v.divideTerms(e, drop), v.constant(e.c), 1)
 }
 
-// equalsOperand tells when a Max or Min equals one of its operands: none of the others is beyond that. ok is false
-// where n = 0 says something else.
+// equalsOperand rewrites n = 0 if it states that a Max or Min equals one of its operands: then no other
+// operand exceeds that one. ok is false if n = 0 has another form.
 func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.m) != 1 || t.k != 1 && t.k != -1 || t.m[0].kind != kindMax && t.m[0].kind != kindMin {
@@ -174,7 +174,8 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		other := v.plus(a.self, n, -t.k)
 		b = Bool{v: true}
 		if !slices.Contains(a.args, other) {
-			// A constant operand, which comes first, is not it where another number is asked for.
+			// A constant operand, which comes first, cannot be the maximum or minimum if that equals another
+			// number.
 			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}
@@ -197,28 +198,28 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	return b, false
 }
 
-// atLeast returns whether d >= 0, which was written as x rel y.
+// atLeast returns the condition d >= 0, written as x rel y.
 func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	if len(d.terms) == 0 {
 		return Bool{v: d.c >= 0}
 	}
-	defer v.under(false)()
+	defer v.withFacts(false)()
 	n := d
 	if g := d.gcd(); g > 1 {
-		n = v.scaled(d, g, floorDiv(d.c, g))
+		n = v.dividedBy(d, g, floorDiv(d.c, g))
 	}
-	if p := v.withoutPositive(n); p != n {
+	if p := v.dropPositiveFactors(n); p != n {
 		x, y = v.sides(v.plus(p, v.constant(n.c), -1))
 		return v.atLeast(p, y, x, map[int]string{0: "Le", -1: "Lt"}[n.c])
 	}
 	if c := v.conds[relationKey(condGe, n)]; c != nil {
 		return Bool{v: c.hint, c: c}
 	}
-	if truth, known := n.natural.known(); known {
+	if truth, known := n.nonNegative.known(); known {
 		return Bool{v: truth}
 	}
-	if truth, known := v.notNegative(n); known {
-		n.natural = provenAs(truth)
+	if truth, known := v.isNonNegative(n); known {
+		n.nonNegative = provenAs(truth)
 		return Bool{v: truth}
 	}
 	if b, ok := v.extremeAtLeast(n); ok {
@@ -228,8 +229,8 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// extremeAtLeast answers whether a multiple of a Max or Min of a number and x, plus a constant, is at least 0: by the
-// number, or where the number does not decide it, by x.
+// extremeAtLeast decides d >= 0 if d is a multiple of Max or Min of a number and x, plus a constant: the
+// number decides it, or the condition is one on x.
 func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	t := n.terms[0]
 	a := t.m[0]
@@ -247,7 +248,7 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	return Int{}.Le(v.plus(v.constant(n.c), a.args[1], t.k).int()), true
 }
 
-// sides writes n = 0 with its positive terms at the left.
+// sides rewrites n = 0 with its positive terms on the left.
 func (v *Env) sides(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
@@ -283,7 +284,7 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	return c
 }
 
-// not returns the negation: again a relation, or by De Morgan's laws a junction.
+// not returns the negation: a relation, or by De Morgan's laws a conjunction or disjunction.
 func (c *cond) not() *cond {
 	if c.neg != nil {
 		return c.neg
@@ -306,13 +307,13 @@ func (c *cond) not() *cond {
 			parts[i] = p.not()
 		}
 		slices.SortFunc(parts, compareConds)
-		c.neg = v.join(condAnd+condOr-c.kind, parts)
+		c.neg = v.intern(condAnd+condOr-c.kind, parts)
 	}
 	c.neg.neg = c
 	return c.neg
 }
 
-// junction returns the conjunction or the alternative of two truths, one of which is a condition.
+// junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
 func junction(k condKind, a, b Bool) Bool {
 	hint := a.v && b.v
 	if k == condOr {
@@ -333,26 +334,27 @@ func junction(k condKind, a, b Bool) Bool {
 	v := parts[0].env
 	for _, p := range parts {
 		if p.env != v {
-			panic("sym: conditions of two Envs meet")
+			panic("sym: conditions of different Envs")
 		}
 		if slices.Contains(parts, p.not()) {
 			return Bool{v: k == condOr}
 		}
 	}
-	return Bool{v: hint, c: v.joined(k, parts)}
+	return Bool{v: hint, c: v.junctionOf(k, parts)}
 }
 
-// joined joins parts in any order, one at least, of which some may be the same.
-func (v *Env) joined(k condKind, parts []*cond) *cond {
+// junctionOf returns the conjunction or disjunction of at least one part, in any order, with or without
+// duplicates.
+func (v *Env) junctionOf(k condKind, parts []*cond) *cond {
 	slices.SortFunc(parts, compareConds)
 	parts = absorb(slices.Compact(parts))
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return v.join(k, parts)
+	return v.intern(k, parts)
 }
 
-// absorb drops a part that another one makes superfluous: p & (p | q) is p.
+// absorb drops redundant parts: p & (p | q) is p.
 func absorb(parts []*cond) []*cond {
 	return slices.DeleteFunc(slices.Clone(parts), func(c *cond) bool {
 		return c.kind >= condAnd && slices.ContainsFunc(parts, func(p *cond) bool { return slices.Contains(c.args, p) })
@@ -362,7 +364,7 @@ func absorb(parts []*cond) []*cond {
 // maxCompared is the size up to which conditions are ordered by their text.
 const maxCompared = 1 << 10
 
-// compareConds puts shorter conditions first, and orders those of one length by their text where they have one.
+// compareConds orders conditions by size, then small ones by their text, and others by id.
 func compareConds(a, b *cond) int {
 	if a.size != b.size {
 		return a.size - b.size
@@ -375,7 +377,7 @@ func compareConds(a, b *cond) int {
 	return a.id - b.id
 }
 
-func (v *Env) join(k condKind, parts []*cond) *cond {
+func (v *Env) intern(k condKind, parts []*cond) *cond {
 	key := []byte{byte(k)}
 	for _, p := range parts {
 		key = binary.AppendVarint(key, int64(p.id))

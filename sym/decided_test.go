@@ -150,7 +150,7 @@ func (d *drawing) expr(depth int) drawn {
 			}
 			return b, true
 		}
-		return flooredBig(op == 9, a, b), true
+		return bigFloorDiv(op == 9, a, b), true
 	}}
 	out.x = [](func(a, b Int) Int){Int.Add, Int.Add, Int.Add, Int.Sub, Int.Mul, Int.Mul, Int.Max, Int.Min, quotientOf,
 		remainderOf}[op](x.x, y.x)

@@ -2,8 +2,8 @@ package sym
 
 import "math"
 
-// div takes out of a // b what divides evenly, so that equal quotients are the same expression
-// where their form allows it. That b is not 0 becomes a guard, unless it is known.
+// div returns a // b in a form without common factors, so that equal quotients are the same expression where
+// their form allows it. It leaves the guard that b is not 0, unless that is known.
 func div(a, b Int) Int {
 	envOf(a, b).nonZero(b)
 	return quotientOf(a, b)
@@ -17,7 +17,7 @@ func mod(a, b Int) Int {
 // quotientOf is a // b without a guard.
 func quotientOf(a, b Int) Int {
 	v := envOf(a, b)
-	defer v.under(false)()
+	defer v.withFacts(false)()
 	x, y := v.of(a), v.of(b)
 	return v.again('/', x, y, func() *expr { return v.floor(x, y) }).int()
 }
@@ -25,12 +25,12 @@ func quotientOf(a, b Int) Int {
 // remainderOf is a % b without a guard.
 func remainderOf(a, b Int) Int {
 	v := envOf(a, b)
-	defer v.under(false)()
+	defer v.withFacts(false)()
 	x, y := v.of(a), v.of(b)
 	return v.again('%', x, y, func() *expr { return v.remainder(x, y) }).int()
 }
 
-// zeroDivision is what a division by zero panics with.
+// zeroDivision is the value with which a division by zero panics.
 const zeroDivision = "sym: division by zero"
 
 func (v *Env) nonZero(b Int) {
@@ -43,12 +43,12 @@ func (v *Env) floor(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}
-	if q, ok := v.exact(a, b); ok {
+	if q, ok := v.exactQuotient(a, b); ok {
 		return q
 	}
 	if len(b.terms) == 1 && b.c == 0 {
 		// (q*b + r) // b = q + r // b
-		q, r := v.multiples(a, b.terms[0])
+		q, r := v.splitMultiples(a, b.terms[0])
 		rest, by := v.cancel(r, b)
 		return v.plus(q, v.quotientAtom(rest, by), 1)
 	}
@@ -56,7 +56,7 @@ func (v *Env) floor(a, b *expr) *expr {
 	return v.quotientAtom(rest, by)
 }
 
-// quotientAtom is a // b where nothing divides out: 0 or -1 where bounds show it, else an atom.
+// quotientAtom is a // b without further simplification: 0 if the bounds of a and b show it, else an atom.
 func (v *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
@@ -71,12 +71,12 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 func (v *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// What no facts allow, or no negation has, stays as it is.
+		// A division by 0, which no facts allow, and by math.MinInt, which has no negation, stays as written.
 		return v.atom(kindDiv, a, v.constant(c))
 	case c < 0:
 		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)
 	}
-	q, r := v.divided(a, c)
+	q, r := v.splitCoefficients(a, c)
 	switch lo, hi := v.bounds(r); {
 	case lo >= 0 && hi < c:
 		return q
@@ -85,7 +85,7 @@ func (v *Env) floorConstant(a *expr, c int) *expr {
 	}
 	// (g*y + k) // (g*d) = (y + k//g) // d
 	if g := gcd(r.gcd(), c); g > 1 {
-		r, c = v.scaled(r, g, floorDiv(r.c, g)), c/g
+		r, c = v.dividedBy(r, g, floorDiv(r.c, g)), c/g
 		if c == 1 {
 			return v.plus(q, r, 1)
 		}
@@ -98,8 +98,8 @@ func (v *Env) floorConstant(a *expr, c int) *expr {
 	return v.plus(q, v.atom(kindDiv, r, v.constant(c)), 1)
 }
 
-// divided returns q and r with a = c*q + r and coefficients of r from 0 to c-1.
-func (v *Env) divided(a *expr, c int) (q, r *expr) {
+// splitCoefficients returns q and r with a = c*q + r, where the coefficients of r are from 0 to c-1.
+func (v *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 	var whole, rest []term
 	for _, t := range a.terms {
 		k := floorDiv(t.k, c)
@@ -114,12 +114,12 @@ func (v *Env) divided(a *expr, c int) (q, r *expr) {
 	return v.sum(whole, k), v.sum(rest, a.c-k*c)
 }
 
-// multiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
-func (v *Env) multiples(a *expr, d term) (q, r *expr) {
+// splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
+func (v *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 	var whole, rest []term
 	c := 0
 	for _, t := range a.terms {
-		m, ok := quotient(t.m, d.m)
+		m, ok := withoutAtoms(t.m, d.m)
 		switch {
 		case !ok || t.k%d.k != 0:
 			rest = append(rest, t)
@@ -132,12 +132,12 @@ func (v *Env) multiples(a *expr, d term) (q, r *expr) {
 	return v.sum(whole, c), v.sum(rest, a.c)
 }
 
-// exact divides polynomials; ok tells whether b divides a.
-func (v *Env) exact(a, b *expr) (q *expr, ok bool) {
+// exactQuotient divides polynomials; ok reports whether b divides a.
+func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	q = v.constant(0)
 	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
-		top, by := a.lead(), b.lead()
-		m, divides := quotient(top.m, by.m)
+		top, by := a.leadingTerm(), b.leadingTerm()
+		m, divides := withoutAtoms(top.m, by.m)
 		if !divides || top.k%by.k != 0 || steps == 0 {
 			return nil, false
 		}
@@ -147,8 +147,7 @@ func (v *Env) exact(a, b *expr) (q *expr, ok bool) {
 	return q, true
 }
 
-// cancel drops the atoms and the number that all terms of both have in common. They are factors of
-// b, so they are not 0.
+// cancel divides a and b by the atoms and the number that all their terms share. Factors of b are not 0.
 func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
 		return a, b
@@ -156,7 +155,7 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	shared := b.terms[0].m
 	for _, e := range []*expr{a, b} {
 		for _, t := range e.terms {
-			shared = meet(shared, t.m)
+			shared = commonAtoms(shared, t.m)
 		}
 	}
 	g := gcd(a.gcd(), b.gcd())
@@ -167,7 +166,7 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 		var terms []term
 		c := 0
 		for _, t := range e.terms {
-			if m, _ := quotient(t.m, shared); len(m) > 0 {
+			if m, _ := withoutAtoms(t.m, shared); len(m) > 0 {
 				terms = append(terms, term{t.k / g, m})
 			} else {
 				c += t.k / g
@@ -178,8 +177,8 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	return without(a), without(b)
 }
 
-// meet returns the atoms that two products have in common.
-func meet(a, b []*atom) []*atom {
+// commonAtoms returns the common atoms of two products.
+func commonAtoms(a, b []*atom) []*atom {
 	var out []*atom
 	for len(a) > 0 && len(b) > 0 {
 		switch {
@@ -198,15 +197,15 @@ func meet(a, b []*atom) []*atom {
 func (v *Env) remainder(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		if b.c > 0 {
-			_, a = v.divided(a, b.c)
+			_, a = v.splitCoefficients(a, b.c)
 		}
 		if len(a.terms) == 0 {
 			return v.constant(a.c - b.c*floorDiv(a.c, b.c))
 		}
-	} else if _, ok := v.exact(a, b); ok {
+	} else if _, ok := v.exactQuotient(a, b); ok {
 		return v.constant(0)
 	} else if len(b.terms) == 1 && b.c == 0 {
-		_, a = v.multiples(a, b.terms[0])
+		_, a = v.splitMultiples(a, b.terms[0])
 	}
 	if v.proves(a) && v.proves(v.gap(a, b)) {
 		return a

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Env holds the symbols of one inference, the expressions over them, and the guards that were
-// recorded: PyTorch's shape environment. It is not safe for concurrent use; expressions may be
-// printed and evaluated at the same time.
+// Env holds the symbols of one inference, the expressions over them, and the recorded guards: PyTorch's shape
+// environment. It is not safe for concurrent use, but its expressions may be printed and evaluated
+// concurrently.
 type Env struct {
 	symbols map[string]Int
 	exprs   map[string]*expr
@@ -18,10 +18,10 @@ type Env struct {
 	small   [64]*expr // small constants
 	guards  []Bool
 	facts   facts
-	fork    *forking // nil where branches go by the hints
+	fork    *pathSearch // nil if branches follow the hints
 }
 
-// Binding gives symbols values, by name.
+// Binding maps names of symbols to values.
 type Binding map[string]int
 
 // NewEnv returns an Env without symbols.
@@ -31,7 +31,7 @@ func NewEnv() *Env {
 	return v
 }
 
-// init makes the zero Env ready, at the first symbol.
+// init makes the zero Env ready for the first symbol.
 func (v *Env) init() {
 	if v.symbols == nil {
 		*v = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
@@ -39,16 +39,16 @@ func (v *Env) init() {
 	}
 }
 
-// reserved are the names that expressions and conditions use themselves.
+// reserved are the names with a meaning in expressions and conditions.
 var reserved = []string{"Max", "Min", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "True", "False"}
 
-// Symbol returns the symbol with the name, whose value is from lo to hi (math.MinInt or math.MaxInt
-// where there is no bound), with a hint between them. Where both bounds are equal it is a number.
-// A symbol that exists already must be asked for with the same bounds and hint.
+// Symbol returns the symbol with the given name, whose value is from lo to hi (math.MinInt or math.MaxInt
+// without a bound), with a hint between them. If both bounds are equal the result is a number. An existing
+// symbol must be requested with the same bounds and hint.
 func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	switch {
 	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
-		return Int{}, fmt.Errorf("sym: %q is no name for a symbol", name)
+		return Int{}, fmt.Errorf("sym: %q is not a valid symbol name", name)
 	case lo > hi:
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d", name, lo, hi)
 	case hint < lo || hint > hi:
@@ -78,11 +78,11 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	return s, nil
 }
 
-// Guards returns the conditions that decisions rested on, in the order in which they were recorded.
+// Guards returns the recorded conditions in the order of the decisions, in a fresh slice.
 func (v *Env) Guards() []Bool { return slices.Clone(v.guards) }
 
-// Assume enters a condition that holds, as a guard does but without recording it: what is known of symbols beyond
-// their bounds, such as that one is a multiple of another. The error tells of one that contradicts what is known.
+// Assume adds a condition to the facts without recording a guard, for knowledge about symbols beyond bounds,
+// such as that one is a multiple of another. It returns an error if the condition contradicts the facts.
 func (v *Env) Assume(b Bool) error {
 	if b.c == nil && b.v {
 		return nil
@@ -91,19 +91,20 @@ func (v *Env) Assume(b Bool) error {
 		if b.c.env != v {
 			return fmt.Errorf("sym: %v is a condition of another Env", b)
 		}
-		defer v.asking()()
+		defer v.beginQuestion()()
 		mark := v.mark()
 		if v.learn(b.c); !v.facts.contradiction {
 			return nil
 		}
 		v.reset(mark)
 	}
-	return fmt.Errorf("sym: %v contradicts what is known", b)
+	return fmt.Errorf("sym: %v contradicts the known facts", b)
 }
 
-// decide answers by what is known; else by the hints, or in a fork by its turn. The answer is recorded.
+// decide answers a branch: by the facts, else by the hints, or in a fork by the current choice. It records
+// the answer.
 func (v *Env) decide(b Bool) bool {
-	defer v.asking()()
+	defer v.beginQuestion()()
 	answer := b.v
 	var c *cond
 	if v.fork != nil {
@@ -123,13 +124,13 @@ func (v *Env) decide(b Bool) bool {
 	if !answer {
 		c, whole = c.not(), whole.not()
 	}
-	defer v.asking()()
+	defer v.beginQuestion()()
 	mark := v.mark()
 	if v.learn(c); v.facts.contradiction {
-		// What cannot hold beside the facts was known to be otherwise, though nobody saw it before.
+		// c contradicts the facts, so its negation followed from them, though reduce did not find it.
 		v.reset(mark)
 		if v.fork != nil {
-			v.fork.forced()
+			v.fork.flip()
 		}
 		v.settle(c.not())
 		return !answer

@@ -6,37 +6,36 @@ import (
 	"slices"
 )
 
-// Evaluator computes expressions and conditions at values of symbols. What they share is computed once, and symbols
-// are found by place rather than by name: it is for who asks the same of many values. It is immutable and safe for
-// concurrent use.
+// Evaluator computes expressions and conditions at many bindings. Shared parts are computed once, and symbols
+// are found by index instead of by name. It is immutable and safe for concurrent use.
 type Evaluator struct {
 	symbols []string
 	code    []instruction
-	refs    []int32 // places of the operands of instructions
-	ints    []int32 // the places of the expressions
-	conds   []int32 // the places of the conditions
-	sizes   []Int   // the expressions, for values with intermediate results that do not fit an int
+	refs    []int32 // indexes of the operands of instructions
+	ints    []int32 // indexes of the expressions
+	conds   []int32 // indexes of the conditions
+	sizes   []Int   // the expressions, for bindings at which intermediate results overflow an int
 	truths  []Bool
 }
 
-// instruction computes one place from those before it. Its operands are refs[from:to].
+// instruction computes one cell from earlier ones. Its operands are refs[from:to].
 type instruction struct {
 	op       opcode
 	from, to int32
-	n        int // a constant, a coefficient or the place of a symbol
+	n        int // a constant, a coefficient or the index of a symbol
 }
 
 type opcode uint8
 
 const (
 	opSymbol  opcode = iota
-	opProduct        // n times the operands
-	opSum            // n and the operands
+	opProduct        // n times the product of the operands
+	opSum            // n plus the sum of the operands
 	opDiv
 	opMod
 	opMax
 	opMin
-	opWhere // the second operand where the first holds, else the third
+	opWhere // the second operand if the first is true, else the third
 	opEq    // whether the operand is 0; truths are 0 and 1
 	opNe
 	opGe // whether the operand is not negative
@@ -44,18 +43,18 @@ const (
 	opOr
 )
 
-// cell is the value of a place; one that divides by zero has none.
+// cell is the value of an instruction. A division by zero has no value.
 type cell struct {
-	n    int
-	none bool
-	wide bool // none, because it or an operand does not fit an int
+	n         int
+	undefined bool
+	overflows bool // no value, because it or an operand overflows an int
 }
 
-// fewCells is the number of places up to which evaluating allocates nothing.
+// fewCells is the number of cells up to which an evaluation does not allocate.
 const fewCells = 192
 
-// NewEvaluator returns what computes sizes and conditions over the symbols with the given names, whose values are told
-// in that order. The error names a symbol that is not among them.
+// NewEvaluator returns an evaluator for sizes and conditions over the named symbols; bindings list their
+// values in that order. The error names a symbol that is not among them.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
@@ -72,7 +71,7 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 		case c.c != nil:
 			b.e.conds, b.e.truths = append(b.e.conds, b.cond(c.c)), append(b.e.truths, c)
 		case !c.v:
-			b.e.conds, b.e.truths = append(b.e.conds, b.put(opOr, 0)), append(b.e.truths, c) // none of nothing
+			b.e.conds, b.e.truths = append(b.e.conds, b.put(opOr, 0)), append(b.e.truths, c) // an empty disjunction
 		}
 	}
 	if b.err != nil {
@@ -81,8 +80,9 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	return b.e, nil
 }
 
-// Hold reports whether all conditions hold at values of the symbols; one that divides by zero there does not, and none
-// does where there are not as many values as symbols. It allocates nothing, unless there are hundreds of parts.
+// Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by
+// zero there does not hold, and none does if the number of values is wrong. It does not allocate unless there
+// are hundreds of parts.
 func (e *Evaluator) Hold(values []int) bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return false
@@ -97,7 +97,7 @@ func (e *Evaluator) Hold(values []int) bool {
 	return true
 }
 
-// Truths appends to a list, by condition, whether it holds at values of the symbols, as in [Evaluator.Hold].
+// Truths appends to list, for each condition, whether it holds as in [Evaluator.Hold].
 func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return list
@@ -110,10 +110,10 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	return list
 }
 
-// truth returns whether a condition holds.
+// truth reports whether condition i holds.
 func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
 	c := cells[e.conds[i]]
-	if c.wide {
+	if c.overflows {
 		holds, err := e.truths[i].At(e.binding(values))
 		return err == nil && holds
 	}
@@ -128,23 +128,23 @@ func (e *Evaluator) binding(values []int) Binding {
 	return b
 }
 
-// Sizes appends the values of the expressions to a list. The error names an expression that divides by zero or leaves
-// an int, or says that values are missing or too many.
+// Sizes appends the values of the expressions to list. The error names an expression that divides by zero or
+// overflows an int, or says that the number of values is wrong.
 func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	if e == nil || len(values) != len(e.symbols) {
-		return list, fmt.Errorf("sym: %d values do not tell the symbols", len(values))
+		return list, fmt.Errorf("sym: got %d values for %d symbols", len(values), len(e.symbols))
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
 	for i, at := range e.ints {
 		n := cells[at].n
 		switch {
-		case cells[at].wide:
+		case cells[at].overflows:
 			var err error
 			if n, err = e.sizes[i].At(e.binding(values)); err != nil {
 				return list, err
 			}
-		case cells[at].none:
+		case cells[at].undefined:
 			return list, errZero
 		}
 		list = append(list, n)
@@ -152,9 +152,9 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	return list, nil
 }
 
-func (c cell) holds() bool { return !c.none && c.n != 0 }
+func (c cell) holds() bool { return !c.undefined && c.n != 0 }
 
-// run computes all places, in room where they fit.
+// run computes all cells, in room if they fit.
 func (e *Evaluator) run(values []int, room []cell) []cell {
 	if len(e.code) > len(room) {
 		room = make([]cell, len(e.code))
@@ -167,12 +167,12 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 		case opSymbol:
 			cells[i] = cell{n: values[in.n]}
 		case opProduct, opSum, opMax, opMin:
-			cells[i] = gathered(in, args, cells)
+			cells[i] = accumulate(in, args, cells)
 		case opDiv, opMod:
-			cells[i] = divided(in.op == opMod, cells[args[0]], cells[args[1]])
+			cells[i] = floorCell(in.op == opMod, cells[args[0]], cells[args[1]])
 		case opWhere:
 			switch c := cells[args[0]]; {
-			case c.none:
+			case c.undefined:
 				cells[i] = c
 			case c.n != 0:
 				cells[i] = cells[args[1]]
@@ -180,10 +180,10 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 				cells[i] = cells[args[2]]
 			}
 		case opAnd, opOr:
-			cells[i] = joined(in.op == opOr, args, cells)
+			cells[i] = junctionCell(in.op == opOr, args, cells)
 		default:
 			x := cells[args[0]]
-			cells[i] = cell{none: x.none, wide: x.wide}
+			cells[i] = cell{undefined: x.undefined, overflows: x.overflows}
 			if in.op == opEq && x.n == 0 || in.op == opNe && x.n != 0 || in.op == opGe && x.n >= 0 {
 				cells[i].n = 1
 			}
@@ -192,11 +192,11 @@ func (e *Evaluator) run(values []int, room []cell) []cell {
 	return cells
 }
 
-// divided is the floor of a quotient, or the remainder.
-func divided(rest bool, x, y cell) cell {
-	wide := x.wide || y.wide || x.n == math.MinInt && y.n == -1
-	if wide || x.none || y.none || y.n == 0 {
-		return cell{none: true, wide: wide}
+// floorCell returns the floor of a quotient, or the remainder if rest is set.
+func floorCell(rest bool, x, y cell) cell {
+	wide := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
+	if wide || x.undefined || y.undefined || y.n == 0 {
+		return cell{undefined: true, overflows: wide}
 	}
 	q := floorDiv(x.n, y.n)
 	if rest {
@@ -205,12 +205,12 @@ func divided(rest bool, x, y cell) cell {
 	return cell{n: q}
 }
 
-// gathered computes a sum, a product, a greatest or a least value.
-func gathered(in *instruction, args []int32, cells []cell) cell {
+// accumulate computes a sum, a product, a maximum or a minimum.
+func accumulate(in *instruction, args []int32, cells []cell) cell {
 	c := cell{n: in.n}
 	for k, at := range args {
 		x := cells[at]
-		c.none, c.wide = c.none || x.none, c.wide || x.wide
+		c.undefined, c.overflows = c.undefined || x.undefined, c.overflows || x.overflows
 		fits := true
 		switch {
 		case in.op == opProduct:
@@ -225,16 +225,16 @@ func gathered(in *instruction, args []int32, cells []cell) cell {
 			c.n = min(c.n, x.n)
 		}
 		if !fits {
-			c.none, c.wide = true, true
+			c.undefined, c.overflows = true, true
 		}
 	}
 	return c
 }
 
-// joined computes a conjunction or an alternative: the first operand that decides does, as in [Bool.At].
-func joined(some bool, args []int32, cells []cell) cell {
+// junctionCell computes a conjunction or disjunction: the first operand that decides it does, as in [Bool.At].
+func junctionCell(some bool, args []int32, cells []cell) cell {
 	for _, at := range args {
-		if x := cells[at]; x.none || (x.n != 0) == some {
+		if x := cells[at]; x.undefined || (x.n != 0) == some {
 			return x
 		}
 	}
@@ -244,7 +244,7 @@ func joined(some bool, args []int32, cells []cell) cell {
 	return cell{n: 1}
 }
 
-// evaluatorBuilder gives each part of the expressions one place, after those of its operands.
+// evaluatorBuilder compiles each shared part of the expressions once, after its operands.
 type evaluatorBuilder struct {
 	e     *Evaluator
 	exprs map[*expr]int32
@@ -305,12 +305,12 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 	return at
 }
 
-// symbol returns the place of a symbol among those that are told.
+// symbol returns the index of a symbol.
 func (b *evaluatorBuilder) symbol(name string) int {
 	if i := slices.Index(b.e.symbols, name); i >= 0 {
 		return i
 	}
-	b.err = fmt.Errorf("sym: symbol %s is not among those whose values are told", name)
+	b.err = fmt.Errorf("sym: unknown symbol %s", name)
 	return 0
 }
 

@@ -6,37 +6,37 @@ import (
 	"slices"
 )
 
-// expr is a canonical sum c + k1*m1 + k2*m2 + ... whose m are products of atoms. Within its Env there
-// is one expr for all equal sums.
+// expr is a canonical sum c + k1*m1 + k2*m2 + ... where each m is a product of atoms. Its Env has one expr
+// per sum.
 type expr struct {
-	env    *Env
-	terms  []term // in the order of compareTerms, no product twice, no coefficient math.MinInt
-	c      int    // math.MinInt in constants only, so that terms and sums can be negated
-	id     int
-	lo, hi int // bounds, by those of the symbols alone
-	most   int // the greatest magnitude of the coefficients and the constant
-	hint   int
-	size   int // of symbols and numbers that are printed
-	// Whether it is 0, and not negative, where bounds alone tell.
-	zero, natural proven
+	env          *Env
+	terms        []term // sorted by compareTerms, without equal products and coefficients math.MinInt
+	c            int    // math.MinInt only in constants, so that terms and sums can be negated
+	id           int
+	lo, hi       int // bounds, by those of the symbols alone
+	maxMagnitude int // greatest magnitude of the coefficients and the constant
+	hint         int
+	size         int // number of symbols and numbers in the printed form
+	// Cached answers, by bounds alone: whether it is 0, and whether it is not negative.
+	zero, nonNegative proven
 
-	// What the facts of the moment add; decisions write it, nothing else does.
+	// The following fields cache the current facts; only decisions write them.
 	fact    *fact // of sums that are their own linear part: see linear
-	spanGen int   // the state of facts that span belongs to, 0 for none
+	spanGen int   // the generation of facts in which span is valid, 0 for none
 	span    [2]int
 	plain   *expr
 
-	plainState int // that of plain
+	plainState int // the state of facts in which plain is valid
 }
 
-// term is a coefficient other than 0 and a product of at least one atom, ordered by id.
+// term is a non-zero coefficient and a product of at least one atom, sorted by id.
 type term struct {
 	k int
 	m []*atom
 }
 
-// compareTerms orders products by degree, the greatest first, then by their atoms. It is an order
-// that multiplication keeps, which division needs.
+// compareTerms orders products by falling degree, then by their atoms. Multiplication preserves this order,
+// as polynomial division requires.
 func compareTerms(a, b term) int {
 	if len(a.m) != len(b.m) {
 		return len(b.m) - len(a.m)
@@ -49,8 +49,8 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the expression with the given parts, nil if no int holds its coefficients. The terms are the callee's to
-// keep and to reorder; products may occur twice.
+// sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It
+// takes ownership of terms; products may occur twice.
 func (v *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
@@ -93,12 +93,12 @@ func (v *Env) sum(terms []term, c int) *expr {
 	return e
 }
 
-// bound computes bounds and hint from those of the atoms.
+// bound computes the bounds and the hint from those of the atoms.
 func (e *expr) bound() {
 	e.lo, e.hi = constantRange(e.c)
-	e.hint, e.most = e.c, satMagnitude(e.c)
+	e.hint, e.maxMagnitude = e.c, satMagnitude(e.c)
 	for _, t := range e.terms {
-		e.most = max(e.most, satMagnitude(t.k))
+		e.maxMagnitude = max(e.maxMagnitude, satMagnitude(t.k))
 		lo, hi, hint := t.k, t.k, t.k
 		for _, a := range t.m {
 			lo, hi = mulRange(lo, hi, a.lo, a.hi)
@@ -118,13 +118,13 @@ func (v *Env) constant(n int) *expr {
 	return v.small[n]
 }
 
-// operation is a key of what was computed before: no expression is built twice.
+// operation is the key of a memoized operation.
 type operation struct {
 	op   byte
 	a, b int
 }
 
-// again returns a op b, which form computes only the first time. What it depends on must not change.
+// again returns a op b, which form computes on the first call. The result must depend on a and b only.
 func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
 	key := operation{op, a.id, b.id}
 	e := v.done[key]
@@ -135,13 +135,13 @@ func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
 	return e
 }
 
-// of returns an Int of this Env as an expression.
+// of returns an Int of this Env as an expression. It panics for an expression of another Env.
 func (v *Env) of(a Int) *expr {
 	switch {
 	case a.e == nil:
 		return v.constant(a.n)
 	case a.e.env != v:
-		panic("sym: expressions of two Envs meet")
+		panic("sym: operands of different Envs")
 	}
 	return a.e
 }
@@ -154,7 +154,7 @@ func (e *expr) int() Int {
 	return Int{n: e.hint, e: e}
 }
 
-// envOf returns the Env of two operands, one of which is an expression.
+// envOf returns the Env of two operands, at least one of which is an expression.
 func envOf(a, b Int) *Env {
 	if a.e != nil {
 		return a.e.env
@@ -214,7 +214,7 @@ func (v *Env) product(a, b *expr) *expr {
 	var of checked
 	for _, s := range a.terms {
 		for _, t := range b.terms {
-			terms = append(terms, term{of.product(s.k, t.k), product(s.m, t.m)})
+			terms = append(terms, term{of.product(s.k, t.k), mergeAtoms(s.m, t.m)})
 		}
 		if b.c != 0 {
 			terms = append(terms, term{of.product(s.k, b.c), s.m})
@@ -234,15 +234,15 @@ func (v *Env) product(a, b *expr) *expr {
 	return v.unexpanded(kindProduct, a, b)
 }
 
-// product merges the atoms of two products.
-func product(a, b []*atom) []*atom {
+// mergeAtoms merges the atoms of two products.
+func mergeAtoms(a, b []*atom) []*atom {
 	m := append(append(make([]*atom, 0, len(a)+len(b)), a...), b...)
 	slices.SortFunc(m, func(x, y *atom) int { return x.id - y.id })
 	return m
 }
 
-// quotient returns a without the atoms of b, and whether a holds them all.
-func quotient(a, b []*atom) ([]*atom, bool) {
+// withoutAtoms returns a without the atoms of b, and whether a has all of them.
+func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 	out := make([]*atom, 0, len(a))
 	for _, x := range a {
 		if len(b) > 0 && x == b[0] {
@@ -262,15 +262,15 @@ func (v *Env) termExpr(t term) *expr {
 	return v.sum([]term{t}, 0)
 }
 
-// lead returns the first term; for a constant the constant with the empty product.
-func (e *expr) lead() term {
+// leadingTerm returns the first term; for a constant, the constant with the empty product.
+func (e *expr) leadingTerm() term {
 	if len(e.terms) == 0 {
 		return term{k: e.c}
 	}
 	return e.terms[0]
 }
 
-// gcd returns the greatest common divisor of the coefficients, that of the constant left out.
+// gcd returns the greatest common divisor of the coefficients, without the constant.
 func (e *expr) gcd() int {
 	g := 0
 	for _, t := range e.terms {
@@ -279,7 +279,7 @@ func (e *expr) gcd() int {
 	return g
 }
 
-// gcd is 1 where the divisor does not fit: that of the least number and 0.
+// gcd returns 1 if the divisor overflows: that of math.MinInt and 0.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -290,9 +290,8 @@ func gcd(a, b int) int {
 	return max(a, -a)
 }
 
-// scaled returns the expression with its terms divided by g, which divides their coefficients, and
-// another constant.
-func (v *Env) scaled(e *expr, g, c int) *expr {
+// dividedBy returns e with its coefficients divided by g, which must divide them, and the constant c.
+func (v *Env) dividedBy(e *expr, g, c int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {
 		terms[i] = term{t.k / g, t.m}

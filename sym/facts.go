@@ -6,34 +6,34 @@ import (
 	"strconv"
 )
 
-// facts are what is known beyond bounds: by guards, assumptions, and while an alternative is looked at by what its
-// other sides say. They are entered and taken back in the manner of a stack. What is known of a sum is kept with it,
-// and a trail says what it was before.
+// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and hypotheses while a
+// disjunction or conjunction is examined. It is a stack: facts are stored with the expressions that they are
+// about, and trail records what they replace.
 type facts struct {
-	deep          bool // whether questions use facts, or only bounds
-	gen           int  // names the state of the facts; 0: there are none
-	last          int  // the latest name
+	inUse         bool // whether questions use facts, or only bounds
+	gen           int  // generation: identifies the current set of facts; 0 is the empty set
+	last          int  // the latest generation
 	names         map[step]int
-	found         map[asked]reduced
+	found         map[questionKey]reduction
 	contradiction bool
 	trail         []change
 	held          []*cond // relations that hold
-	clauses       []*cond // alternatives that hold
-	sums          int     // how many facts are about sums of several terms
-	effort        int     // what a proof may still try
-	hypotheses    int     // how many the state rests on, one within the other
-	left          int     // the steps that the question has left
-	spent         int     // the steps of all questions before
+	clauses       []*cond // disjunctions that hold
+	sums          int     // number of facts about sums of several terms
+	proofSteps    int     // remaining steps of a proof
+	hypotheses    int     // nesting depth of hypotheses
+	left          int     // remaining steps of the question
+	spent         int     // steps of all earlier questions
 }
 
-// fact is what is known of an expression: it is from lo to hi, none of not, and rem modulo mod.
+// fact is the knowledge about an expression: it is in [lo, hi], equals none of not, and is rem modulo mod.
 type fact struct {
 	lo, hi   int
 	not      []int
 	mod, rem int // mod is at least 1
 }
 
-// change is what an expression, an atom or a condition was before a fact was entered.
+// change is the state of an expression, an atom or a condition before a fact was set.
 type change struct {
 	e    *expr
 	fact *fact
@@ -41,7 +41,7 @@ type change struct {
 	c    *cond
 }
 
-// mark is a state of the facts to come back to.
+// mark is a state of the facts to which reset returns.
 type mark struct {
 	gen, trail, held, clauses, sums, guards, hypotheses int
 	contradiction                                       bool
@@ -53,7 +53,7 @@ func (v *Env) mark() mark {
 		f.contradiction}
 }
 
-// reset takes back what was entered since the mark. Guards that were recorded since are dropped.
+// reset undoes all facts and guards since the mark.
 func (v *Env) reset(m mark) {
 	f := &v.facts
 	for len(f.trail) > m.trail {
@@ -61,9 +61,9 @@ func (v *Env) reset(m mark) {
 		f.trail = f.trail[:len(f.trail)-1]
 		switch {
 		case c.a != nil:
-			c.a.stands = nil
+			c.a.replacement = nil
 		case c.c != nil:
-			c.c.settled = false
+			c.c.isFact = false
 		default:
 			c.e.fact = c.fact
 		}
@@ -74,21 +74,22 @@ func (v *Env) reset(m mark) {
 	v.guards = v.guards[:m.guards]
 }
 
-// under makes questions use facts, or bounds alone: forms of expressions depend on bounds only, so that they are the
-// same whenever they are made. What it returns sets things back.
-func (v *Env) under(deep bool) func() {
-	was := v.facts.deep
-	v.facts.deep = deep
-	return func() { v.facts.deep = was }
+// withFacts selects whether questions use facts or bounds alone, and returns a function that restores the
+// previous choice. Canonical forms depend on bounds alone, so that they are the same whenever they are built.
+func (v *Env) withFacts(deep bool) func() {
+	was := v.facts.inUse
+	v.facts.inUse = deep
+	return func() { v.facts.inUse = was }
 }
 
-// changed gives the state of the facts another name.
+// changed starts a new generation of facts.
 func (f *facts) changed() {
 	f.last++
 	f.gen = f.last
 }
 
-// step leads from a state of the facts to another: a condition is marked as true, or learned with what follows.
+// step identifies a transition between sets of facts: a condition is marked as true, or learned with its
+// consequences.
 type step struct {
 	from       int
 	c          *cond
@@ -96,8 +97,8 @@ type step struct {
 	hypotheses int
 }
 
-// named gives the state that a step has led to the name that it had before: what was found out then holds again.
-func (f *facts) named(s step) {
+// reuseGeneration reuses the generation to which the same step led before, so that answers cached for it apply again.
+func (f *facts) reuseGeneration(s step) {
 	if f.names == nil {
 		f.names = map[step]int{}
 	}
@@ -108,28 +109,28 @@ func (f *facts) named(s step) {
 	f.names[s] = f.gen
 }
 
-// asked is a condition in a state of the facts.
-type asked struct {
+// questionKey is a condition in a state of the facts: the key of a cached answer.
+type questionKey struct {
 	c     *cond
 	state int
 }
 
-// maxFound bounds how many answers are kept.
+// maxFound bounds the number of cached answers.
 const maxFound = 1 << 16
 
-// note keeps what was found out of a condition: whoever comes back to that state finds it.
-func (f *facts) note(at asked, r reduced) {
+// cache caches an answer.
+func (f *facts) cache(at questionKey, r reduction) {
 	if f.found == nil || len(f.found) >= maxFound {
-		f.found = map[asked]reduced{}
+		f.found = map[questionKey]reduction{}
 	}
 	f.found[at] = r
 }
 
-func (f *facts) live() bool { return f.deep && f.gen != 0 }
+func (f *facts) active() bool { return f.inUse && f.gen != 0 }
 
-// bounds returns the least and the greatest value that e may have.
+// bounds returns bounds of e under the current facts, if they are used.
 func (v *Env) bounds(e *expr) (lo, hi int) {
-	if !v.facts.live() || len(e.terms) == 0 {
+	if !v.facts.active() || len(e.terms) == 0 {
 		return e.lo, e.hi
 	}
 	if e.spanGen == v.facts.gen {
@@ -163,27 +164,27 @@ func (v *Env) termBounds(t term) (lo, hi int) {
 }
 
 func (v *Env) atomBounds(a *atom) (lo, hi int) {
-	if !v.facts.live() {
+	if !v.facts.active() {
 		return a.lo, a.hi
 	}
 	if a.gen == v.facts.gen {
 		return a.span[0], a.span[1]
 	}
-	lo, hi = a.within(v.bounds)
+	lo, hi = a.boundsFrom(v.bounds)
 	lo, hi = max(lo, a.lo), min(hi, a.hi)
 	if f := a.self.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	}
-	if a.stands != nil {
-		l, h := v.bounds(a.stands)
+	if a.replacement != nil {
+		l, h := v.bounds(a.replacement)
 		lo, hi = max(lo, l), min(hi, h)
 	}
 	a.gen, a.span = v.facts.gen, [2]int{lo, hi}
 	return lo, hi
 }
 
-// linear returns p, k and c with e = k*p + c, where p has no constant, a first coefficient that is positive, and
-// coefficients without a common divisor. Facts are kept with such p. It is for sums that have terms.
+// linear returns p, k and c with e = k*p + c, where p has no constant, a positive first coefficient, and
+// coefficients without a common divisor. Facts are stored with such p. e must have terms.
 func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	k = e.gcd()
 	if e.terms[0].k < 0 {
@@ -192,14 +193,14 @@ func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	if k == 1 && e.c == 0 {
 		return e, 1, 0
 	}
-	p = v.again('p', e, e, func() *expr { return v.scaled(e, k, 0) })
+	p = v.again('p', e, e, func() *expr { return v.dividedBy(e, k, 0) })
 	return p, k, e.c
 }
 
-// maxModulus keeps products of moduli within an int.
+// maxModulus bounds moduli, so that their products fit an int.
 const maxModulus = 1 << (strconv.IntSize/2 - 2)
 
-// residue returns m and r with e = r modulo m; m is 1 where nothing is known, and 0 where e is the number r.
+// residue returns m and r with e = r modulo m; m is 1 if nothing is known, and 0 if e is the number r.
 func (v *Env) residue(e *expr) (m, r int) {
 	m, r = modulo(0, e.c)
 	for _, t := range e.terms {
@@ -210,7 +211,7 @@ func (v *Env) residue(e *expr) (m, r int) {
 		}
 		m, r = modulo(gcd(m, tm), r+tr)
 	}
-	if len(e.terms) > 1 && v.facts.live() && v.facts.sums > 0 {
+	if len(e.terms) > 1 && v.facts.active() && v.facts.sums > 0 {
 		if p, k, c := v.linear(e); p.fact != nil && p.fact.mod > 1 && max(k, -k, c, -c) < maxModulus {
 			if fm, fr := modulo(p.fact.mod*k, p.fact.rem*k+c); fm > m {
 				return fm, fr
@@ -220,7 +221,7 @@ func (v *Env) residue(e *expr) (m, r int) {
 	return m, r
 }
 
-// modulo brings a residue into its range; what does not fit says nothing.
+// modulo normalizes a residue; one that exceeds maxModulus becomes unknown.
 func modulo(m, r int) (int, int) {
 	m = max(m, -m)
 	switch {
@@ -237,7 +238,7 @@ func modulo(m, r int) (int, int) {
 // atomResidue is residue for an atom.
 func (v *Env) atomResidue(a *atom) (m, r int) {
 	state := 1
-	if v.facts.live() {
+	if v.facts.active() {
 		state += v.facts.gen
 	}
 	if a.residueState != state {
@@ -249,12 +250,12 @@ func (v *Env) atomResidue(a *atom) (m, r int) {
 
 func (v *Env) findResidue(a *atom) (m, r int) {
 	m = 1
-	if v.facts.live() {
+	if v.facts.active() {
 		if lo, hi := v.atomBounds(a); lo == hi {
 			return modulo(0, lo)
 		}
-		if a.stands != nil {
-			return v.residue(a.stands)
+		if a.replacement != nil {
+			return v.residue(a.replacement)
 		}
 		if f := a.self.fact; f != nil {
 			m, r = f.mod, f.rem
@@ -284,8 +285,8 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 	return 1, 0
 }
 
-// enter sets what is known of p, which is a linear part.
-func (v *Env) enter(p *expr, f fact) {
+// setFact sets the fact of p, which must be a linear part.
+func (v *Env) setFact(p *expr, f fact) {
 	if p.fact == nil && len(p.terms) > 1 {
 		v.facts.sums++
 	}
@@ -294,7 +295,7 @@ func (v *Env) enter(p *expr, f fact) {
 	v.facts.changed()
 }
 
-// factOf returns what is known of p with the bounds that it has by other ways.
+// factOf returns the fact of p, with the bounds that other facts imply.
 func (v *Env) factOf(p *expr) fact {
 	lo, hi := v.bounds(p)
 	f := fact{lo: lo, hi: hi, mod: 1}
@@ -304,7 +305,8 @@ func (v *Env) factOf(p *expr) fact {
 	return f
 }
 
-// tighten moves the bounds to values that exclusions and the residue allow. Bounds near the ends of an int stay.
+// tighten moves the bounds to values that exclusions and the residue allow. Bounds near the limits of an int
+// are left alone.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {

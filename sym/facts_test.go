@@ -104,10 +104,10 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"Eq(x, 3) & Eq(x + y, 3) & Lt(1, y)", "Eq(n % 8, 3) & Eq(n % 4, 0)", "Lt(x, y) & Lt(y, x)",
 	} {
 		env := sym.NewEnv()
-		assert.ErrorContains(t, env.Assume(condition(t, env, c)), "contradicts what is known", c)
+		assert.ErrorContains(t, env.Assume(condition(t, env, c)), "contradicts the known facts", c)
 		assert.Equal(t, "Eq(x, 3)", condition(t, env, "Eq(x, 3)").Decide().String(), "it was not taken back")
 	}
-	assert.EqualError(t, sym.NewEnv().Assume(sym.Truth(false)), "sym: False contradicts what is known")
+	assert.EqualError(t, sym.NewEnv().Assume(sym.Truth(false)), "sym: False contradicts the known facts")
 }
 
 func TestSimplify(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // sum or product stays as written. [Parse] refuses such an expression, and [Int.At] a value that no int holds.
 type Int struct {
 	_ [0]func()
-	n int   // the number, where e is nil; else the hint
+	n int   // the number if e is nil, else the hint
 	e *expr // never a constant
 }
 
@@ -53,8 +53,8 @@ func (a Int) Mul(b Int) Int {
 	return mul(a, b)
 }
 
-// Div returns the largest integer that is at most a / b, as Python's // does. It panics where b is
-// the number 0.
+// Div returns the floor of a / b, as Python's // does. It panics if b is the number 0; a symbolic b leaves
+// the guard that it is not 0.
 func (a Int) Div(b Int) Int {
 	if a.e == nil && b.e == nil {
 		return Int{n: floorDiv(a.n, b.n)}
@@ -62,8 +62,8 @@ func (a Int) Div(b Int) Int {
 	return div(a, b)
 }
 
-// Mod returns a - b*a.Div(b), which has the sign of b, as Python's % does. It panics where b is the
-// number 0.
+// Mod returns a - b*a.Div(b), which has the sign of b, as Python's % does. It panics if b is the number 0; a
+// symbolic b leaves the guard that it is not 0.
 func (a Int) Mod(b Int) Int {
 	if a.e == nil && b.e == nil {
 		return Int{n: a.n - b.n*floorDiv(a.n, b.n)}
@@ -90,15 +90,15 @@ func (a Int) Min(b Int) Int {
 	return lesser(a, b)
 }
 
-// Known returns the number, and whether a is one.
+// Known returns the number, and whether a is one; else n is the hint.
 func (a Int) Known() (n int, ok bool) { return a.n, a.e == nil }
 
-// Hint returns the value of a for the hints of its symbols: for display and for prices, never for
-// a decision. A number is its own hint.
+// Hint returns the value of a at the hints of its symbols, for display and prices, never for a decision. A
+// number is its own hint.
 func (a Int) Hint() int { return a.n }
 
-// Specialize returns the hint and records the guard that a equals it: for an op that needs a
-// number. A number costs nothing. In a [Fork] all other values are one case, whose error is [ErrNumber].
+// Specialize returns the hint, and records the guard that a equals it. It is for ops that need a number; a
+// known number leaves no guard. In a [Fork] all other values form one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
 	if a.e != nil && !a.Eq(Of(a.n)).Holds() {
 		panic(ErrNumber)
@@ -106,38 +106,38 @@ func (a Int) Specialize() int {
 	return a.n
 }
 
-// ErrNumber is what [Int.Specialize] panics with, and so the error, of a case of a [Fork] in which something is not the
-// number that alone will do.
-var ErrNumber = errors.New("a number is needed for what is not known")
+// ErrNumber is the value with which [Int.Specialize] panics in a [Fork], for the case in which the size is
+// not its hint. It is the error of that case.
+var ErrNumber = errors.New("a size must be a known number")
 
-// Bounds returns the least and the greatest value that a can have by the bounds of its symbols and the guards
-// so far; math.MinInt and math.MaxInt where there is none. They need not be reached.
+// Bounds returns a lower and an upper bound of a, by the bounds of its symbols and the guards so far.
+// math.MinInt and math.MaxInt mean that there is none. The bounds need not be attained.
 func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
 	}
-	defer a.e.env.asking()()
+	defer a.e.env.beginQuestion()()
 	return a.e.env.bounds(a.e)
 }
 
-// Simplify returns what is left of a once the guards so far are used: "N" of "Max(1, N)" where N was found to be
-// positive, one of the two sides of a Where. It equals a wherever the guards hold, and nowhere else.
+// Simplify returns a simplified under the guards so far: "N" for "Max(1, N)" if N is known to be positive, or
+// one side of a Where. It equals a wherever the guards hold, and only there.
 func (a Int) Simplify() Int {
 	if a.e == nil {
 		return a
 	}
-	defer a.e.env.asking()()
+	defer a.e.env.beginQuestion()()
 	return a.e.env.simplify(a.e).int()
 }
 
-// Same reports whether a and b are the same number or the same expression: equal for all sizes.
-// Where it is false they may be equal all the same; see [Int.Eq].
+// Same reports whether a and b are the same number or the same expression, and so equal for all sizes.
+// Expressions that are not the same may still be equal; see [Int.Eq].
 func (a Int) Same(b Int) bool {
 	return a.e == b.e && (a.e != nil || a.n == b.n)
 }
 
-// Size returns how many symbols and numbers a is printed with. Expressions share parts: evaluating one takes time in
-// proportion to its different parts, which may be far fewer.
+// Size returns the number of symbols and numbers in a's printed form. Expressions share parts: evaluation
+// takes time proportional to the number of distinct parts, which may be far smaller.
 func (a Int) Size() int {
 	if a.e == nil {
 		return 1
@@ -145,8 +145,8 @@ func (a Int) Size() int {
 	return a.e.size
 }
 
-// At returns the value of a where symbols have the given values. The error names a symbol without a value, a division
-// by zero, or a value that no int holds; intermediate results may exceed an int.
+// At returns the value of a for the given values of symbols. The error names a symbol without a value, a
+// division by zero, or a value that overflows an int; intermediate results may overflow.
 func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil

@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// learn enters a condition that holds, with what follows from it at once.
+// learn adds a condition to the facts, with its immediate consequences.
 func (v *Env) learn(c *cond) {
 	from := v.facts.gen
-	defer func() { v.facts.named(step{from, c, true, v.facts.hypotheses}) }()
-	v.enterCond(c)
+	defer func() { v.facts.reuseGeneration(step{from, c, true, v.facts.hypotheses}) }()
+	v.assume(c)
 	for again := true; again && !v.facts.contradiction && v.facts.left > 0; {
 		again = false
-		// An alternative of which but one side is left open says that this side holds.
+		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
 			open, sides := v.openSides(v.facts.clauses[i])
 			switch {
 			case sides == 0:
 				v.contradict()
-			case sides == 1 && !open.settled:
-				// Bounds need not tell that it holds even when it was entered: once is enough.
-				v.enterCond(open)
+			case sides == 1 && !open.isFact:
+				// Bounds may not show that it holds even after it was entered: enter it once.
+				v.assume(open)
 				again = true
 			}
 		}
 	}
 }
 
-// openSides returns how many relations of an alternative may hold and do not surely, and one of them; 2 or more also
-// where the alternative is known to hold.
+// openSides returns the number of undecided operands of a disjunction, and one of them. It is 2 or more if
+// the disjunction is known to hold, or has operands that are not relations.
 func (v *Env) openSides(c *cond) (open *cond, sides int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -47,12 +47,12 @@ func (v *Env) openSides(c *cond) (open *cond, sides int) {
 
 // settle marks a condition as true.
 func (v *Env) settle(c *cond) {
-	if !c.settled {
+	if !c.isFact {
 		from := v.facts.gen
-		c.settled = true
+		c.isFact = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
 		v.facts.changed()
-		v.facts.named(step{from, c, false, v.facts.hypotheses})
+		v.facts.reuseGeneration(step{from, c, false, v.facts.hypotheses})
 	}
 }
 
@@ -61,14 +61,14 @@ func (v *Env) contradict() {
 	v.facts.changed()
 }
 
-func (v *Env) enterCond(c *cond) {
+func (v *Env) assume(c *cond) {
 	v.settle(c)
-	v.facts.takes(1)
+	v.facts.spend(1)
 	switch {
 	case v.facts.contradiction:
 	case c.kind == condAnd:
 		for _, p := range c.args {
-			v.enterCond(p)
+			v.assume(p)
 		}
 	case c.kind == condOr:
 		v.facts.clauses = append(v.facts.clauses, c)
@@ -76,18 +76,18 @@ func (v *Env) enterCond(c *cond) {
 	default:
 		v.facts.held = append(v.facts.held, c)
 		plain := v.simplify(c.d)
-		v.hold(c.kind, c.d)
+		v.assumeRelation(c.kind, c.d)
 		if plain != c.d {
-			v.hold(c.kind, plain)
+			v.assumeRelation(c.kind, plain)
 		}
 		if c.kind == condEq {
-			v.replace(plain)
+			v.substitute(plain)
 		}
 	}
 }
 
-// hold enters d = 0, d != 0 or d >= 0.
-func (v *Env) hold(k condKind, d *expr) {
+// assumeRelation adds d = 0, d != 0 or d >= 0 to the facts.
+func (v *Env) assumeRelation(k condKind, d *expr) {
 	if len(d.terms) == 0 {
 		if k == condEq && d.c != 0 || k == condNe && d.c == 0 || k == condGe && d.c < 0 {
 			v.contradict()
@@ -99,13 +99,13 @@ func (v *Env) hold(k condKind, d *expr) {
 		v.narrow(d, 0, math.MaxInt)
 	case condEq:
 		v.narrow(d, 0, 0)
-		v.oneVanishes(d)
+		v.propagateZero(d)
 	default:
 		v.exclude(d)
 	}
 }
 
-// narrow enters that e is from lo to hi.
+// narrow adds the fact that e is from lo to hi.
 func (v *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.c < lo || e.c > hi {
@@ -113,7 +113,7 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		}
 		return
 	}
-	v.facts.takes(1)
+	v.facts.spend(1)
 	p, k, c := v.linear(e)
 	if k < 0 {
 		lo, hi, k, c = satNeg(hi), satNeg(lo), -k, -c
@@ -133,16 +133,16 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 	case f.lo > f.hi:
 		v.contradict()
 	case was != [2]int{f.lo, f.hi}:
-		v.enter(p, f)
-		v.spread(p, f.lo, f.hi)
+		v.setFact(p, f)
+		v.propagate(p, f.lo, f.hi)
 	}
 }
 
-// exclude enters that d is not 0.
+// exclude adds the fact that d is not 0.
 func (v *Env) exclude(d *expr) {
 	p, k, c := v.linear(d)
 	if len(d.terms) == 1 && c == 0 && len(d.terms[0].m) > 1 {
-		// No factor of a product that is not 0 is 0.
+		// No factor of a non-zero product is 0.
 		for _, a := range d.terms[0].m {
 			v.exclude(a.self)
 		}
@@ -154,17 +154,17 @@ func (v *Env) exclude(d *expr) {
 	was := [2]int{f.lo, f.hi}
 	f.not = append(slices.Clone(f.not), -c/k)
 	f.tighten()
-	v.enter(p, f)
+	v.setFact(p, f)
 	switch {
 	case f.lo > f.hi:
 		v.contradict()
 	case was != [2]int{f.lo, f.hi}:
-		v.spread(p, f.lo, f.hi)
+		v.propagate(p, f.lo, f.hi)
 	}
 }
 
-// oneVanishes enters for a product of 0 that one of its factors is 0.
-func (v *Env) oneVanishes(d *expr) {
+// propagateZero propagates that a product is 0: one of its factors is.
+func (v *Env) propagateZero(d *expr) {
 	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].m) < 2 {
 		return
 	}
@@ -182,20 +182,20 @@ func (v *Env) oneVanishes(d *expr) {
 	}
 }
 
-// spread enters what bounds of p say of its parts.
-func (v *Env) spread(p *expr, lo, hi int) {
+// propagate propagates bounds of p to its parts.
+func (v *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:
-		v.spreadSum(p, lo, hi)
+		v.propagateSum(p, lo, hi)
 	case len(p.terms[0].m) > 1:
-		v.spreadProduct(p.terms[0].m, lo, hi)
+		v.propagateProduct(p.terms[0].m, lo, hi)
 	case p.terms[0].m[0].kind != kindSymbol:
-		v.spreadAtom(p.terms[0].m[0], lo, hi)
+		v.propagateAtom(p.terms[0].m[0], lo, hi)
 	}
 }
 
-// spreadSum gives each term what the bounds of the others leave.
-func (v *Env) spreadSum(p *expr, lo, hi int) {
+// propagateSum narrows each term to the range that the bounds of the other terms leave.
+func (v *Env) propagateSum(p *expr, lo, hi int) {
 	for i, t := range p.terms {
 		restLo, restHi := 0, 0
 		for j, o := range p.terms {
@@ -211,9 +211,9 @@ func (v *Env) spreadSum(p *expr, lo, hi int) {
 	}
 }
 
-// spreadProduct gives the factors of a product that has no negative ones their bounds.
-func (v *Env) spreadProduct(m []*atom, lo, hi int) {
-	others := make([]int, len(m)) // the least product of the others
+// propagateProduct narrows the factors of a product without negative factors.
+func (v *Env) propagateProduct(m []*atom, lo, hi int) {
+	others := make([]int, len(m)) // a lower bound of the product of the other factors
 	for i := range m {
 		others[i] = 1
 		for j, b := range m {
@@ -240,11 +240,11 @@ func (v *Env) spreadProduct(m []*atom, lo, hi int) {
 	}
 }
 
-// spreadAtom enters what bounds of a function say of its operands.
-func (v *Env) spreadAtom(a *atom, lo, hi int) {
+// propagateAtom propagates bounds of a function to its operands.
+func (v *Env) propagateAtom(a *atom, lo, hi int) {
 	switch a.kind {
 	case kindMax, kindMin:
-		v.spreadExtreme(a, lo, hi)
+		v.propagateExtreme(a, lo, hi)
 	case kindDiv:
 		if y := a.args[1]; len(y.terms) == 0 && y.c > 0 {
 			lo, hi = mulRange(lo, hi, y.c, y.c)
@@ -252,7 +252,7 @@ func (v *Env) spreadAtom(a *atom, lo, hi int) {
 		}
 	case kindMod:
 		if y := a.args[1]; len(y.terms) == 0 && y.c > 0 && y.c < maxModulus && lo == hi {
-			v.congruent(a.args[0], y.c, lo)
+			v.narrowResidue(a.args[0], y.c, lo)
 		}
 	case kindWhere:
 		for i, e := range a.args {
@@ -261,7 +261,7 @@ func (v *Env) spreadAtom(a *atom, lo, hi int) {
 				if i == 0 {
 					c = c.not()
 				}
-				v.enterCond(c)
+				v.assume(c)
 				v.narrow(a.args[1-i], lo, hi)
 				return
 			}
@@ -269,8 +269,8 @@ func (v *Env) spreadAtom(a *atom, lo, hi int) {
 	}
 }
 
-// spreadExtreme: no operand of a Max is above it, and one reaches it.
-func (v *Env) spreadExtreme(a *atom, lo, hi int) {
+// propagateExtreme propagates bounds of a Max or Min: no operand of a Max exceeds it, and one attains it.
+func (v *Env) propagateExtreme(a *atom, lo, hi int) {
 	var reach []*expr
 	for _, e := range a.args {
 		l, h := v.bounds(e)
@@ -291,8 +291,8 @@ func (v *Env) spreadExtreme(a *atom, lo, hi int) {
 	}
 }
 
-// congruent enters that e is r modulo m.
-func (v *Env) congruent(e *expr, m, r int) {
+// narrowResidue adds the fact that e is r modulo m.
+func (v *Env) narrowResidue(e *expr, m, r int) {
 	p, k, c := v.linear(e)
 	if k != 1 && k != -1 || max(c, -c) > maxModulus {
 		return
@@ -317,11 +317,11 @@ func (v *Env) congruent(e *expr, m, r int) {
 		v.contradict()
 		return
 	}
-	v.enter(p, f)
-	v.spread(p, f.lo, f.hi)
+	v.setFact(p, f)
+	v.propagate(p, f.lo, f.hi)
 }
 
-// inverse returns b from 0 to n-1 with a*b = 1 modulo n, where a and n have no common divisor.
+// inverse returns b from 0 to n-1 with a*b = 1 modulo n, for a and n without a common divisor.
 func inverse(a, n int) int {
 	b, next := 0, 1
 	for r, rest := n, a%n; rest != 0; {
@@ -333,9 +333,10 @@ func inverse(a, n int) int {
 	return b
 }
 
-// replace enters for d = 0 that an atom of it stands for the rest, if there is one that is a term by itself: the
-// youngest one, so that strides are told by sizes, and what was derived by what it was derived from.
-func (v *Env) replace(d *expr) {
+// substitute adds, for d = 0, the substitution of an atom of d by the rest of d. The atom must be a term by
+// itself that occurs nowhere else in d. The newest such atom is chosen, so that strides are replaced by
+// sizes, and derived symbols by their origin.
+func (v *Env) substitute(d *expr) {
 	var which *atom
 	var sign int
 	for i, t := range d.terms {
@@ -344,7 +345,7 @@ func (v *Env) replace(d *expr) {
 		}
 		apart := true
 		for j, o := range d.terms {
-			apart = apart && (i == j || !slices.ContainsFunc(o.m, func(a *atom) bool { return a.holds(t.m[0]) }))
+			apart = apart && (i == j || !slices.ContainsFunc(o.m, func(a *atom) bool { return a.contains(t.m[0]) }))
 		}
 		if apart {
 			which, sign = t.m[0], t.k
@@ -354,21 +355,21 @@ func (v *Env) replace(d *expr) {
 		return
 	}
 	lo, hi := v.atomBounds(which)
-	which.stands = v.plus(which.self, d, -sign)
+	which.replacement = v.plus(which.self, d, -sign)
 	v.facts.trail = append(v.facts.trail, change{a: which})
 	v.facts.changed()
-	v.narrow(which.stands, lo, hi)
+	v.narrow(which.replacement, lo, hi)
 	for _, c := range slices.Clone(v.facts.held) {
 		if plain := v.simplify(c.d); plain != c.d {
-			v.hold(c.kind, plain)
+			v.assumeRelation(c.kind, plain)
 		}
 	}
 }
 
-// holds reports whether b is part of a.
-func (a *atom) holds(b *atom) bool { return (&search{b: b}).atom(a) }
+// contains reports whether b occurs in a.
+func (a *atom) contains(b *atom) bool { return (&search{b: b}).atom(a) }
 
-// search looks for an atom in an expression. Large shared parts are searched once.
+// search looks for an atom in an expression, once in each large shared part.
 type search struct {
 	b    *atom
 	seen map[any]bool
@@ -386,9 +387,9 @@ func (s *search) again(part any) bool {
 
 func (s *search) atom(a *atom) bool {
 	if a.id <= s.b.id || a.kind == kindSymbol {
-		return a == s.b // parts have lower numbers
+		return a == s.b // parts have lower ids
 	}
-	if a.size > fewParts && s.again(a) {
+	if a.size > memoSize && s.again(a) {
 		return false
 	}
 	return a.cond != nil && s.cond(a.cond) || slices.ContainsFunc(a.args, s.expr)
@@ -399,11 +400,11 @@ func (s *search) expr(e *expr) bool {
 }
 
 func (s *search) cond(c *cond) bool {
-	if c.size > fewParts && c.kind >= condAnd && s.again(c) {
+	if c.size > memoSize && c.kind >= condAnd && s.again(c) {
 		return false
 	}
 	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)
 }
 
-// fewParts is the size up to which shared parts are walked repeatedly.
-const fewParts = 32
+// memoSize is the size up to which shared parts are visited repeatedly instead of memoized.
+const memoSize = 32

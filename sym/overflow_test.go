@@ -88,7 +88,7 @@ func (b bigAt) draw(rng *rand.Rand, depth int, v *Env) (Int, *big.Int) {
 		return x.Max(y), p
 	default:
 		d := int64(rng.IntN(5) + 2)
-		return quotientOf2(x, d), flooredBig(false, p, big.NewInt(d))
+		return quotientOf2(x, d), bigFloorDiv(false, p, big.NewInt(d))
 	}
 }
 

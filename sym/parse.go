@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Parse reads an expression in Python's syntax: integers, names, + - * // %, powers such as x**2, parentheses, Max(a,
-// b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as [ParseBool] reads them. What an Int prints
-// is read as the same expression. lookup gives the names their values; false: there is no such symbol. Without it
-// there are none. Errors name the column, counted in bytes from 1.
+// Parse parses an expression in Python's syntax: integers, names, + - * // %, powers such as x**2,
+// parentheses, Max(a, b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as in [ParseBool].
+// It parses the printed form of an Int to the same expression. lookup returns the value of a name, or false
+// for an unknown symbol; nil knows none. Errors name the column, counted in bytes from 1.
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
 	p := newParser(text, lookup)
 	v, err = p.sum()
@@ -28,26 +28,26 @@ func newParser(text string, lookup func(name string) (Int, bool)) *parser {
 	return p
 }
 
-// parser holds the token that comes next and where it begins.
+// parser holds the next token and its position.
 type parser struct {
 	text   string
 	lookup func(string) (Int, bool)
-	at     int // behind the token
+	at     int // end of the token
 	token  string
 	depth  int
-	// How many operands of Where this is in: what is not evaluated everywhere may divide by zero elsewhere, and is no
-	// reason for a guard.
-	optional int
+	// The number of enclosing operands of Where. They are not evaluated for all sizes, so a division in them
+	// leaves no guard.
+	inWhere int
 }
 
-// maxDepth bounds parentheses within parentheses, so that no text exhausts the stack.
+// maxDepth bounds nested parentheses, so that no text exhausts the stack.
 const maxDepth = 200
 
 func (p *parser) fail(format string, args ...any) error {
 	return fmt.Errorf("expression %q, column %d: %s", p.text, p.at-len(p.token)+1, fmt.Sprintf(format, args...))
 }
 
-// next reads a token: a number, a name, //, **, or one character. "" is the end.
+// next reads a token: a number, a name, //, **, or one character; "" at the end.
 func (p *parser) next() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
@@ -74,8 +74,8 @@ func (p *parser) sum() (Int, error) {
 	for err == nil && (p.token == "+" || p.token == "-") {
 		op, where := p.token, *p
 		p.next()
-		if op == "-" && p.token == least {
-			p.token = "-" + least
+		if op == "-" && p.token == minIntDigits {
+			p.token = "-" + minIntDigits
 		}
 		var w Int
 		if w, err = p.product(); err != nil {
@@ -93,7 +93,7 @@ func (p *parser) sum() (Int, error) {
 	return v, err
 }
 
-// sumFits reports whether all numbers in a sum, or a difference, fit an int.
+// sumFits reports whether all numbers in a sum or a difference fit an int.
 func sumFits(v, w Int, minus bool) bool {
 	a, number := v.Known()
 	b, other := w.Known()
@@ -108,10 +108,11 @@ func sumFits(v, w Int, minus bool) bool {
 	return satAdd(v.most(), w.most()) < math.MaxInt
 }
 
-// maxTerms bounds the terms of products.
+// maxTerms bounds the number of terms of a product.
 const maxTerms = 1 << 12
 
-// productFits reports whether all numbers in a product fit an int, and its terms are not too many.
+// productFits reports whether all numbers in a product fit an int, and its number of terms is at most
+// maxTerms.
 func productFits(v, w Int) bool {
 	a, number := v.Known()
 	b, other := w.Known()
@@ -123,12 +124,12 @@ func productFits(v, w Int) bool {
 	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.most(), w.most()), few) < math.MaxInt
 }
 
-// most is the greatest magnitude of numbers in a sum, terms the number of its terms.
+// most returns the greatest magnitude of numbers in a sum, terms the number of its terms.
 func (a Int) most() int {
 	if a.e == nil {
 		return satMagnitude(a.n)
 	}
-	return a.e.most
+	return a.e.maxMagnitude
 }
 
 func (a Int) terms() int {
@@ -153,9 +154,9 @@ func (p *parser) product() (Int, error) {
 			err = where.fail("%v %s %v leaves %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
 			v = v.Mul(w)
-		case number && n == 0 || p.optional == 0 && w.Hint() == 0:
+		case number && n == 0 || p.inWhere == 0 && w.Hint() == 0:
 			err = where.fail("division by zero")
-		case number || p.optional == 0:
+		case number || p.inWhere == 0:
 			v = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](v, w)
 		default:
 			v = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](v, w)
@@ -172,8 +173,8 @@ func (p *parser) factor() (Int, error) {
 	switch token := p.token; {
 	case token == "-" || token == "+":
 		p.next()
-		if token == "-" && p.token == least {
-			p.token = "-" + least
+		if token == "-" && p.token == minIntDigits {
+			p.token = "-" + minIntDigits
 			return p.power()
 		}
 		v, err := p.factor()
@@ -187,10 +188,10 @@ func (p *parser) factor() (Int, error) {
 	return p.power()
 }
 
-// least is the absolute value of the least integer, which is none that fits itself.
-const least = "9223372036854775808"
+// minIntDigits is the absolute value of math.MinInt, which does not fit an int itself.
+const minIntDigits = "9223372036854775808"
 
-// maxPower bounds exponents, so that no text makes products without end.
+// maxPower bounds exponents, and thereby the size of products.
 const maxPower = 64
 
 func (p *parser) power() (Int, error) {
@@ -201,7 +202,7 @@ func (p *parser) power() (Int, error) {
 	p.next()
 	n, err := strconv.Atoi(p.token)
 	if err != nil || n < 0 || n > maxPower {
-		return v, p.fail("%q is no power; want a number from 0 to %d", p.token, maxPower)
+		return v, p.fail("want an exponent from 0 to %d, got %q", maxPower, p.token)
 	}
 	p.next()
 	out := Of(1)
@@ -217,7 +218,7 @@ func (p *parser) power() (Int, error) {
 func (p *parser) primary() (Int, error) {
 	switch token := p.token; {
 	case token == "":
-		return Int{}, p.fail("it ends where a number, a symbol or ( should stand")
+		return Int{}, p.fail("want a number, a symbol or (, got the end")
 	case token == "(":
 		p.next()
 		v, err := p.sum()
@@ -225,10 +226,10 @@ func (p *parser) primary() (Int, error) {
 			return v, err
 		}
 		return v, p.expect(")")
-	case token[0] >= '0' && token[0] <= '9' || token == "-"+least:
+	case token[0] >= '0' && token[0] <= '9' || token == "-"+minIntDigits:
 		n, err := strconv.Atoi(token)
 		if err != nil {
-			return Int{}, p.fail("%s is no integer that fits %d bits", token, strconv.IntSize)
+			return Int{}, p.fail("%s does not fit %d bits", token, strconv.IntSize)
 		}
 		p.next()
 		return Of(n), nil
@@ -248,7 +249,7 @@ func (p *parser) primary() (Int, error) {
 	return v, nil
 }
 
-// call reads the operands of Max or Min.
+// call parses the operands of Max or Min.
 func (p *parser) call(name string) (Int, error) {
 	p.next()
 	if err := p.expect("("); err != nil {

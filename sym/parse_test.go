@@ -56,8 +56,8 @@ func TestParse(t *testing.T) {
 		assert.Equal(t, want, got.String(), text)
 	}
 	for text, want := range map[string]string{
-		"":                     `expression "", column 1: it ends where a number, a symbol or ( should stand`,
-		"N+":                   `expression "N+", column 3: it ends where a number, a symbol or ( should stand`,
+		"":                     `expression "", column 1: want a number, a symbol or (, got the end`,
+		"N+":                   `expression "N+", column 3: want a number, a symbol or (, got the end`,
 		"N M":                  `expression "N M", column 3: "M" is unexpected`,
 		"N/2":                  `expression "N/2", column 2: "/" is unexpected`,
 		"2*M":                  `expression "2*M", column 3: there is no symbol "M"`,
@@ -66,13 +66,13 @@ func TestParse(t *testing.T) {
 		"Max N":                `expression "Max N", column 5: "N" is unexpected; want "("`,
 		"N // 0":               `expression "N // 0", column 3: division by zero`,
 		"N % (3-3)":            `expression "N % (3-3)", column 3: division by zero`,
-		"2x":                   `expression "2x", column 1: 2x is no integer that fits 64 bits`,
-		"99999999999999999999": `expression "99999999999999999999", column 1: 99999999999999999999 is no integer that fits 64 bits`,
+		"2x":                   `expression "2x", column 1: 2x does not fit 64 bits`,
+		"99999999999999999999": `expression "99999999999999999999", column 1: 99999999999999999999 does not fit 64 bits`,
 		"$":                    `expression "$", column 1: "$" is unexpected; want integers, symbols, + - * // % **, Max(a, b), Min(a, b) and Where(condition, a, b)`,
-		"N**65":                `expression "N**65", column 4: "65" is no power; want a number from 0 to 64`,
+		"N**65":                `expression "N**65", column 4: want an exponent from 0 to 64, got "65"`,
 		"Where(N, 1, 2)":       `expression "Where(N, 1, 2)", column 7: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
 		"Where(True, 1":        `expression "Where(True, 1", column 14: "," is missing at the end`,
-		"9223372036854775808":  `expression "9223372036854775808", column 1: 9223372036854775808 is no integer that fits 64 bits`,
+		"9223372036854775808":  `expression "9223372036854775808", column 1: 9223372036854775808 does not fit 64 bits`,
 	} {
 		_, err := sym.Parse(text, lookup)
 		assert.EqualError(t, err, want)
@@ -98,12 +98,12 @@ func TestParseBool(t *testing.T) {
 		assert.Equal(t, want, got.String(), text)
 	}
 	for text, want := range map[string]string{
-		"":                  `expression "", column 1: it ends where a condition should stand`,
+		"":                  `expression "", column 1: want a condition, got the end`,
 		"N":                 `expression "N", column 1: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
 		"Eq(N)":             `expression "Eq(N)", column 5: ")" is unexpected; want ","`,
 		"Eq N":              `expression "Eq N", column 4: "N" is unexpected; want "("`,
 		"Eq(N, 1) Eq(N, 2)": `expression "Eq(N, 1) Eq(N, 2)", column 10: "Eq" is unexpected`,
-		"Eq(N, 1) &":        `expression "Eq(N, 1) &", column 11: it ends where a condition should stand`,
+		"Eq(N, 1) &":        `expression "Eq(N, 1) &", column 11: want a condition, got the end`,
 		"Eq(N, K)":          `expression "Eq(N, K)", column 7: there is no symbol "K"`,
 		"(True":             `expression "(True", column 6: ")" is missing at the end`,
 	} {

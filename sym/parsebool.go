@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// ParseBool reads a condition as a Bool prints it: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as [Parse] reads
-// them, joined by | and &, which binds more closely, with ~ before what is not, True, False and parentheses. lookup
-// and errors are those of Parse.
+// ParseBool parses the printed form of a Bool: Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in [Parse],
+// joined by | and & (which binds more tightly), ~ for negation, True, False and parentheses. lookup and
+// errors are those of Parse.
 func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
 	p := newParser(text, lookup)
-	b, err := p.either()
+	b, err := p.disjunction()
 	if err == nil && p.token != "" {
 		err = p.fail("%q is unexpected", p.token)
 	}
 	return b, err
 }
 
-func (p *parser) either() (Bool, error) { return p.joined("|", p.both, Bool.Or) }
+func (p *parser) disjunction() (Bool, error) { return p.chain("|", p.conjunction, Bool.Or) }
 
-func (p *parser) both() (Bool, error) { return p.joined("&", p.condition, Bool.And) }
+func (p *parser) conjunction() (Bool, error) { return p.chain("&", p.condition, Bool.And) }
 
-// joined reads parts with a sign between them.
-func (p *parser) joined(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
+// chain parses parts separated by a sign.
+func (p *parser) chain(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
 	b, err := part()
 	for err == nil && p.token == sign {
 		p.next()
@@ -53,7 +53,7 @@ func (p *parser) condition() (b Bool, err error) {
 		return b.Not(), err
 	case token == "(":
 		p.next()
-		if b, err = p.either(); err != nil {
+		if b, err = p.disjunction(); err != nil {
 			return b, err
 		}
 		return b, p.expect(")")
@@ -61,7 +61,7 @@ func (p *parser) condition() (b Bool, err error) {
 		p.next()
 		return Truth(token == "True"), nil
 	case token == "":
-		return b, p.fail("it ends where a condition should stand")
+		return b, p.fail("want a condition, got the end")
 	case relation == nil:
 		return b, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
 			strings.Join(slices.Sorted(maps.Keys(relations)), ", "))
@@ -77,7 +77,7 @@ func (p *parser) condition() (b Bool, err error) {
 	return relation(x, y), p.expect(")")
 }
 
-// pair reads two expressions with a comma between them.
+// pair parses two expressions separated by a comma.
 func (p *parser) pair() (x, y Int, err error) {
 	if x, err = p.sum(); err != nil {
 		return x, y, err
@@ -89,22 +89,22 @@ func (p *parser) pair() (x, y Int, err error) {
 	return x, y, err
 }
 
-// where reads what stands behind Where.
+// where parses the operands of Where.
 func (p *parser) where() (Int, error) {
 	p.next()
 	if err := p.expect("("); err != nil {
 		return Int{}, err
 	}
-	c, err := p.either()
+	c, err := p.disjunction()
 	if err != nil {
 		return Int{}, err
 	}
 	if err := p.expect(","); err != nil {
 		return Int{}, err
 	}
-	p.optional++
+	p.inWhere++
 	x, y, err := p.pair()
-	if p.optional--; err != nil {
+	if p.inWhere--; err != nil {
 		return Int{}, err
 	}
 	return Where(c, x, y), p.expect(")")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxPrinted is the number of symbols and numbers up to which an expression is printed. Parts are shared, so that the
-// text of an expression may be exponentially longer than the expression.
+// maxPrinted is the size up to which an expression is printed: because parts are shared, the text may be
+// exponentially longer than the expression.
 const maxPrinted = 1 << 14
 
 // String prints the sum in Python's syntax: "x*y + 5*Max(1, x) - 3".
@@ -42,15 +42,15 @@ func (e *expr) String() string {
 	return b.String()
 }
 
-// print writes k times the product. A sign in front, which binds closer than // and %, is written
-// already.
+// print writes k times the product. If negated, a minus sign was written already; it binds more tightly than
+// // and %.
 func (t term) print(b *strings.Builder, k int, negated bool) {
 	if k != 1 {
 		fmt.Fprintf(b, "%d*", k)
 	}
 	for i := 0; i < len(t.m); {
 		n := 1
-		for i+n < len(t.m) && t.m[i+n] == t.m[i] && n < maxPower { // what Parse reads as one power
+		for i+n < len(t.m) && t.m[i+n] == t.m[i] && n < maxPower { // longer powers are not parsed
 			n++
 		}
 		if i > 0 {
@@ -93,7 +93,7 @@ func (a *atom) String() string {
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// dividend prints what is before // or %, which bind as * does.
+// dividend prints the left operand of // or %, which bind as * does.
 func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {
@@ -102,7 +102,7 @@ func dividend(e *expr) string {
 	return operand(e)
 }
 
-// operand prints what is after // or %.
+// operand prints the right operand of // or %.
 func operand(e *expr) string {
 	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.c >= 0 {
 		return e.String()
@@ -110,7 +110,7 @@ func operand(e *expr) string {
 	return "(" + e.String() + ")"
 }
 
-// count returns how many symbols and numbers are printed.
+// count returns the number of symbols and numbers in the printed form.
 func (e *expr) count() int {
 	n := 0
 	for _, t := range e.terms {

@@ -5,49 +5,49 @@ import (
 	"slices"
 )
 
-// effort bounds how many sums one proof looks at, proofDepth how far it follows functions and facts.
+// maxProofSteps bounds the number of sums that one proof examines, proofDepth the nesting of substitutions.
 const (
-	effort     = 40
-	proofDepth = 3
+	maxProofSteps = 40
+	maxProofDepth = 3
 )
 
-// proves reports whether d >= 0 is seen to hold by form, bounds and, under facts, by these. Where it is false d may
-// be so all the same.
+// proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may be false for a d
+// that is never negative. Proofs deepen iteratively.
 func (v *Env) proves(d *expr) bool {
 	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
 	}
-	v.facts.effort = effort
-	for depth := range proofDepth + 1 {
-		left := v.facts.effort
-		if v.atLeast0(d, depth) {
+	v.facts.proofSteps = maxProofSteps
+	for depth := range maxProofDepth + 1 {
+		left := v.facts.proofSteps
+		if v.provesRec(d, depth) {
 			return true
 		}
-		if v.facts.effort < 0 || depth > 0 && v.facts.effort == left-1 {
-			return false // there is nothing to go deeper into, or no more patience
+		if v.facts.proofSteps < 0 || depth > 0 && v.facts.proofSteps == left-1 {
+			return false // deeper search finds nothing new, or the effort is spent
 		}
 	}
 	return false
 }
 
-func (v *Env) atLeast0(d *expr, depth int) bool {
+func (v *Env) provesRec(d *expr, depth int) bool {
 	lo, hi := v.bounds(d)
 	if lo >= 0 || hi < 0 || len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) == 1 && d.terms[0].m[0].kind == kindSymbol {
 		return lo >= 0
 	}
-	if v.facts.effort--; v.facts.effort < 0 || v.facts.live() && !v.facts.takes(1) {
+	if v.facts.proofSteps--; v.facts.proofSteps < 0 || v.facts.active() && !v.facts.spend(1) {
 		return false
 	}
-	if v.shifted(d) || v.byFactors(d, depth) {
+	if v.provesByShift(d) || v.provesByFactors(d, depth) {
 		return true
 	}
-	return depth > 0 && (v.byFunction(d, depth-1) || v.byFact(d, depth-1))
+	return depth > 0 && (v.provesByFunction(d, depth-1) || v.provesByFact(d, depth-1))
 }
 
-// byFactors looks at factors that all terms have in common and that are not negative: m*rest + c is not negative
-// where rest is at least -c divided by the least m.
-func (v *Env) byFactors(d *expr, depth int) bool {
-	m := d.shared()
+// provesByFactors proves m*rest + c >= 0 for non-negative factors m that all terms share: it suffices that rest is
+// at least -c divided by the least m.
+func (v *Env) provesByFactors(d *expr, depth int) bool {
+	m := d.commonFactors()
 	if len(m) == 0 {
 		return false
 	}
@@ -59,37 +59,37 @@ func (v *Env) byFactors(d *expr, depth int) bool {
 		}
 		least = satMul(least, lo)
 	}
-	rest := v.over(v.plus(d, v.constant(d.c), -1), m)
+	rest := v.divideTerms(v.plus(d, v.constant(d.c), -1), m)
 	switch {
 	case d.c >= 0:
-		return v.atLeast0(rest, depth)
+		return v.provesRec(rest, depth)
 	case least == 0:
 		return false
 	}
-	return v.atLeast0(v.plus(rest, v.constant(floorDiv(d.c, least)), 1), depth)
+	return v.provesRec(v.plus(rest, v.constant(floorDiv(d.c, least)), 1), depth)
 }
 
-// shared returns the atoms that all of several terms have in common.
-func (e *expr) shared() []*atom {
+// commonFactors returns the atoms that all terms have in common, for at least two terms.
+func (e *expr) commonFactors() []*atom {
 	if len(e.terms) < 2 {
 		return nil
 	}
 	m := e.terms[0].m
 	for _, t := range e.terms[1:] {
-		m = meet(m, t.m)
+		m = commonAtoms(m, t.m)
 	}
 	return m
 }
 
-// over divides each term by atoms that it has.
-func (v *Env) over(e *expr, m []*atom) *expr {
+// divideTerms divides each term by the atoms m, which it must have.
+func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 	if len(m) == 0 {
 		return e
 	}
 	var terms []term
 	c := 0
 	for _, t := range e.terms {
-		if left, _ := quotient(t.m, m); len(left) > 0 {
+		if left, _ := withoutAtoms(t.m, m); len(left) > 0 {
 			terms = append(terms, term{t.k, left})
 		} else {
 			c += t.k
@@ -98,13 +98,13 @@ func (v *Env) over(e *expr, m []*atom) *expr {
 	return v.sum(terms, c)
 }
 
-// maxShifted bounds the terms of a shifted sum.
+// maxShifted bounds the number of terms of a shifted sum.
 const maxShifted = 64
 
-// shifted writes every atom as its least value and what it is above it, which is not negative: where the terms with
-// negative coefficients are then outweighed by the constant, the sum is not negative. So are found products that grow
-// with their factors: x*y - x for y from 1 on.
-func (v *Env) shifted(d *expr) bool {
+// provesByShift replaces every atom by its least value plus a non-negative difference, and multiplies out. If the
+// constant outweighs the terms with negative coefficients, the sum is not negative. This proves products that
+// grow with their factors: x*y - x for y >= 1.
+func (v *Env) provesByShift(d *expr) bool {
 	var out []term
 	c := d.c
 	for _, t := range d.terms {
@@ -152,9 +152,9 @@ func (v *Env) shifted(d *expr) bool {
 	return c >= 0
 }
 
-// byFunction puts bounds by its operands in the place of the first function in d that has such: a Max is one of its
-// operands and none of them is above it, y*(x//y) is x or up to y-1 less.
-func (v *Env) byFunction(d *expr, depth int) bool {
+// provesByFunction replaces a function in d by bounds in terms of its operands: a Max is at least every operand and
+// equals one of them; y*(x//y) is from x-y+1 to x.
+func (v *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.m {
 			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
@@ -166,7 +166,7 @@ func (v *Env) byFunction(d *expr, depth int) bool {
 			}
 			lo, hi := v.bounds(times)
 			if a.kind == kindDiv {
-				if v.byQuotient(a, times, rest, depth) {
+				if v.provesByQuotient(a, times, rest, depth) {
 					return true
 				}
 				continue
@@ -174,7 +174,7 @@ func (v *Env) byFunction(d *expr, depth int) bool {
 			one := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 			proved := 0
 			for _, e := range a.args {
-				if v.sumAtLeast0(times, e, rest, depth) {
+				if v.provesSum(times, e, rest, depth) {
 					proved++
 				} else if !one {
 					break
@@ -188,7 +188,7 @@ func (v *Env) byFunction(d *expr, depth int) bool {
 	return false
 }
 
-func (v *Env) byQuotient(a *atom, times, rest *expr, depth int) bool {
+func (v *Env) provesByQuotient(a *atom, times, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if l, _ := v.bounds(y); l < 1 {
 		return false
@@ -200,20 +200,21 @@ func (v *Env) byQuotient(a *atom, times, rest *expr, depth int) bool {
 	default:
 		return false
 	}
-	return v.sumAtLeast0(times, x, v.times(y, rest), depth)
+	return v.provesSum(times, x, v.times(y, rest), depth)
 }
 
-// sumAtLeast0 is atLeast0 of a*b + c.
-func (v *Env) sumAtLeast0(a, b, c *expr, depth int) bool {
-	return v.atLeast0(v.plus(v.times(a, b), c, 1), depth)
+// provesSum proves a*b + c >= 0.
+func (v *Env) provesSum(a, b, c *expr, depth int) bool {
+	return v.provesRec(v.plus(v.times(a, b), c, 1), depth)
 }
 
-// split returns times and rest with d = times*a + rest, neither of which holds a.
+// split returns times and rest with d = times*a + rest, both without a; ok is false if d has a higher power
+// of a.
 func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	var with, without []term
 	c := 0
 	for _, t := range d.terms {
-		switch m, has := quotient(t.m, []*atom{a}); {
+		switch m, has := withoutAtoms(t.m, []*atom{a}); {
 		case !has:
 			without = append(without, t)
 		case slices.Contains(m, a):
@@ -227,35 +228,36 @@ func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	return v.sum(with, c), v.sum(without, d.c), true
 }
 
-// byFact uses what is known of sums: it takes away one that is not negative, if that leaves no more terms than there
-// were, or puts the bound that it is for one of its atoms in the place of that.
-func (v *Env) byFact(d *expr, depth int) bool {
-	if !v.facts.live() {
+// provesByFact uses facts about sums: it subtracts a non-negative fact from d if that does not add terms, or
+// replaces an atom of d by the bound that a fact gives it.
+func (v *Env) provesByFact(d *expr, depth int) bool {
+	if !v.facts.active() {
 		return false
 	}
 	for _, c := range v.facts.held {
 		if c.kind == condNe || len(c.d.terms) < 2 {
 			continue
 		}
-		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.atLeast0(less, depth) {
+		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesRec(less, depth) {
 			return true
 		}
 		if c.kind == condEq {
-			if more := v.plus(d, c.d, 1); len(more.terms) <= len(d.terms) && v.atLeast0(more, depth) {
+			if more := v.plus(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesRec(more, depth) {
 				return true
 			}
 		}
-		if v.byBound(d, c, depth) {
+		if v.provesByBound(d, c, depth) {
 			return true
 		}
 	}
 	return false
 }
 
-// byBound puts in the place of an atom what a fact says that it is not below, or not above where it is taken away.
-func (v *Env) byBound(d *expr, c *cond, depth int) bool {
+// provesByBound replaces an atom of d by its lower bound from a fact, or by its upper bound if its factor is
+// negative.
+func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
 	for _, t := range c.d.terms {
-		if len(t.m) != 1 || t.k != 1 && t.k != -1 || !d.within(t.m[0]) {
+		if len(t.m) != 1 || t.k != 1 && t.k != -1 || !d.hasFactor(t.m[0]) {
 			continue
 		}
 		times, rest, ok := v.split(d, t.m[0])
@@ -267,21 +269,21 @@ func (v *Env) byBound(d *expr, c *cond, depth int) bool {
 			continue
 		}
 		bound := v.plus(t.m[0].self, c.d, -t.k)
-		if v.sumAtLeast0(times, bound, rest, depth) {
+		if v.provesSum(times, bound, rest, depth) {
 			return true
 		}
 	}
 	return false
 }
 
-// within reports whether an atom is a factor of a term.
-func (e *expr) within(a *atom) bool {
+// hasFactor reports whether an atom is a factor of a term of e.
+func (e *expr) hasFactor(a *atom) bool {
 	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.Contains(t.m, a) })
 }
 
-// relationKnown returns the truth of a relation, where it is seen.
+// relationKnown returns the truth of a relation if it can be proved.
 func (v *Env) relationKnown(c *cond) (truth, known bool) {
-	if !v.facts.takes(1) {
+	if !v.facts.spend(1) {
 		return false, false
 	}
 	plain := v.simplify(c.d)
@@ -289,16 +291,16 @@ func (v *Env) relationKnown(c *cond) (truth, known bool) {
 		if lo, hi := v.bounds(c.d); lo >= 0 || hi < 0 {
 			return lo >= 0, true
 		}
-		return v.notNegative(plain)
+		return v.isNonNegative(plain)
 	}
-	truth, known = v.nearly(c.d)
+	truth, known = v.zeroByBounds(c.d)
 	if !known {
-		truth, known = v.vanishes(plain)
+		truth, known = v.isZero(plain)
 	}
 	return truth == (c.kind == condEq), known
 }
 
-func (v *Env) notNegative(d *expr) (truth, known bool) {
+func (v *Env) isNonNegative(d *expr) (truth, known bool) {
 	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0, true
 	}
@@ -308,8 +310,8 @@ func (v *Env) notNegative(d *expr) (truth, known bool) {
 	return false, v.proves(v.gap(d, v.constant(0)))
 }
 
-// nearly returns whether d is 0, where bounds, residues and exclusions tell.
-func (v *Env) nearly(d *expr) (truth, known bool) {
+// zeroByBounds returns whether d is 0, if bounds, residues and exclusions decide.
+func (v *Env) zeroByBounds(d *expr) (truth, known bool) {
 	lo, hi := v.bounds(d)
 	if lo > 0 || hi < 0 || lo == 0 && hi == 0 {
 		return lo == 0 && hi == 0, true
@@ -317,7 +319,7 @@ func (v *Env) nearly(d *expr) (truth, known bool) {
 	if m, r := v.residue(d); m > 1 && r != 0 {
 		return false, true
 	}
-	if v.facts.live() && len(d.terms) > 0 {
+	if v.facts.active() && len(d.terms) > 0 {
 		if p, k, c := v.linear(d); p.fact != nil && c%k == 0 && slices.Contains(p.fact.not, -c/k) {
 			return false, true
 		}
@@ -325,13 +327,13 @@ func (v *Env) nearly(d *expr) (truth, known bool) {
 	return false, false
 }
 
-func (v *Env) vanishes(d *expr) (truth, known bool) {
-	if truth, known = v.nearly(d); known {
+func (v *Env) isZero(d *expr) (truth, known bool) {
+	if truth, known = v.zeroByBounds(d); known {
 		return truth, known
 	}
 	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) > 1 {
 		for _, a := range d.terms[0].m {
-			if t, ok := v.vanishes(a.self); !ok || t {
+			if t, ok := v.isZero(a.self); !ok || t {
 				return t, ok
 			}
 		}

@@ -1,31 +1,32 @@
 package sym
 
-// reduced is what is left of a condition: a truth, or the condition that remains.
-type reduced struct {
+// reduction is the result of reduce: a truth, or the remaining condition.
+type reduction struct {
 	truth, known bool
 	rest         *cond
 }
 
-func settled(truth bool) reduced { return reduced{truth: truth, known: true} }
+func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// ask is reduce under the facts.
-func (v *Env) ask(c *cond) reduced {
-	defer v.asking()()
+// ask is reduce with facts in use.
+func (v *Env) ask(c *cond) reduction {
+	defer v.beginQuestion()()
 	return v.reduce(c)
 }
 
-// reduce drops what is known of a condition. In a conjunction each part is looked at where those before it hold, in an
-// alternative where they do not: of Eq(x, 0) | Eq(Max(1, x), x) the second is only asked for x other than 0.
-func (v *Env) reduce(c *cond) reduced {
+// reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis
+// that the earlier ones hold, and of a disjunction that they do not: in Eq(x, 0) | Eq(Max(1, x), x) the
+// second operand is examined for x other than 0.
+func (v *Env) reduce(c *cond) reduction {
 	switch {
 	case v.facts.contradiction:
-		return settled(c.hint)
-	case c.settled:
-		return settled(true)
-	case c.not().settled:
-		return settled(false)
+		return knownTruth(c.hint)
+	case c.isFact:
+		return knownTruth(true)
+	case c.not().isFact:
+		return knownTruth(false)
 	}
-	at := asked{c, v.facts.state()}
+	at := questionKey{c, v.facts.state()}
 	r, again := v.facts.found[at]
 	if again {
 		return r
@@ -39,23 +40,23 @@ func (v *Env) reduce(c *cond) reduced {
 	}
 	switch {
 	case v.facts.left == 0 && !r.known:
-		return reduced{rest: c}
+		return reduction{rest: c}
 	case at.state == v.facts.state():
-		v.facts.note(at, r)
+		v.facts.cache(at, r)
 	}
 	return r
 }
 
-// chosen returns the truth of a condition inside an expression.
-func (v *Env) chosen(c *cond) (truth, known bool) {
+// condTruth returns the truth of a condition inside an expression, if it is known.
+func (v *Env) condTruth(c *cond) (truth, known bool) {
 	if !v.facts.shallow() {
 		r := v.reduce(c)
 		return r.truth, r.known
 	}
 	switch {
-	case c.settled:
+	case c.isFact:
 		return true, true
-	case c.not().settled:
+	case c.not().isFact:
 		return false, true
 	case c.kind < condAnd:
 		return v.relationKnown(c)
@@ -63,7 +64,7 @@ func (v *Env) chosen(c *cond) (truth, known bool) {
 	either := c.kind == condOr
 	all := true
 	for _, p := range c.args {
-		truth, known := v.chosen(p)
+		truth, known := v.condTruth(p)
 		if known && truth == either {
 			return either, true
 		}
@@ -72,12 +73,12 @@ func (v *Env) chosen(c *cond) (truth, known bool) {
 	return !either, all
 }
 
-func (v *Env) reduceParts(c *cond) reduced {
+func (v *Env) reduceParts(c *cond) reduction {
 	either := c.kind == condOr
 	m := v.mark()
 	defer v.reset(m)
 	var kept []*cond
-	// What is a relation comes first: it tells most about the others.
+	// Relations come first: they are the most useful hypotheses.
 	for _, junctions := range []bool{false, true} {
 		for _, p := range c.args {
 			if (p.kind >= condAnd) != junctions {
@@ -86,7 +87,7 @@ func (v *Env) reduceParts(c *cond) reduced {
 			r := v.reduce(p)
 			switch {
 			case r.known && r.truth == either:
-				return settled(either)
+				return knownTruth(either)
 			case r.known:
 				continue
 			}
@@ -101,22 +102,22 @@ func (v *Env) reduceParts(c *cond) reduced {
 				v.learn(r.rest)
 			}
 			if v.facts.contradiction {
-				// No sizes make all parts so far false, or true.
-				return settled(either)
+				// No sizes make all parts so far false (of a disjunction), or true (of a conjunction).
+				return knownTruth(either)
 			}
 		}
 	}
 	switch {
 	case len(kept) == 0:
-		return settled(!either)
-	case len(kept) == len(c.args) && same(kept, c.args):
-		return reduced{rest: c}
+		return knownTruth(!either)
+	case len(kept) == len(c.args) && sameParts(kept, c.args):
+		return reduction{rest: c}
 	}
-	return reduced{rest: v.joined(c.kind, flat(c.kind, kept))}
+	return reduction{rest: v.junctionOf(c.kind, flatten(c.kind, kept))}
 }
 
-// same reports whether all parts are there, in any order.
-func same(a, b []*cond) bool {
+// sameParts reports whether both lists have the same parts, in any order.
+func sameParts(a, b []*cond) bool {
 	n := 0
 	for _, p := range a {
 		for _, q := range b {
@@ -128,8 +129,8 @@ func same(a, b []*cond) bool {
 	return n == len(b)
 }
 
-// flat puts the parts of junctions of the kind in their place.
-func flat(k condKind, parts []*cond) []*cond {
+// flatten inlines the operands of nested conditions of the same kind.
+func flatten(k condKind, parts []*cond) []*cond {
 	var out []*cond
 	for _, p := range parts {
 		if p.kind == k {

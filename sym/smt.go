@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// SMT returns a problem for solvers such as z3 and cvc5, in SMT-LIB 2: whether there are sizes within the bounds of the
-// symbols for which all claims hold. A solver that answers unsat has proved that there are none.
+// SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5: whether there are sizes within the
+// bounds of the symbols for which all claims hold. The answer unsat proves that there are none.
 func (v *Env) SMT(claims ...Bool) string {
 	var b strings.Builder
 	b.WriteString("(set-logic ALL)\n")
@@ -39,13 +39,13 @@ func (v *Env) SMT(claims ...Bool) string {
 	return b.String()
 }
 
-// definitions writes conditions and expressions once each, however often they are used.
+// definitions writes each condition and expression once, under a name.
 type definitions struct {
 	out   *strings.Builder
 	names map[any]string
 }
 
-// define gives what is used again a name.
+// define writes a named definition.
 func (d *definitions) define(what any, sort, prefix, text string) string {
 	name := prefix + strconv.Itoa(len(d.names))
 	d.names[what] = name
@@ -60,7 +60,7 @@ func smtNumber(n int) string {
 	return strconv.Itoa(n)
 }
 
-// smtApply applies a function of several operands; of one it is that.
+// smtApply returns the application of a function to its operands, or a single operand itself.
 func smtApply(f string, args []string) string {
 	if len(args) == 1 {
 		return args[0]
@@ -126,7 +126,7 @@ func (d *definitions) atom(a *atom) string {
 	var text string
 	switch a.kind {
 	case kindDiv:
-		// SMT-LIB's remainders are never negative, which is what floors give where divisors are positive.
+		// SMT-LIB's remainder is never negative: that of a floor division by a positive divisor.
 		text = fmt.Sprintf("(ite (> %[2]s 0) (div %[1]s %[2]s) (div (- %[1]s) (- %[2]s)))", x, y)
 	case kindMod:
 		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)

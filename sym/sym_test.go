@@ -268,7 +268,7 @@ func sprint(guards []sym.Bool) string {
 func TestSymbolsAreChecked(t *testing.T) {
 	env := sym.NewEnv()
 	_, err := env.Symbol("a b", 0, 1, 0)
-	assert.EqualError(t, err, `sym: "a b" is no name for a symbol`)
+	assert.EqualError(t, err, `sym: "a b" is not a valid symbol name`)
 	_, err = env.Symbol("Max", 0, 1, 0)
 	assert.Error(t, err)
 	_, err = env.Symbol("a", 2, 1, 1)

@@ -1,27 +1,28 @@
 package sym
 
-// Trend tells how a changes when one symbol grows and the others stay as they are: it never falls (1), it never rises
-// (-1), or it does not depend on the symbol (0). ok is false where form and bounds do not tell.
+// Trend returns the monotonicity of a in one symbol, all others fixed: 1 if it never decreases, -1 if it
+// never increases, 0 if it does not depend on the symbol. ok is false if form and bounds do not decide.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true
 	}
 	s := a.e.env.symbols[symbol]
 	if s.e == nil {
-		return 0, true // there is none, or it is a number
+		return 0, true // the symbol is unknown or a number
 	}
 	return (&trends{of: s.e.single()}).expr(a.e)
 }
 
-// joinedTrend is the trend of what never falls where neither of two does.
-func joinedTrend(a, b int) (sign int, ok bool) {
+// combineTrends returns the trend of a monotone function of two operands from their trends; ok is false if they
+// are opposite.
+func combineTrends(a, b int) (sign int, ok bool) {
 	if a*b < 0 {
 		return 0, false
 	}
 	return a | b, true
 }
 
-// trends computes the trends of the parts of an expression, each part once.
+// trends computes the trends of the parts of an expression, large parts once.
 type trends struct {
 	of    *atom
 	known map[*atom]trend
@@ -34,23 +35,23 @@ type trend struct {
 
 func (s *trends) expr(e *expr) (sign int, ok bool) {
 	for _, t := range e.terms {
-		one, told := s.term(t)
+		one, termOK := s.term(t)
 		if t.k < 0 {
 			one = -one
 		}
-		if sign, ok = joinedTrend(sign, one); !ok || !told {
+		if sign, ok = combineTrends(sign, one); !ok || !termOK {
 			return 0, false
 		}
 	}
 	return sign, true
 }
 
-// term is the trend of a product. A factor rises with the others where none of them is negative.
+// term returns the trend of a product. It grows with its factors if none of them is negative.
 func (s *trends) term(t term) (sign int, ok bool) {
 	negative := false
 	for _, a := range t.m {
-		one, told := s.atom(a)
-		if sign, ok = joinedTrend(sign, one); !ok || !told {
+		one, atomOK := s.atom(a)
+		if sign, ok = combineTrends(sign, one); !ok || !atomOK {
 			return 0, false
 		}
 		negative = negative || a.lo < 0
@@ -69,7 +70,7 @@ func (s *trends) atom(a *atom) (sign int, ok bool) {
 		return t.sign, t.ok
 	}
 	sign, ok = s.function(a)
-	if a.size > fewParts {
+	if a.size > memoSize {
 		if s.known == nil {
 			s.known = map[*atom]trend{}
 		}
@@ -84,18 +85,18 @@ func (s *trends) function(a *atom) (sign int, ok bool) {
 	}
 	x, ok := s.expr(a.args[0])
 	for _, e := range a.args[1:] {
-		y, told := s.expr(e)
-		if !ok || !told {
+		y, argOK := s.expr(e)
+		if !ok || !argOK {
 			return 0, false
 		}
 		switch {
 		case a.kind == kindMax || a.kind == kindMin || a.kind == kindSum:
-			x, ok = joinedTrend(x, y)
+			x, ok = combineTrends(x, y)
 		case x == 0 && y == 0:
 		case a.kind == kindMod || a.kind == kindProduct || e.lo < 1 || y != 0 && a.args[0].lo < 0:
 			return 0, false
 		default:
-			x, ok = joinedTrend(x, -y)
+			x, ok = combineTrends(x, -y)
 		}
 	}
 	return x, ok

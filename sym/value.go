@@ -9,7 +9,7 @@ import (
 
 var errZero = errors.New("division by zero")
 
-// valuation computes expressions at values of symbols. Shared parts of large expressions are computed once.
+// valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.
 type valuation struct {
 	at    Binding
 	known map[*atom]int
@@ -26,32 +26,32 @@ func (w *valuation) expr(e *expr) (int, error) {
 			}
 			var fits bool
 			if p, fits = mulFits(p, x); !fits {
-				return 0, errWide
+				return 0, errOverflow
 			}
 		}
 		var fits bool
 		if n, fits = addFits(n, p); !fits {
-			return 0, errWide
+			return 0, errOverflow
 		}
 	}
 	return n, nil
 }
 
-// errWide is the error for an intermediate result that does not fit an int: [exactly] computes the value then.
-var errWide = errors.New("a number leaves an int")
+// errOverflow is the error for an intermediate result that overflows an int: [bigValuation] then computes the value.
+var errOverflow = errors.New("a number leaves an int")
 
-// value returns the value of an expression. The error names the value that no int holds.
+// value returns the value of an expression. The error names a value that overflows an int.
 func (w *valuation) value(e *expr) (int, error) {
 	n, err := w.expr(e)
-	if err != errWide {
+	if err != errOverflow {
 		return n, err
 	}
-	x, err := (&exactly{at: w.at}).expr(e)
+	x, err := (&bigValuation{at: w.at}).expr(e)
 	switch {
 	case err != nil:
 		return 0, err
 	case !x.IsInt64() || int64(int(x.Int64())) != x.Int64():
-		return 0, leaves(x)
+		return 0, overflowError(x)
 	}
 	return int(x.Int64()), nil
 }
@@ -68,7 +68,7 @@ func (w *valuation) atom(a *atom) (int, error) {
 		return n, nil
 	}
 	n, err := w.function(a)
-	if err == nil && a.size > fewParts {
+	if err == nil && a.size > memoSize {
 		if w.known == nil {
 			w.known = map[*atom]int{}
 		}
@@ -108,12 +108,12 @@ func (w *valuation) function(a *atom) (int, error) {
 				n = of.product(n, x)
 			}
 			if of.wraps {
-				err = errWide
+				err = errOverflow
 			}
 		case x == 0:
 			err = errZero
 		case x == -1 && n == math.MinInt:
-			err = errWide
+			err = errOverflow
 		case a.kind == kindDiv:
 			n = floorDiv(n, x)
 		default:
@@ -134,9 +134,9 @@ func (w *valuation) cond(c *cond) (bool, error) {
 		return c.kind == condAnd, nil
 	}
 	d, err := w.expr(c.d)
-	if err == errWide {
+	if err == errOverflow {
 		var x *big.Int
-		if x, err = (&exactly{at: w.at}).expr(c.d); err == nil {
+		if x, err = (&bigValuation{at: w.at}).expr(c.d); err == nil {
 			d = x.Sign()
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Where returns a where the condition holds, and b elsewhere. What the condition excludes is not evaluated: a
-// division by zero there does no harm.
+// Where returns a if the condition holds, else b. Only the selected operand is evaluated: a division by zero
+// in the other is harmless.
 func Where(c Bool, a, b Int) Int {
 	switch {
 	case c.c == nil && c.v || a.Same(b):
@@ -27,100 +27,100 @@ func Where(c Bool, a, b Int) Int {
 	return v.atomIf(kindWhere, c.c, x, y).int()
 }
 
-// Case is one way through a computation that branched: what came of it where a condition holds.
+// Case is the result of a computation on one path: Value and Err hold where the condition If does.
 type Case[T any] struct {
 	If    Bool
 	Value T
 	Err   error
 }
 
-// errCases is the error of Fork where there are too many.
+// errCases is the error of Fork for too many cases.
 var errCases = errors.New("sym: too many cases")
 
-// forking says which ways the branches of a computation go this time.
-type forking struct {
-	turns []turn // of all branches so far, those that are known without asking among them
-	at    int
-	asked int // how many of the turns before at were asked
-	limit int // of those
-	full  *cond
+// pathSearch holds the answers that branches of a computation take in the current run.
+type pathSearch struct {
+	branches   []branch // of all branches so far, including those that were decided without a choice
+	at         int
+	choices    int // number of branches before at that were choices
+	limit      int // the maximum of choices
+	unexplored *cond
 }
 
-// turn is an answer. When the computation is run again, nothing needs to be decided anew up to where it goes another
-// way.
-type turn struct {
-	answer bool
-	last   bool // whether the other answer was tried, or is impossible
-	rest   *cond
+// branch is the answer of one branch. A repeated run follows the recorded answers up to the branch whose answer
+// changes.
+type branch struct {
+	answer    bool
+	exhausted bool // whether the other answer was tried, or is impossible
+	rest      *cond
 }
 
-// errTwice stops a computation that would go a way again.
-var errTwice = errors.New("sym: an impossible case")
+// errRepeated stops a run that would repeat a path.
+var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the turn of a branch, which reduces to r: that of the last time, or the answer of the hints.
-func (f *forking) next(v *Env, c *cond) turn {
-	if f.at == len(f.turns) {
+// next returns the answer of the next branch, on condition c: the recorded one, or that of the hints.
+func (f *pathSearch) next(v *Env, c *cond) branch {
+	if f.at == len(f.branches) {
 		r := v.reduce(c)
-		t := turn{answer: r.truth, last: true}
+		t := branch{answer: r.truth, exhausted: true}
 		if !r.known {
-			t = turn{answer: r.rest.hint, rest: r.rest}
-			if f.asked >= f.limit {
-				f.full = r.rest
+			t = branch{answer: r.rest.hint, rest: r.rest}
+			if f.choices >= f.limit {
+				f.unexplored = r.rest
 				panic(errCases)
 			}
 		}
-		f.turns = append(f.turns, t)
+		f.branches = append(f.branches, t)
 	}
-	t := f.turns[f.at]
+	t := f.branches[f.at]
 	f.at++
 	if t.rest != nil {
-		f.asked++
+		f.choices++
 	}
 	return t
 }
 
-// forced turns round the last answer, which turned out to be impossible. Where it was the second one, the first was
-// taken before.
-func (f *forking) forced() {
-	if f.turns[f.at-1].last {
-		panic(errTwice)
+// flip flips the last answer, which is impossible. If it was the second answer, the first was explored
+// before.
+func (f *pathSearch) flip() {
+	if f.branches[f.at-1].exhausted {
+		panic(errRepeated)
 	}
-	f.turns[f.at-1] = turn{answer: !f.turns[f.at-1].answer, last: true}
+	f.branches[f.at-1] = branch{answer: !f.branches[f.at-1].answer, exhausted: true}
 }
 
-// advance goes on to the next way; false: there is none.
-func (f *forking) advance() bool {
-	n := len(f.turns)
-	for n > 0 && f.turns[n-1].last {
+// advance moves to the next path in depth-first order; false if there is none.
+func (f *pathSearch) advance() bool {
+	n := len(f.branches)
+	for n > 0 && f.branches[n-1].exhausted {
 		n--
 	}
-	f.turns, f.at, f.asked = f.turns[:n], 0, 0
+	f.branches, f.at, f.choices = f.branches[:n], 0, 0
 	if n == 0 {
 		return false
 	}
-	t := &f.turns[n-1]
-	t.answer, t.last = !t.answer, true
+	t := &f.branches[n-1]
+	t.answer, t.exhausted = !t.answer, true
 	return true
 }
 
-// Fork runs a computation for both answers of each branch that bounds and guards do not decide, from the beginning each
-// time, and returns what came of it: conditions of which exactly one holds for any sizes, in the order in
-// which a search goes that tries the answer of the hints first. Nothing is recorded. Where there are more than limit
-// cases it returns those, and an error that names a condition that is left open.
+// Fork runs a computation for both answers of each branch that bounds and guards do not decide, from the
+// beginning each time, and returns one case per path: exactly one of their conditions holds for any sizes.
+// The cases are in depth-first order, with the answer of the hints first. Nothing is recorded. If there are
+// more than limit cases, it returns the first ones and an error that names an unexplored condition.
 //
-// A computation that divides by what may be zero has the error of that as a case. It must branch alike when it is run
-// again, and leave nothing behind but what it returns.
+// A division by a size that may be zero adds a case with that error. The computation must branch alike in
+// every run, and have no side effects.
 func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	if v == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
-	f := &forking{limit: max(limit, 1) + 64}
+	f := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
-		c, possible := once(v, f, run)
+		c, possible := runPath(v, f, run)
 		switch {
-		case f.full != nil:
-			return cases, fmt.Errorf("%w: more than %d branches in one; open is %v", errCases, f.limit, f.full)
+		case f.unexplored != nil:
+			return cases, fmt.Errorf("%w: more than %d branches in one; open is %v", errCases, f.limit, f.unexplored)
 		case possible && len(cases) >= limit:
 			return cases, fmt.Errorf("%w: more than %d; open is %v", errCases, limit, c.If)
 		case possible:
@@ -132,8 +132,9 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	}
 }
 
-// once runs the computation the way of the turns, and takes back what it entered; false: it has not come to its end.
-func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible bool) {
+// runPath runs the computation along the recorded answers, and undoes its facts; possible is false if the run was
+// stopped.
+func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
 	outer, m := v.fork, v.mark()
 	v.fork = f
 	defer func() {
@@ -147,8 +148,8 @@ func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible
 		case ErrNumber:
 			c.Err = ErrNumber
 			possible = true
-		case errCases, errTwice:
-			f.turns = f.turns[:f.at]
+		case errCases, errRepeated:
+			f.branches = f.branches[:f.at]
 		default:
 			panic(p)
 		}
@@ -163,11 +164,11 @@ func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible
 	return c, true
 }
 
-// Join runs a computation that branches, and records no guard for a branch that makes no difference: it goes all ways
-// as [Fork] does, up to limit of them, and excludes by guards those that fail or whose results alike does not take for
-// that of the hints, which it returns. alike is asked under the condition of the other result, while sizes for which
-// that does not hold count as impossible. Where there are more ways, and within [Fork], the computation
-// runs once, and its branches leave guards as they are.
+// Join runs a computation and records guards only for branches that affect the result. It explores up to
+// limit paths as [Fork] does, returns the result at the hints, and excludes by guards the paths that fail, or
+// whose results are not alike to it. alike is called under the condition of the other result; sizes for which
+// that is not alike count as impossible. If there are more paths, and within a [Fork], the computation runs
+// once and its branches leave guards as usual.
 func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, other T, when Bool) bool) (T, error) {
 	if v == nil || run == nil || alike == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
@@ -180,16 +181,16 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 		return run()
 	}
 	first := cases[0].Value
-	for _, c := range slices.Backward(cases[1:]) { // what was asked first comes last
-		if c.Err != nil || !v.supposing(c.If, func() bool { return alike(first, c.Value, c.If) }) {
-			v.excluded(c.If).Holds()
+	for _, c := range slices.Backward(cases[1:]) { // the branches that were decided first come last
+		if c.Err != nil || !v.underHypothesis(c.If, func() bool { return alike(first, c.Value, c.If) }) {
+			v.exclusion(c.If).Holds()
 		}
 	}
 	return first, nil
 }
 
-// Differing returns the first of the cases that [Fork] gives, and of the others those whose values alike does not take
-// for the first. alike is asked under the condition of the other value.
+// Differing returns the first case of a [Fork], and those of the others whose values are not alike to the
+// first one's. alike is called under the condition of the other case.
 func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T] {
 	if alike == nil {
 		panic("sym: Differing needs a comparison")
@@ -197,38 +198,38 @@ func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T
 	var list []Case[T]
 	for i, c := range cases {
 		ask := func() bool { return alike(cases[0].Value, c.Value) }
-		if i == 0 || c.If.c == nil && !ask() || c.If.c != nil && !c.If.c.env.supposing(c.If, ask) {
+		if i == 0 || c.If.c == nil && !ask() || c.If.c != nil && !c.If.c.env.underHypothesis(c.If, ask) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// excluded returns the condition that another one does not hold, less the sides of it that follow from others.
-func (v *Env) excluded(b Bool) Bool {
+// exclusion returns the negation of a condition without operands that follow from the others.
+func (v *Env) exclusion(b Bool) Bool {
 	b = b.Not().Decide()
 	if b.c == nil || b.c.kind != condOr {
 		return b
 	}
 	sides := slices.Clone(b.c.args)
 	for i := len(sides) - 1; i >= 0 && len(sides) > 1; i-- {
-		others := v.joined(condOr, slices.Delete(slices.Clone(sides), i, i+1))
+		others := v.junctionOf(condOr, slices.Delete(slices.Clone(sides), i, i+1))
 		follows := func() bool { r := v.reduce(others); return r.known && r.truth }
-		if v.supposing(Bool{v: sides[i].hint, c: sides[i]}, follows) {
+		if v.underHypothesis(Bool{v: sides[i].hint, c: sides[i]}, follows) {
 			sides = slices.Delete(sides, i, i+1)
 		}
 	}
-	c := v.joined(condOr, sides)
+	c := v.junctionOf(condOr, sides)
 	return Bool{v: c.hint, c: c}
 }
 
-// supposing asks under a condition, and takes back what was entered.
-func (v *Env) supposing(b Bool, ask func() bool) bool {
+// underHypothesis calls ask under the hypothesis b, which it then undoes.
+func (v *Env) underHypothesis(b Bool, ask func() bool) bool {
 	if b.c == nil {
 		return ask()
 	}
 	defer v.reset(v.mark())
-	defer v.asking()()
+	defer v.beginQuestion()()
 	v.learn(b.c)
 	return ask()
 }

@@ -14,7 +14,7 @@ import (
 
 // Claim is a statement about values of any sizes and strides: predicates joined by ~, &, | and =>.
 type Claim struct {
-	// Text is the claim in a normal spelling.
+	// Text is the claim with normalized spacing.
 	Text string
 	// Rules are the predicates of the claim, each once.
 	Rules []Rule
@@ -22,8 +22,8 @@ type Claim struct {
 	If func(shape, strides []sym.Int) sym.Bool
 }
 
-// ParseClaim reads a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". Of the operators ~ binds
-// most, then &, then |, then =>, which joins to the right. The error names the column.
+// ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators
+// bind in the order ~, &, |, =>; the last one associates to the right. The errors name the column.
 func ParseClaim(text string) (Claim, error) {
 	p := &claimParser{text: text}
 	p.next()
@@ -36,7 +36,7 @@ func ParseClaim(text string) (Claim, error) {
 
 type claimParser struct {
 	text      string
-	at, start int // the ends of the current token: at is the end, start the begin
+	at, start int // of the current token: start is its offset, at its end
 	token     string
 }
 
@@ -44,7 +44,7 @@ func (p *claimParser) failf(format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", p.start+1, fmt.Sprintf(format, args...))
 }
 
-// got names the current token in errors.
+// got describes the current token in errors.
 func (p *claimParser) got() string {
 	if p.token == "" {
 		return "the end of the claim"
@@ -141,24 +141,24 @@ func join(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Clai
 	return c
 }
 
-// ClaimReport says whether a claim holds of values of a rank.
+// ClaimReport is the result of [ProveClaim] for values of one rank.
 type ClaimReport struct {
 	Claim Claim
 	Rank  int
-	// Formula is the condition for sizes x1, x2, ... and strides y1, y2, ...
+	// Formula is the claim's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
 	// Ways is the number of classes of sizes and strides that were examined.
 	Ways int
-	// Proved is whether the claim holds in all of them.
+	// Proved reports whether the claim holds in all of them.
 	Proved bool
-	// Sizes and Strides refute the claim; both are nil where none were found.
+	// Sizes and Strides are a counterexample; nil if none was found.
 	Sizes, Strides []int
 
 	env *sym.Env
 }
 
-// ProveClaim decides the claim's formula for every combination of answers to its comparisons. If it does not hold in
-// all classes, ProveClaim searches for sizes and strides that refute it. The rank is from 0 to 6.
+// ProveClaim decides the claim's formula for every combination of answers to its comparisons. If it fails in
+// a class, ProveClaim searches for sizes and strides that refute it. The rank must be from 0 to 6.
 func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case c.If == nil:
@@ -189,7 +189,7 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	return r, nil
 }
 
-// SMT returns the negation of the claim for solvers, in SMT-LIB 2: unsat confirms it. It is "" for the zero report.
+// SMT returns the negation of the claim in SMT-LIB 2: unsat confirms the claim. It is "" for the zero report.
 func (r *ClaimReport) SMT() string {
 	if r.env == nil {
 		return ""

@@ -1,46 +1,50 @@
-// Package contiguity holds the predicates of PyTorch about how a value lies in memory, over sizes and strides that
-// may be unknown. Each is there twice: as a formula, which branches nowhere, and as PyTorch's C++ code goes, which
-// branches and so leaves guards. [Prove] proves that both say the same.
+// Package contiguity holds PyTorch's predicates about strides (is_contiguous, is_channels_last,
+// non-overlapping and dense, suggest_memory_format ...) over sizes and strides that may be symbolic.
+//
+// Each [Rule] has two forms: If is a formula without branches, and Path follows the branches of PyTorch's C++
+// code, each of which leaves a guard. [Prove] proves that both forms agree, for one rank by following every
+// path and for all ranks by the induction steps of the rule. [ParseClaim] and [ProveClaim] do the same for a
+// claim about several predicates.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// Rule is a predicate.
+// Rule is a predicate in two forms.
 type Rule struct {
-	// Name is that of command lines and files.
+	// Name is the name in command lines and files.
 	Name string
-	// Doc is a sentence.
+	// Doc is a one-sentence description.
 	Doc string
-	// Rank is the only rank for which the predicate can hold, 0 where it is any.
+	// Rank is the only rank for which the predicate can hold, or 0 for all ranks.
 	Rank int
-	// If returns the condition on sizes and strides, which are not negative.
+	// If returns the condition on sizes and strides, which must not be negative.
 	If func(shape, strides []sym.Int) sym.Bool
-	// Path decides step by step, as PyTorch does, and records what it decides.
+	// Path evaluates the predicate along the branches of PyTorch's code, and records guards.
 	Path func(shape, strides []sym.Int) bool
-	// Steps are those of an induction over the dimensions: what holds of both ways for any number of them.
+	// Steps are the lemmas of an induction over the dimensions: both forms agree for any rank.
 	Steps []Step
 
-	// parts are what the predicate is an alternative of, where it looks at many orders of dimensions.
+	// parts are the operands of the predicate if it is a disjunction that examines many orders of dimensions.
 	parts []part
 }
 
-// part is what a predicate asks after others did not hold.
+// part is one operand of a disjunction of predicates.
 type part struct {
 	name   string
 	formIf func(shape, strides []sym.Int) sym.Bool
 	path   func(shape, strides []sym.Int) bool
-	// symmetric parts look at dimensions in the order of their strides and at nothing else of their numbers. They are
-	// asked where there are elements.
+	// symmetric means that the part depends on dimensions only through the order of their strides, not on
+	// their numbers. It applies to values with elements.
 	symmetric bool
 }
 
-// The dimensions of channels-last values, fastest first.
+// Order2d and Order3d are the dimensions of channels-last values, fastest first.
 var (
 	Order2d = []int{1, 3, 2, 0}
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Rules lists the predicates.
+// Rules lists all predicates; tensor.Predicate indexes it.
 var Rules = []Rule{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -61,7 +65,7 @@ var Rules = []Rule{
 			{"dense in the order of strides", sortedIf, sortedDense, true},
 		}},
 	{"no_overlap",
-		"Each stride passes what the dimensions of lesser strides reach, so that no two elements share memory.",
+		"Each stride exceeds the offsets that dimensions of smaller strides reach, so no two elements share memory.",
 		0, noOverlapIf, noOverlap, []Step{apartStep, elementsStep, lastStep, reachStep}, []part{
 			{"no elements", func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
 				func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }, false},
@@ -104,8 +108,8 @@ func rowMajor(rank int) []int {
 	return order
 }
 
-// denseFrom is the condition that dimensions follow one another in the order, fastest first, from the stride step on:
-// each is of size 1 or has the stride that those before it make. It returns the stride after them, too.
+// denseFrom returns the condition that the dimensions are dense in the order, fastest first, starting with
+// stride step: each has size 1, or the stride that the earlier ones span. after is the next stride.
 func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -115,7 +119,8 @@ func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Boo
 	return all, step
 }
 
-// denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d.
+// denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d,
+// starting with stride step.
 func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, after sym.Int) {
 	for _, d := range order {
 		if shape[d].Ne(one()).Holds() {
@@ -148,7 +153,7 @@ func dense(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// contiguousIf is the condition of a row-major value.
+// contiguousIf is the condition that a value is row-major.
 func contiguousIf(shape, strides []sym.Int) sym.Bool {
 	all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
 	return numel(shape).Eq(sym.Int{}).Or(all)
@@ -163,9 +168,9 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// likeFrom is the condition that strides do not shrink along the order, from least on, and that no size is 0. channels
-// is the stride of the dimension of channels: that of the first dimension of the value must be another where all
-// others are of size 1. It returns what the next stride must not be below, too.
+// likeFrom returns the condition that sizes are not 0 and that strides do not fall along the order, starting with
+// the bound least. channels is the stride of the channel dimension; the bound at dimension 0 must differ from it,
+// which rejects values whose other sizes are all 1. after is the bound for the next stride.
 func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -178,7 +183,7 @@ func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (a
 	return all, least
 }
 
-// likeLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5.
+// likeLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of likeFrom.
 func likeLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (all bool, after sym.Int) {
 	for _, d := range order {
 		if shape[d].Eq(sym.Int{}).Holds() {
@@ -218,8 +223,8 @@ func like(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// exactFrom is the condition that dimensions have the strides that those before them in the order make, whatever their
-// sizes, from the stride step on. It returns the stride after them, too.
+// exactFrom returns the condition that each dimension has the stride that the earlier ones in the order span,
+// whatever their sizes, starting with stride step. after is the next stride.
 func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
@@ -261,12 +266,13 @@ func exact(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// suggestsIf is the condition that the strides are like those of a format of channels last.
+// suggestsIf is the condition that the strides are like those of a channels-last format.
 func suggestsIf(shape, strides []sym.Int) sym.Bool {
 	return likeIf(Order2d)(shape, strides).Or(likeIf(Order3d)(shape, strides))
 }
 
-// suggests is TensorBase::suggest_memory_format: the rank of the format of channels last that it gives, else 0.
+// suggests is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format,
+// or 0.
 func suggests(shape, strides []sym.Int) int {
 	if like(Order2d)(shape, strides) || like(Order3d)(shape, strides) {
 		return len(shape)

@@ -6,25 +6,25 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Step is a lemma of an induction over the dimensions, about unknown sizes.
+// Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string
-	// Check runs the code in question both ways on symbols that it takes by name, none of them negative, and returns
-	// whether what is claimed is so. It is run for all answers of its branches.
+	// Check runs one iteration of both forms on symbols, which it requests by name and which are not
+	// negative, and reports whether the claim holds. It is run on every path of its branches.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
-// certain reports whether a condition is seen to hold on the way taken.
+// certain reports whether a condition is known to hold on the current path.
 func certain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
 }
 
-// denseStep: the state of both loops is one stride.
+// denseStep is the step of denseLoop and denseFrom, whose state is one stride.
 var denseStep = Step{
-	Claim: "If both ways still hold behind some dimensions, of which the next stride is z, then behind one more " +
-		"of any size and stride both hold or neither does, and if they hold, the next stride is the same. " +
-		"Behind none both hold, with z = 1. Where one ends with false, the conjunction stays false.",
+	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension of any " +
+		"size and stride, both hold or neither does; if they hold, the next stride is the same. For no " +
+		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := denseLoop([]int{0}, shape, strides, z)
@@ -33,9 +33,9 @@ var denseStep = Step{
 	},
 }
 
-// elementsStep: what precedes the loop.
+// elementsStep is the early return before the loop.
 var elementsStep = Step{
-	Claim: "An early return of true without elements is the alternative Eq(numel, 0).",
+	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
 		empty, rest := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
 		path := empty.Holds() || rest.Holds()
@@ -43,9 +43,9 @@ var elementsStep = Step{
 	},
 }
 
-// anyStep: what precedes the sort.
+// anyStep is the sequence of predicates before the sort.
 var anyStep = Step{
-	Claim: "Predicates that are asked one after the other until one holds are an alternative of them.",
+	Claim: "Predicates that are asked in turn until one holds are a disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
 		any, path := sym.Truth(false), false
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
@@ -57,14 +57,14 @@ var anyStep = Step{
 }
 
 var likeStep = Step{
-	Claim: "If both ways still hold behind some dimensions, of which the next stride may not be below z, then " +
-		"behind one more, which is not the first of the value, both hold or neither does, and if they hold, " +
-		"the next bound is the same. Behind none both hold, with z = 0.",
+	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
+		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
+		"the same. For no dimensions both hold, with z = 0.",
 	Check: func(symbol func(string) sym.Int) bool { return likeAt(symbol, 1) },
 }
 
 var likeFirstStep = Step{
-	Claim: "The same for the first dimension of the value, which the channels' stride is compared at.",
+	Claim: "The same for dimension 0, at which the channels' stride is compared.",
 	Check: func(symbol func(string) sym.Int) bool { return likeAt(symbol, 0) },
 }
 
@@ -77,8 +77,9 @@ func likeAt(symbol func(string) sym.Int, d int) bool {
 }
 
 var exactStep = Step{
-	Claim: "If both ways still hold behind some dimensions, which make the stride z, then behind one more both hold or " +
-		"neither does, and if they hold, the next stride is the same. Behind none both hold, with z = 1.",
+	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension both " +
+		"hold or neither does; if they hold, the next stride is the same. For no dimensions both hold, with z " +
+		"= 1.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := exactLoop([]int{0}, shape, strides, z)
@@ -88,13 +89,13 @@ var exactStep = Step{
 }
 
 var apartStep = Step{
-	Claim: "If both ways still hold behind some sorted dimensions, which reach the offset z, then behind one " +
-		"more, which is left out where its size is 1, both hold or neither does, and if they hold, the reach " +
-		"is the same. Behind none both hold, with z = 0.",
+	Claim: "Suppose both forms hold for some sorted dimensions, which reach the offset z. With one more " +
+		"dimension, which is skipped if its size is 1, both hold or neither does; if they hold, the reach is " +
+		"the same. For no dimensions both hold, with z = 0.",
 	Check: func(symbol func(string) sym.Int) bool {
 		s, t, z := symbol("s"), symbol("t"), symbol("z")
 		if s.Eq(sym.Int{}).Holds() {
-			return true // there are elements
+			return true // values without elements are excluded
 		}
 		path, next := true, z
 		if !is1(s).Holds() {
@@ -105,14 +106,14 @@ var apartStep = Step{
 	},
 }
 
-// ordered runs a check for a dimension m and another one, e, that is before it in the order of strides: for each
-// order of their numbers.
+// ordered runs a check for a dimension m and a dimension e before it in the order of strides, for both orders
+// of their numbers.
 func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
 		strides := []sym.Int{symbol("t0"), symbol("t1")}
 		if numel(shape).Eq(sym.Int{}).Holds() {
-			return true // there are elements
+			return true // values without elements are excluded
 		}
 		e, m := 0, 1
 		if !before(strides, e, m).Holds() {
@@ -123,8 +124,8 @@ func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(stri
 }
 
 var lastStep = Step{
-	Claim: "Of any two dimensions one is before the other. The sort leaves out those of size 1, and puts the " +
-		"one that all others are before behind them.",
+	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
+		"dimension that all others precede last.",
 	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
 		var want []int
 		for _, d := range []int{e, m} {
@@ -146,24 +147,26 @@ var lastStep = Step{
 }
 
 var sizesStep = Step{
-	Claim: "For the dimension m that all others are before, the product that the formula asks of its stride has " +
-		"the size of each other one as a factor; that of another has 1 in the place of m, so that without m " +
-		"it is the formula of the others: what the loop does with m last is the step above.",
+	Claim: "For the dimension m that all others precede, the product that the formula compares with its stride " +
+		"has the size of every other dimension as a factor; the product of another dimension has 1 in place " +
+		"of m's size, so that without m it is the formula of the others. The loop's treatment of m, its last " +
+		"dimension, is the step above.",
 	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
 		return certain(sizesBefore(shape, strides, m).Eq(shape[e])) && certain(sizesBefore(shape, strides, e).Eq(one()))
 	}),
 }
 
 var reachStep = Step{
-	Claim: "For the dimension m that all others are before, the sum that the formula compares its stride with " +
-		"has the reach of each other one as a term; that of another has 0 in the place of m.",
+	Claim: "For the dimension m that all others precede, the sum that the formula compares with its stride has " +
+		"the reach of every other dimension as a term; the sum of another dimension has 0 in place of m's " +
+		"reach.",
 	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
 		reach := shape[e].Sub(one()).Mul(strides[e])
 		return certain(reachBefore(shape, strides, m).Eq(reach)) && certain(reachBefore(shape, strides, e).Eq(sym.Int{}))
 	}),
 }
 
-// check returns whether a step holds for all answers of its branches, and how many ways there were.
+// check reports whether a step holds on every path of its branches, and the number of paths.
 func (s Step) check() (holds bool, ways int, err error) {
 	env := sym.NewEnv()
 	cases, err := sym.Fork(env, maxWays, func() (bool, error) {
@@ -176,7 +179,7 @@ func (s Step) check() (holds bool, ways int, err error) {
 	return holds, len(cases), err
 }
 
-// symbol returns a size or stride that nobody knows.
+// symbol returns an unknown size or stride.
 func symbol(env *sym.Env, name string) sym.Int {
 	s, err := env.Symbol(name, 0, math.MaxInt, 2)
 	if err != nil {

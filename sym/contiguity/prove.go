@@ -9,68 +9,68 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Report is what a proof that a formula and a branching form agree consists of, or what refutes it.
+// Report is a proof that the formula and the branching form of a rule agree, or a refutation.
 type Report struct {
 	Rule Rule
 	Rank int
-	// Formula is the condition for sizes x1, x2, ... and strides y1, y2, ...
+	// Formula is the rule's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
-	// Atoms are the comparisons that the formula or the branching form asks.
+	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
-	// Ways are the ways through both forms, the branching one first. Each stands for all assignments of truths to atoms
-	// that it does not contradict: one goes exactly one way, and what a way does not ask changes neither answer.
+	// Ways are the paths through both forms, the branching one first. Each stands for all truth assignments
+	// of the atoms that are consistent with it; every assignment follows exactly one path, and atoms that a
+	// path does not ask affect neither answer.
 	Ways []Way
-	// Steps tells of the induction.
+	// Steps are the results of the induction steps.
 	Steps []StepReport
-	// Proved is whether both forms agree on every way and all steps hold.
+	// Proved reports whether both forms agree on every path and all steps hold.
 	Proved bool
-	// Counterexample is there where forms disagree.
+	// Counterexample is nil if the forms agree.
 	Counterexample *Counterexample
-	// ByParts tells that ways are those through the parts of the predicate.
+	// ByParts reports that Ways are the paths through the parts of the predicate.
 	ByParts bool
 
 	env            *sym.Env
 	shape, strides []sym.Int
 }
 
-// Way is one way through both forms.
+// Way is one path through both forms.
 type Way struct {
-	// Part names the part of the predicate, where it is proved by parts.
+	// Part names the part of the predicate, in a proof by parts.
 	Part string
-	// Path is what the branches of the branching form decided, If that and what the formula asked besides.
+	// Path is the conjunction of the branching form's decisions, If of these and the formula's.
 	Path, If sym.Bool
-	// Branching and Formula are the answers.
+	// Branching and Formula are the answers of the two forms.
 	Branching, Formula bool
 }
 
-// StepReport tells of a step of the induction: how many ways there are through it, and whether it holds on each.
+// StepReport is the result of an induction step: the number of paths through it, and whether it holds on all.
 type StepReport struct {
 	Claim string
 	Ways  int
 	Holds bool
 }
 
-// Counterexample is a way on which the forms disagree, with sizes and strides that go it; both are nil where none
-// were found.
+// Counterexample is a path on which the forms disagree, with sizes and strides that follow it; both are nil
+// if none was found.
 type Counterexample struct {
 	Way            Way
 	Sizes, Strides []int
 }
 
-// maxWays bounds the ways that a proof follows.
+// maxWays bounds the paths that a proof follows.
 const maxWays = 200_000
 
-// byParts is the rank from which on predicates that sort are proved by their parts.
+// byParts is the smallest rank at which predicates with a sort are proved by their parts.
 const byParts = 5
 
-// Prove follows every way through both forms of a predicate for values of a rank, from 0 to 6, and the steps of its
-// induction. It knows nothing of how the forms are written: the code that decides is run, for both answers of each
-// comparison that the answers before it leave open.
+// Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the
+// steps of its induction. It runs the code of both forms, for both answers of each comparison that earlier
+// answers leave open.
 //
-// A predicate that sorts dimensions has a way for each of their orders. From rank 5 on its parts are proved one by
-// one, which is enough for an alternative of them; those that look at dimensions by the order of their strides alone
-// are, for strides that grow with the dimensions' numbers: any others are these with dimensions renumbered. The error
-// tells of a rank that there is not.
+// A predicate with a sort has a path for each order of its dimensions. From rank 5 on its parts are proved
+// one by one, which suffices for a disjunction. Symmetric parts are proved for non-decreasing strides only:
+// any other case is one of these with renumbered dimensions. The error reports an unsupported rank.
 func Prove(r Rule, rank int) (*Report, error) {
 	switch {
 	case r.If == nil || r.Path == nil:
@@ -104,7 +104,7 @@ func Prove(r Rule, rank int) (*Report, error) {
 	return p, nil
 }
 
-// follow goes all ways through a part.
+// follow explores all paths through a part.
 func (p *Report) follow(part part) error {
 	var assumed []sym.Bool
 	if part.symmetric && p.ByParts {
@@ -146,7 +146,7 @@ func (p *Report) follow(part part) error {
 	return nil
 }
 
-// values returns sizes and strides that nobody knows.
+// values returns unknown sizes and strides.
 func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
 	for d := range rank {
 		shape = append(shape, symbol(env, "x"+strconv.Itoa(d+1)))
@@ -175,10 +175,10 @@ func (p *Report) atoms() []sym.Bool {
 	return out
 }
 
-// attempts bounds the search for numbers that go a way.
+// attempts bounds the search for a counterexample.
 const attempts = 200_000
 
-// refute looks for sizes and strides for which the forms give different answers, near those of the way.
+// refute searches for sizes and strides for which the forms disagree, near path w.
 func (p *Report) refute(w Way) *Counterexample {
 	shape, strides := p.shape, p.strides
 	c := &Counterexample{Way: w}
@@ -214,8 +214,8 @@ func (p *Report) refute(w Way) *Counterexample {
 	return c
 }
 
-// Differ returns the condition that the forms give different answers, the branching one told by its ways: no sizes and
-// strides must make it true. By parts it is that of some part.
+// Differ returns the condition that the forms disagree, with the branching form expressed by its paths; it
+// must be unsatisfiable. In a proof by parts, it is the disjunction over the parts.
 func (p *Report) Differ() sym.Bool {
 	if !p.ByParts {
 		return p.differ("", p.Formula)
@@ -244,7 +244,7 @@ func (p *Report) differ(part string, formula sym.Bool) sym.Bool {
 	return holds.And(formula.Not()).Or(holds.Not().And(formula))
 }
 
-// SMT returns [Report.Differ] for solvers, in SMT-LIB 2: unsat confirms the proof. It is "" for the zero Report.
+// SMT returns [Report.Differ] in SMT-LIB 2: unsat confirms the proof. It is "" for the zero Report.
 func (p *Report) SMT() string {
 	if p.env == nil {
 		return ""

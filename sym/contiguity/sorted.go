@@ -2,8 +2,8 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// before is the condition that dimension e is before d in the order of strides: of a lesser one, or of the same and a
-// lesser number. So any two dimensions are in one order, whatever their strides.
+// before returns the condition that dimension e precedes d in the order of strides; equal strides are ordered
+// by dimension number. It is a total order.
 func before(strides []sym.Int, e, d int) sym.Bool {
 	if e < d {
 		return strides[e].Le(strides[d])
@@ -11,8 +11,8 @@ func before(strides []sym.Int, e, d int) sym.Bool {
 	return strides[e].Lt(strides[d])
 }
 
-// sortedIf is the condition that the dimensions are dense in the order of their strides, without a sort: the stride
-// of each one that is not of size 1 is the product of the sizes of all that are before it.
+// sortedIf is the condition that the dimensions are dense in the order of their strides, without a sort: the
+// stride of each dimension of size other than 1 is the product of all sizes before it.
 func sortedIf(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {
@@ -31,7 +31,7 @@ func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	return step
 }
 
-// sorted returns the dimensions that are not of size 1, in the order of their strides.
+// sorted returns the dimensions of size other than 1 in the order of their strides.
 func sorted(shape, strides []sym.Int) []int {
 	var order []int
 	for d := range shape {
@@ -49,14 +49,15 @@ func sorted(shape, strides []sym.Int) []int {
 	return order
 }
 
-// nonOverlappingAndDenseIf is the condition of TensorImpl::is_non_overlapping_and_dense, which the contiguous
-// predicates precede: so a value without elements always is.
+// nonOverlappingAndDenseIf is the condition of TensorImpl::is_non_overlapping_and_dense. The contiguous
+// predicates come first, so it holds for every value without elements.
 func nonOverlappingAndDenseIf(shape, strides []sym.Int) sym.Bool {
 	return contiguousIf(shape, strides).Or(denseIf(Order2d)(shape, strides)).Or(denseIf(Order3d)(shape, strides)).
 		Or(sortedIf(shape, strides))
 }
 
-// nonOverlappingAndDense is what TensorImpl::refresh_contiguous keeps: compute_non_overlapping_and_dense is asked last.
+// nonOverlappingAndDense is the value cached by TensorImpl::refresh_contiguous, which calls
+// compute_non_overlapping_and_dense last.
 func nonOverlappingAndDense(shape, strides []sym.Int) bool {
 	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
 		return true
@@ -64,20 +65,20 @@ func nonOverlappingAndDense(shape, strides []sym.Int) bool {
 	return sortedDense(shape, strides)
 }
 
-// sortedDense is TensorImpl::compute_non_overlapping_and_dense of values that have elements.
+// sortedDense is TensorImpl::compute_non_overlapping_and_dense for values with elements.
 func sortedDense(shape, strides []sym.Int) bool {
 	all, _ := denseLoop(sorted(shape, strides), shape, strides, one())
 	return all
 }
 
-// noOverlapIf is the condition that the stride of each dimension that is not of size 1 passes the greatest offset
-// that those before it reach. It is sufficient for elements not to share memory, and for strides of slices of dense
-// values necessary.
+// noOverlapIf is the condition that the stride of each dimension of size other than 1 exceeds the greatest
+// offset that the dimensions before it reach. It is sufficient for elements not to share memory; for strides
+// of slices of dense values it is also necessary.
 func noOverlapIf(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(apartIf(shape, strides))
 }
 
-// apartIf is noOverlapIf for values that have elements.
+// apartIf is noOverlapIf for values with elements.
 func apartIf(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {
@@ -96,8 +97,8 @@ func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	return reach
 }
 
-// noOverlap is the test of as_strided_backward (_maybe_overlapping_memory), which leaves out dimensions of size 1 and
-// asks for elements first.
+// noOverlap is the test of as_strided_backward (_maybe_overlapping_memory), which checks for elements first
+// and ignores dimensions of size 1.
 func noOverlap(shape, strides []sym.Int) bool {
 	return numel(shape).Eq(sym.Int{}).Holds() || sortedApart(shape, strides)
 }
@@ -107,7 +108,7 @@ func sortedApart(shape, strides []sym.Int) bool {
 	return apart
 }
 
-// apartLoop is the loop of _maybe_overlapping_memory over sorted dimensions, from the offset reach on.
+// apartLoop is the loop of _maybe_overlapping_memory over sorted dimensions, starting with offset reach.
 func apartLoop(order []int, shape, strides []sym.Int, reach sym.Int) (apart bool, after sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {
