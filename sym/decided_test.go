@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drawn is an expression with its value in integers of any size; ok is false where the value divides by zero.
+// drawn is an expression with its exact value; ok is false if the value divides by zero.
 type drawn struct {
 	x  Int
 	at func(values []int) (n *big.Int, ok bool)
@@ -48,7 +48,7 @@ func newDrawing(t *testing.T, seed uint64) *drawing {
 	return d
 }
 
-// number is small, a large power of 2, or near an end of an int.
+// number is small, a large power of 2, or near a limit of an int.
 func (d *drawing) number() int {
 	near := d.rng.IntN(7) - 3
 	switch d.rng.IntN(8) {
@@ -157,7 +157,7 @@ func (d *drawing) expr(depth int) drawn {
 	return out
 }
 
-// truth draws a relation, or a conjunction or alternative of two.
+// truth draws a relation, or a conjunction or disjunction of two.
 func (d *drawing) truth(depth int) drawnTruth {
 	if depth > 1 && d.rng.IntN(4) == 0 {
 		x, y, some := d.truth(depth-1), d.truth(depth-1), d.rng.IntN(2) == 0

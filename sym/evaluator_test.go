@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// An Evaluator gives what expressions and conditions give one by one, divisions by zero among them.
+// An Evaluator agrees with evaluating expressions and conditions one by one, divisions by zero included.
 func TestEvaluator(t *testing.T) {
 	texts := []string{"Eq(x, 1)", "Ne(x*y, 6)", "Le(x % y, 1) & Lt(z, x//n)", "Eq(x // w, 2) | Eq(y, 3)",
 		"Eq(y, 3) | Eq(x // w, 2)", "Le(Max(x, y, z), Min(n, w) + 3)", "Eq(Where(Eq(w, 0), x, y // w), 1)",
@@ -58,7 +58,7 @@ func TestEvaluator(t *testing.T) {
 	})
 }
 
-// What is known without symbols, what names none, and too few values.
+// Constants, sizes without symbols, and a wrong number of values.
 func TestEvaluatorEdges(t *testing.T) {
 	always, err := sym.NewEvaluator(nil, nil, []sym.Bool{sym.Truth(true)})
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestEvaluatorEdges(t *testing.T) {
 	assert.ErrorContains(t, err, "symbol y")
 }
 
-// To evaluate allocates nothing.
+// An evaluation does not allocate.
 func TestEvaluatorAllocates(t *testing.T) {
 	e, err := sym.NewEvaluator([]string{"x"}, nil, []sym.Bool{condition(t, sym.NewEnv(), "Ne(((x + 1)//2 + 1)//2, 1)")})
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func numel(sizes []sym.Int) sym.Int {
 	return n
 }
 
-// branching is TensorImpl::compute_contiguous as it stands.
+// branching is TensorImpl::compute_contiguous with its branches.
 func branching(sizes, strides []sym.Int) bool {
 	if numel(sizes).Eq(sym.Of(0)).Holds() {
 		return true
@@ -54,7 +54,7 @@ func branching(sizes, strides []sym.Int) bool {
 	return true
 }
 
-// formula is the same without a branch.
+// formula is the same predicate without branches.
 func formula(sizes, strides []sym.Int) sym.Bool {
 	all, z := sym.Truth(true), sym.Of(1)
 	for d := len(sizes) - 1; d >= 0; d-- {
@@ -64,7 +64,7 @@ func formula(sizes, strides []sym.Int) sym.Bool {
 	return numel(sizes).Eq(sym.Of(0)).Or(all)
 }
 
-// Strides that follow from sizes: numbers where they can be, expressions where not.
+// Strides that follow from sizes: numbers where possible, else expressions.
 func ExampleInt() {
 	env := sym.NewEnv()
 	x := symbols(env, map[string]int{"x": 3}, "x")[0]
@@ -81,8 +81,8 @@ func ExampleInt() {
 	// [5 5 1]
 }
 
-// Strides of dimensions of size 1 do not count for contiguity, and without elements none does. Of numbers both forms
-// tell, and neither leaves a guard.
+// Strides of dimensions of size 1 do not affect contiguity, and no strides do without elements. Both forms
+// decide numbers without a guard.
 func ExampleOf() {
 	for _, c := range [][2][]sym.Int{
 		{sym.Ints(3, 1, 5), sym.Ints(5, 5, 1)},
@@ -101,7 +101,7 @@ func ExampleOf() {
 	// false False
 }
 
-// A function that branches takes the way of the hints and records what must be true for it.
+// A branching function follows the hints, and records the conditions of that path.
 func ExampleEnv_Guards() {
 	env := sym.NewEnv()
 	hints := map[string]int{"x1": 3, "x2": 1, "x3": 5, "y1": 5, "y2": 99999, "y3": 1}

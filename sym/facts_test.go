@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// condition reads a condition whose symbols x, y, z and n are unknown sizes: z may be negative, y and n are positive.
+// condition parses a condition whose symbols x, y, z and n are unknown sizes: z may be negative, y and n are
+// positive.
 func condition(t *testing.T, env *sym.Env, text string) sym.Bool {
 	t.Helper()
 	b, err := sym.ParseBool(text, lookupIn(t, env))
@@ -30,7 +31,7 @@ func lookupIn(t *testing.T, env *sym.Env) func(string) (sym.Int, bool) {
 	}
 }
 
-// TestFactsDecide: what is known decides what follows from it.
+// TestFactsDecide checks that facts decide their consequences.
 func TestFactsDecide(t *testing.T) {
 	for _, c := range []struct{ known, asked, want string }{
 		// Bounds.
@@ -77,7 +78,7 @@ func TestFactsDecide(t *testing.T) {
 		{"True", "Eq(Max(1, x)*Max(1, w), x*Max(1, w))", "Le(1, x)"},
 		{"Le(1, z)", "Le(z, z*y)", "True"},
 		{"True", "Le(z, z*y)", "Le(z, z*y)"},
-		// Alternatives, and what remains of them.
+		// Disjunctions, and what remains of them.
 		{"Ne(x, 3)", "Eq(x, 3) | Eq(y, 2)", "Eq(y, 2)"},
 		{"Lt(3, x)", "Lt(2, x) & Eq(y, 2)", "Eq(y, 2)"},
 		{"Eq(x, 3) | Eq(y, 2)", "Eq(y, 2) | Eq(x, 3) | Eq(w, 1)", "True"},
@@ -128,8 +129,8 @@ func TestSimplify(t *testing.T) {
 	}
 }
 
-// TestFactsAreTrue: whatever is assumed and holds for some sizes, what is then decided, simplified and bounded holds
-// for these sizes.
+// TestFactsAreTrue assumes random conditions that hold for some sizes: later decisions, simplifications and
+// bounds must be true for these sizes.
 func TestFactsAreTrue(t *testing.T) {
 	settledBy := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,8 +163,8 @@ func TestFactsAreTrue(t *testing.T) {
 	require.Positive(t, settledBy)
 }
 
-// TestForkCoversAllSizes: of the cases exactly one holds for any sizes, and what came of it is what the computation
-// gives there.
+// TestForkCoversAllSizes checks that exactly one case holds for any sizes, and that its result is that of the
+// computation there.
 func TestForkCoversAllSizes(t *testing.T) {
 	forked := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,7 +232,7 @@ func TestForkLimits(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, cases, 3)
 
-	// Divisions by zero and refusals are results of their own.
+	// Divisions by zero and errors are results of their own.
 	refused := errors.New("refused")
 	cases, err = sym.Fork(env, 4, func() (int, error) {
 		if x.Eq(sym.Of(1)).Holds() {
@@ -285,7 +286,7 @@ func lookupOf(m map[string]sym.Int) func(string) (sym.Int, bool) {
 	return func(name string) (sym.Int, bool) { v, ok := m[name]; return v, ok }
 }
 
-// Positive factors are dropped from orders, and no others.
+// Comparisons drop positive factors, and no others.
 func TestOrdersWithoutFactors(t *testing.T) {
 	env := sym.NewEnv()
 	assert.Equal(t, "Le(0, w - 2)", condition(t, env, "Lt(Max(1, w), Max(1, w)**2)").String())
@@ -327,7 +328,7 @@ func TestDiffering(t *testing.T) {
 	assert.Empty(t, env.Guards())
 }
 
-// Join records what makes a difference, and no more.
+// Join records only the branches that affect the result.
 func TestJoin(t *testing.T) {
 	alike := func(a, b sym.Int, _ sym.Bool) bool { same, known := a.Eq(b).Known(); return same && known }
 	join := func(env *sym.Env, run func(x, y sym.Int) (sym.Int, error)) (sym.Int, error) {
@@ -336,7 +337,7 @@ func TestJoin(t *testing.T) {
 	}
 	env := sym.NewEnv()
 	got, err := join(env, func(x, y sym.Int) (sym.Int, error) {
-		if x.Eq(sym.Of(1)).Holds() { // then it is the same
+		if x.Eq(sym.Of(1)).Holds() { // then the results are equal
 			return y, nil
 		}
 		return y.Mul(x), nil

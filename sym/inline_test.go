@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Shape inference calls these for every size of every node: a call in place of a few
-// instructions would show in the planning of large graphs.
+// Shape inference calls these for every size of every node: a call instead of a few instructions would slow
+// down the planning of large graphs.
 func TestFastPathsAreInlined(t *testing.T) {
 	out, err := exec.Command("go", "build", "-gcflags=-m=1", ".").CombinedOutput()
 	require.NoError(t, err, string(out))

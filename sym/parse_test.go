@@ -23,7 +23,7 @@ func names(pairs []pair) func(string) (sym.Int, bool) {
 	}
 }
 
-// What is printed is read back as the same expression.
+// The printed form is parsed to the same expression.
 func TestParseWhatIsPrinted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, leaves, at := setting(t)

@@ -13,10 +13,10 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// Nobody needs a solver to have what is written for solvers tested: this file reads SMT-LIB 2 by the standard's rules,
-// as far as it is written here, and decides small instances by trying all of them.
+// The tests need no solver: this file reads the subset of SMT-LIB 2 that SMT writes, by the standard's rules,
+// and decides small instances by trying all values.
 
-// script is what a problem asks: whether there are values of the constants for which all assertions hold.
+// script is a parsed problem: are there values of the constants for which all assertions hold?
 type script struct {
 	consts  []string
 	defined map[string]typed
@@ -29,7 +29,7 @@ type typed struct {
 	value func(at map[string]int) int
 }
 
-// readScript reads a problem. What is not written, not declared or of another sort is an error.
+// readScript parses a problem. Undeclared names, unknown functions and wrong sorts are errors.
 func readScript(text string) (s *script, err error) {
 	s = &script{defined: map[string]typed{}}
 	defer func() {
@@ -112,7 +112,7 @@ func (s *script) define(name, sort string, t typed) {
 	s.defined[name] = t
 }
 
-// sorted is a term of a sort.
+// sorted compiles a term, which must have the given sort.
 func (s *script) sorted(term any, sort string) func(at map[string]int) int {
 	t := s.term(term)
 	if t.sort != sort {
@@ -128,7 +128,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// functions of integers are told by their values: of one operand, of two, or of any number from the left.
+// functions of integers, with their least and greatest number of operands, which are folded from the left.
 var functions = map[string]struct {
 	least, most int
 	sort        string
@@ -143,7 +143,7 @@ var functions = map[string]struct {
 	">":  {2, 2, "Bool", func(a, b int) int { return truth(a > b) }},
 }
 
-// remainder is the standard's: from 0 up to the magnitude of the divisor.
+// remainder is that of the standard: from 0 to the magnitude of the divisor less 1.
 func remainder(a, b int) int {
 	r := a % b
 	if r < 0 {
@@ -190,7 +190,7 @@ func (s *script) term(term any) typed {
 	}
 }
 
-// junction is over from the first operand that has the given truth.
+// junction compiles a conjunction or disjunction, which an operand with the truth decides determines.
 func (s *script) junction(decides int, operands []any) typed {
 	var all []func(map[string]int) int
 	for _, o := range operands {
@@ -251,8 +251,8 @@ func (s *script) satisfied(most int) map[string]int {
 	return nil
 }
 
-// TestSMTMeansTheConditions: what is written for solvers holds for the sizes for which the conditions do, and for none
-// beyond the bounds of the symbols.
+// TestSMTMeansTheConditions checks that the written problem holds exactly for the sizes within bounds for
+// which the conditions do.
 func TestSMTMeansTheConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		env, leaves, at := setting(t)
@@ -275,15 +275,15 @@ func TestSMTMeansTheConditions(t *testing.T) {
 	})
 }
 
-// TestSMTOfPredicates: for no small sizes and strides the two forms of a predicate differ, and for some they do where
-// a formula is wrong.
+// TestSMTOfPredicates checks that no small sizes and strides distinguish the two forms of a predicate, and
+// that some distinguish them if a formula is wrong.
 func TestSMTOfPredicates(t *testing.T) {
 	tried := 0
 	for i, r := range contiguity.Rules {
 		for rank := range 4 {
 			p, err := contiguity.Prove(r, rank)
 			if err != nil {
-				continue // it holds of one rank only
+				continue // it holds for one rank only
 			}
 			s, err := readScript(p.SMT())
 			require.NoError(t, err, "%s of rank %d:\n%s", r.Name, rank, p.SMT())

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// bound is a symbol's range, for which properties are tested.
+// bound is the range of a symbol in property tests.
 type bound struct {
 	name   string
 	lo, hi int
@@ -20,7 +20,7 @@ type bound struct {
 
 var ranges = []bound{{"x", 0, 9}, {"y", 1, 64}, {"z", -7, 7}, {"n", 2, 3}}
 
-// pair is an expression and what it is for one choice of sizes, computed beside it in plain integers.
+// pair is an expression and its value for one choice of sizes, computed in plain integers.
 type pair struct {
 	e sym.Int
 	n int
@@ -66,7 +66,7 @@ func draw(t *rapid.T, leaves []pair, depth int) pair {
 
 func floor(a, b int) int { return int(math.Floor(float64(a) / float64(b))) }
 
-// setting draws sizes and returns the symbols with hints drawn apart from them.
+// setting draws sizes, and symbols with independently drawn hints.
 func setting(t *rapid.T) (*sym.Env, []pair, sym.Binding) {
 	env, at := sym.NewEnv(), sym.Binding{}
 	var leaves []pair
@@ -79,8 +79,8 @@ func setting(t *rapid.T) (*sym.Env, []pair, sym.Binding) {
 	return env, leaves, at
 }
 
-// Whatever form an expression takes, its value is that of the arithmetic it was made by, and lies
-// within its bounds.
+// The value of an expression is that of the arithmetic that built it, in every form, and is within its
+// bounds.
 func TestExpressionsMeanWhatTheyWereMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		env, leaves, at := setting(t)
@@ -147,7 +147,7 @@ func TestConditionsMeanWhatTheyWereMadeOf(t *testing.T) {
 		}
 		require.True(t, b.Not().Not().Same(b), "%v, twice negated %v", b, b.Not().Not())
 
-		// What was decided is known, and the guard is what was decided.
+		// A decision is known afterwards, and is the guard.
 		taken := b.Holds()
 		v, ok := b.Known()
 		require.True(t, ok)
@@ -209,7 +209,7 @@ func TestForms(t *testing.T) {
 		{x.Eq(k(1)).Or(x.Eq(k(1)).And(y.Eq(k(1)))), "Eq(x, 1)"},
 		{x.Eq(k(1)).Or(y.Eq(k(2))).Not(), "Ne(x, 1) & Ne(y, 2)"},
 	} {
-		// Sums and products are in the order in which symbols were made, by degree.
+		// Sums and products are sorted by degree, then in the order in which symbols were made.
 		assert.Equal(t, c.want, c.got.String())
 	}
 	assert.Empty(t, env.Guards())
@@ -297,8 +297,8 @@ func BenchmarkExactSizes(b *testing.B) {
 	}
 }
 
-// BenchmarkUnknownSizes is what a convolution asks of sizes that nobody knows, made before: each expression is found
-// again.
+// BenchmarkUnknownSizes is the size arithmetic of a convolution with unknown sizes, whose expressions all
+// exist already.
 func BenchmarkUnknownSizes(b *testing.B) {
 	env := sym.NewEnv()
 	h, err := env.Symbol("H", 1, math.MaxInt, 224)
@@ -314,7 +314,7 @@ func BenchmarkUnknownSizes(b *testing.B) {
 	}
 }
 
-// TestProofsOfLargeNumbers: what is not known must not be told by sums that wrapped around.
+// TestProofsOfLargeNumbers checks that overflowing sums prove nothing.
 func TestProofsOfLargeNumbers(t *testing.T) {
 	env := sym.NewEnv()
 	s, err := env.Symbol("S", 0, math.MaxInt, 32)
@@ -331,9 +331,9 @@ func TestProofsOfLargeNumbers(t *testing.T) {
 	}
 }
 
-// TestGuardsOfPyTorch compares with what the symbolic shapes of PyTorch 1.13 (fx.experimental.symbolic_shapes) record
-// where the notebook's compute_contiguous_branchy runs on their sizes and strides. They take 0 and 1 for numbers, and
-// all else to be 2 or more.
+// TestGuardsOfPyTorch compares with the guards that PyTorch 1.13's symbolic shapes
+// (fx.experimental.symbolic_shapes) record for the notebook's compute_contiguous_branchy, with its sizes and
+// strides. They specialize 0 and 1, and take all other sizes to be 2 or more.
 func TestGuardsOfPyTorch(t *testing.T) {
 	for _, c := range []struct {
 		sizes, strides []int

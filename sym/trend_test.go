@@ -40,7 +40,7 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestTrendsHold: where a trend is told, no value of any expression runs against it.
+// TestTrendsHold checks that no values contradict a known trend.
 func TestTrendsHold(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// The notebook that the predicates come from leaves it open to prove that both implementations are equivalent.
+// The notebook that is the source of the predicates does not prove that both forms are equivalent.
 func ExampleProve() {
 	p, err := contiguity.Prove(contiguity.Rules[0], 3)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
-// guardsOfPyTorch are what the symbolic shapes of PyTorch 1.13 record; scripts/guards.py writes them.
+// guardsOfPyTorch are the guards that the symbolic shapes of PyTorch 1.13 record; scripts/guards.py writes them.
 //
 //go:embed testdata/guards.json
 var guardsOfPyTorch []byte
 
-// witness is a predicate asked of sizes and strides that are hints of x1, x2, ... and y1, y2, ...
+// witness is a predicate with sizes and strides that are the hints of x1, x2, ... and y1, y2, ...
 type witness struct {
 	Rule           string
 	Sizes, Strides []int
@@ -27,7 +27,7 @@ type witness struct {
 	Guards         []string
 }
 
-// asked returns what a predicate that branches answers for symbols, and what it records, over them in order.
+// asked returns the answer of a branching predicate for symbols, and the guards that it records.
 func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, names []string, hints []int) {
 	i := slices.IndexFunc(contiguity.Rules, func(r contiguity.Rule) bool { return r.Name == w.Rule })
 	require.GreaterOrEqual(t, i, 0, w.Rule)
@@ -52,9 +52,9 @@ func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, name
 	return holds, env.Guards(), theirs, names, hints
 }
 
-// TestGuardsOfPyTorch: predicates that branch record what PyTorch does. Its environment puts what it has learnt to be
-// equal into what comes later, so that single guards may read otherwise: all of them together are true of the same
-// sizes and strides.
+// TestGuardsOfPyTorch compares the guards of branching predicates with PyTorch's. PyTorch substitutes
+// equalities into later guards, so single guards may differ: the conjunctions must agree on the same sizes
+// and strides.
 func TestGuardsOfPyTorch(t *testing.T) {
 	var list []witness
 	require.NoError(t, json.Unmarshal(guardsOfPyTorch, &list))

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// TestBothFormsAgree proves every predicate for all ranks that it is for, and its induction.
+// TestBothFormsAgree proves every predicate for all of its ranks, and its induction.
 func TestBothFormsAgree(t *testing.T) {
 	for _, r := range Rules {
 		for rank := range 7 {
@@ -26,7 +26,7 @@ func TestBothFormsAgree(t *testing.T) {
 	}
 }
 
-// TestWrongFormulasAreRefuted: a proof of what is wrong fails, with numbers.
+// TestWrongFormulasAreRefuted checks that a wrong formula is not proved, and gets a counterexample.
 func TestWrongFormulasAreRefuted(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -64,7 +64,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 	assert.False(t, holds)
 }
 
-// TestFormsAgreeOnNumbers asks both forms of every predicate of all small values, with no symbols.
+// TestFormsAgreeOnNumbers compares both forms of every predicate on all small values, without symbols.
 func TestFormsAgreeOnNumbers(t *testing.T) {
 	seen := map[string][2]int{}
 	for _, r := range Rules {
