@@ -13,48 +13,44 @@ import (
 )
 
 // Option changes how [Iterator.Apply] runs.
-type Option func(*application)
+type Option func(*applyOptions)
 
-// application is what options say.
-type application struct {
+// applyOptions are the options of a run.
+type applyOptions struct {
 	ctx      context.Context
 	workers  int
 	grain    int
 	allocate Allocator
 }
 
-// Workers bounds the goroutines of a run; 0, as everywhere in this package, means all
-// cores (GOMAXPROCS). The bits of the results do not depend on it. Default 0.
-func Workers(n int) Option { return func(a *application) { a.workers = n } }
+// Workers bounds the goroutines of a run; 0 means all cores (GOMAXPROCS). The bits of the results do not depend on it.
+// Default 0.
+func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
-// Context ends a run between two tasks when ctx is done; the error is its cause. Default:
-// none.
-func Context(ctx context.Context) Option { return func(a *application) { a.ctx = ctx } }
+// Context ends a run between two tasks when ctx is done; the error is its cause. Default none.
+func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx = ctx } }
 
-// Grain is the number of elements that are worth a task of their own: few for a function
-// that is expensive. 0 means [GrainSize], which is the default.
-func Grain(n int) Option { return func(a *application) { a.grain = n } }
+// Grain is the number of elements of a task: few for an expensive function. The default, 0, means [GrainSize].
+func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator supplies output i, which has no tensor yet, or one of another shape, as the
-// iteration laid it out: shape, strides and dtype (set_output_raw_strided). The tensor may
-// are anywhere in its storage. It must not share memory with another operand, unless
-// it is the same elements as an input of the same layout: an operation in place.
+// Allocator supplies output i, which has no tensor yet or one of another shape, with the shape, strides and dtype that
+// the iteration chose (set_output_raw_strided). The tensor may start anywhere in its storage. It must not share memory
+// with another operand, unless it has the same elements as an input of the same layout: an in-place operation.
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
-// Allocate makes [Iterator.Apply] get the outputs that the iteration laid out from f, in
-// place of fresh zeroed memory. It is called once for each of them, in order, before
-// anything is computed.
-func Allocate(f Allocator) Option { return func(a *application) { a.allocate = f } }
+// Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed memory. f is called once per output
+// whose layout the iteration chose, in order, before the computation.
+func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
-// Apply computes a kernel, or what a table has for the iteration's dtypes, over the
-// operands' own data, and returns the outputs: given ones as they were given, the others
-// fresh. It needs operands made by [OfTensor], [Undefined], [UndefinedOf] and [Number].
+// Apply runs a kernel, or a table's kernel for the iteration's dtypes, over the operands' data, and returns the
+// outputs: given ones as they were given, the others new. It requires operands made by [OfTensor], [Undefined],
+// [UndefinedOf] and [Number].
 //
-// A kernel of other dtypes, or with another number of results or operands, an operand
-// without data, and a reduction are errors; nothing has been written then. Where the
-// kernel's function itself panics, the panic is raised again in the caller's goroutine.
+// A kernel for other dtypes or with other numbers of results or operands, an operand without data, and a reduction are
+// errors, in which case nothing has been written. If the kernel's function panics, the panic is raised again in the
+// caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
-	var a application
+	var a applyOptions
 	for _, o := range options {
 		if o != nil {
 			o(&a)
@@ -76,23 +72,22 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	return ts[:it.noutputs:it.noutputs], err
 }
 
-// Prepared is a kernel that was checked against an iteration, for those who bring
-// addresses, workers and cursors of their own. It is immutable and safe for concurrent use.
+// Prepared is a kernel that was checked against an iteration, for callers with addresses, workers and cursors of their
+// own. It is immutable and safe for concurrent use.
 type Prepared struct {
 	it   *Iterator
 	body block
-	// rows: every operand's rows can be handed over in their own layouts; line: all of it is one.
+	// rows: rows of all operands can be passed without copies; line: the iteration is a single such row.
 	rows, line bool
-	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, by tiles, and
-	// joined that all do, and that a tile of them is one row.
+	// loop is the loop of an expression, instead of body. staged marks its operands that are copied to blocks, tile by
+	// tile; joined says that all are, and that a tile is a single row.
 	loop   *loops.Loop
 	staged []bool
 	tiles  *tiles
 	joined bool
 }
 
-// Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are
-// made here, none when it is run.
+// Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are made here, none at run time.
 func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if it == nil {
 		return Prepared{}, errNilIterator
@@ -104,20 +99,17 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
-	if chosen.stated != nil {
+	if chosen.expression != nil {
 		return it.prepareExpr(chosen)
 	}
 	rows := it.rowsContiguous()
 	return Prepared{it: it, body: chosen.body, rows: rows, line: rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
 }
 
-// Range computes a range of the iteration at the given addresses. Operands that are
-// contiguous are handed to the kernel in their own layouts; strided, broadcast and converted ones
-// pass through blocks of their own, several short rows to a block. It is how one kernel
-// works for every layout and every mix of dtypes.
+// Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
+// copies; strided, broadcast and converted ones are copied through blocks, several short rows to a block.
 //
-// It is unsafe as [Iterator.ForRange] is: nothing can tell whether the addresses are those
-// of operands as the iteration describes them.
+// It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
 func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
@@ -131,13 +123,13 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	return p.walk(c, ptrs, r)
 }
 
-// All computes the whole iteration at the given addresses, as [Prepared.Range] does a part of it, and is as unsafe.
-// Where it is one contiguous row it is the call of the kernel and little else.
+// All computes the whole iteration at the given addresses, like [Prepared.Range], and is as unsafe. If the iteration is
+// one contiguous row it is little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
 		return p.whole(c, ptrs)
 	}
-	at := sized(c.ptrs, len(ptrs)) // kernels may exchange addresses
+	at := sized(c.ptrs, len(ptrs)) // kernels may modify addresses
 	c.ptrs = at
 	for i, x := range ptrs {
 		if x == nil {
@@ -180,9 +172,8 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	return p.body(at, r.End-r.Begin)
 }
 
-// Parallel computes the whole iteration at the given addresses with at most workers
-// goroutines, 0 for all cores, in tasks of grain elements, 0 for [GrainSize]. Like Range it
-// is unsafe in what the addresses are.
+// Parallel computes the whole iteration at the given addresses with at most workers goroutines, 0 for all cores, in
+// tasks of grain elements, 0 for [GrainSize]. It is as unsafe as Range.
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
@@ -193,14 +184,14 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.Chunk(c, ptrs, i, grain) })
 }
 
-// Chunks returns the number of parallel tasks of grain elements in which the whole iteration is best computed, 0 for
-// [GrainSize]: a matter of shape, strides and grain, never of the number of workers. Where operands are laid out in
-// different orders tasks are boxes, which need not be ranges of the walk; else they are those of [Iterator.Chunks].
+// Chunks returns the number of parallel tasks of grain elements for the whole iteration; 0 means [GrainSize]. It
+// depends on shape, strides and grain, never on the number of workers. If operands have different dimension orders,
+// tasks are boxes, not ranges of the walk; else they are those of [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
 	case p.body == nil && p.loop == nil:
 		return 0
-	case p.tiles == nil || !p.tiles.turned:
+	case p.tiles == nil || !p.tiles.transposed:
 		return p.it.Chunks(grain)
 	}
 	var span [8]int
@@ -208,12 +199,12 @@ func (p Prepared) Chunks(grain int) int {
 }
 
 // Chunk computes task i of [Prepared.Chunks] at the given addresses, and is as unsafe as [Prepared.Range]. It panics
-// where there is no such task, as an index of a slice does. A nil Cursor stands for a fresh one.
+// for an index out of range, like a slice. A nil Cursor means a new one.
 func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
 	case p.body == nil && p.loop == nil:
 		return errNotPrepared
-	case p.tiles == nil || !p.tiles.turned:
+	case p.tiles == nil || !p.tiles.transposed:
 		return p.Range(c, ptrs, p.it.Chunk(i, grain))
 	}
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
@@ -230,11 +221,11 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	return nil
 }
 
-var errNotPrepared = errors.New("iter: nothing was prepared")
+var errNotPrepared = errors.New("iter: the zero Prepared")
 
-// Tensors returns the operands as tensors: inputs and given outputs as they were given, a
-// fresh tensor for each output that the iterator laid out, a 0-dim tensor for a number.
-// It needs operands made by [OfTensor], [Undefined] or [Number].
+// Tensors returns the operands as tensors: inputs and given outputs as they were given, a new tensor for each output
+// that the iterator laid out, a 0-dim tensor for a number. It requires operands made by [OfTensor], [Undefined] or
+// [Number].
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
 func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
@@ -249,7 +240,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.meta.DType)
 		case o.object == nil:
-			return nil, fmt.Errorf("iter: %s, has no data: it was given by its meta alone", it.named(i))
+			return nil, fmt.Errorf("iter: %s, has no data: it was given as a meta", it.named(i))
 		default:
 			out[i] = o.object
 		}
@@ -274,7 +265,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// checkAllocated refuses a tensor that cannot be output i.
+// checkAllocated returns an error for a tensor that cannot be output i.
 func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor) error {
 	if err := it.checkTensor(i, t); err != nil {
 		return fmt.Errorf("%w, which was allocated", err)
@@ -285,13 +276,13 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 		}
 		shared := overlapIn(t.Storage(), t.Meta, o.Storage(), o.Meta)
 		if shared == OverlapPartial || shared == OverlapFull && j < it.noutputs {
-			return fmt.Errorf("%s (output %d as it was allocated, %v, and %s)", partialOverlap, i, t.Meta, it.named(j))
+			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", partialOverlap, i, t.Meta, it.named(j))
 		}
 	}
 	return nil
 }
 
-// checkTensor refuses a tensor that is not operand i.
+// checkTensor returns an error for a tensor that does not match operand i.
 func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 	m := *it.ops[i].meta
 	switch {
@@ -301,15 +292,14 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 		return fmt.Errorf("iter: %v for %s, which was set up as %v", t.Meta, it.place(i), m)
 	}
 	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
-		return fmt.Errorf("iter: %v for %s reaches past its storage of %d bytes", t.Meta, it.place(i), t.Storage().Len())
+		return fmt.Errorf("iter: %v for %s exceeds its storage of %d bytes", t.Meta, it.place(i), t.Storage().Len())
 	}
 	return nil
 }
 
-// Bind returns the addresses of tensors in the form that loops take, outputs first. A
-// tensor must have the dtype and layout that [Iterator.Meta] tells; its offset may differ.
-// Where the iteration checks overlap, tensors that overlap as operands must not are
-// refused as [Config.Build] refuses them.
+// Bind returns the addresses of tensors in the form that loops take, outputs first. A tensor must have the dtype and
+// layout of [Iterator.Meta]; its offset may differ. If the iteration checks overlap, tensors that overlap like operands
+// that [Config.Build] rejects are errors.
 func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -337,7 +327,7 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	return ptrs, nil
 }
 
-// workersOf returns the number of goroutines that a number of workers stands for.
+// workersOf returns the number of goroutines for a number of workers.
 func workersOf(n int) int {
 	if n <= 0 {
 		return runtime.GOMAXPROCS(0)
@@ -345,8 +335,7 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk refuses what can be seen to be wrong about addresses and a range. It stands in
-// the way of every chunk of every kernel.
+// checkWalk checks addresses and a range. It runs for every chunk of every kernel.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

@@ -7,10 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Build sets the iteration up: what [Config.Rule] decides, checks of overlap before it, and the
-// coalesced walk after it, in the order of TensorIteratorBase::build. All sizes must be numbers. The errors
-// are PyTorch's, each with the operand that it is about; operands that do not hold together (a nil
-// tensor, a negative stride, a layout that reaches past its storage) are errors too.
+// Build sets up the iteration: overlap checks, the decisions of [Config.Rule], then the coalesced walk, in the order of
+// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, extended by the operand; inconsistent
+// operands (a nil tensor, a negative stride, a layout that exceeds its storage) are errors too.
 func (c Config) Build() (*Iterator, error) {
 	it := &Iterator{}
 	if err := it.decide(c, true); err != nil {
@@ -19,9 +18,9 @@ func (c Config) Build() (*Iterator, error) {
 	return it, it.measure()
 }
 
-// Rule decides what needs no walk: overlap apart, the shape, the dtypes, the permutation and the layouts
-// of outputs. Sizes may be unknown; what they do not decide by form and bounds becomes a guard of
-// theirs. The errors are those of [Config.Build].
+// Rule makes all decisions that need no walk, except overlap checks: the shape, the dtypes, the permutation and the
+// layouts of outputs. Sizes may be unknown; decisions that neither form nor bounds settle become guards. The errors are
+// those of [Config.Build].
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
 	if err := r.decide(c, false); err != nil {
@@ -74,7 +73,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	return nil
 }
 
-// measure takes the numbers of what was decided and coalesces the walk.
+// measure converts sizes to numbers and coalesces the walk.
 func (it *Iterator) measure() error {
 	metas := make([]tensor.Meta, len(it.ops))
 	for i := range it.ops {
@@ -94,8 +93,7 @@ func (it *Iterator) measure() error {
 	return nil
 }
 
-// measure sets the operand's numbers, for which there is room in m, and reports whether all its sizes
-// are numbers.
+// measure sets the operand's numbers in m, and reports whether all its sizes are numbers.
 func (o *operand) measure(m *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.laid == nil {
@@ -121,7 +119,7 @@ func (r *Rule) markReadWrite() {
 	}
 }
 
-// computeShape broadcasts the operands that take part (TensorIteratorBase::compute_shape).
+// computeShape broadcasts the operands that determine the shape (TensorIteratorBase::compute_shape).
 func (r *Rule) computeShape(c Config) error {
 	if c.flags.staticShape {
 		r.sizes = c.shape
@@ -138,8 +136,9 @@ func (r *Rule) computeShape(c Config) error {
 		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)):
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.noutputs > 2 {
-				// PyTorch's a and b say which operands only where there are two.
-				err = fmt.Errorf("%w (b is %s; a, of shape %s, is all before it)", err, r.named(i), tensor.Sizes(r.sizes))
+				// PyTorch's message names a and b, which is ambiguous for more than two operands.
+				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.named(i),
+					tensor.Sizes(r.sizes))
 			}
 			if err != nil {
 				return err
@@ -150,7 +149,7 @@ func (r *Rule) computeShape(c Config) error {
 	return nil
 }
 
-// place tells which operand is number i, for messages.
+// place names operand i for messages.
 func (r *Rule) place(i int) string {
 	if i < r.noutputs {
 		return fmt.Sprintf("output %d", i)
@@ -158,7 +157,7 @@ func (r *Rule) place(i int) string {
 	return fmt.Sprintf("input %d", i-r.noutputs)
 }
 
-// named is place with the meta that the operand was given with.
+// named is place with the type that the operand was given with.
 func (r *Rule) named(i int) string {
 	o := &r.ops[i]
 	if !o.Defined {
@@ -170,13 +169,12 @@ func (r *Rule) named(i int) string {
 // laidOutName is place for an output that the iterator lays out.
 func (r *Rule) laidOutName(i int) string {
 	if !r.ops[i].held.Valid() {
-		return r.place(i) + ", whose dtype neither an input, UndefinedOf nor StaticDType tells"
+		return r.place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
 	}
 	return r.place(i)
 }
 
-// checkOperands refuses operands that do not hold together, before anything is computed
-// from them.
+// checkOperands rejects inconsistent operands.
 func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -210,8 +208,7 @@ func (r *Rule) checkOperands(c Config) error {
 	return nil
 }
 
-// checkSize refuses a shape whose elements nobody can count: operands may be small where
-// what they broadcast to is not.
+// checkSize rejects a shape with too many elements: small operands can broadcast to a huge shape.
 func (r *Rule) checkSize() error {
 	numel := 1
 	for d, size := range r.sizes {
@@ -229,7 +226,7 @@ func (r *Rule) checkSize() error {
 	return nil
 }
 
-// coverStatic refuses operands that do not reach as far as a declared shape.
+// coverStatic rejects operands that are smaller than the static shape.
 func (r *Rule) coverStatic() error {
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -250,8 +247,8 @@ func (r *Rule) coverStatic() error {
 	return nil
 }
 
-// sameShapes returns whether fast set-up may be thought of: all operands that take part
-// in the shape have the same one; a 0-dim operand beside others does not.
+// sameShapes returns the condition for fast set-up: all operands that determine the shape have the same one; a 0-dim
+// operand among others does not.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {
@@ -266,7 +263,7 @@ func (r *Rule) sameShapes() sym.Bool {
 	return same.Decide()
 }
 
-// markResize finds given outputs of the wrong shape (mark_resize_outputs).
+// markResize marks given outputs of the wrong shape (mark_resize_outputs).
 func (r *Rule) markResize() error {
 	if r.flags.staticShape {
 		for i := range r.noutputs {

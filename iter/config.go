@@ -8,28 +8,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is one output or input of an iteration: a type, and, where it is known, the
-// identity of the storage behind it, which the overlap checks need.
+// Operand is an output or input of an iteration: a type and, if known, the identity of its storage, which overlap
+// checks need.
 type Operand struct {
 	Type    tensor.Type
-	Defined bool          // false: an output that the iterator lays out
+	Defined bool          // false: an output whose layout the iterator chooses
 	Number  tensor.Scalar // set for a plain number, which promotes by its category only
 	Storage *tensor.Storage
 	object  *tensor.Tensor
-	meta    *tensor.Meta // the numbers of Type, where the operand was given by them
-	more    *remark
+	meta    *tensor.Meta // Type as numbers, if the operand was given by a meta
+	more    *operandExtra
 }
 
-// remark is what few operands have: inference makes operands by the million.
-type remark struct {
+// operandExtra holds rarely used fields, to keep Operand small: inference creates millions of operands.
+type operandExtra struct {
 	names []string
 	wrong string // a mistake, which Build reports
 }
 
-// wrongOperand returns an operand that Build refuses.
-func wrongOperand(why string) Operand { return Operand{more: &remark{wrong: why}} }
+// wrongOperand returns an operand that Build rejects.
+func wrongOperand(why string) Operand { return Operand{more: &operandExtra{wrong: why}} }
 
-// names returns the names of the dimensions; nil: none.
+// names returns the names of the dimensions, or nil.
 func (o *Operand) names() []string {
 	if o.more == nil {
 		return nil
@@ -37,18 +37,16 @@ func (o *Operand) names() []string {
 	return o.more.names
 }
 
-// OfType returns an operand whose sizes may be unknown: [Config.Rule] takes it, and [Config.Build]
-// where its sizes are numbers.
+// OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Build] requires numbers.
 func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
-// Of returns an operand known by its meta alone: PyTorch's borrowed operand. Addresses come
-// from the caller when the iteration is walked.
+// Of returns an operand known by its meta alone: PyTorch's borrowed operand. The caller supplies addresses for the
+// walk.
 func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
-// OfTensor returns an operand whose storage is known, PyTorch's owned operand: the
-// iteration can check overlap, and run over the tensor's own data. The same *Tensor given
-// as an output and as an input makes the output read-write (an in-place operation). A nil
-// tensor, or one without storage, is refused by [Config.Build].
+// OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
+// tensor's data. The same *Tensor as an output and as an input makes the output read-write (an in-place operation).
+// [Config.Build] rejects a nil tensor, or one without storage.
 func OfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
 		return wrongOperand("is a nil tensor, or one without storage")
@@ -57,19 +55,19 @@ func OfTensor(t *tensor.Tensor) Operand {
 	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), object: t}
 }
 
-// Undefined returns an output to be laid out, of the common or static dtype.
+// Undefined returns an output whose layout the iterator chooses, of the common or static dtype.
 func Undefined() Operand { return Operand{} }
 
-// UndefinedOf returns an output to be laid out with the dtype d.
+// UndefinedOf returns an output of dtype d whose layout the iterator chooses.
 func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
-// Number returns a plain number as an operand: a 0-dim value whose dtype gives way to
-// that of any tensor of the same kind or a higher one. It can be an input only.
+// Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
+// higher kind. It can only be an input.
 func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
 	case tensor.Invalid:
-		return wrongOperand("is a number that was never set")
+		return wrongOperand("is an unset number")
 	case tensor.Float64:
 		d = tensor.Float32
 	case tensor.Complex128:
@@ -78,15 +76,13 @@ func Number(s tensor.Scalar) Operand {
 	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
 }
 
-// Config says what an iteration runs over. It is a value: every method returns a changed
-// copy, so a Config can be kept and extended in several ways. The methods have the
-// meaning and the defaults of at::TensorIteratorConfig.
+// Config describes an iteration. It is a value: every method returns a changed copy, so that a Config can be extended
+// in several ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
 //
-// An operand of another dtype than loops see is converted block by block, and yet layouts come
-// out as PyTorch's on the CPU, where it is a temporary whose own layout takes part in the
-// permutation rule. There is one device, so nothing is checked of devices and AllowCPUScalars
-// changes nothing. Overlap is looked at exactly where PyTorch gives up: in operands that are not
-// dense, and in two outputs that share a part of their memory.
+// An operand of another dtype than the loop's is converted block by block, but layouts are those of PyTorch on the CPU,
+// where it is a temporary whose layout takes part in the permutation. There is one device, so devices are not checked
+// and AllowCPUScalars has no effect. Overlap is decided exactly where PyTorch gives up: for operands that are not
+// dense, and for two outputs that overlap partially.
 type Config struct {
 	ops      []Operand
 	noutputs int
@@ -113,16 +109,14 @@ type flags struct {
 	opMath         bool
 }
 
-// New returns the default configuration: memory overlap is checked, outputs may be
-// resized, all dtypes must be the same.
+// New returns the default configuration: memory overlap is checked, outputs may be resized, all dtypes must be equal.
 func New() Config { return Config{} }
 
-// Output adds an output. All outputs must be added before the first input; Build refuses
-// one that comes later.
+// Output adds an output. All outputs must be added before the first input; Build rejects later ones.
 //
-// A given output of the right shape keeps its strides and leads the permutation; one of a
-// wrong shape is laid out anew with a warning ([Rule.Resized], [Rule.Warnings]) or refused;
-// one of another dtype is converted on write, or refused where that is not safe.
+// A given output of the right shape keeps its strides and comes first in the permutation; one of a wrong shape is
+// resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected; one of another dtype is converted on write, or
+// rejected if that is not safe.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
 		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
@@ -146,33 +140,29 @@ func (c Config) Inputs(o ...Operand) Config {
 	return c
 }
 
-// CheckMemOverlap asks that outputs overlap neither themselves nor, in part, an input.
-// Default true.
+// CheckMemOverlap rejects outputs that overlap themselves or, partially, an input. Default true.
 func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; return c }
 
-// AllowCPUScalars lets one 0-dim CPU operand join operands of another device. There is
-// one device here, so it changes nothing; it is kept so that PyTorch's configurations
-// can be stated whole. Default false.
+// AllowCPUScalars lets a 0-dim CPU operand join operands of another device. It has no effect here, with one device, and
+// exists so that PyTorch's configurations can be written in full. Default false.
 func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
 
 // IsReduction marks dimensions in which an output has stride 0 as reduced. Default false.
 func (c Config) IsReduction(v bool) Config { c.flags.reduction = v; return c }
 
-// ResizeOutputs lets a given output of the wrong shape be laid out anew. Default true.
+// ResizeOutputs lets the iterator resize a given output of the wrong shape. Default true.
 func (c Config) ResizeOutputs(v bool) Config { c.flags.keepOutputs = !v; return c }
 
-// CheckAllSameDType refuses operands of different dtypes. Default true.
+// CheckAllSameDType rejects operands of different dtypes. Default true.
 func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; return c }
 
-// EnforceSafeCastingToOutput refuses a given output whose dtype cannot hold the common
-// dtype. Default false.
+// EnforceSafeCastingToOutput rejects a given output whose dtype cannot hold the common dtype. Default false.
 func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
 
 // EnforceLinearIteration keeps the dimensions in row-major order. Default false.
 func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linear = v; return c }
 
-// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs
-// of another dtype converted. Default false.
+// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs converted to it. Default false.
 func (c Config) PromoteInputsToCommonDType(v bool) Config {
 	c.flags.promote = v
 	if v {
@@ -181,12 +171,12 @@ func (c Config) PromoteInputsToCommonDType(v bool) Config {
 	return c
 }
 
-// PromoteIntegerInputsToFloat makes a common dtype of bool or integers float32. It
-// implies nothing without promotion of inputs. Default false.
+// PromoteIntegerInputsToFloat replaces a common dtype of bool or integers by float32. It requires promotion of inputs.
+// Default false.
 func (c Config) PromoteIntegerInputsToFloat(v bool) Config { c.flags.intToFloat = v; return c }
 
-// CastCommonDTypeToOutputs lets loops compute in the common dtype when a given output
-// has another; the result is converted on write. Default false.
+// CastCommonDTypeToOutputs lets loops compute in the common dtype if a given output has another; the result is
+// converted on write. Default false.
 func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	c.flags.castOutputs = v
 	if v {
@@ -195,9 +185,8 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	return c
 }
 
-// CastInputs lets loops see every input as d, as if it had been converted before: what
-// sum(dtype=...) does, without the whole temporary. Another dtype than d given by promotion
-// gives way. PyTorch has no such method; its callers convert. Default none.
+// CastInputs lets loops see every input as d, as if it had been converted before, like sum(dtype=...) but without the
+// temporary. It overrides promotion. PyTorch has no such method; its callers convert. Default none.
 func (c Config) CastInputs(d tensor.DType) Config {
 	if c.inputs = d; d != tensor.Invalid {
 		c.flags.anyDTypes = true
@@ -205,25 +194,25 @@ func (c Config) CastInputs(d tensor.DType) Config {
 	return c
 }
 
-// OpMath lets loops see float16 and bfloat16 as float32, as PyTorch's CPU kernels compute
-// on them; results are rounded on write. Layouts do not change. Default false.
+// OpMath lets loops see float16 and bfloat16 as float32, in which PyTorch's CPU kernels compute; results are rounded on
+// write. Layouts do not change. Default false.
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 
-// StaticShape declares the shape instead of inferring it from the operands, which may be
-// larger: the walk covers their beginning.
+// StaticShape sets the shape instead of inferring it from the operands, which may be larger: the walk covers their
+// first elements.
 func (c Config) StaticShape(shape ...int) Config {
 	c.shape, c.flags.staticShape = sym.Ints(shape...), true
 	return c
 }
 
-// StaticDType declares the dtype of undefined outputs.
+// StaticDType sets the dtype of undefined outputs.
 func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 
-// FastSetup may switch the fast set-up off, so that the permutation rule alone decides.
-// PyTorch has no such switch; it is for studying the rule. Default true.
+// FastSetup can disable the fast set-up, so that the permutation rule alone decides. PyTorch has no such switch; it is
+// for studying the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
-// over is New with operands, of which the first is the output.
+// over is New with operands, the first of which is the output.
 func over(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
 
 // Unary is TensorIterator's unary op: one dtype throughout.
@@ -246,8 +235,7 @@ func BinaryFloat(out, a, b Operand) Config {
 	return Binary(out, a, b).PromoteIntegerInputsToFloat(true)
 }
 
-// Comparison compares in the promoted dtype and yields bool; a given output of another
-// dtype is cast to.
+// Comparison compares in the promoted dtype and yields bool; a given output of another dtype is converted to.
 func Comparison(out, a, b Operand) Config {
 	c := over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
 	if !out.Defined {
@@ -264,15 +252,14 @@ func Nullary(out Operand) Config {
 	return New().Output(out).CheckAllSameDType(false).ResizeOutputs(false)
 }
 
-// Reduction reduces a into out, which must be defined and whose reduced dimensions are of
-// size 1 or have stride 0: see [ReduceOutput]. [Iterator.RunReduce] and the like run it.
+// Reduction reduces a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions: see
+// [ReduceOutput]. [Iterator.RunReduce] and similar methods run it.
 func Reduction(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckMemOverlap(false).ResizeOutputs(false).
 		IsReduction(true).PromoteInputsToCommonDType(true)
 }
 
-// Copy copies a into out, of any dtypes, as copy_ does: out, where given, keeps its
-// layout and a is broadcast to it.
+// Copy copies a into out, of any dtypes, like copy_: out, if given, keeps its layout and a is broadcast to it.
 func Copy(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckAllSameDType(false).ResizeOutputs(!out.Defined)
 }

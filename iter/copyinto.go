@@ -11,19 +11,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is
-// broadcast to the shape of dst and converted to its dtype, by c10::convert's rules. The
-// work is cut into tiles, so that a transposed copy does not run from cache line to cache
-// line, and shared by at most workers goroutines, 0 for all cores. ctx ends it between two
-// tasks; a nil one never does.
+// CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is broadcast to the shape of
+// dst and converted to its dtype by the rules of c10::convert. The work is done in tiles, so that transposed copies use
+// whole cache lines, and is shared by at most workers goroutines, 0 for all cores. ctx cancels it between two tasks; a
+// nil ctx never does.
 //
-// A tensor copied onto itself, or onto a view of the same storage, dtype, sizes, strides and
-// offset, is left unchanged and not checked. Otherwise
-// dst must not overlap itself, nor src in part: see [OverlapOf]. The errors are PyTorch's.
+// Copying a tensor onto itself, or onto a view of the same storage with equal dtype, sizes, strides and offset, does
+// nothing and is not checked. Otherwise dst must not overlap itself, nor src partially: see [OverlapOf]. The errors are
+// PyTorch's.
 func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:
-		return errors.New("iter: a copy into, or from, a nil tensor")
+		return errors.New("iter: copy: a tensor is nil")
 	case dst == src || sameData(dst, src):
 		return nil
 	}
@@ -50,23 +49,23 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	})
 }
 
-// sameData is is_same_data of at::native::copy_: PyTorch 2 checks it before overlap, 1.13 does not. Strides of
-// dimensions of size 1 are compared, too.
+// sameData is is_same_data of at::native::copy_. PyTorch 2 checks it before overlap, 1.13 does not. Strides of
+// dimensions of size 1 count.
 func sameData(dst, src *tensor.Tensor) bool {
 	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
 		dst.SameLayout(src.Meta)
 }
 
-// shortCopy is how many elements are copied by one worker without a look at the context.
+// shortCopy is the number of elements up to which a copy runs on one worker and ignores the context.
 const shortCopy = 1 << 18
 
-// CopyElements writes the values of src into dst, which has the same shape, as [tensor.CopyElements] does: if several
-// elements of dst are one place in memory, the last one stays. At most workers goroutines share a long copy, 0 for all
-// cores, and ctx ends it; a nil one never does. dst and src must not overlap in part.
+// CopyElements writes the values of src into dst, which has the same shape, like [tensor.CopyElements]: if several
+// elements of dst share an address, the last value wins. At most workers goroutines share a long copy, 0 for all cores.
+// ctx cancels it; a nil ctx never does. dst and src must not overlap partially.
 func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {
 	case dst == nil || src == nil:
-		return errors.New("iter: a copy into, or from, a nil tensor")
+		return errors.New("iter: copy: a tensor is nil")
 	case !slices.Equal(dst.Shape, src.Shape):
 		return fmt.Errorf("iter: values of shape %s cannot be copied to shape %s", tensor.ListString(src.Shape),
 			tensor.ListString(dst.Shape))
@@ -97,7 +96,7 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 	return nil
 }
 
-// part is element i along the first dimension.
+// part returns element i along the first dimension.
 func part(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
 	m, err := t.Select(0, i)
 	if err != nil {

@@ -60,12 +60,12 @@ func TestCopyIntoTransposes(t *testing.T) {
 		src := filled(tensor.New(d, 3, 257, 300))
 		m, err := src.Transpose(1, 2)
 		require.NoError(t, err)
-		turned := tensor.Must(src.View(m))
+		transposed := tensor.Must(src.View(m))
 		want := tensor.Zeros(d, m.Shape...)
-		tensor.CopyElements(want, turned)
+		tensor.CopyElements(want, transposed)
 		for _, workers := range []int{1, 3} {
 			got := tensor.Zeros(d, m.Shape...)
-			require.NoError(t, iter.CopyInto(context.Background(), got, turned, workers))
+			require.NoError(t, iter.CopyInto(context.Background(), got, transposed, workers))
 			require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), d)
 		}
 	}

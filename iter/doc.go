@@ -1,5 +1,5 @@
-// Package iter turns operands of any layouts into the fewest, longest strided runs. It is
-// PyTorch's TensorIterator as a library of its own: state the operands, get the loop.
+// Package iter runs a computation over operands of any layouts, in as few and as long strided runs as possible. It is
+// PyTorch's TensorIterator as a separate library: describe the operands, then run a kernel over them.
 //
 //	it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
 //	sum, err := it.Apply(iter.Map2(func(a, b float32) float32 { return a + b }))
@@ -28,29 +28,25 @@
 //
 // # Computing
 //
-// A [Kernel] is what is computed for each element, and knows the dtypes of its operands and
-// results. [Map2] and its row make one of a function of single elements, [Slice2] and its
-// row of a function over slices, which is several times faster where the function is
-// cheap; there are forms for 0 to [MaxOperands] operands and 1 to [MaxResults] results.
-// A [Table] holds the kernels of one op and chooses by what the loops see; where it has
-// none, the error is PyTorch's: "add_cpu" not implemented for 'Half'.
+// A [Kernel] is the computation for each element, with the dtypes of its operands and results. [Map2] and its relatives
+// make one from a function of single elements; [Slice2] and its relatives from a function over slices, which is several
+// times faster for cheap functions; [Expr] from an expression, which is compiled. There are forms for 0 to
+// [MaxOperands] operands and 1 to [MaxResults] results. A [Table] holds the kernels of one op and selects one by the
+// dtypes of an iteration; if there is none, the error is PyTorch's: "add_cpu" not implemented for 'Half'.
 //
-// [Iterator.Apply] checks the kernel against the iteration, gets memory for the outputs that
-// were laid out (from the caller, with [Allocate]), and runs on all cores, or on as many as
-// [Workers] says. A kernel sees contiguous blocks of the dtypes it was written for: what is
-// strided, or of another dtype, passes through small blocks on its way, so that one
-// function works for every layout and every mix of dtypes, and no whole tensor is ever
-// converted. Work is cut by shape and [Grain] alone, so the bits of the results do not
-// depend on the number of workers.
+// [Iterator.Apply] checks the kernel against the iteration, allocates the outputs whose layout the iterator chose (with
+// the caller's [Allocate], if given), and runs on all cores, or on as many as [Workers] says. A kernel sees contiguous
+// blocks of its own dtypes: strided operands and operands of other dtypes are copied through small blocks, so that one
+// function works for every layout and every mix of dtypes, and no whole tensor is converted. Tasks depend on shapes and
+// [Grain] alone, so the bits of the results do not depend on the number of workers.
 //
-// [Iterator.Prepare] checks a kernel once for those who bring addresses and workers of their
-// own. [CopyInto] is copy_. Who must see strides writes a [Loop], which is unsafe.
+// [Iterator.Prepare] checks a kernel once, for callers with addresses and workers of their own. [CopyInto] is copy_. A
+// [Loop] gets strides and addresses, and is unsafe.
 //
 // # Reductions
 //
-// A [Fold] says how values are folded: a neutral accumulator, how an element goes into
-// it, how two accumulators are merged, what the result is. [Fold.Over] is the short way to
-// reduce a tensor over some dimensions:
+// A [Fold] describes a reduction: a neutral accumulator, how an element is added to it, how two accumulators are
+// merged, and the result. [Fold.Over] reduces a tensor over some dimensions:
 //
 //	sum := iter.FoldOf(0.0,
 //		func(a float64, x float32, _ int) float64 { return a + float64(x) },
@@ -58,19 +54,17 @@
 //		func(a float64) float32 { return float32(a) })
 //	out, err := sum.Over(x, false, 1)
 //
-// As an iteration, a reduction has outputs of the input's rank, which stay where they are
-// along the reduced dimensions: of size 1, or with stride 0 ([ReduceOutput]).
-// [Reduction] configures one output, New with [Config.IsReduction] several.
-// [Iterator.RunReduce] and [Iterator.Reduce] run it; [Iterator.Reducer] gives the phases
-// and chunks to those who have workers and memory of their own.
+// As an iteration, a reduction has outputs of the input's rank with size 1 or stride 0 in the reduced dimensions
+// ([ReduceOutput]). [Reduction] configures one output, New with [Config.IsReduction] several. [Iterator.RunReduce] and
+// [Iterator.Reduce] run it; [Iterator.Reducer] gives the phases and chunks to callers with workers and memory of their
+// own.
 //
 // # Mistakes
 //
-// What the caller gets wrong is an error that names the operand: configurations wait for
-// [Config.Build], folds and kernels for the place where they are used. Accessors that take
-// an index panic as a slice does, and so do [Iterator.Chunk], [ReduceShape] and
-// [ReduceOutput]; nothing else does. A panic of a caller's own function is raised again in
-// the goroutine of the caller.
+// Mistakes of the caller are errors that name the operand: configurations report them from [Config.Build], folds and
+// kernels where they are used. Accessors that take an index panic like a slice, and so do [Iterator.Chunk],
+// [ReduceShape] and [ReduceOutput]; nothing else panics. A panic of a caller's function is raised again in the caller's
+// goroutine.
 //
-// docs/pytorch.md tells which name of TensorIterator is which here.
+// docs/pytorch.md maps the names of TensorIterator to this package.
 package iter

@@ -6,12 +6,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// computeTypes finds the common dtype, the dtypes of outputs, and which operands are
-// converted in the loop (TensorIteratorBase::compute_types).
+// computeTypes determines the common dtype, the dtypes of outputs, and the operands that are converted in the loop
+// (TensorIteratorBase::compute_types).
 //
-// Where PyTorch makes a temporary of a converted operand, nothing is made here, but the
-// strides of that temporary are what takes part in the permutation: the layout comes out
-// as PyTorch's does on the CPU.
+// Where PyTorch makes a temporary of a converted operand, nothing is allocated here, but the strides of that temporary
+// take part in the permutation, so that layouts are those of PyTorch on the CPU.
 func (r *Rule) computeTypes(c Config) error {
 	common, output := tensor.Invalid, tensor.Invalid
 	mixedIn, mixedOut, undefined := false, false, false
@@ -91,7 +90,7 @@ func (r *Rule) commonDType() (tensor.DType, error) {
 	return d, err
 }
 
-// promote takes part in a promotion.
+// promote adds the operand to a promotion.
 func (o *Operand) promote(p *tensor.Promotion) {
 	if o.Number.IsSet() {
 		p.AddNumber(o.Number)
@@ -100,10 +99,9 @@ func (o *Operand) promote(p *tensor.Promotion) {
 	}
 }
 
-// ResultType returns the dtype to which operands are promoted together: tensors with
-// dimensions first, then 0-dim ones, then plain numbers (at::result_type). Outputs to be
-// laid out take no part. Whether a result can be written as another dtype is
-// [tensor.CanCast]'s to say.
+// ResultType returns the dtype to which operands are promoted: tensors with dimensions have priority over 0-dim ones,
+// these over plain numbers (at::result_type). Outputs to be laid out take no part. Whether a result can be written as
+// another dtype is decided by [tensor.CanCast].
 func ResultType(ops ...Operand) (tensor.DType, error) {
 	var p tensor.Promotion
 	some := false
@@ -119,8 +117,8 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 	return p.Result()
 }
 
-// castTo gives every operand, inputs where that is asked, the dtype that loops see, and
-// converted operands the layout of PyTorch's temporary.
+// castTo gives operands, inputs only if requested, the dtype that loops see, and converted operands the layout of
+// PyTorch's temporary.
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -136,14 +134,14 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 				o.target.TorchName(), r.named(i))
 		}
 		if o.target == common || common == tensor.Invalid {
-			continue // without inputs there is nothing to convert to
+			continue // without inputs there is no common dtype
 		}
 		switch {
 		case o.Number.IsSet():
-			// The number itself is stored in the common dtype: nothing is lost on the way.
+			// The number itself is stored in the common dtype, without rounding twice.
 			o.target, o.held = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
-			// A contiguous temporary leads the permutation.
+			// A contiguous temporary takes part in the permutation first.
 			o.target, o.cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.rule, o.ruleSet = &t, true
@@ -176,15 +174,14 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if o.cast == o.target {
 			o.cast = tensor.Invalid
 		}
-		if !o.asItIs() {
+		if !o.unconverted() {
 			r.staged = true
 		}
 	}
 }
 
-// CastType returns a type converted to d with its layout preserved, as Tensor::to(dtype) gives: the
-// same strides if it is non-overlapping and dense, else dense strides in the same order. A value
-// of dtype d already is returned as it is.
+// CastType returns a type converted to d with its layout preserved, like Tensor::to(dtype): the same strides if it is
+// non-overlapping and dense, else dense strides in the same order. A type with dtype d is returned unchanged.
 func CastType(t tensor.Type, d tensor.DType) tensor.Type {
 	if t.DType == d {
 		return t
@@ -192,7 +189,7 @@ func CastType(t tensor.Type, d tensor.DType) tensor.Type {
 	return PreserveType(t).WithDType(d)
 }
 
-// PreserveType returns the type of a fresh copy in memory format preserve.
+// PreserveType returns the type of a new copy in memory format preserve.
 func PreserveType(t tensor.Type) tensor.Type {
 	if t.IsNonOverlappingAndDense() {
 		return t.WithStrides(t.Strides)

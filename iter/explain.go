@@ -8,11 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Explain shows how the iteration was set up, step by step: the operands as they were
-// given and as loops see them, their effective strides over the broadcast shape (0 where
-// an operand is repeated), every comparison of the sort with the operand that decided it,
-// the permutation, the outputs' layouts, and the strides in bytes before and after
-// dimensions were coalesced. It is for people; [Iterator.String] is the short form.
+// Explain describes the set-up step by step: the operands as given and as the loops see them, their effective strides
+// over the broadcast shape (0 where an operand is repeated), every comparison of the sort with the operand that decided
+// it, the permutation, the layouts of the outputs, and the byte strides before and after coalescing. [Iterator.String]
+// is the short form.
 func (it *Iterator) Explain() string {
 	if it == nil {
 		return errNilIterator.Error()
@@ -45,7 +44,7 @@ func (it *Iterator) Explain() string {
 	return b.String()
 }
 
-// remarks tells what is special about an operand.
+// remarks lists special properties of an operand.
 func (it *Iterator) remarks(o *operand) string {
 	var s []string
 	if o.readWrite {
@@ -84,20 +83,20 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 	}
 }
 
-// SortStep is a comparison of the sort that finds the permutation: dimension B, which comes after A so far and would
-// be slower to run over, stays there, or is exchanged with it.
+// SortStep is a comparison of the sort that determines the permutation: dimension B, currently after A (slower), stays
+// there or is exchanged with A.
 type SortStep struct {
 	A, B      int
 	Exchanged bool
-	// By is the operand that decided, outputs first; negative where none did, so that B stays.
+	// By is the operand that decided, outputs first; negative if none did, so that B stays.
 	By int
-	// Strides are the effective strides of that operand, and Sizes the sizes of the dimensions, which decide where the
-	// strides are equal.
+	// Strides are the effective strides of that operand, Sizes the sizes of the dimensions, which decide if the strides
+	// are equal.
 	Strides, Sizes [2]sym.Int
 }
 
-// Sort repeats the sort of the dimensions and returns its comparisons, in their order. It is nil where nothing
-// was sorted: see [Rule.Unsorted].
+// Sort repeats the sort of the dimensions and returns its comparisons in order. It is nil if nothing was sorted: see
+// [Rule.Unsorted].
 func (r *Rule) Sort() []SortStep {
 	if r.Unsorted() != "" {
 		return nil
@@ -122,7 +121,7 @@ func (r *Rule) Sort() []SortStep {
 	return list
 }
 
-// Unsorted tells why the dimensions were not sorted; empty where they were.
+// Unsorted returns why the dimensions were not sorted; empty if they were.
 func (r *Rule) Unsorted() string {
 	switch {
 	case r == nil:
@@ -137,8 +136,8 @@ func (r *Rule) Unsorted() string {
 	return ""
 }
 
-// Effective returns the strides of operand i, outputs first, over the broadcast shape, as the sort sees them: 0 where
-// it is repeated. Nil for an output that has no layout of its own.
+// Effective returns the strides of operand i, outputs first, over the broadcast shape, as the sort uses them: 0 where
+// it is repeated. It is nil for an output without a layout of its own.
 func (r *Rule) Effective(i int) []sym.Int {
 	o := r.op(i)
 	if o.isLaidOut() {

@@ -20,7 +20,7 @@ func Accumulating(it *Iterator) *Iterator {
 // Tiles tells the dimensions of the walk along which tiles of a kernel lie, in which order tiles follow one another,
 // and how large they are; nil where operands are not turned.
 func Tiles(p Prepared) (inner, order, size []int) {
-	if p.tiles == nil || !p.tiles.turned {
+	if p.tiles == nil || !p.tiles.transposed {
 		return nil, nil, nil
 	}
 	return p.tiles.inner, p.tiles.order, p.tiles.size

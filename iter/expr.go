@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see.
-// Conversions from and to what memory holds become part of it, contiguous and broadcast operands are read in place,
-// and where the processor allows machine code is made of it; any number of expressions can be joined in one
-// ([Rule.InMemory]).
+// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
+// between these and memory become part of the expression, contiguous and broadcast operands are read in place, and the
+// expression is compiled to machine code if the processor is supported. Expressions can be combined: see
+// [Rule.InMemory].
 func Expr(c *expr.Code) Kernel {
 	if c == nil {
 		return Kernel{err: errNilFunction}
@@ -23,7 +23,7 @@ func Expr(c *expr.Code) Kernel {
 	if err := c.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	k := Kernel{stated: &stated{c: c}, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
+	k := Kernel{expression: &lazyCode{c: c}, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
 	if n := len(c.Out) + len(c.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
 			maxExprOperands)}
@@ -35,12 +35,11 @@ func Expr(c *expr.Code) Kernel {
 	return k
 }
 
-// maxExprOperands is what compiled loops have addresses for.
+// maxExprOperands is the number of addresses that compiled loops support.
 const maxExprOperands = expr.MaxOperands
 
-// ExprOf makes a Kernel of an expression that is stated when it is first needed, which inference never does: types
-// are the dtypes of its results and then of its operands. It is called once, and its error is that of running the
-// kernel.
+// ExprOf makes a Kernel of an expression that is built on demand, which inference never needs: types are the dtypes of
+// its results, then of its operands. state is called once; its error is returned when the kernel runs.
 func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	switch {
 	case state == nil:
@@ -48,18 +47,19 @@ func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType
 	case results < 1 || results > len(types) || len(types) > maxExprOperands:
 		return Kernel{err: fmt.Errorf("iter: an expression with %d results among %d dtypes", results, len(types))}
 	}
-	return Kernel{stated: &stated{state: state}, outs: uint8(results), ins: uint8(len(types) - results), types: types}
+	return Kernel{expression: &lazyCode{state: state}, outs: uint8(results), ins: uint8(len(types) - results),
+		types: types}
 }
 
-// stated is an expression that may be yet to be stated.
-type stated struct {
+// lazyCode is an expression that is built at the first use.
+type lazyCode struct {
 	once  sync.Once
 	state func() (*expr.Code, error)
 	c     *expr.Code
 	err   error
 }
 
-func (s *stated) code() (*expr.Code, error) {
+func (s *lazyCode) code() (*expr.Code, error) {
 	s.once.Do(func() {
 		if s.c == nil {
 			s.c, s.err = s.state()
@@ -72,12 +72,12 @@ func (s *stated) code() (*expr.Code, error) {
 	return s.c, s.err
 }
 
-// then is the expression changed; nil for none.
-func (s *stated) then(change func(*expr.Code) *expr.Code) *stated {
+// then returns the expression with a change applied; nil for nil.
+func (s *lazyCode) then(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil
 	}
-	return &stated{state: func() (*expr.Code, error) {
+	return &lazyCode{state: func() (*expr.Code, error) {
 		c, err := s.code()
 		if err != nil {
 			return nil, err
@@ -86,13 +86,12 @@ func (s *stated) then(change func(*expr.Code) *expr.Code) *stated {
 	}}
 }
 
-// code returns the expression, whose operands and results are checked to have the kernel's dtypes; nil where there
-// is none.
+// code returns the expression, after checking its dtypes against the kernel's; nil if there is none.
 func (k Kernel) code() (*expr.Code, error) {
-	if k.err != nil || k.stated == nil {
+	if k.err != nil || k.expression == nil {
 		return nil, k.err
 	}
-	c, err := k.stated.code()
+	c, err := k.expression.code()
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +110,14 @@ func (k Kernel) code() (*expr.Code, error) {
 	return c, nil
 }
 
-// Formula returns the text of the kernel's expression; nil for a kernel that has none, or whose expression was made
-// otherwise.
+// Formula returns the text of the kernel's expression; nil if it has none, or was not made from a formula.
 func (k Kernel) Formula() *expr.Formula {
 	c, _ := k.code()
 	return c.Formula()
 }
 
-// InMemory returns the kernel's expression over operands and results as memory holds them under the rule,
-// conversions included; nil for a kernel that has no expression. The error is that of running it.
+// InMemory returns the kernel's expression over operands and results in their dtypes in memory, conversions included;
+// nil for a kernel without expression. The error is that of running it.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	code, err := k.code()
 	if code == nil {
@@ -172,7 +170,7 @@ func (p pair) part(i int) expr.Value {
 	return p.im
 }
 
-// constant is a plain number as an operand of a dtype.
+// constant returns a plain number as an operand of a dtype.
 func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
 	p := pair{d, b.Number(d, n, 0), expr.None}
 	if d.IsComplex() {
@@ -189,7 +187,8 @@ func loaded(b *expr.Builder, operand int) pair {
 	return p
 }
 
-// converted is c10::convert: a complex number gives its real part to a real dtype, and to bool whether it is not 0.
+// converted is c10::convert: conversion of a complex number to a real dtype takes the real part, and to bool compares
+// with 0.
 func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 	switch {
 	case p.dtype == d:
@@ -205,18 +204,18 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
 }
 
-// shortRow is the length of rows below which a loop in Go takes several of them at once.
+// shortRow is the row length below which loops in Go process several rows at once.
 const shortRow = 16
 
-// inBlocks returns a kernel of a function over blocks that computes the expression of k, which is stated in the
-// first run.
+// inBlocks returns a kernel with a function over blocks that computes the expression of k, which is built at the first
+// run.
 func (k Kernel) inBlocks() Kernel {
-	if k.err != nil || k.stated == nil {
+	if k.err != nil || k.expression == nil {
 		return k
 	}
-	stated := k
-	k.stated, k.body = nil, blocksOf(int(k.outs+k.ins), func() (*loops.Loop, error) {
-		code, err := stated.code()
+	source := k
+	k.expression, k.body = nil, blocksOf(int(k.outs+k.ins), func() (*loops.Loop, error) {
+		code, err := source.code()
 		if err != nil {
 			return nil, err
 		}
@@ -225,8 +224,8 @@ func (k Kernel) inBlocks() Kernel {
 	return k
 }
 
-// rowsOf states the loop over rows of the walk for an expression in memory: operands with one element for a row are
-// scalars, what does not lie one behind another within a row is staged.
+// rowsOf returns the loop over rows of the walk for an expression in memory: operands that are constant along rows are
+// scalars, other operands that are not contiguous within rows are staged.
 func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
 	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
@@ -242,7 +241,7 @@ func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
 	return l, staged
 }
 
-// prepareExpr makes the loop of an expression ready for the walk.
+// prepareExpr compiles the loop of an expression for the walk.
 func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	code, err := it.Rule.InMemory(k)
 	if err != nil {
@@ -257,7 +256,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
-		// In Go a row costs a call for each instruction: short ones go through blocks together.
+		// In Go a row costs a call per instruction: short rows are joined in blocks.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
@@ -271,14 +270,14 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	return p, nil
 }
 
-// aheadRows is how many rows of a tile further what the loop reads in place is asked for: rows are too short and
-// too far apart for prefetchers of hardware. [4096,4096] and its transposed are added in 7.6 ms with it, without in
-// 8. Where rows follow one another it is brought as near as L1, which others would leave before they are read: pixels
-// of 64 channels and a contiguous image are added in 1.86 ms so, not 1.99, and transposed ones in 12.0, not 11.6
-// (Emerald Rapids).
-const aheadRows = 8
+// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place: the rows are
+// too short and too far apart for hardware prefetchers. Adding [4096,4096] and its transpose takes 7.6 ms with it, 8
+// without. Adjacent rows are prefetched into L1, others not, because they would be evicted before use: adding pixels of
+// 64 channels and a contiguous image takes 1.86 ms instead of 1.99, but transposed images 12.0 instead of 11.6 (Emerald
+// Rapids).
+const prefetchRows = 8
 
-// loopOptions says how the loop stores, and what it asks for ahead.
+// loopOptions chooses stores and prefetching of the loop.
 func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.noutputs], true) {
@@ -289,16 +288,16 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 		opts.NonTemporal = far >= machine.FarBytes
 	}
 	if t == nil && opts.NonTemporal && computes(c) {
-		opts.Ahead = it.aheadInLine()
+		opts.Ahead = it.prefetchInOrder()
 	}
-	if t == nil || !t.turned || !it.large() {
+	if t == nil || !t.transposed || !it.large() {
 		return opts
 	}
 	for i := it.noutputs; i < len(it.ops); i++ {
-		ahead := aheadRows * it.walkStrides[t.inner[1]*len(it.ops)+i]
+		ahead := prefetchRows * it.walkStrides[t.inner[1]*len(it.ops)+i]
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
 			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
-				Near: ahead == aheadRows*it.walkShape[0]*it.walkStrides[i]}
+				Near: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}
 			break
 		}
 	}
@@ -318,11 +317,11 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	})
 }
 
-// Expression reports whether the kernel is the loop of an expression, and not a function.
+// Expression reports whether the kernel is an expression, not a function.
 func (p Prepared) Expression() bool { return p.loop != nil }
 
-// PerElement estimates what an element takes where its operands are in the nearest cache, in nanoseconds; it is 0
-// where no machine code was made, and nothing is known.
+// PerElement estimates the time of an element with operands in the L1 cache, in nanoseconds; 0 if there is no machine
+// code.
 func (p Prepared) PerElement() float64 {
 	if p.loop == nil {
 		return 0
@@ -330,7 +329,7 @@ func (p Prepared) PerElement() float64 {
 	return p.loop.PerElement()
 }
 
-// Listings tells what was made of the loop of an expression; it is empty for a kernel that is a function.
+// Listings describes the compiled loop of an expression; it is empty for a kernel that is a function.
 func (p Prepared) Listings() []expr.Listing {
 	if p.loop == nil {
 		return nil

@@ -9,31 +9,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fold is how a reduction works on values: accumulators, into which elements are folded and
-// from which results are made. [FoldOf] makes one of functions of single elements,
-// [Folding] and [Yields] of loops over slices. The functions are called by several goroutines
-// at once. A Fold is immutable; [Fold.InOrder],
-// [Fold.Weight] and the functions that add to it return another one.
+// Fold describes a reduction: accumulators, into which elements are folded and from which results are computed.
+// [FoldOf] makes one from functions of single elements, [Folding] and [Yields] from loops over slices. The functions
+// are called concurrently. A Fold is immutable; methods and functions that change it return a copy.
 //
-// Elements are folded in pieces, and the accumulators of the pieces merged, in an order that
-// depends on shapes and strides alone. So zero must be neutral (merging it into an
-// accumulator changes nothing), and merging must be associative but for rounding; where it
-// is not commutative, InOrder must be asked for.
+// Elements are folded in pieces, and the accumulators of the pieces are merged, in an order that depends on shapes and
+// strides alone. So zero must be neutral (merging it into an accumulator changes nothing), and merging must be
+// associative except for rounding; if it is not commutative, InOrder is required.
 //
-// Accumulators must be wide enough for all elements of a result. float64 is for float16,
-// bfloat16 and float32: a rounding costs nothing then. An element passes through at most
-// n/32 + 1200 additions on its way into a sum of n elements by [FoldOf]: with accumulators of
-// float64 a sum is off by at most (n/32 + 1200)*2^-53 times the sum of magnitudes, and the
-// rounding of the result, which is within one rounding of the exact sum of float16, bfloat16
-// or float32 unless it cancels. Accumulators of float32 have the same bound with 2^-24.
+// Accumulators must be wide enough for all elements of a result; float64 is for float16, bfloat16 and float32. With
+// [FoldOf], an element takes part in at most n/32 + 1200 additions of a sum of n elements. With float64 accumulators
+// the error of a sum is thus at most (n/32 + 1200)*2^-53 times the sum of magnitudes, plus the rounding of the result:
+// within one rounding of the exact sum of float16, bfloat16 or float32 unless it cancels. Accumulators of float32 have
+// the same bound with 2^-24.
 //
-// One Fold works for every layout: results are folded along contiguous runs or side by side, as
-// the operand lies; other elements pass through blocks. Work is cut by shapes and strides
-// alone: into runs of results, or, where there are few, into pieces of the reduced range
-// whose accumulators are merged in order by a second pass. So the same bits come out for any
-// number of workers.
+// One Fold works for every layout: results are computed along contiguous runs or in parallel, depending on the strides
+// of the operand; other operands are copied through blocks.
 type Fold struct {
-	in      tensor.DType // dtype of the elements that loops take
+	in      tensor.DType // dtype of elements in the loops
 	acc     reflect.Type
 	size    int // of an accumulator
 	inOrder bool
@@ -49,23 +42,23 @@ type Fold struct {
 	// finish writes the results of n accumulators, of dtype out.
 	finish []func(dst, acc unsafe.Pointer, n int)
 	out    []tensor.DType
-	err    error // a mistake, which those who take the Fold report
-	// resume adds to n accumulators what earlier results tell.
+	err    error // a mistake, reported when the Fold is used
+	// resume folds earlier results into n accumulators.
 	resume []func(acc, from unsafe.Pointer, n int)
 }
 
-// Folding makes a Fold of loops over slices. T is the type of elements, A that of
-// accumulators, which must not hold pointers: they live in plain memory.
+// Folding makes a Fold of loops over slices. T is the type of elements, A that of accumulators, which must not contain
+// pointers.
 //
 //   - row folds the elements x, the first of which has position at, into one accumulator;
 //   - columns folds x[i], all of position at, into a[i];
-//   - merge folds from[i], which stands for later positions, into a[i].
+//   - merge folds from[i], for later positions, into a[i].
 //
-// A position counts the elements behind one result: in the order of the walk, or, with
-// [Fold.InOrder], as a row-major index over the reduced dimensions.
+// A position counts the elements of one result: in the order of the walk or, with [Fold.InOrder], as a row-major index
+// over the reduced dimensions.
 //
-// The Fold has no results yet: see [Yields]. A nil function, and accumulators that hold
-// pointers, are mistakes that are reported when the Fold is used.
+// The Fold has no results yet: see [Yields]. A nil function, and accumulators with pointers, are errors that are
+// reported when the Fold is used.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int),
 	merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
@@ -98,18 +91,16 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 	}
 }
 
-// FoldOf makes a Fold with one result of functions of single values: add folds the element x
-// of position at into an accumulator, merge two accumulators, the second of later
-// positions, and finish makes the result. [Folding] runs several times faster where add
-// itself is cheap.
+// FoldOf makes a Fold with one result from functions of single values: add folds element x at position at into an
+// accumulator, merge folds two accumulators, the second for later positions, and finish computes the result. [Folding]
+// is several times faster if add is cheap.
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
 		return &Fold{acc: reflect.TypeFor[A](), err: errNilFoldFunction}
 	}
 	f := Folding(zero, func(a *A, x []T, at int) {
-		// Each block is folded by itself, so that rounding errors do not add up over all
-		// elements.
+		// Each block has its own accumulator, so that rounding errors do not grow with the number of elements.
 		s := zero
 		for i, v := range x {
 			s = add(s, v, at+i)
@@ -131,8 +122,8 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 	})
 }
 
-// Yields returns the Fold with one more result: finish makes a result of each accumulator.
-// The results are the outputs of the iteration, in order.
+// Yields returns the Fold with one more result: finish computes results from accumulators. The results are the outputs
+// of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), finish == nil); f.err != nil {
 		return f
@@ -144,10 +135,9 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 	return f
 }
 
-// Resumes returns the Fold with a way back from one more result, in the order of the
-// outputs: load adds to a[i], which begins as zero, what the result from[i] tells of the
-// elements that were folded already. With a way back from all of its results a Fold works for
-// iterations that go on where another ended ([Iterator.Accumulates]).
+// Resumes returns the Fold with the inverse of one more result, in the order of the outputs: load folds the earlier
+// result from[i] into a[i], which starts as zero. A Fold that can resume from all results works for iterations that
+// continue another ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
 		return f
@@ -165,7 +155,7 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// with returns a copy to which a function of accumulators of type acc is added.
+// with returns a copy of the Fold to which the caller adds a function of accumulators of type acc.
 func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
@@ -184,17 +174,16 @@ func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
 
 func clip[T any](s []T) []T { return s[:len(s):len(s)] }
 
-// InOrder returns the Fold with positions that are logical: row-major indices over the
-// reduced dimensions, folded in rising order. Layouts then leave less choice to the walk.
+// InOrder returns the Fold with logical positions: row-major indices over the reduced dimensions, folded in ascending
+// order. This leaves less freedom for efficient walks.
 func (f *Fold) InOrder() *Fold {
 	c := *f
 	c.inOrder = true
 	return &c
 }
 
-// Weight returns the Fold with the cost of an element, 1 for an addition: tasks are cut
-// smaller for a heavy Fold. Part of the cut is where pieces are merged, so the weight takes
-// part in the rounding.
+// Weight returns the Fold with the cost of an element relative to an addition: tasks are smaller for an expensive Fold.
+// It determines where pieces are cut, and so the rounding.
 func (f *Fold) Weight(cost int) *Fold {
 	c := *f
 	c.weight = max(cost, 1)
@@ -207,7 +196,7 @@ func (f *Fold) In() tensor.DType { return f.in }
 // Out returns the dtypes of the results.
 func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.out...) }
 
-// hasPointers reports whether the garbage collector must see values of a type.
+// hasPointers reports whether values of a type contain pointers for the garbage collector.
 func hasPointers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Array:

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FastSetup tells by which of TensorIterator's short cuts an iteration was laid out.
+// FastSetup is one of the shortcuts by which TensorIterator lays out an iteration.
 type FastSetup uint8
 
-// The kinds of fast set-up, in the order in which they are tried.
+// The kinds of fast set-up, in the order of precedence.
 const (
 	FastNone FastSetup = iota
 	FastContiguous
@@ -20,7 +20,7 @@ const (
 	FastNonOverlappingDense
 )
 
-// String returns the kind as graphrun prints it.
+// String returns the name of the kind.
 func (f FastSetup) String() string {
 	if f > FastNonOverlappingDense {
 		return fmt.Sprintf("FastSetup(%d)", uint8(f))
@@ -28,42 +28,40 @@ func (f FastSetup) String() string {
 	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
 }
 
-// Rule is what TensorIterator decides before it walks: the broadcast shape, the dtypes, the permutation and
-// the layouts of the outputs. Sizes may be unknown. It is immutable and safe for concurrent use.
+// Rule is the part of TensorIterator's set-up that needs no walk: broadcast shape, dtypes, permutation and layouts of
+// outputs. Sizes may be unknown. It is immutable and safe for concurrent use.
 type Rule struct {
 	ops      []operand
 	noutputs int
 	sizes    []sym.Int // broadcast, in the operands' order of dimensions
-	perm     []int     // fastest dimension first; nil where dense tells it
-	dense    []sym.Int // the strides of a fast set-up
+	perm     []int     // fastest dimension first; nil if it follows from dense
+	dense    []sym.Int // strides of a fast set-up
 	fast     FastSetup
 	common   tensor.DType
 	flags    flags
 	warnings []string
-	names    []string // of dimensions; nil without any
+	names    []string // of dimensions; nil if there are none
 	staged   bool     // some operand is converted in the loop
 }
 
-// Iterator is an iteration over operands, set up once: a [Rule] whose sizes are numbers, and the walk that
-// follows from it. It is immutable and safe for concurrent use; what a walk changes lives in a
-// [Cursor].
+// Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the resulting walk. It is immutable and
+// safe for concurrent use; the state of a walk is in a [Cursor].
 type Iterator struct {
 	Rule
-	shape []int // the numbers of sizes
+	shape []int // sizes as numbers
 	numel int
 
 	walkShape   []int // coalesced, fastest first
 	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
 
-	offsets             []int // bytes by which a part's operands are shifted; nil for the whole
-	starts, whole       []int // of a part of a reduction: where it begins in the walk of the whole
+	offsets             []int // byte offsets of a part's operands; nil for the whole
+	starts, whole       []int // of a part of a reduction: start, and the shape of the whole walk
 	accumulate, partial bool  // of a part of a reduction
 }
 
-// operand is an Operand on its way through the set-up. held is the dtype that memory holds, laid the
-// type of an output that was laid out, meta the operand's numbers once there is a walk; rule has the
-// strides that take part in the permutation: those of PyTorch's temporary where the operand is
-// converted.
+// operand is an Operand during set-up. held is the dtype in memory; laid is the type of an output that was laid out;
+// meta has the operand's numbers, once there is a walk; rule has the strides that take part in the permutation, those
+// of PyTorch's temporary if the operand is converted.
 type operand struct {
 	*Operand
 	isOutput   bool
@@ -71,14 +69,14 @@ type operand struct {
 	willResize bool
 	ruleSet    bool
 	held       tensor.DType
-	cast       tensor.DType // a 16-bit float to which it is rounded on the way; Invalid: none
+	cast       tensor.DType // a 16-bit float to which it is rounded during conversion; Invalid: none
 	target     tensor.DType // the dtype that loops see
 	laid       *tensor.Type
 	rule       *tensor.Type
 	meta       *tensor.Meta
 }
 
-// as returns the operand as memory holds it.
+// as returns the type of the operand in memory.
 func (o *operand) as() tensor.Type {
 	if o.laid != nil {
 		return *o.laid
@@ -106,14 +104,13 @@ func (r *Rule) Perm() []int {
 	return slices.Clone(r.perm)
 }
 
-// FastSetup returns the short cut taken.
+// FastSetup returns the shortcut taken.
 func (r *Rule) FastSetup() FastSetup { return r.fast }
 
-// CommonDType returns the dtype that inputs are promoted to, or tensor.Invalid where
-// operands keep theirs.
+// CommonDType returns the dtype to which inputs are promoted, or tensor.Invalid if operands keep theirs.
 func (r *Rule) CommonDType() tensor.DType { return r.common }
 
-// op returns operand i. It panics where there is none.
+// op returns operand i. It panics if there is none.
 func (r *Rule) op(i int) *operand {
 	if uint(i) >= uint(len(r.ops)) {
 		r.noOperand(i)
@@ -122,27 +119,25 @@ func (r *Rule) op(i int) *operand {
 }
 
 func (r *Rule) noOperand(i int) {
-	panic(fmt.Sprintf("iter: there is no operand %d: the iteration has %d", i, len(r.ops)))
+	panic(fmt.Sprintf("iter: no operand %d: the iteration has %d", i, len(r.ops)))
 }
 
-// DType returns the dtype in which loops see operand i. Like Meta and the other accessors
-// that take an operand, it panics on an i that is none, and says how many there are.
+// DType returns the dtype in which loops see operand i. Like Meta and the other accessors that take an operand, it
+// panics for an index out of range.
 func (r *Rule) DType(i int) tensor.DType { return r.op(i).target }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
-// Type returns operand i as it is laid out: inputs as given, outputs as they were laid out. It shares
-// its slices with the rule.
+// Type returns the type of operand i: inputs as given, outputs as laid out. It shares its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 
-// Cast returns the dtype by way of which operand i is converted between memory and loops,
-// where it is neither's: PyTorch promotes to a 16-bit float, whose rounding counts, and loops
-// compute in float32. Else it is tensor.Invalid.
+// Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid:
+// PyTorch promotes to a 16-bit float, whose rounding matters, while loops compute in float32.
 func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
-// Meta returns operand i as it is laid out. For an output that the rule laid out it is
-// what the caller must allocate. Inputs come back as given.
+// Meta returns operand i: inputs as given, outputs as laid out. The caller must allocate outputs that the rule laid
+// out.
 func (it *Iterator) Meta(i int) tensor.Meta { return *it.op(i).meta }
 
 // Output returns the meta of the first output; it panics if there is none.
@@ -153,15 +148,14 @@ func (it *Iterator) Output() tensor.Meta {
 	return *it.ops[0].meta
 }
 
-// Resized reports whether output i was given with another shape and must be resized to
-// what Meta tells.
+// Resized reports whether output i was given with another shape and must be resized to Meta.
 func (r *Rule) Resized(i int) bool { return r.op(i).Defined && r.ops[i].willResize }
 
-// Warnings returns what PyTorch warns of at set-up, such as a resized output.
+// Warnings returns PyTorch's warnings at set-up, such as for a resized output.
 func (r *Rule) Warnings() []string { return slices.Clone(r.warnings) }
 
-// WalkShape returns the coalesced shape that loops walk, fastest dimension first. It is
-// empty for a single element that no dimension spans.
+// WalkShape returns the coalesced shape of the walk, fastest dimension first. It is empty for a single element without
+// dimensions.
 func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
@@ -174,7 +168,7 @@ func (it *Iterator) WalkStrides(i int) []int {
 	return st
 }
 
-// IsContiguous reports whether every operand is one run of elements, in step.
+// IsContiguous reports whether every operand is one contiguous run of elements, without conversion.
 func (it *Iterator) IsContiguous() bool {
 	if len(it.walkShape) > 1 || it.staged {
 		return false
@@ -187,9 +181,8 @@ func (it *Iterator) IsContiguous() bool {
 	return true
 }
 
-// HasContiguousFirstDim reports whether every operand's elements are side by side along
-// the fastest dimension of the walk (has_contiguous_first_dim). It holds where the walk
-// has no dimension.
+// HasContiguousFirstDim reports whether every operand is contiguous along the fastest dimension of the walk
+// (has_contiguous_first_dim). It is true if the walk has no dimensions.
 func (it *Iterator) HasContiguousFirstDim() bool {
 	if len(it.walkShape) == 0 {
 		return true
@@ -202,8 +195,7 @@ func (it *Iterator) HasContiguousFirstDim() bool {
 	return true
 }
 
-// String shows what the iteration does: dtype, permutation, coalesced shape, and each
-// operand's byte strides.
+// String describes the iteration: permutation, coalesced shape, and each operand's byte strides.
 func (it *Iterator) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shape %s perm %v fast set-up %s walk %v", tensor.ListString(it.shape), it.perm, it.fast, it.walkShape)

@@ -11,31 +11,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxResults and MaxOperands are the most results and operands of a [Kernel] that is made of a Go function. One of an
-// expression ([Expr]) may have more.
+// MaxResults and MaxOperands are the limits for a [Kernel] made of a Go function. A kernel of an expression ([Expr])
+// may have more.
 const (
 	MaxResults  = 3
 	MaxOperands = 4
 )
 
-// Kernel is what is computed for each element, and knows the dtypes of its results and
-// operands. [Map2] and the others of its row make one of a function of single elements,
-// [Slice2] and its row of a function over slices; both infer the dtypes from the function.
-// [Iterator.Apply] runs it, [Iterator.Prepare] makes it ready for those who bring addresses
-// and workers; both check it against what the iteration's loops see, so that a function
-// never gets elements of another type. A Kernel is immutable.
+// Kernel is a computation for each element, with the dtypes of its results and operands. [Map2] and its relatives make
+// one from a function of single elements, [Slice2] and its relatives from a function over slices; both infer the dtypes
+// from the function. [Iterator.Apply] runs it, [Iterator.Prepare] prepares it for callers with addresses and workers of
+// their own; both check it against the dtypes of the iteration, so that a function never gets elements of another type.
+// A Kernel is immutable.
 type Kernel struct {
-	body   block
-	stated *stated        // of a kernel made by Expr or ExprOf, which has no body
-	types  []tensor.DType // results first
-	outs   uint8
-	ins    uint8
-	bySize bool
-	err    error
+	body       block
+	expression *lazyCode      // of a kernel made by Expr or ExprOf, which has no body
+	types      []tensor.DType // results first
+	outs       uint8
+	ins        uint8
+	bySize     bool
+	err        error
 }
 
-// block works on n contiguous elements of each operand, outputs first, in the dtypes that
-// loops see. An output may be the same block as an input, never overlap it otherwise.
+// block computes n contiguous elements of each operand, outputs first, in the dtypes that loops see. An output may be
+// the same block as an input, but must not overlap it otherwise.
 type block func(ptrs []unsafe.Pointer, n int) error
 
 var errNilFunction = errors.New("iter: a kernel of a nil function")
@@ -48,9 +47,8 @@ func kernel(results int, isNil bool, body block, types ...tensor.DType) Kernel {
 	return Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results), types: types}
 }
 
-// IsZero reports whether k is the zero Kernel, which computes nothing and is refused
-// wherever a Kernel is run.
-func (k Kernel) IsZero() bool { return k.body == nil && k.stated == nil && k.err == nil }
+// IsZero reports whether k is the zero Kernel, which is an error wherever a Kernel is run.
+func (k Kernel) IsZero() bool { return k.body == nil && k.expression == nil && k.err == nil }
 
 // Results returns the dtypes of the results, Operands those of the operands.
 func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
@@ -60,7 +58,7 @@ func (k Kernel) Operands() []tensor.DType {
 	return append([]tensor.DType(nil), k.types[k.outs:k.outs+k.ins]...)
 }
 
-// String shows the types: "(float32, float32) -> bool".
+// String returns the types: "(float32, float32) -> bool".
 func (k Kernel) String() string {
 	list := func(types []tensor.DType) string {
 		names := make([]string, len(types))
@@ -80,33 +78,30 @@ func (k Kernel) String() string {
 	return s
 }
 
-// Bits returns the kernel for all dtypes of the same sizes: it moves or combines the bits
-// of elements, whatever they mean, so that a kernel of uint32 works for float32 too. A result
-// that is bool must be 0 or 1.
+// Bits returns the kernel for all dtypes of the same sizes, for kernels that move or combine bits regardless of their
+// meaning: a kernel of uint32 then works for float32, too. A result that is bool must be 0 or 1.
 func (k Kernel) Bits() Kernel {
 	k.bySize = true
 	return k
 }
 
-// Ignoring returns the kernel with one more operand of dtype d behind the others, which it
-// does not look at.
+// Ignoring returns the kernel with one more operand of dtype d after the others, which it ignores.
 func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
-	case k.stated == nil && k.ins == MaxOperands:
+	case k.expression == nil && k.ins == MaxOperands:
 		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
 	case !d.Valid():
 		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
 	default:
 		k.types = append(slices.Clone(k.types), d)
 		k.ins++
-		k.stated = k.stated.then(func(c *expr.Code) *expr.Code { return c.WithOperand(d) })
+		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.WithOperand(d) })
 	}
 	return k
 }
 
-// Exchange returns the kernel with operands i and j, counted without the results,
-// exchanged: of a-b it makes b-a.
+// Exchange returns the kernel with operands i and j, counted without the results, exchanged: a-b becomes b-a.
 func (k Kernel) Exchange(i, j int) Kernel {
 	switch {
 	case k.err != nil || k.IsZero():
@@ -119,8 +114,8 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	i, j = i+int(k.outs), j+int(k.outs)
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
-	if k.stated != nil {
-		k.stated = k.stated.then(func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) })
+	if k.expression != nil {
+		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) })
 		return k
 	}
 	inner := k.body
@@ -133,9 +128,9 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	return k
 }
 
-// Refusing returns the kernel with a look at each block of operand i, counted without the
-// results, before it is computed: an error of f, such as a division by zero, ends the walk.
-// What other blocks wrote stays. T must be the type of the operand.
+// Refusing returns the kernel with a check of each block of operand i, counted without the results, before it is
+// computed. An error of f, such as a division by zero, ends the walk; results of other blocks may have been written. T
+// must be the type of the operand.
 func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
 	case k.err != nil || k.IsZero():
@@ -143,9 +138,9 @@ func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	case f == nil:
 		return Kernel{err: errNilFunction}
 	case i < 0 || i >= int(k.ins):
-		return Kernel{err: fmt.Errorf("iter: a look at operand %d of a kernel with %d", i, k.ins)}
+		return Kernel{err: fmt.Errorf("iter: a check of operand %d of a kernel with %d operands", i, k.ins)}
 	case k.types[int(k.outs)+i] != d:
-		return Kernel{err: fmt.Errorf("iter: a look at operand %d as %v of the kernel %v", i, d, k)}
+		return Kernel{err: fmt.Errorf("iter: a check of operand %d as %v of the kernel %v", i, d, k)}
 	}
 	k = k.inBlocks()
 	at, inner := i+int(k.outs), k.body
@@ -158,7 +153,7 @@ func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	return k
 }
 
-// fits returns what keeps the kernel from running over the iteration; nil if nothing does.
+// fits returns why the kernel cannot run over the iteration, or nil.
 func (k Kernel) fits(it *Rule) error {
 	switch {
 	case it == nil:
@@ -184,12 +179,12 @@ func (k Kernel) fits(it *Rule) error {
 
 var errNilIterator = errors.New("iter: a nil Iterator")
 
-// sameCounts reports whether the kernel has the iteration's numbers of results and operands.
+// sameCounts reports whether the kernel has as many results and operands as the iteration.
 func (k *Kernel) sameCounts(it *Rule) bool {
 	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
 }
 
-// takesAll reports whether results and operands are as many as the kernel's, and of its dtypes.
+// takesAll reports whether results and operands match in number and dtypes.
 func (k *Kernel) takesAll(it *Rule) bool {
 	if !k.sameCounts(it) {
 		return false
@@ -202,10 +197,10 @@ func (k *Kernel) takesAll(it *Rule) bool {
 	return true
 }
 
-// takes reports whether operand i may be of dtype d as loops see it.
+// takes reports whether operand i may have dtype d in the loop.
 func (k *Kernel) takes(i int, d tensor.DType) bool {
 	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
 }
 
-// choose makes a Kernel one of the [Kernels].
+// choose implements [Kernels].
 func (k Kernel) choose(it *Rule) (Kernel, error) { return k, k.fits(it) }

@@ -53,9 +53,9 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		{iter.Map2(nop).Ignoring(tensor.Invalid),
 			"iter: a kernel that ignores an operand of invalid dtype invalid"},
 		{iter.Refusing(iter.Map2(nop), 1, func([]int8) error { return nil }),
-			"iter: a look at operand 1 as int8 of the kernel (float32, float32) -> float32"},
+			"iter: a check of operand 1 as int8 of the kernel (float32, float32) -> float32"},
 		{iter.Refusing(iter.Map2(nop), 2, func([]float32) error { return nil }),
-			"iter: a look at operand 2 of a kernel with 2"},
+			"iter: a check of operand 2 of a kernel with 2 operands"},
 		{iter.NewTable("add", unset),
 			"iter: kernel 0 of table \"add\" is the zero Kernel"},
 		{iter.NewTable("neg", iter.Map1(func(a int8) int8 { return a }), iter.Map1(func(a int16) int16 { return a })),
@@ -77,7 +77,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
-	assert.EqualError(t, err, "iter: input 0, float32[2]@(1), has no data: it was given by its meta alone")
+	assert.EqualError(t, err, "iter: input 0, float32[2]@(1), has no data: it was given as a meta")
 }
 
 func TestTableChooses(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAllocateIsChecked(t *testing.T) {
 	assert.Equal(t, -5.0, long.At(5).Float())
 	two := build(t, iter.New().Output(iter.Undefined()).Output(iter.Undefined()).Input(iter.OfTensor(x)))
 	_, err := two.Apply(iter.Map1Out2(func(a float32) (float32, float32) { return a, a }), iter.Allocate(give(part(0))))
-	assert.ErrorContains(t, err, "output 1 as it was allocated", "one tensor for two outputs")
+	assert.ErrorContains(t, err, "output 1 as allocated", "one tensor for two outputs")
 }
 
 // A panic of the caller's function reaches the caller, whichever goroutine it was on.

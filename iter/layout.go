@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layOut chooses the permutation and the layouts of the outputs: by fast set-up where it
-// supports, else by the permutation rule.
+// layOut chooses the permutation and the layouts of the outputs: by fast set-up where possible, else by the permutation
+// rule.
 func (r *Rule) layOut() {
 	if !r.flags.noFastSetup {
 		r.fast = r.fastKind()
@@ -36,8 +36,8 @@ func (r *Rule) layOut() {
 	r.dense = strides
 }
 
-// rowMajor returns row-major strides: those of an operand that has them, so that long chains of values
-// of one shape share them.
+// rowMajor returns row-major strides: those of an operand, if one has them, so that values of one shape share the
+// slice.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.isLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
@@ -47,7 +47,7 @@ func (r *Rule) rowMajor() []sym.Int {
 	return tensor.RowMajor(r.sizes)
 }
 
-// layOutputs gives the undefined outputs their strides.
+// layOutputs sets the strides of the outputs whose layout is open.
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.isLaidOut() {
@@ -57,8 +57,8 @@ func (r *Rule) layOutputs(strides []sym.Int) {
 	}
 }
 
-// orderOf returns the dimensions of a dense layout, fastest first; among equal strides
-// the smaller size is first, then the later dimension.
+// orderOf returns the dimensions of a dense layout, fastest first; among equal strides the smaller size is first, then
+// the later dimension.
 func orderOf(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes))
 	slices.SortStableFunc(perm, func(a, b int) int {
@@ -70,7 +70,7 @@ func orderOf(strides, sizes []sym.Int) []int {
 	return perm
 }
 
-// order compares two sizes; what form and bounds do not decide becomes a guard.
+// order compares two sizes. If neither form nor bounds decide, the result becomes a guard.
 func order(a, b sym.Int) int {
 	switch {
 	case a.Same(b):
@@ -104,7 +104,7 @@ func (r *Rule) fastKind() FastSetup {
 	case r.every(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
-	// One shape and the same strides: what is dense for one operand is for all.
+	// With equal shapes and strides, all operands are dense if one is.
 	var first *tensor.Type
 	for i := range r.ops {
 		switch o := &r.ops[i]; {
@@ -121,7 +121,7 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// every reports whether a predicate holds of all operands that keep their layout.
+// every reports whether a predicate holds for all operands that keep their layout.
 func (r *Rule) every(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.isLaidOut() && !holds(*o.rule) {
@@ -131,9 +131,8 @@ func (r *Rule) every(holds func(tensor.Type) bool) bool {
 	return true
 }
 
-// effective returns the operand's stride of broadcast dimension d: 0 where the dimension
-// is missing or broadcast, the stored stride elsewhere, dimensions of size 1 that stay 1
-// included (TensorIteratorBase::compute_strides).
+// effective returns the operand's stride along broadcast dimension d: 0 if the dimension is missing or broadcast, else
+// the stored stride, including that of a dimension of size 1 (TensorIteratorBase::compute_strides).
 func (r *Rule) effective(t *tensor.Type, d int) sym.Int {
 	at := d - (len(r.sizes) - len(t.Shape))
 	if at < 0 {
@@ -159,8 +158,8 @@ func (r *Rule) permByRule() {
 	})
 }
 
-// compare says when dimension a, which is before b, belongs behind it, and when it stays there; where neither holds no
-// operand decides. by is the operand that decides at the hints, negative for none (should_swap).
+// compare returns the conditions under which dimension a, which is before b, moves behind it (swap) or stays; if
+// neither holds, no operand decides. by is the operand that decides at the hints, negative for none (should_swap).
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	by = -1
 	open := sym.Truth(true)
@@ -183,8 +182,8 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	return swap, stay, by
 }
 
-// compareBy is compare by one operand: by its strides, and where these are equal by the sizes. A dimension along which
-// it is repeated tells nothing, except of an output that is reduced: such dimensions go to the front.
+// compareBy is compare for one operand: by its strides and, if these are equal, by the sizes. A dimension along which
+// the operand is repeated decides nothing, except for a reduced output: reduced dimensions move to the front.
 func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
 	if na, known := sa.Known(); known {
@@ -203,7 +202,7 @@ func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 	}
 	less, equal := sym.Truth(false), sym.Truth(true)
 	if !sa.Same(sb) && a > b && r.isRowMajor(o) {
-		// Then strides are equal where no size between them is more than 1.
+		// Strides are equal if no size between them is more than 1.
 		for d := b + 1; d <= a; d++ {
 			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
 		}
@@ -227,7 +226,7 @@ func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 	return behind.Decide(), before.Or(told.And(less))
 }
 
-// compareNumbers is compareBy where strides are known, and tell enough without the sizes.
+// compareNumbers is compareBy for known strides that decide without the sizes.
 func (r *Rule) compareNumbers(o *operand, sa, sb int) (behind, before bool) {
 	if sa == 0 || sb == 0 {
 		reduced := r.flags.reduction && o.isOutput && sa != sb
@@ -236,7 +235,7 @@ func (r *Rule) compareNumbers(o *operand, sa, sb int) (behind, before bool) {
 	return sa > sb, sa < sb
 }
 
-// isRowMajor reports whether the strides of an operand, whose sizes are unknown, are row-major by form.
+// isRowMajor reports whether the strides of an operand with unknown sizes are row-major by form.
 func (r *Rule) isRowMajor(o *operand) bool {
 	for d := range r.sizes {
 		if len(o.rule.Shape) != len(r.sizes) || !o.rule.Shape[d].Same(r.sizes[d]) {
@@ -246,9 +245,8 @@ func (r *Rule) isRowMajor(o *operand) bool {
 	return o.rule.IsRowMajor()
 }
 
-// outputsByPerm lays the undefined outputs out densely in the order of the permutation
-// (allocate_or_resize_outputs). If that order is row-major, a size 0 counts as 1, else
-// it makes the strides after it 0.
+// outputsByPerm lays out the open outputs densely in the order of the permutation (allocate_or_resize_outputs). If that
+// order is row-major a size of 0 counts as 1, else it makes all later strides 0.
 func (r *Rule) outputsByPerm() {
 	for i := range r.noutputs {
 		if r.ops[i].isLaidOut() {
@@ -258,7 +256,7 @@ func (r *Rule) outputsByPerm() {
 	}
 }
 
-// inverted reports whether the permutation is that of row-major strides.
+// inverted reports whether the permutation is the row-major one.
 func (r *Rule) inverted() bool {
 	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
 }

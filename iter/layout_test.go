@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 
 	_, err = add(a, a).Input(iter.Of(b)).Build()
 	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension "+
-		"1 (b is input 2, float32[2,4]@(4,1); a, of shape [2, 3], is all before it)")
+		"1 (b is input 2, float32[2,4]@(4,1); a is the shape [2, 3] of the operands before it)")
 
 	_, err = iter.Unary(iter.Of(f32([]int{2, 3}, []int{0, 1})), iter.Of(a)).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor refers to a single memory location")

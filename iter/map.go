@@ -2,10 +2,9 @@ package iter
 
 import "github.com/graphrun/graphrun/tensor"
 
-// The forms below make kernels of functions of single elements. The calls come in no
-// particular order and from several goroutines at once ([Workers]), so a function must
-// depend on its arguments alone. Where the function itself is cheap, the form over slices
-// beside it runs several times faster.
+// The functions below make kernels of functions of single elements. Calls are in no particular order and concurrent
+// ([Workers]), so a function must depend on its arguments alone. For cheap functions the corresponding Slice function
+// is several times faster.
 
 // Map0 makes a Kernel of a function of no operand: a fill.
 func Map0[D tensor.Element](f func() D) Kernel {

@@ -33,7 +33,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 		{iter.Binary(out, iter.OfTensor(x), iter.Undefined()),
 			"iter: input 1 is undefined; only outputs may be"},
 		{iter.Binary(out, iter.OfTensor(x), iter.Number(tensor.Scalar{})),
-			"iter: input 1 is a number that was never set"},
+			"iter: input 1 is an unset number"},
 		{iter.Unary(iter.Number(tensor.IntScalar(1)), iter.OfTensor(x)),
 			"iter: output 0 is a plain number, which cannot be written"},
 		{iter.Unary(out, iter.OfTensor(x)).Output(out),
@@ -53,7 +53,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(1<<40, 1<<40),
 			"iter: shape [1099511627776, 1099511627776] has more than 2^47 elements"},
 		{iter.New().Output(out),
-			"output 0, whose dtype neither an input, UndefinedOf nor StaticDType tells: it has no dtype"},
+			"output 0, whose dtype is given neither by an input nor by UndefinedOf or StaticDType: it has no dtype"},
 	} {
 		_, err := c.of.Build()
 		assert.EqualError(t, err, c.want)
@@ -85,7 +85,7 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 		"iter: range [4, 2) of an iteration over 6 elements":  {it.ForRange(&c, ptrs, iter.Range{Begin: 4, End: 2}, mark)},
 		"iter: a nil Loop": {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil),
 			it.ForEach(ptrs, iter.Rows(nil))},
-		"iter: nothing was prepared": {iter.Prepared{}.Range(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
+		"iter: the zero Prepared": {iter.Prepared{}.Range(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
 	} {
 		for i, err := range got {
 			assert.EqualError(t, err, want, "%d", i)
@@ -104,7 +104,7 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	*short = *tensor.Zeros(tensor.Uint8, 6)
 	short.Meta.Offset = 3
 	_, err = it.Bind(short)
-	assert.EqualError(t, err, "iter: uint8[6]@(1)+3 for output 0 reaches past its storage of 6 bytes")
+	assert.EqualError(t, err, "iter: uint8[6]@(1)+3 for output 0 exceeds its storage of 6 bytes")
 }
 
 // Tensors that are bound to borrowed operands must not overlap either.
@@ -156,7 +156,7 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 			assert.Panics(t, f, "%s(%d)", name, i)
 		}
 	}
-	assert.PanicsWithValue(t, "iter: there is no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
+	assert.PanicsWithValue(t, "iter: no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
 	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
 		build(t, iter.New().Input(iter.Of(tensor.New(tensor.Int8)))).Output()
 	})
@@ -199,10 +199,10 @@ func TestHasContiguousFirstDim(t *testing.T) {
 	x := numbers(12, 3, 4)
 	m, err := x.Transpose(0, 1)
 	require.NoError(t, err)
-	turned, wide := iter.Of(m), iter.Of(tensor.New(tensor.Float64, 3, 4))
+	transposed, wide := iter.Of(m), iter.Of(tensor.New(tensor.Float64, 3, 4))
 	assert.True(t, doubling(t, 3, 4).HasContiguousFirstDim())
-	assert.True(t, build(t, iter.Unary(iter.Undefined(), turned)).HasContiguousFirstDim())
-	assert.False(t, build(t, iter.Copy(iter.Of(tensor.New(tensor.Float32, 4, 3)), turned)).HasContiguousFirstDim())
+	assert.True(t, build(t, iter.Unary(iter.Undefined(), transposed)).HasContiguousFirstDim())
+	assert.False(t, build(t, iter.Copy(iter.Of(tensor.New(tensor.Float32, 4, 3)), transposed)).HasContiguousFirstDim())
 	mixed := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), wide))
 	assert.True(t, mixed.HasContiguousFirstDim(), "each by its own size")
 	single := build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Int8))))

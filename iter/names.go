@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Named returns the operand with names for its dimensions, one each; "" leaves a
-// dimension without a name. Named operands are unified by name as PyTorch's named tensors
-// are.
+// Named returns the operand with a name for each dimension; "" leaves a dimension unnamed. Names of operands are
+// unified as in PyTorch's named tensors.
 func (o Operand) Named(names ...string) Operand {
-	more := remark{names: names}
+	more := operandExtra{names: names}
 	if o.more != nil {
 		more.wrong = o.more.wrong
 	}
@@ -18,12 +17,11 @@ func (o Operand) Named(names ...string) Operand {
 	return o
 }
 
-// Names returns the names of the result's dimensions, "" for one without a name; nil if
-// no operand has names.
+// Names returns the names of the result's dimensions, "" for unnamed ones; nil if no operand has names.
 func (r *Rule) Names() []string { return slices.Clone(r.names) }
 
-// computeNames unifies the names of the operands that take part in the shape
-// (compute_names), and holds given outputs to the result (propagate_names).
+// computeNames unifies the names of the operands that determine the shape (compute_names), and checks given outputs
+// against the result (propagate_names).
 func (r *Rule) computeNames() error {
 	some := false
 	for i := range r.ops {
@@ -66,9 +64,9 @@ func (r *Rule) computeNames() error {
 	return nil
 }
 
-// UnifyNames returns the names of the dimensions of two values broadcast together: from
-// the right, a name meets the same name or none, and no name may be at different
-// places (at::unify_from_right). The errors are PyTorch's.
+// UnifyNames returns the dimension names of two values broadcast together. From the right, equal names match, and any
+// name matches an unnamed dimension; a name must not occur at different positions (at::unify_from_right). The errors
+// are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
 	n := max(len(a), len(b))
 	out := make([]string, n)

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Narrow returns the iteration over size elements from start of dimension dim of
-// [Iterator.WalkShape], over the same operands and addresses. If size is 1 the walk is
-// coalesced anew, except in a reduction (TensorIteratorBase::narrow). A dimension that the
-// walk does not have, and a range that is empty or goes beyond it, are errors.
+// Narrow returns the iteration restricted to size elements from start of dimension dim of [Iterator.WalkShape], with
+// the same operands and addresses. If size is 1 the walk is coalesced again, except in a reduction
+// (TensorIteratorBase::narrow). A dimension that does not exist, an empty range, and one out of bounds are errors.
 func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -35,9 +34,8 @@ func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	return part
 }
 
-// SelectAll returns the iteration with every dimension from first on fixed at an index,
-// their sizes kept as 1 (select_all_keeping_dim). Indices that the walk does not have are
-// an error.
+// SelectAll returns the iteration with every dimension from first on fixed at an index; their sizes become 1
+// (select_all_keeping_dim). Indices out of range are an error.
 func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -59,8 +57,8 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	return part, nil
 }
 
-// RemoveOperand returns the iteration without operand i; the walk stays as it is
-// (remove_operand). An i that is no operand is an error.
+// RemoveOperand returns the iteration without operand i; the walk is unchanged (remove_operand). An index out of range
+// is an error.
 func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -81,7 +79,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 			part.walkStrides = append(part.walkStrides, st)
 		}
 	}
-	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return !o.asItIs() })
+	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return !o.unconverted() })
 	return part, nil
 }
 
@@ -105,8 +103,8 @@ func (it *Iterator) recount() {
 	}
 }
 
-// Accumulates reports whether the iteration adds to what an earlier part of the same
-// reduction left in the outputs.
+// Accumulates reports whether the iteration adds to results that an earlier part of the same reduction stored in the
+// outputs.
 func (it *Iterator) Accumulates() bool { return it.accumulate }
 
 // IsFinal reports whether the outputs are complete after this part of a reduction.
@@ -126,7 +124,7 @@ func (it *Iterator) CanUse32Bit() bool {
 	return true
 }
 
-// reach returns one past the largest byte offset of operand i, that of its first byte.
+// reach returns one more than the largest byte offset of an element of operand i.
 func (it *Iterator) reach(i int) int {
 	r := 1
 	for d, s := range it.walkShape {
@@ -135,11 +133,9 @@ func (it *Iterator) reach(i int) int {
 	return r
 }
 
-// Split32 cuts the iteration into parts that fit 32-bit indexing, in order
-// (with_32bit_indexing). The dimension with the largest extent in bytes is halved until
-// all fit. Where that is a reduced dimension, the earlier part is not final, and the
-// later accumulates: it goes on from what the outputs hold, for which a [Fold] must know a way
-// back ([Resumes]).
+// Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
+// the largest extent in bytes is halved until all parts fit. If that is a reduced dimension, the earlier part is not
+// final and the later one accumulates: it resumes from the outputs, for which a [Fold] needs [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}
@@ -147,7 +143,7 @@ func (it *Iterator) Split32() []*Iterator {
 	dim := it.widest()
 	half := it.walkShape[dim] / 2
 	first := it.narrow(dim, 0, half)
-	// Narrow may have merged dimensions of the first part; the second is cut from it.
+	// Narrow may have merged dimensions of the first part; the second is cut from the original.
 	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
 		first.partial = true
@@ -156,7 +152,7 @@ func (it *Iterator) Split32() []*Iterator {
 	return append(first.Split32(), second.Split32()...)
 }
 
-// widest returns the dimension over 1 of the largest extent, the outermost of equals
+// widest returns the dimension of size over 1 with the largest extent, the outermost if several are equal
 // (get_dim_to_split).
 func (it *Iterator) widest() int {
 	best, most := -1, -1
@@ -173,7 +169,7 @@ func (it *Iterator) widest() int {
 	return best
 }
 
-// isReduced reports whether an output stays where it is along a dimension of the walk.
+// isReduced reports whether an output has stride 0 along a dimension of the walk.
 func (it *Iterator) isReduced(dim int) bool {
 	if !it.flags.reduction {
 		return false

@@ -8,11 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Overlap is what is known of shared memory.
+// Overlap is the relation between the memory of two values, or of the elements of one.
 type Overlap uint8
 
-// OverlapFull means the same elements at the same places; OverlapTooHard that the search
-// was given up.
+// OverlapFull means the same elements at the same addresses; OverlapTooHard means that the search was abandoned.
 const (
 	OverlapNo Overlap = iota
 	OverlapPartial
@@ -27,9 +26,9 @@ const (
 		"single memory location. Please clone() the tensor before performing the operation."
 )
 
-// checkOverlap refuses given outputs that overlap themselves or, in part, an input
-// (compute_mem_overlaps). Two outputs that overlap in part are refused too, which PyTorch
-// does not: what they would hold depended on the order of the walk.
+// checkOverlap rejects given outputs that overlap themselves or, partially, an input (compute_mem_overlaps). Two
+// outputs that overlap partially are rejected too, unlike in PyTorch: their contents would depend on the order of the
+// walk.
 func (r *Rule) checkOverlap() error {
 	if r.flags.noOverlapCheck {
 		return nil
@@ -37,7 +36,7 @@ func (r *Rule) checkOverlap() error {
 	for i := range r.noutputs {
 		out := &r.ops[i]
 		if !out.Defined || out.Operand.meta == nil {
-			continue // where nothing but a type is known, memory is not
+			continue // only the type is known, not the memory
 		}
 		if InternalOverlap(*out.Operand.meta) == OverlapPartial {
 			return fmt.Errorf("%s (%s)", internalOverlap, r.named(i))
@@ -55,8 +54,7 @@ func (r *Rule) checkOverlap() error {
 	return nil
 }
 
-// overlapIn is OverlapOf for values whose storages are known. Storages that were made
-// over the same bytes overlap too.
+// overlapIn is OverlapOf for values with known storages. Different storages over the same bytes overlap too.
 func overlapIn(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
 	if sa == nil || sb == nil || sa.Len() == 0 || sb.Len() == 0 {
 		return OverlapNo
@@ -72,18 +70,17 @@ func overlapIn(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.M
 	return overlapAt(a, b, int(pb-pa))
 }
 
-// InternalOverlap tells whether two elements of a value share memory: OverlapNo or
-// OverlapPartial, or OverlapTooHard where the search was given up.
+// InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
+// the search was abandoned.
 //
-// A dimension of stride 0 and size over 1 decides at once, as in
-// at::has_internal_overlap; where PyTorch gives up, the question is decided exactly for
-// all but contrived strides.
+// A dimension of stride 0 and size over 1 means overlap, as in at::has_internal_overlap; where PyTorch gives up, the
+// answer is exact except for contrived strides.
 func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
-	// Two elements meet if sum(d*stride) = 0 for differences d of their indices, not all
-	// zero. With y = d + size-1 all terms are positive: sum(y*stride) = sum((size-1)*stride).
+	// Two elements coincide if sum(d*stride) = 0 for index differences d, not all zero. With y = d + size-1 all terms are
+	// nonnegative: sum(y*stride) = sum((size-1)*stride).
 	var terms []term
 	target := 0
 	for d, s := range m.Shape {
@@ -99,19 +96,16 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	return solve(terms, target, true)
 }
 
-// OverlapOf tells how two values in the same storage overlap, as at::get_overlap_status of
-// PyTorch 1.13 does where it knows: of values that are non-overlapping and dense only the
-// same bytes with equal strides, those of dimensions of size 1 included, are OverlapFull;
-// a transposed square, or x[0] beside x of shape [1, n], is OverlapPartial.
+// OverlapOf returns how two values in the same storage overlap, like at::get_overlap_status of PyTorch 1.13: among
+// non-overlapping dense values only the same bytes with equal strides, including those of dimensions of size 1, are
+// OverlapFull; a transposed square, or x[0] and x of shape [1, n], is OverlapPartial.
 //
-// Two differences: where PyTorch gives up, because a value is not dense, OverlapFull
-// means element for element, and anything else that is shared is found exactly and is
-// OverlapPartial. And values of the same bytes but of elements of another size are
-// OverlapPartial whatever their strides, because operands are converted during the walk,
-// not before.
+// There are two differences. Where PyTorch gives up because a value is not dense, OverlapFull means element for
+// element, and all other sharing is found exactly and is OverlapPartial. Values of the same bytes with elements of
+// different sizes are OverlapPartial regardless of strides, because operands are converted during the walk, not before.
 func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
 
-// overlapAt is OverlapOf for b in a storage that begins shift bytes after that of a.
+// overlapAt is OverlapOf for b in a storage that starts shift bytes after that of a.
 func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a.Numel() == 0 || b.Numel() == 0 {
 		return OverlapNo
@@ -131,8 +125,8 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a0 == b0 && sa == sb && sameElements(a, b) {
 		return OverlapFull
 	}
-	// a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for bytes u and v of the elements.
-	// With j and v counted from their ends all terms are positive.
+	// a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for bytes u and v of the elements. With j and v counted from their
+	// ends all terms are nonnegative.
 	terms := []term{{1, sa - 1 + sb - 1, -1}}
 	target := b0 - a0 + sb - 1
 	for d, s := range a.Shape {
@@ -145,8 +139,7 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	return solve(terms, target, false)
 }
 
-// sameElements reports whether two values have the same elements in the same order;
-// dimensions of size 1 do not count.
+// sameElements reports whether two values have the same elements in the same order; dimensions of size 1 do not count.
 func sameElements(a, b tensor.Meta) bool {
 	k := 0
 	for d, n := range a.Shape {
@@ -169,17 +162,16 @@ func sameElements(a, b tensor.Meta) bool {
 	return true
 }
 
-// term is a variable of a bounded linear equation: 0 <= x <= most, with a coefficient.
-// trivial is its value in the solution that does not count.
+// term is a variable of a bounded linear equation: 0 <= x <= most, with a coefficient. trivial is its value in the
+// trivial solution.
 type term struct{ coef, most, trivial int }
 
 // solveLimit bounds the nodes of the search.
 const solveLimit = 1 << 16
 
-// solve reports whether sum(coef*x) = target has a solution within the bounds, other than
-// the trivial one if that is asked: OverlapPartial or OverlapNo. It searches by falling
-// coefficients and prunes by what the rest can reach, as numpy's
-// solve_diophantine does.
+// solve reports whether sum(coef*x) = target has a solution within the bounds, other than the trivial one if notTrivial
+// is set: OverlapPartial or OverlapNo. It searches in descending order of coefficients and prunes by the range of the
+// remaining sum, like numpy's solve_diophantine.
 func solve(terms []term, target int, notTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.most == 0 || t.coef == 0 })
 	slices.SortFunc(terms, func(a, b term) int { return b.coef - a.coef })

@@ -12,14 +12,13 @@ import (
 	"github.com/graphrun/graphrun/internal/team"
 )
 
-// Parallel walks the whole iteration with at most workers goroutines, 0 for all cores, in
-// tasks of grain elements, 0 for [GrainSize] (for_each). The tasks depend on shape and
-// grain alone, so that a loop whose outputs are not accumulated gives the same bits for any
-// number of workers. The first error, or the context's cause, ends the walk; no goroutine
-// outlives it.
+// Parallel walks the whole iteration with at most workers goroutines, 0 for all cores, in tasks of grain elements, 0
+// for [GrainSize] (for_each). Tasks depend on shape and grain alone, so that a loop that does not accumulate into its
+// outputs gives the same bits for any number of workers. The first error, or the cause of the context, ends the walk;
+// no goroutine outlives it.
 //
-// It is unsafe, and checks as much, as [Iterator.ForEach]. A reduction is refused: its
-// outputs would be written by several tasks. See [Iterator.Reduce].
+// It is as unsafe as [Iterator.ForEach], with the same checks. A reduction is an error, because several tasks would
+// write to its outputs: see [Iterator.Reduce].
 func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int, loop Loop) error {
 	switch {
 	case it == nil:
@@ -39,17 +38,17 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// mostParts bounds the parts of a walk: where there are more workers, several have one.
-const mostParts = 256
+// maxParts bounds the parts into which tasks are divided; more workers share parts.
+const maxParts = 256
 
-// forTasks runs tasks 0 to n-1 on at most workers goroutines, of which this is one.
+// forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
 func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) error) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	t := &tasks{ctx: ctx, n: n, f: f, run: n>>31 + 1}
 	workers = min(workersOf(workers), n)
-	t.parts = make(team.Parts, min(max(workers, 1), mostParts))
+	t.parts = make(team.Parts, min(max(workers, 1), maxParts))
 	t.parts.Deal((n + t.run - 1) / t.run)
 	if workers <= 1 {
 		return t.work()
@@ -59,7 +58,7 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	case p != nil:
 		panic(p)
 	case t.ended.Load():
-		runtime.Goexit() // as it would with one worker: what was computed is not whole
+		runtime.Goexit() // as with one worker: the results are incomplete
 	}
 	if err := t.err.Load(); err != nil {
 		return *err
@@ -67,33 +66,33 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	return nil
 }
 
-// tasks are those of a walk that workers share, each of them a part that lies together.
+// tasks are the tasks of a walk, divided into contiguous parts for the workers.
 type tasks struct {
 	ctx context.Context
 	n   int
 	f   func(c *Cursor, task int) error
 
-	run    int // tasks that are handed out together: one, where their number is one that parts can have
-	parts  team.Parts
-	mu     team.Lock
-	came   atomic.Int32          // workers
-	stop   atomic.Bool           // nobody begins another task
-	err    atomic.Pointer[error] // the first
-	raised atomic.Pointer[raisedPanic]
-	ended  atomic.Bool // a function of the caller's ended its goroutine
+	run     int // tasks that are handed out together; 1 unless there are very many tasks
+	parts   team.Parts
+	mu      team.Lock
+	started atomic.Int32          // workers that have started
+	stop    atomic.Bool           // no further tasks are started
+	err     atomic.Pointer[error] // the first
+	raised  atomic.Pointer[raisedPanic]
+	ended   atomic.Bool // a function of the caller called runtime.Goexit
 }
 
-// lead works with hands of the team beside this goroutine, and returns when all have left.
+// lead runs the tasks with helpers from the worker pool, and returns when all are done.
 func (t *tasks) lead(hands int) {
-	j := team.Job{Help: t.guarded}
+	j := team.Job{Help: t.workCatchingPanic}
 	j.Begin()
 	defer j.End()
 	j.Call(hands, team.Much)
-	t.guarded()
+	t.workCatchingPanic()
 }
 
-// guarded is work of which a panic is kept for the caller.
-func (t *tasks) guarded() {
+// workCatchingPanic calls work and keeps a panic for the caller.
+func (t *tasks) workCatchingPanic() {
 	returned := false
 	defer func() {
 		if v := recover(); v != nil {
@@ -112,10 +111,10 @@ func (t *tasks) guarded() {
 	returned = true
 }
 
-// work runs tasks until there are no more, or one fails.
+// work runs tasks until none are left or one fails.
 func (t *tasks) work() error {
 	var c Cursor
-	own := int(t.came.Add(1)-1) % len(t.parts)
+	own := int(t.started.Add(1)-1) % len(t.parts)
 	for {
 		k := t.parts.Next(own)
 		if k < 0 {
@@ -140,15 +139,14 @@ func (t *tasks) work() error {
 	}
 }
 
-// raisedPanic is what a function of the caller's panicked with on a goroutine of ours. It is
-// raised again on the caller's own, where it can be recovered: a division by zero in a
-// kernel must not end a server.
+// raisedPanic is the panic of a caller's function in a worker goroutine. It is raised again in the caller's goroutine,
+// where it can be recovered: a division by zero in a kernel must not end a server.
 type raisedPanic struct {
 	value any
 	stack []byte
 }
 
-// Error tells the value and where it was raised.
+// Error returns the value and the stack of the panic.
 func (p *raisedPanic) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
 
 // Unwrap returns the value if it is an error.

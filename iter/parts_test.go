@@ -140,11 +140,12 @@ func TestSplit32(t *testing.T) {
 	}
 	assert.Equal(t, it.Numel(), total)
 
-	red, err := iter.Reduction(iter.Of(tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}),
+	out := tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}
+	reduced, err := iter.Reduction(iter.Of(out),
 		iter.Of(m)).Build()
 	require.NoError(t, err)
 	final, accumulating := 0, 0
-	for _, part := range red.Split32() {
+	for _, part := range reduced.Split32() {
 		if part.IsFinal() {
 			final++
 		}

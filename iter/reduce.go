@@ -12,19 +12,16 @@ import (
 
 // Reducer prepares the reduction of the iteration's input into its outputs by a Fold.
 //
-// The iteration has one input and given outputs, which have size 1 or stride 0 in the
-// reduced dimensions, the same for all ([ReduceOutput]). The input is widened to the dtype
-// that the Fold takes, within its kind (bool and integers, floats, complex numbers); what
-// the results are is converted to the outputs' dtypes.
+// The iteration has one input and given outputs with size 1 or stride 0 in the reduced dimensions, the same for all
+// ([ReduceOutput]). The input is widened to the Fold's dtype within its kind (bool and integers, floats, complex
+// numbers); results are converted to the dtypes of the outputs.
 //
-// A part ([Iterator.Narrow] and the like) is reduced by itself and overwrites its outputs,
-// unless [Iterator.Accumulates] says otherwise: then the Fold must know a way back from
-// its results ([Resumes]), which go through memory and are rounded there between parts.
-// Positions count as in the whole; a Fold that is InOrder is refused where a part's
-// positions are not one logical run.
+// A part ([Iterator.Narrow] and similar) is reduced by itself and overwrites its outputs, unless
+// [Iterator.Accumulates]: then the Fold must be able to resume from its results ([Resumes]), which are rounded to
+// memory between parts. Positions count as in the whole; a Fold that is InOrder is an error if a part's positions are
+// not one contiguous range.
 //
-// A nil Fold, or one of functions that do not fit together, and an iteration that is no
-// reduction by it are errors.
+// A nil Fold, inconsistent functions of a Fold, and an iteration that is not a reduction are errors.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -45,12 +42,12 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 		for d := range mask {
 			mask[d] = it.reduces(0, d)
 		}
-		r.kept, r.red = axes.Split(it.dims(), mask, f.inOrder)
+		r.kept, r.along = axes.Split(it.dims(), mask, f.inOrder)
 	} else if err := it.partAxes(r); err != nil {
 		return nil, err
 	}
 	if it.ops[0].meta.Numel() == 0 {
-		r.kept = []axes.Axis{{}} // whatever the strides say
+		r.kept = []axes.Axis{{}} // regardless of strides
 	}
 	r.plan()
 	return r, nil
@@ -72,7 +69,7 @@ func (it *Iterator) dims() []axes.Axis {
 	return dims
 }
 
-// reduces reports whether output i stays where it is along dimension d.
+// reduces reports whether output i has stride 0, or size 1, along dimension d.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].meta
 	at := d - (len(it.shape) - len(m.Shape))
@@ -85,7 +82,7 @@ func (it *Iterator) reduces(i, d int) bool {
 	return m.Strides[at] == 0
 }
 
-// partAxes takes the axes of a part from its walk.
+// partAxes sets the axes of a part from its walk.
 func (it *Iterator) partAxes(r *Reducer) error {
 	ops := len(it.ops)
 	r.inAt = it.offsets[it.noutputs]
@@ -101,15 +98,15 @@ func (it *Iterator) partAxes(r *Reducer) error {
 		copy(a.Out[:], steps[:it.noutputs])
 		mask[n-1-d] = it.whole[d] != 1 && steps[0] == 0
 	}
-	r.kept, r.red = axes.Split(dims, mask, r.f.inOrder)
+	r.kept, r.along = axes.Split(dims, mask, r.f.inOrder)
 	if !r.f.inOrder {
 		return nil
 	}
 	return it.partPositions(r)
 }
 
-// partPositions finds the logical position of a part's first element, and refuses parts
-// whose positions are not one run.
+// partPositions computes the logical position of a part's first element. It is an error if the positions are not
+// contiguous.
 func (it *Iterator) partPositions(r *Reducer) error {
 	last := len(it.shape)
 	for _, d := range it.perm {
@@ -137,13 +134,11 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	return nil
 }
 
-// Reduce reduces the whole iteration by a Fold on at most workers goroutines, 0 for all
-// cores; the functions of the Fold are called by several at once. The cuts
-// depend on shapes and strides alone, so the same bits come out for any number of workers:
-// results are made by several tasks, or, where they are few, in two passes, the reduced
-// range cut into pieces first and the pieces merged in order (parallel_reduce). The
-// context's cause ends it; no goroutine outlives it. It is unsafe, and checks as much, as
-// [Iterator.ForEach]; RunReduce is not.
+// Reduce reduces the whole iteration by a Fold on at most workers goroutines, 0 for all cores; the functions of the
+// Fold are called concurrently. Cuts depend on shapes and strides alone, so the bits do not depend on the number of
+// workers: tasks compute different results or, if there are few results, a first pass reduces pieces of the reduced
+// range and a second merges them in order (parallel_reduce). The cause of the context ends it; no goroutine outlives
+// it. It is as unsafe as [Iterator.ForEach], with the same checks; RunReduce is safe.
 func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
 	r, err := it.Reducer(f)
 	if err != nil {
@@ -152,7 +147,7 @@ func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers i
 	return r.all(ctx, ptrs, workers)
 }
 
-// all runs all phases with memory of its own.
+// all runs all phases, with memory that it allocates.
 func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
 	scratch := tensor.NewStorage(r.Scratch()).Bytes()
 	for phase := range r.Phases() {
@@ -186,10 +181,9 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 	return ts[:it.noutputs], r.all(ctx, ptrs, workers)
 }
 
-// Over reduces a tensor over the given dimensions, or all if none is given, and returns the
-// results, row-major and of the dtypes that the Fold yields. It works on all cores. With keepdim reduced
-// dimensions are kept with size 1. It is the short way; [Reduction] states outputs of any
-// dtype and layout.
+// Over reduces a tensor over the given dimensions, or all if none is given, on all cores. The results are row-major and
+// have the Fold's dtypes. With keepdim, reduced dimensions are kept with size 1. For outputs of other dtypes and
+// layouts see [Reduction].
 func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
 	switch {
 	case f == nil:
@@ -197,7 +191,7 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	case f.err != nil:
 		return nil, f.err
 	case x == nil || len(x.Shape) != len(x.Strides):
-		return nil, errors.New("iter: a reduction of a nil tensor, or of one that does not hold together")
+		return nil, errors.New("iter: a reduction of a nil or inconsistent tensor")
 	}
 	mask, err := ReduceMask(dims, x.Rank())
 	if err != nil {

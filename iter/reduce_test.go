@@ -53,18 +53,18 @@ func maxFold() *iter.Fold {
 // runsOf calls f with every index of the kept dimensions (reduced ones at 0) and the
 // elements behind it, in row-major order.
 func runsOf(x *tensor.Tensor, mask []bool, f func(index []int, run []tensor.Scalar)) {
-	kept, red := slices.Clone(x.Shape), slices.Clone(x.Shape)
+	kept, reduced := slices.Clone(x.Shape), slices.Clone(x.Shape)
 	for d, m := range mask {
 		if m {
 			kept[d] = 1
 		} else {
-			red[d] = 1
+			reduced[d] = 1
 		}
 	}
 	eachOf(kept, func(index []int) {
 		var run []tensor.Scalar
 		at := make([]int, len(index))
-		eachOf(red, func(r []int) {
+		eachOf(reduced, func(r []int) {
 			for d := range at {
 				at[d] = index[d] + r[d]
 			}

@@ -137,7 +137,8 @@ func TestReduceRefusals(t *testing.T) {
 			"int32[2,3]@(3,1), as int32": iter.Reduction(out, iter.Of(tensor.New(tensor.Int32, 2, 3))),
 		"result type Float can't be cast to the desired output type Int (output 0, " +
 			"int32[2,1]@(1,1))": iter.Reduction(iter.Of(tensor.New(tensor.Int32, 2, 1)), in),
-		"iter: output 0 of a reduction would be laid out anew; it must be given with the shape of the result, and " +
+		"iter: output 0 of a reduction is undefined or has another shape; it must be given with the " +
+			"shape of the result, and " +
 			"ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
 	} {
 		_, err := build(t, c).Reducer(sumFold)
@@ -148,13 +149,13 @@ func TestReduceRefusals(t *testing.T) {
 	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output "+
 		"0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
 	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
-	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 "+
+	assert.EqualError(t, err, "iter: the iteration resumes from its outputs, the fold can resume from 0 "+
 		"of its 1 results")
 	it := build(t, iter.Reduction(out, in))
 	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 "+
 		"outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given by its meta alone")
+	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given as a meta")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 

@@ -10,57 +10,55 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Reducer is a reduction prepared for fixed layouts: phases of chunks, for those who bring
-// workers and memory of their own. It is immutable and safe for concurrent use.
+// Reducer is a reduction prepared for fixed layouts, as phases of chunks, for callers with workers and memory of their
+// own. It is immutable and safe for concurrent use.
 //
-// The kept positions are cut into units: runs along the fastest kept axis. A unit is
-// reduced by rows (each result folds a run of the operand) where the reduced axis is the
-// fast one, else by columns (a block of results takes one element each at a time). Where
-// there are few units the reduced range is cut too; the partial results are in scratch
-// and a second phase merges them in order. All cuts depend on shapes and strides only.
+// Results are divided into units: runs along the fastest kept axis. A unit is reduced by rows, each result from a run
+// of the operand, if the reduced axis is fastest in memory; else by columns, a block of results in parallel. If there
+// are few units the reduced range is cut as well: partial results go to scratch memory, and a second phase merges them
+// in order. All cuts depend on shapes and strides alone.
 type Reducer struct {
-	f         *Fold
-	kept, red []axes.Axis
-	rows      bool
-	unit      int // results in a unit, at most
-	pieces    int // units along the fastest kept axis
-	units     int
-	perChunk  int // units in a chunk
-	reduced   int // elements behind one result
-	first     int // position of the first of them
-	cut, cuts int // length and number of the cuts of the reduced range
-	results   int
-	ld        axes.Loader
-	outs      []reduceOut
-	inAt      int  // bytes by which a part's input is shifted
-	resumes   bool // outputs are folded into
+	f           *Fold
+	kept, along []axes.Axis
+	rows        bool
+	unit        int // maximum number of results in a unit
+	pieces      int // units along the fastest kept axis
+	units       int
+	perChunk    int // units in a chunk
+	reduced     int // elements per result
+	first       int // position of the first of these
+	cut, cuts   int // length and number of the pieces of the reduced range
+	results     int
+	ld          axes.Loader
+	outs        []reduceOut
+	inAt        int  // byte offset of the input of a part
+	resumes     bool // results are merged with the contents of the outputs
 }
 
 // reduceOut is an output of a Reducer.
 type reduceOut struct {
-	at          int // bytes by which a part's output is shifted
-	size        int // of an element, as the fold yields it
+	at          int // byte offset of the output of a part
+	size        int // of an element of the fold's dtype
 	plain       bool
-	store, load tensor.ConvertFunc // fold to memory, and back
+	store, load tensor.ConvertFunc // conversion to memory, and back
 }
 
-// The cut of a reduction decides its bits. So all of these are constants, and no profile of a
-// machine is asked: minChunks is the number of chunks below which the reduced range is cut, up
-// to maxCuts.
+// The cuts of a reduction determine its rounding, so these are constants and do not depend on the machine. With fewer
+// than minChunks chunks the reduced range is cut, into at most maxCuts pieces.
 const (
 	minChunks = 16
 	maxCuts   = 64
 	rowUnit   = 64
-	// columnLevel is the number of elements that a column adds up before the sum goes to the
-	// next level, to bound the rounding error.
+	// columnLevel is the number of elements that a column adds before the sum moves to the next level, to bound the
+	// rounding error.
 	columnLevel = 256
 )
 
 // plan decides how the axes are walked and cut.
 func (r *Reducer) plan() {
 	r.cuts = 1
-	r.reduced, r.results = axes.Numel(r.red), axes.Numel(r.kept)
-	k, a := r.kept[0], r.red[0]
+	r.reduced, r.results = axes.Numel(r.along), axes.Numel(r.kept)
+	k, a := r.kept[0], r.along[0]
 	if a.In <= k.In || k.N == 1 {
 		r.rows = a.N >= 16 || k.N < a.N
 	} else {
@@ -86,7 +84,7 @@ func (r *Reducer) plan() {
 	}
 }
 
-// Scratch returns the bytes of memory that all chunks share, from phase to phase.
+// Scratch returns the bytes of memory that all chunks of all phases share.
 func (r *Reducer) Scratch() int {
 	if r.cuts == 1 {
 		return 0
@@ -94,17 +92,16 @@ func (r *Reducer) Scratch() int {
 	return alignUp(r.cuts * r.results * r.f.size)
 }
 
-// Worker returns the bytes of memory that a worker needs for itself while it runs a chunk.
+// Worker returns the bytes of memory that a worker needs while it runs a chunk.
 func (r *Reducer) Worker() int {
-	return 2*alignUp(r.unit*r.f.size) + 2*axes.BlockBytes + alignUp(8*len(r.kept)) + alignUp(8*len(r.red))
+	return 2*alignUp(r.unit*r.f.size) + 2*axes.BlockBytes + alignUp(8*len(r.kept)) + alignUp(8*len(r.along))
 }
 
-// Phases returns the number of phases. A phase begins when all chunks of the one before
-// have ended.
+// Phases returns the number of phases. A phase starts after all chunks of the previous one.
 func (r *Reducer) Phases() int { return min(r.cuts, 2) }
 
-// Chunks returns the number of chunks of a phase: a matter of shapes and strides alone. They
-// may run in any order and at the same time.
+// Chunks returns the number of chunks of a phase, which depends on shapes and strides alone. They may run in any order
+// and concurrently.
 func (r *Reducer) Chunks(phase int) int {
 	switch {
 	case phase > 0:
@@ -115,19 +112,17 @@ func (r *Reducer) Chunks(phase int) int {
 	return (r.units + r.perChunk - 1) / r.perChunk
 }
 
-// Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements,
-// outputs first, as [Iterator.Bind] gives them; scratch and worker are the memory that
-// [Reducer.Scratch] and [Reducer.Worker] ask for, 64-byte aligned, of any content at first.
-// It does not allocate.
+// Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements, outputs first, as from
+// [Iterator.Bind]. scratch and worker are memory of the sizes [Reducer.Scratch] and [Reducer.Worker], 64-byte aligned,
+// with any contents at first. Run does not allocate.
 //
-// It is unsafe: nothing can tell whether the addresses are those of operands as the
-// iteration describes them. Numbers of phases, chunks and addresses, nil addresses and the
-// sizes of the memory are checked, with an error.
+// It is unsafe: addresses are not checked against the operands. Numbers of phases, chunks and addresses, nil addresses
+// and the sizes of the memory are checked, with an error.
 func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	if err := r.checkRun(phase, chunk, ptrs, scratch, worker); err != nil {
 		return err
 	}
-	m := r.room(worker)
+	m := r.memory(worker)
 	in := ptrs[len(r.outs)]
 	switch {
 	case r.cuts == 1:
@@ -151,11 +146,11 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	return nil
 }
 
-// checkRun refuses what can be seen to be wrong about the arguments of Run.
+// checkRun checks the arguments of Run.
 func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	switch {
 	case r == nil || r.f == nil:
-		return errors.New("iter: a Reducer that no Iterator made")
+		return errors.New("iter: the Reducer was not made by an Iterator")
 	case phase < 0 || phase >= r.Phases() || chunk < 0 || chunk >= r.Chunks(phase):
 		return fmt.Errorf("iter: chunk %d of phase %d of a reduction in %d phases", chunk, phase, r.Phases())
 	case len(ptrs) != len(r.outs)+1:
@@ -172,7 +167,7 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	return nil
 }
 
-// partial is the place of cut c of unit u in scratch.
+// partial returns the memory of piece c of unit u in scratch.
 func (r *Reducer) partial(scratch []byte, c, u, n int) []byte {
 	at := c*r.results + u/r.pieces*r.kept[0].N + u%r.pieces*r.unit
 	return scratch[at*r.f.size : (at+n)*r.f.size]

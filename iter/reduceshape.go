@@ -9,15 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxRank bounds the dimensions of a value: no graph has as many.
+// maxRank bounds the rank of a value, to bound allocations.
 const maxRank = 1 << 12
 
-// ReduceMask marks the reduced dimensions of a value of some rank; no dims means all
-// (make_dim_mask). A negative dim counts from the end; a 0-dim value takes the dims 0 and
-// -1. The errors are PyTorch's.
+// ReduceMask marks the reduced dimensions of a value of some rank; an empty list means all (make_dim_mask). A negative
+// dim counts from the end; for a 0-dim value dims 0 and -1 are valid. The errors are PyTorch's.
 func ReduceMask(dims []int, rank int) ([]bool, error) {
 	if rank < 0 || rank > maxRank {
-		return nil, fmt.Errorf("a value of %d dimensions: want from 0 to %d", rank, maxRank)
+		return nil, fmt.Errorf("a value of %d dimensions: want 0 to %d", rank, maxRank)
 	}
 	seen := make([]bool, max(rank, 1))
 	for _, d := range dims {
@@ -38,9 +37,8 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 	return seen[:rank], nil
 }
 
-// ReduceShape returns the shape that is left of a shape without the marked dimensions, or,
-// with keepdim, with size 1 there (shape_from_dim_mask). It panics where mask is not as long
-// as shape. Of sizes that may be unknown [tensor.Type.Reduced] makes a type.
+// ReduceShape returns a shape without the marked dimensions or, with keepdim, with size 1 there (shape_from_dim_mask).
+// It panics if mask and shape differ in length. For unknown sizes see [tensor.Type.Reduced].
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
 		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
@@ -56,9 +54,9 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return out
 }
 
-// ReduceOutput returns an output of [ReduceShape] as a reduction takes it: with the marked
-// dimensions, which have size 1, and stride 0 where keepdim left them out
-// (review_reduce_result). It panics where out has not as many dimensions as mask leaves.
+// ReduceOutput returns an output of shape [ReduceShape] in the form that a reduction takes: with the marked dimensions
+// as size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match
+// mask.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	if keepdim {
 		return out
@@ -92,7 +90,7 @@ func countKept(mask []bool) int {
 	return kept
 }
 
-// unreduced puts fill at the marked dimensions.
+// unreduced inserts fill at the marked dimensions.
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0
@@ -107,7 +105,7 @@ func unreduced[S any](kept []S, fill S, mask []bool) []S {
 
 var errNilFold = errors.New("iter: a nil Fold")
 
-// checkFold refuses iterations that are no reduction by a Fold.
+// checkFold returns an error for an iteration that the Fold cannot reduce.
 func (it *Iterator) checkFold(f *Fold) error {
 	inputs := len(it.ops) - it.noutputs
 	switch {
@@ -124,7 +122,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 	case len(f.out) != it.noutputs:
 		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.out), it.noutputs)
 	case it.noutputs > axes.MaxOutputs:
-		return fmt.Errorf("iter: a reduction with %d outputs; %d are the most", it.noutputs, axes.MaxOutputs)
+		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.noutputs, axes.MaxOutputs)
 	}
 	in := &it.ops[it.noutputs]
 	if !widens(in.target, f.in) {
@@ -133,8 +131,8 @@ func (it *Iterator) checkFold(f *Fold) error {
 	for i, d := range f.out {
 		o := &it.ops[i]
 		if o.isLaidOut() {
-			return fmt.Errorf("iter: output %d of a reduction would be laid out anew; it must be given with the shape of the "+
-				"result, and ResizeOutputs(false)", i)
+			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
+				"shape of the result, and ResizeOutputs(false)", i)
 		}
 		if o.meta.DType != d && !storable(d, o.meta.DType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),
@@ -149,14 +147,13 @@ func (it *Iterator) checkFold(f *Fold) error {
 		}
 	}
 	if it.accumulate && len(f.resume) != len(f.out) {
-		return fmt.Errorf("iter: the iteration goes on from what its outputs hold, the fold has a way back from %d of "+
+		return fmt.Errorf("iter: the iteration resumes from its outputs, the fold can resume from %d of "+
 			"its %d results", len(f.resume), len(f.out))
 	}
 	return nil
 }
 
-// widens reports whether loops over d can take elements of dtype from: of the same kind,
-// and no narrower.
+// widens reports whether loops over d can take elements of dtype from: the same kind, and no narrower.
 func widens(from, d tensor.DType) bool {
 	switch {
 	case from == d:
@@ -169,8 +166,8 @@ func widens(from, d tensor.DType) bool {
 	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
 }
 
-// storable reports whether results of dtype d may be written to an output of dtype to:
-// narrowing is allowed, another kind is not, but for integers, which may become bool.
+// storable reports whether results of dtype d may be written to an output of dtype to: narrowing is allowed, another
+// kind is not, except that integers may become bool.
 func storable(d, to tensor.DType) bool {
 	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)
 }

@@ -7,31 +7,31 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceRoom is a worker's memory while it runs a chunk.
-type reduceRoom struct {
+// reduceMemory is the working memory of a worker during a chunk.
+type reduceMemory struct {
 	acc, upper, buf, tmp unsafe.Pointer
-	kept, red            axes.Walker
+	kept, along          axes.Walker
 }
 
-func (r *Reducer) room(worker []byte) reduceRoom {
+func (r *Reducer) memory(worker []byte) reduceMemory {
 	g := region{worker}
-	var m reduceRoom
+	var m reduceMemory
 	m.acc, m.upper = g.take(r.unit*r.f.size), g.take(r.unit*r.f.size)
 	m.buf, m.tmp = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
 	m.kept = axes.Walker{Axes: r.kept[1:], At: g.ints(len(r.kept) - 1)}
-	m.red = axes.Walker{Axes: r.red[1:], At: g.ints(len(r.red) - 1)}
+	m.along = axes.Walker{Axes: r.along[1:], At: g.ints(len(r.along) - 1)}
 	return m
 }
 
-// seek places the walk over the kept axes at unit u and returns the unit's length.
-func (r *Reducer) seek(m *reduceRoom, u int) int {
+// seek moves the walk over the kept axes to unit u and returns the unit's length.
+func (r *Reducer) seek(m *reduceMemory, u int) int {
 	m.kept.Seek(u / r.pieces)
 	return min(r.unit, r.kept[0].N-u%r.pieces*r.unit)
 }
 
-// reduce folds the range of the reduced positions for the n results of unit u and
-// returns the accumulators.
-func (r *Reducer) reduce(m *reduceRoom, in unsafe.Pointer, u, n, begin, end int) unsafe.Pointer {
+// reduce folds the elements begin to end of the reduced range for the n results of unit u, and returns the
+// accumulators.
+func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end int) unsafe.Pointer {
 	r.f.init(m.acc, n)
 	if begin >= end {
 		return m.acc
@@ -46,18 +46,18 @@ func (r *Reducer) reduce(m *reduceRoom, in unsafe.Pointer, u, n, begin, end int)
 	return r.columns(m, base, n, begin, end)
 }
 
-// shortRun is the length below which contiguous runs are gathered into blocks too.
+// shortRun is the length below which contiguous runs are also gathered into blocks.
 const shortRun = 32
 
-// row folds one result. Short runs are gathered until they fill a block.
-func (r *Reducer) row(m *reduceRoom, acc, src unsafe.Pointer, begin, end int) {
-	inner := r.red[0]
-	m.red.Seek(begin / inner.N)
+// row computes one result. Short runs are gathered until they fill a block.
+func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
+	inner := r.along[0]
+	m.along.Seek(begin / inner.N)
 	i := begin % inner.N
 	size, filled := r.ld.Size, 0
 	for p := begin; p < end; {
 		k := min(inner.N-i, end-p)
-		run := unsafe.Add(src, m.red.Off+i*inner.In)
+		run := unsafe.Add(src, m.along.Off+i*inner.In)
 		if r.ld.Direct && inner.In == size && k >= shortRun {
 			if filled > 0 {
 				r.f.row(acc, m.buf, filled, r.first+p-filled)
@@ -79,25 +79,26 @@ func (r *Reducer) row(m *reduceRoom, acc, src unsafe.Pointer, begin, end int) {
 		}
 		p += k
 		i = 0
-		m.red.Next()
+		m.along.Next()
 	}
 	if filled > 0 {
 		r.f.row(acc, m.buf, filled, r.first+end-filled)
 	}
 }
 
-// columns folds n results side by side.
-func (r *Reducer) columns(m *reduceRoom, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
-	inner, step := r.red[0], r.kept[0].In
-	m.red.Seek(begin / inner.N)
+// columns computes n adjacent results, one element of each at a time. After columnLevel elements the sums are merged
+// into the next level, to bound rounding errors.
+func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
+	inner, step := r.along[0], r.kept[0].In
+	m.along.Seek(begin / inner.N)
 	i := begin % inner.N
 	added, levels := 0, false
 	for p := begin; p < end; p++ {
-		x := r.ld.Run(m.buf, m.tmp, unsafe.Add(base, m.red.Off+i*inner.In), step, n)
+		x := r.ld.Run(m.buf, m.tmp, unsafe.Add(base, m.along.Off+i*inner.In), step, n)
 		r.f.columns(m.acc, x, n, r.first+p)
 		if i++; i == inner.N {
 			i = 0
-			m.red.Next()
+			m.along.Next()
 		}
 		if added++; added == columnLevel && p+1 < end {
 			if !levels {
@@ -116,7 +117,7 @@ func (r *Reducer) columns(m *reduceRoom, base unsafe.Pointer, n, begin, end int)
 }
 
 // finish writes the n results of unit u.
-func (r *Reducer) finish(m *reduceRoom, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) {
+func (r *Reducer) finish(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) {
 	if r.resumes {
 		acc = r.resume(m, ptrs, acc, u, n)
 	}
@@ -132,8 +133,8 @@ func (r *Reducer) finish(m *reduceRoom, ptrs []unsafe.Pointer, acc unsafe.Pointe
 	}
 }
 
-// resume returns accumulators that hold what the outputs tell, and acc merged into them.
-func (r *Reducer) resume(m *reduceRoom, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) unsafe.Pointer {
+// resume returns accumulators that are initialized from the outputs, with acc merged into them.
+func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) unsafe.Pointer {
 	into := m.acc
 	if acc == into {
 		into = m.upper
@@ -148,14 +149,13 @@ func (r *Reducer) resume(m *reduceRoom, ptrs []unsafe.Pointer, acc unsafe.Pointe
 	return into
 }
 
-// place returns the address of the first result of unit u in output i, and the bytes from
-// one result to the next.
-func (r *Reducer) place(m *reduceRoom, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
+// place returns the address of the first result of unit u in output i, and the distance in bytes between results.
+func (r *Reducer) place(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
 	step := r.kept[0].Out[i]
 	return unsafe.Add(ptrs[i], r.outs[i].at+m.kept.Out[i]+u%r.pieces*r.unit*step), step
 }
 
-// region hands out parts of a worker's memory, each on cache lines of its own.
+// region divides a worker's memory into parts aligned to cache lines.
 type region struct{ b []byte }
 
 func (g *region) take(n int) unsafe.Pointer {

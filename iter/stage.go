@@ -8,12 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size of the block in which an operand is gathered or converted: a
-// few of them fit the L1 cache together.
+// blockBytes is the size of the block in which an operand is gathered or converted: the blocks of a few operands fit
+// into the L1 cache.
 const blockBytes = machine.BlockBytes
 
-// forBlocks walks a checked range with a body that knows contiguous blocks only; rows tells
-// rowsContiguous.
+// forBlocks walks a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body block) error {
 	c.ptrs = sized(c.ptrs, len(it.ops))
 	if rows {
@@ -30,7 +29,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		})
 	}
 	s := it.newStager(c, true)
-	if s.past {
+	if s.nonTemporal {
 		defer strided.Fence()
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
@@ -38,8 +37,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	})
 }
 
-// rowsContiguous reports whether every operand's rows can be handed to a block in their
-// own layouts.
+// rowsContiguous reports whether rows of all operands can be passed to a block function without copies.
 func (it *Iterator) rowsContiguous() bool {
 	if it.staged || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
 		return false
@@ -62,7 +60,7 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 		return s.pieces(p, n0, n1, func(k0, k1 int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
-				if o := &it.ops[i]; !o.asItIs() {
+				if o := &it.ops[i]; !o.unconverted() {
 					c.strides[i], c.strides[ops+i] = o.target.Size(), k0*o.target.Size()
 				}
 			}
@@ -71,15 +69,15 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 	})
 }
 
-// stager brings pieces of operands into blocks and outputs back.
+// stager copies pieces of operands into blocks, and outputs back.
 type stager struct {
-	it     *Iterator
-	c      *Cursor
-	len    int  // elements in a block
-	lines  int  // rows that a piece has at least where an operand is turned; else 1
-	blocks bool // all operands must be contiguous, not just of the right dtype
-	turned []byte
-	past   bool // outputs are written past the caches
+	it          *Iterator
+	c           *Cursor
+	len         int  // elements in a block
+	lines       int  // minimum number of rows in a piece if an operand is transposed; else 1
+	blocks      bool // all operands must be contiguous, not only converted
+	transposed  []byte
+	nonTemporal bool // outputs use non-temporal stores
 }
 
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
@@ -89,25 +87,25 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	}
 	s := stager{it: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
 	if blocks && !it.flags.reduction {
-		s.lines = it.turnedLines()
-		s.past = s.lines > 1 && it.outputsFar()
+		s.lines = it.transposedLines()
+		s.nonTemporal = s.lines > 1 && it.outputsFar()
 	}
 	need := len(it.ops) * blockBytes
 	at := need
 	if s.lines > 1 {
-		// One that is turned and converted is turned first.
+		// An operand that is transposed and converted is transposed first.
 		need += s.len * it.widestHeld()
 	}
 	if len(c.stage) < need {
 		c.stage = tensor.NewStorage(need).Bytes()
 	}
-	s.turned = c.stage[at:need]
+	s.transposed = c.stage[at:need]
 	c.filled = sized(c.filled, len(it.ops))
 	clear(c.filled)
 	return s
 }
 
-// outputsFar reports whether outputs are too large to stay in the caches. One that is read, too, is better there.
+// outputsFar reports whether outputs exceed the caches and are not read.
 func (it *Iterator) outputsFar() bool {
 	for i := range it.noutputs {
 		if it.ops[i].readWrite || !strided.Far(it.numel*it.ops[i].meta.DType.Size()) {
@@ -117,26 +115,25 @@ func (it *Iterator) outputsFar() bool {
 	return true
 }
 
-// widestHeld returns the bytes of the largest element in memory of an operand that is converted.
+// widestHeld returns the size of the largest element in memory among converted operands.
 func (it *Iterator) widestHeld() int {
 	n := 0
 	for i := range it.ops {
-		if o := &it.ops[i]; !o.asItIs() {
+		if o := &it.ops[i]; !o.unconverted() {
 			n = max(n, o.meta.DType.Size())
 		}
 	}
 	return n
 }
 
-// turnedLines returns the number of rows that use whole cache lines of operands which are read
-// faster across rows than along them; 1 if there are none.
-func (it *Iterator) turnedLines() int {
+// transposedLines returns the number of rows that share cache lines of transposed operands; 1 if there are none.
+func (it *Iterator) transposedLines() int {
 	lines := 1
 	if len(it.walkShape) < 2 {
 		return lines
 	}
 	for i := range it.ops {
-		if it.isTurned(i) {
+		if it.isTransposed(i) {
 			st1 := it.walkStrides[len(it.ops)+i]
 			lines = max(lines, machine.LineBytes/max(st1, -st1))
 		}
@@ -144,21 +141,20 @@ func (it *Iterator) turnedLines() int {
 	return lines
 }
 
-// isTurned reports whether several rows of operand i share cache lines that are far apart along them.
-func (it *Iterator) isTurned(i int) bool {
+// isTransposed reports whether operand i is contiguous across rows rather than along them.
+func (it *Iterator) isTransposed(i int) bool {
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	st0, st1 = max(st0, -st0), max(st1, -st1)
 	return 0 < st1 && st1 < machine.LineBytes && st1 < st0
 }
 
-// panelPieces is the number of pieces below one another before the next ones along the rows: what is read of an
-// operand that is turned then goes on for some cache lines, and what is read of the others, too.
+// panelPieces is the number of pieces in a panel of rows. Pieces of a panel are processed before the next position
+// along the rows, so that reads of transposed operands, and of the others, continue for some cache lines.
 const panelPieces = 4
 
-// pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit a
-// block, and calls f with the addresses in c.ptrs. Pieces are whole rows if they can; where
-// an operand is turned they are of as many rows as its cache lines have elements, or each
-// line would be read again for every row, and go down panels of rows.
+// pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with the
+// addresses in c.ptrs. Pieces are whole rows if possible. With a transposed operand, they have as many rows as its
+// cache lines have elements, so that each line is read once, and are processed in panels of rows.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.len/n0), s.len
 	panel := rows
@@ -192,13 +188,13 @@ func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) err
 	return nil
 }
 
-// piece is k1 rows of k0 elements from element at of row j; the rows are n0 long.
+// piece is k1 rows of k0 elements, starting at element at of row j; the rows have n0 elements.
 type piece struct{ at, j, k0, k1, n0 int }
 
-// direct reports whether operand i can be handed over in its own layout.
+// direct reports whether operand i can be passed without a copy.
 func (s stager) direct(i int, q piece) bool {
 	o := &s.it.ops[i]
-	if !o.asItIs() {
+	if !o.unconverted() {
 		return false
 	}
 	if !s.blocks {
@@ -213,7 +209,7 @@ func (s stager) block(i int) unsafe.Pointer {
 	return unsafe.Pointer(&s.c.stage[i*blockBytes])
 }
 
-// enter sets c.ptrs[i] to the operand itself or to its block, filled.
+// enter sets c.ptrs[i] to the operand itself, or to its block after filling that.
 func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	it, o := s.it, &s.it.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
@@ -229,7 +225,7 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	}
 	e := o.loader()
 	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
-		// A scalar stays in its block from piece to piece.
+		// The block of a scalar is reused.
 		if s.c.filled[i] != src {
 			e.Row(blk, src, e.Dst, 0, s.len)
 			s.c.filled[i] = src
@@ -237,9 +233,9 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 		return
 	}
 	s.c.filled[i] = nil
-	if s.lines > 1 && !o.asItIs() && it.isTurned(i) {
+	if s.lines > 1 && !o.unconverted() && it.isTransposed(i) {
 		size := o.meta.DType.Size()
-		raw := unsafe.Pointer(unsafe.SliceData(s.turned))
+		raw := unsafe.Pointer(unsafe.SliceData(s.transposed))
 		m := strided.Move(size)
 		m.Block(raw, src, strided.Axis{N: q.k0, Dst: size, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
 		e.Row(blk, raw, e.Dst, size, q.k0*q.k1)
@@ -248,7 +244,7 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
-// leave writes an output's block back.
+// leave copies an output's block back.
 func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	if s.direct(i, q) {
 		return
@@ -262,24 +258,24 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	}
 	e := elemOf(o.meta.DType, o.target)
 	block := e.Block
-	if s.past {
+	if s.nonTemporal {
 		block = e.BlockPast
 	}
 	block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }
 
-// round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from
-// which it copies them to an output of another dtype.
+// round rounds n results in a block to the dtype of PyTorch's temporary, from which PyTorch copies them to an output of
+// another dtype.
 func (o *operand) round(block unsafe.Pointer, n int) {
 	size := o.target.Size()
 	rounded[[2]tensor.DType{o.cast, o.target}](block, block, size, size, n)
 }
 
-// asItIs reports whether loops can see the operand as memory holds it.
-func (o *operand) asItIs() bool { return o.target == o.held && o.cast == tensor.Invalid }
+// unconverted reports whether loops see the operand as it is in memory.
+func (o *operand) unconverted() bool { return o.target == o.held && o.cast == tensor.Invalid }
 
-// loader converts an input to what loops see: by way of the dtype that PyTorch promotes it
-// to, whose rounding counts even where loops compute in a wider one.
+// loader returns the conversion of an input for the loop: through the dtype to which PyTorch promotes it, because that
+// rounding matters even if loops compute in a wider dtype.
 func (o *operand) loader() strided.Elem {
 	if o.cast == tensor.Invalid {
 		return elemOf(o.target, o.meta.DType)
@@ -287,8 +283,8 @@ func (o *operand) loader() strided.Elem {
 	return strided.Convert(o.target.Size(), o.meta.DType.Size(), rounded[[2]tensor.DType{o.cast, o.meta.DType}])
 }
 
-// elemOf returns how elements go from one dtype to another. Those of one dtype are moved as
-// they are: the converter from bool to bool would look at every byte.
+// elemOf returns the conversion between two dtypes. Elements of equal dtypes are moved: the converter from bool to bool
+// would check every byte.
 func elemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -296,8 +292,8 @@ func elemOf(dst, src tensor.DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
-// rounded holds the conversions to float32 by way of the 16-bit floats. Both halves of one
-// work on the same elements, at the distance of the result's.
+// rounded holds the conversions to float32 through the 16-bit floats. Both steps work on the same elements, with the
+// strides of the result.
 var rounded = func() map[[2]tensor.DType]tensor.ConvertFunc {
 	m := map[[2]tensor.DType]tensor.ConvertFunc{}
 	for _, by := range []tensor.DType{tensor.Float16, tensor.BFloat16} {

@@ -62,9 +62,9 @@ func TestTurnedTasks(t *testing.T) {
 	for _, c := range []struct{ rows, cols, tasks int }{
 		{4096, 4096, 64}, {1024, 1024, 16}, {4096, 64, 8}, {4, 1 << 20, 128}, {16, 16, 1},
 	} {
-		turned := tensor.Meta{DType: tensor.Float32, Shape: []int{c.rows, c.cols}, Strides: []int{1, c.rows}}
+		transposed := tensor.Meta{DType: tensor.Float32, Shape: []int{c.rows, c.cols}, Strides: []int{1, c.rows}}
 		x := tensor.New(tensor.Float32, c.rows, c.cols)
-		it, err := iter.Binary(iter.Of(x), iter.Of(x), iter.Of(turned)).Build()
+		it, err := iter.Binary(iter.Of(x), iter.Of(x), iter.Of(transposed)).Build()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Kernels is what an iteration can be run with: one [Kernel], or a [Table] to choose from.
+// Kernels is the argument of [Iterator.Apply]: one [Kernel], or a [Table] to select from.
 type Kernels interface {
-	// choose returns the kernel for the dtypes that the iteration's loops see.
+	// choose returns the kernel for the iteration's dtypes.
 	choose(it *Rule) (Kernel, error)
 }
 
@@ -22,13 +22,13 @@ type Table struct {
 	err     error
 }
 
-// NewTable returns a table of kernels. name is in the refusal of dtypes that no kernel
-// takes: "add_cpu" not implemented for 'Half'. The first kernel that fits is chosen.
+// NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
+// for 'Half'. The first kernel that fits is selected.
 //
 //	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
-// A kernel of a nil function, and one that is never chosen because another takes the same
-// dtypes before it, are mistakes that are reported when the table is used.
+// A kernel of a nil function, and a kernel hidden by an earlier one for the same dtypes, are errors that are reported
+// when the table is used.
 func NewTable(name string, kernels ...Kernel) *Table {
 	t := &Table{name: name, kernels: slices.Clone(kernels)}
 	for i, k := range t.kernels {
@@ -47,7 +47,7 @@ func NewTable(name string, kernels ...Kernel) *Table {
 	return t
 }
 
-// covers reports whether the kernel takes all that another takes.
+// covers reports whether k accepts all dtypes that o accepts.
 func (k Kernel) covers(o Kernel) bool {
 	if k.outs != o.outs || k.ins != o.ins || o.bySize && !k.bySize {
 		return false
@@ -60,16 +60,15 @@ func (k Kernel) covers(o Kernel) bool {
 	return true
 }
 
-// Name returns the name that refusals have.
+// Name returns the name used in errors.
 func (t *Table) Name() string { return t.name }
 
-// Kernels returns the kernels in the order in which they are tried.
+// Kernels returns the kernels in order of selection.
 func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 
-// For returns the kernel for an iteration. Where none takes its dtypes the error is
-// PyTorch's: "add_cpu" not implemented for 'Half'. Other numbers of results or operands, a
-// reduction, and results of another dtype than a kernel for the same operands gives are
-// told as what they are.
+// For returns the kernel for an iteration. If none accepts its dtypes the error is PyTorch's: "add_cpu" not implemented
+// for 'Half'. Mismatched numbers of operands or results, a reduction, and result dtypes that differ from those of a
+// kernel for the same operands have errors of their own.
 func (t *Table) For(it *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
@@ -87,7 +86,7 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 	return Kernel{}, t.refusal(it)
 }
 
-// refusal tells why no kernel fits.
+// refusal returns the error for an iteration that no kernel fits.
 func (t *Table) refusal(it *Rule) error {
 	var near error
 	counts := false
@@ -110,7 +109,7 @@ func (t *Table) refusal(it *Rule) error {
 	return NotImplemented(t.name, it)
 }
 
-// takesOperands reports whether only the results keep a kernel from fitting.
+// takesOperands reports whether the kernel accepts the operands, so that only results do not fit.
 func (k Kernel) takesOperands(it *Rule) bool {
 	if !k.sameCounts(it) || k.ins == 0 {
 		return false
@@ -123,9 +122,8 @@ func (k Kernel) takesOperands(it *Rule) bool {
 	return true
 }
 
-// NotImplemented returns PyTorch's refusal of an iteration's dtype: "name" not implemented
-// for 'Half'. The dtype is the common one, else that of the first input, or of the output
-// where there is no input.
+// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The dtype is the
+// common one, else that of the first input, or of the output if there is no input.
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {

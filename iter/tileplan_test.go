@@ -94,14 +94,15 @@ func TestNoTiles(t *testing.T) {
 
 func TestTileMisuse(t *testing.T) {
 	shape := []int{100, 200}
-	rows, turned := ordered(shape, 0, 1), ordered(shape, 1, 0)
-	p := sumOf(t, rows, rows, turned)
+	rows, transposed := ordered(shape, 0, 1), ordered(shape, 1, 0)
+	p := sumOf(t, rows, rows, transposed)
 	var none iter.Prepared
 	assert.Zero(t, none.Chunks(0))
 	assert.Error(t, none.Chunk(nil, nil, 0, 0))
 	assert.Error(t, p.Chunk(nil, make([]unsafe.Pointer, 2), 0, 0))
 	assert.Error(t, p.Chunk(nil, make([]unsafe.Pointer, 3), 0, 0))
-	ptrs := []unsafe.Pointer{tensor.Empty(rows).Pointer(), tensor.Empty(rows).Pointer(), tensor.Empty(turned).Pointer()}
+	ptrs := []unsafe.Pointer{tensor.Empty(rows).Pointer(), tensor.Empty(rows).Pointer(),
+		tensor.Empty(transposed).Pointer()}
 	assert.NoError(t, p.Chunk(nil, ptrs, 0, 0))
 	assert.Panics(t, func() { _ = p.Chunk(nil, ptrs, -1, 0) })
 	assert.Panics(t, func() { _ = p.Chunk(nil, ptrs, p.Chunks(0), 0) })

@@ -6,36 +6,37 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tiles says how the loop of an expression goes over an iteration of which operands are staged: in boxes of the walk,
-// for each of which the staged operands are brought into blocks.
+// tiles describes how an expression's loop walks an iteration with staged operands: in boxes of the walk, for each of
+// which the staged operands are copied into blocks.
 type tiles struct {
-	inner []int // the dimensions of the walk in which a tile has several elements, that of rows first
-	order []int // the dimensions in the order in which tiles follow one another: first that of the next one
+	inner []int // dimensions of the walk along which a tile has several elements, rows first
+	order []int // order in which tiles advance along dimensions, fastest first
 	size  []int // elements of a tile along each dimension of the walk
-	near  []int // by operand: which of inner, beside rows, its block is copied along
-	block []int // by operand: where its block begins
+	near  []int // by operand: index into inner of the dimension, besides rows, along which its block is copied
+	block []int // by operand: offset of its block
 	room  int   // bytes of all blocks
-	// turned: operands have cache lines that lie across rows, and tiles may follow one another in any order.
-	turned bool
+	// transposed: operands are contiguous across rows, and tiles may be walked in any order.
+	transposed bool
 }
 
 const (
-	// maxInner bounds the dimensions of a tile. Operands that lie along further ones are copied by single elements.
+	// maxInner bounds the dimensions of a tile. Operands that are contiguous along further dimensions are copied by single
+	// elements.
 	maxInner = 3
-	// tileBytes is the size of all blocks where operands are turned: they pass from the copy to the loop in L2, and are
-	// large, so that several lines that follow one another are read of each page, and written. On a Zen 5 core, whose
-	// L2 has 1 MiB, [4096,4096] and its transposed are added in 7.6 ms by 128 KiB, in 8.0 by half of it, in 10 by 16.
+	// tileBytes is the size of all blocks with transposed operands. Blocks pass from the copy to the loop in L2, and are
+	// large so that several consecutive lines of each page are read and written. On a Zen 5 core with an L2 of 1 MiB,
+	// adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10 with 16.
 	tileBytes = 128 << 10
-	// nearBytes is that of iterations whose results have less than farBytes: [512,512] takes 49 us, and 53 by 128 KiB.
+	// nearBytes is tileBytes for results smaller than farBytes: [512,512] takes 49 us, and 53 with 128 KiB.
 	nearBytes, farBytes = 32 << 10, 4 << 20
-	// tileRow is the elements of a row of a tile where operands are turned, or less, as far as leastRow, where many are.
-	tileRow, leastRow = 256, 64
-	// deepRow is that of a tile of three dimensions, which has deepTimes as many elements: of the sum of 256^3 elements in
-	// three orders, 24 ms; 28 by rows of 64, or by as many elements as other tiles have.
+	// tileRow is the row length of a tile with transposed operands; it decreases to leastRow if tiles need many rows.
+	tileRow, minTileRow = 256, 64
+	// deepRow is the row length of a tile of three dimensions, which has deepTimes as many elements: the sum of 256^3
+	// elements in three orders takes 24 ms with these, 28 with rows of 64 or with as many elements as other tiles.
 	deepRow, deepTimes = 128, 2
 )
 
-// tilesOf plans the tiles of an iteration for the operands that are staged; nil where nothing is to be done.
+// tilesOf plans the tiles of an iteration for its staged operands; nil if it has no elements.
 func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
@@ -53,23 +54,23 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		}
 	}
 	if it.anyOrder() {
-		t.turn(it, staged)
+		t.findTransposed(it, staged)
 	}
-	if t.turned {
+	if t.transposed {
 		room := tileBytes
 		if !it.large() {
 			room = nearBytes
 		}
-		t.squares(it, max(1, room/bytes))
-		t.follow(it, staged)
+		t.squareTiles(it, max(1, room/bytes))
+		t.orderTiles(it, staged)
 	} else {
-		t.rows(it, max(1, blockBytes/widest))
+		t.rowTiles(it, max(1, blockBytes/widest))
 	}
-	t.layBlocks(it, staged)
+	t.placeBlocks(it, staged)
 	return t
 }
 
-// large reports whether results leave the nearer caches while they are computed.
+// large reports whether results exceed the nearer caches.
 func (it *Iterator) large() bool {
 	n := 0
 	for i := range it.noutputs {
@@ -78,7 +79,7 @@ func (it *Iterator) large() bool {
 	return n >= farBytes
 }
 
-// anyOrder reports whether the elements may be computed in any order: they have places of their own.
+// anyOrder reports whether elements may be computed in any order: no output has several at one address.
 func (it *Iterator) anyOrder() bool {
 	if it.flags.reduction {
 		return false
@@ -93,7 +94,7 @@ func (it *Iterator) anyOrder() bool {
 	return true
 }
 
-// nearest returns the dimension along which the elements of operand i are nearest, and how far apart they are.
+// nearest returns the dimension with the smallest nonzero stride of operand i, and that stride in bytes.
 func (it *Iterator) nearest(i int) (dim, bytes int) {
 	for d, n := range it.walkShape {
 		st := it.walkStrides[d*len(it.ops)+i]
@@ -104,8 +105,8 @@ func (it *Iterator) nearest(i int) (dim, bytes int) {
 	return dim, bytes
 }
 
-// turn finds the dimensions along which staged operands have their cache lines.
-func (t *tiles) turn(it *Iterator, staged []bool) {
+// findTransposed finds the dimensions along which staged operands share cache lines.
+func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	for i := range it.ops {
 		d, bytes := it.nearest(i)
 		if !staged[i] || d == 0 || bytes >= machine.LineBytes {
@@ -116,12 +117,12 @@ func (t *tiles) turn(it *Iterator, staged []bool) {
 			k = len(t.inner)
 			t.inner = append(t.inner, d)
 		}
-		t.near[i], t.turned = max(k, 0), true
+		t.near[i], t.transposed = max(k, 0), true
 	}
 }
 
-// rows sets tiles of whole rows, as many as there are among so many elements, or of a part of one.
-func (t *tiles) rows(it *Iterator, elems int) {
+// rowTiles sets tiles of whole rows with at most elems elements, or of a part of a row.
+func (t *tiles) rowTiles(it *Iterator, elems int) {
 	if len(t.size) == 0 {
 		return
 	}
@@ -132,15 +133,15 @@ func (t *tiles) rows(it *Iterator, elems int) {
 	}
 }
 
-// squares sets tiles of about so many elements, of whole cache lines of operands that are turned as far as they reach.
-func (t *tiles) squares(it *Iterator, elems int) {
+// squareTiles sets tiles of about elems elements that use whole cache lines of transposed operands.
+func (t *tiles) squareTiles(it *Iterator, elems int) {
 	row, across, line := tileRow, t.inner[1], t.line(it, 1)
 	if len(t.inner) == maxInner {
 		row = deepRow
 		t.size[t.inner[2]] = min(it.walkShape[t.inner[2]], t.line(it, 2))
 		elems = max(1, deepTimes*elems/t.size[t.inner[2]])
 	}
-	row = min(row, max(leastRow, elems/line/leastRow*leastRow))
+	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
 	t.size[0] = evenly(it.walkShape[0], row)
 	t.size[across] = evenly(it.walkShape[across], max(1, elems/t.size[0]/line)*line)
 	if t.size[across] == it.walkShape[across] {
@@ -148,8 +149,8 @@ func (t *tiles) squares(it *Iterator, elems int) {
 	}
 }
 
-// evenly returns the length of about equal pieces of n elements that have at most so many, of a multiple of 64 where n
-// is cut: rows that begin at a cache line go on at one, whatever their elements.
+// evenly returns the length of about equal pieces of n elements with at most `most` elements each. If n is cut, it is a
+// multiple of 64, so that all pieces start at a cache line if the first does.
 func evenly(n, most int) int {
 	if n <= most {
 		return n
@@ -159,7 +160,7 @@ func evenly(n, most int) int {
 	return max(1, min(most, ((n+pieces-1)/pieces+step-1)/step*step))
 }
 
-// line returns the elements of a cache line along dimension k of a tile, of those that have most.
+// line returns the number of elements in a cache line along dimension k of a tile, the maximum over operands.
 func (t *tiles) line(it *Iterator, k int) int {
 	n := 1
 	for i := range it.ops {
@@ -171,9 +172,10 @@ func (t *tiles) line(it *Iterator, k int) int {
 	return n
 }
 
-// follow sets the order of tiles. A block is as it was where the operand does not move: so first come the dimensions
-// that move fewest staged operands. Then those across rows, along which operands that are turned go on in their pages.
-func (t *tiles) follow(it *Iterator, staged []bool) {
+// orderTiles sets the order of tiles. A block is reused if its operand has stride 0 along the step, so dimensions that
+// change the fewest staged operands come first. Then come those across rows, along which transposed operands stay in
+// the same pages.
+func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.order))
 	for d := range rank {
 		still := 0
@@ -196,9 +198,9 @@ func (t *tiles) follow(it *Iterator, staged []bool) {
 	slices.SortStableFunc(t.order, func(a, b int) int { return rank[a] - rank[b] })
 }
 
-// layBlocks gives staged operands their blocks. These begin some lines further each than a power of two apart, where
-// they would share few sets of a cache.
-func (t *tiles) layBlocks(it *Iterator, staged []bool) {
+// placeBlocks assigns blocks to staged operands. Some lines of padding keep them from being a power of two apart, where
+// they would share few cache sets.
+func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
 	for _, n := range t.size {
 		elems *= n
@@ -215,12 +217,12 @@ func (t *tiles) layBlocks(it *Iterator, staged []bool) {
 }
 
 const (
-	// fewTasks is how many tasks tiles are joined to at most, bigTask the elements of a task from which on there are more.
+	// fewTasks is the maximum number of tasks, unless they would have more than bigTask elements.
 	fewTasks, bigTask = 32, 1 << 20
 )
 
-// spans appends the elements of a task along each dimension of the walk, for tasks of grain elements or more: tiles
-// along the first dimensions of their order, or parts of tiles where these are too few for several workers.
+// spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements: several
+// tiles along the first dimensions of their order, or parts of tiles if these are too few for several workers.
 func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {
 		grain = GrainSize

@@ -187,7 +187,7 @@ func TestTiles(t *testing.T) {
 	compiles := loops.Compiles
 	defer func() { loops.Compiles = compiles }()
 	r := rand.New(rand.NewPCG(3, 4))
-	turned, cases, least := 0, 240, 100
+	transposed, cases, least := 0, 240, 100
 	if raceEnabled { // the detector is for what runs at the same time, which is alike
 		cases, least = 24, 5 // few are drawn
 	}
@@ -200,7 +200,7 @@ func TestTiles(t *testing.T) {
 		want := c.want(t)
 		p, it := c.prepared(t, c.outs, c.ins)
 		if inner, _, _ := iter.Tiles(p); inner != nil {
-			turned++
+			transposed++
 		}
 		var cursor iter.Cursor
 		require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error { return p.All(&cursor, ptrs) }), "%v", it)
@@ -230,5 +230,5 @@ func TestTiles(t *testing.T) {
 		require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error { return c.inHalves(t, r, it, ptrs) }),
 			"halves of %v", it)
 	}
-	assert.Greater(t, turned, least)
+	assert.Greater(t, transposed, least)
 }

@@ -7,18 +7,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// boxes is what a walk by tiles changes.
+// boxes is the state of a walk by tiles.
 type boxes struct {
-	box, at []int            // the elements of a box along each dimension of the walk, and where in it a tile begins
+	box, at []int            // elements of a box along each dimension of the walk, and position of the tile in the box
 	extents []int            // of the tile
-	steps   []int            // bytes along the dimensions of the tile, maxInner of each operand, where the loop finds it
-	span    []int            // the elements of a task along each dimension of the walk
-	memory  []unsafe.Pointer // the tile in memory, by operand
-	first   []unsafe.Pointer // and where the loop finds it
+	steps   []int            // byte strides of the loop's operands along the dimensions of the tile, maxInner per operand
+	span    []int            // elements of a task along each dimension of the walk
+	memory  []unsafe.Pointer // addresses of the tile in memory, by operand
+	first   []unsafe.Pointer // addresses that the loop uses
 }
 
-// tileWalk brings operands that do not lie one behind another along rows into blocks, of the dtype that memory has, and
-// takes such outputs out of theirs.
+// tileWalk copies operands that are not contiguous along rows into blocks, in their dtype in memory, and copies such
+// outputs back.
 type tileWalk struct {
 	*tiles
 	p *Prepared
@@ -61,7 +61,7 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	})
 }
 
-// walkTask walks a task of those that the cursor has the span of: see [tiles.spans].
+// walkTask walks one task, whose size is c.boxes.span: see [tiles.spans].
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, b := p.it, &c.boxes
 	w := p.newTileWalk(c)
@@ -82,7 +82,7 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	w.box(c.start)
 }
 
-// box walks a box by tiles. base are the addresses of its first elements.
+// box walks a box tile by tile. base are the addresses of its first elements.
 func (w *tileWalk) box(base []unsafe.Pointer) {
 	b := &w.c.boxes
 	clear(b.at)
@@ -91,14 +91,14 @@ func (w *tileWalk) box(base []unsafe.Pointer) {
 		for d, n := range b.box {
 			if e := min(w.size[d], n-b.at[d]); e != b.extents[d] {
 				b.extents[d] = e
-				clear(w.c.filled) // blocks are laid out otherwise
+				clear(w.c.filled) // blocks have another layout now
 			}
 		}
 		w.tile(base)
 	}
 }
 
-// next goes to the next tile of the box, if there is one.
+// next advances to the next tile of the box; it returns false at the end.
 func (w *tileWalk) next() bool {
 	b := &w.c.boxes
 	for _, d := range w.order {
@@ -129,7 +129,7 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 	}
 }
 
-// enter sets where the loop finds operand i, and brings it there.
+// enter sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) enter(i int) {
 	it, c, b := w.p.it, w.c, &w.c.boxes
 	steps := b.steps[maxInner*i : maxInner*(i+1)]
@@ -144,7 +144,7 @@ func (w *tileWalk) enter(i int) {
 	step := it.ops[i].held.Size()
 	for k, d := range w.inner {
 		if k > 0 && i >= it.noutputs && !w.p.joined && it.walkStrides[d*len(it.ops)+i] == 0 {
-			steps[k] = 0 // rows are the same
+			steps[k] = 0 // rows are identical
 			continue
 		}
 		steps[k] = step
@@ -156,7 +156,7 @@ func (w *tileWalk) enter(i int) {
 	}
 }
 
-// axis is dimension k of a tile of operand i as it is copied into its block.
+// axis returns dimension k of a tile of operand i for the copy to its block.
 func (w *tileWalk) axis(i, k int) strided.Axis {
 	if k >= len(w.inner) {
 		return strided.Axis{N: 1}
@@ -187,7 +187,7 @@ func (w *tileWalk) move(i int, back bool) {
 	}
 }
 
-// run computes the rows of a tile, as one where they lie one behind another.
+// run computes the rows of a tile, as one if they are contiguous in all operands.
 func (w *tileWalk) run() {
 	c, b := w.c, &w.c.boxes
 	n := [maxInner]int{1, 1, 1}
@@ -208,7 +208,7 @@ func (w *tileWalk) run() {
 	}
 }
 
-// joins reports whether every operand goes on along dimension k of the tile where rows of n elements end.
+// joins reports whether the step along dimension k of the tile equals n elements for every operand.
 func (w *tileWalk) joins(k, n int) bool {
 	if k >= len(w.inner) {
 		return false

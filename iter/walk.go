@@ -12,31 +12,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// GrainSize is the least number of elements worth a parallel task
-// (at::internal::GRAIN_SIZE).
+// GrainSize is the default minimum number of elements of a parallel task (at::internal::GRAIN_SIZE).
 const GrainSize = machine.MoveGrain
 
-// Range is a run [Begin, End) of the coalesced iteration space, counted in elements.
+// Range is a run [Begin, End) of the coalesced iteration space, in elements.
 type Range struct{ Begin, End int }
 
-// Loop works on n1 rows of n0 elements. ptrs[i] is the address of operand i's first
-// element; strides[i] is its step in bytes inside a row, strides[len(ptrs)+i] from row to
-// row. ptrs may be changed by the loop; both slices are valid during the call only.
-// An error ends the walk. [Iterator.ForEach] walks all of an iteration with it,
-// [Iterator.ForRange] a part, and [Iterator.Parallel] all of it on several goroutines. Any range
-// may be walked by itself: cutting an iteration anywhere changes nothing but the sizes of the
-// steps. [Rows] makes a Loop of one that knows single rows.
+// Loop computes n1 rows of n0 elements. ptrs[i] is the address of operand i's first element; strides[i] is its stride
+// in bytes within a row, strides[len(ptrs)+i] between rows. The loop may modify ptrs; both slices are valid during the
+// call only. An error ends the walk. [Iterator.ForEach] walks all of an iteration with it, [Iterator.ForRange] a part,
+// and [Iterator.Parallel] all of it on several goroutines. An iteration may be cut anywhere; only the sizes of the
+// steps depend on it. [Rows] makes a Loop of a function for single rows.
 //
-// A Loop is unsafe: it reads and writes memory through addresses whose types nothing
-// checks. A loop of another dtype than [Iterator.DType] tells, or one that goes beyond n0
-// and n1, writes over other memory; nor does anything tell whether the addresses are those of
-// the operands ([Iterator.Bind] gives them). Their number, nil ones and ranges are checked,
-// with an error. A [Kernel] does all that a Loop does but work on
-// strides, and cannot go wrong in this way.
+// A Loop is unsafe: it accesses memory through unchecked addresses. A loop for another dtype than [Iterator.DType], or
+// one that exceeds n0 and n1, writes to other memory, and addresses are not checked against operands ([Iterator.Bind]
+// returns the right ones). The number of addresses, nil addresses and ranges are checked, with an error. A [Kernel] is
+// safe, but cannot use strides.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
 
-// Rows makes a Loop of a function that knows one row of n elements at a time: PyTorch's
-// one-dimensional loop. It is as unsafe as any [Loop].
+// Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
+// as any [Loop].
 func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 	if f == nil {
 		return nil
@@ -57,16 +52,15 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 	}
 }
 
-// coalesce takes the operands' real strides in the order of the permutation and merges
-// neighbouring dimensions that form one run for all operands
-// (TensorIteratorBase::coalesce_dimensions).
+// coalesce takes the operands' strides in memory, in the order of the permutation, and merges adjacent dimensions that
+// form one run for all operands (TensorIteratorBase::coalesce_dimensions).
 func (it *Iterator) coalesce() {
 	it.walkShape, it.walkStrides = it.permuted()
 	it.merge()
 }
 
-// stride returns the operand's stride of broadcast dimension d in memory, in elements: what effective
-// returns, of what memory holds.
+// stride returns the operand's stride of broadcast dimension d in memory, in elements: effective for the layout in
+// memory.
 func (it *Iterator) stride(m *tensor.Meta, d int) int {
 	at := d - (len(it.shape) - len(m.Shape))
 	if at < 0 || m.Shape[at] == 1 && it.shape[d] != 1 {
@@ -75,8 +69,8 @@ func (it *Iterator) stride(m *tensor.Meta, d int) int {
 	return m.Strides[at]
 }
 
-// permuted returns the shape and the operands' strides in bytes in the order of the
-// permutation, with room for two dimensions.
+// permuted returns the shape and the byte strides of the operands in the order of the permutation, with room for two
+// dimensions.
 func (it *Iterator) permuted() (shape, strides []int) {
 	n, ops := len(it.perm), len(it.ops)
 	shape, strides = make([]int, n), make([]int, max(n, 2)*ops)
@@ -90,7 +84,7 @@ func (it *Iterator) permuted() (shape, strides []int) {
 	return shape, strides
 }
 
-// merge makes the walk's dimensions as few as possible, and pads its strides to two.
+// merge minimizes the number of dimensions of the walk, and pads its strides to two.
 func (it *Iterator) merge() {
 	ops := len(it.ops)
 	if len(it.walkShape) > 1 {
@@ -132,10 +126,9 @@ func mergeDims(shape, strides []int, ops int) []int {
 	return shape[:last+1]
 }
 
-// Chunks returns the number of parallel tasks of grain elements that the iteration
-// makes: a matter of shape, strides and grain, never of the number of workers. A grain of 0 or
-// less means [GrainSize]. Where an operand is faster across rows than along them, tasks are of more
-// elements: of as many rows as share cache lines.
+// Chunks returns the number of parallel tasks of grain elements. It depends on shape, strides and grain, never on the
+// number of workers. A grain of 0 or less means [GrainSize]. If an operand is transposed, tasks are enlarged to the
+// rows that share its cache lines.
 func (it *Iterator) Chunks(grain int) int {
 	if it.numel == 0 {
 		return 0
@@ -143,8 +136,7 @@ func (it *Iterator) Chunks(grain int) int {
 	return (it.numel-1)/it.grainOf(grain) + 1
 }
 
-// Chunk returns the range of task i of [Iterator.Chunks]. It panics where there is no such
-// task, as an index of a slice does.
+// Chunk returns the range of task i of [Iterator.Chunks]. It panics for an index out of range, like a slice.
 func (it *Iterator) Chunk(i, grain int) Range {
 	grain = it.grainOf(grain)
 	begin := i * grain
@@ -154,7 +146,7 @@ func (it *Iterator) Chunk(i, grain int) Range {
 	return Range{begin, begin + min(grain, it.numel-begin)}
 }
 
-// chunkBegin is for tasks whose numbers may overflow, and for those that do not exist.
+// chunkBegin handles indices that may overflow or are out of range.
 func (it *Iterator) chunkBegin(i, grain int) int {
 	hi, begin := bits.Mul64(uint64(i), uint64(grain))
 	if i < 0 || hi != 0 || begin >= uint64(it.numel) {
@@ -163,8 +155,8 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the elements of a task: grain, or, where an operand is turned, whole panels of rows, as
-// long as there are enough tasks for several workers.
+// grainOf returns the elements of a task: grain or, if an operand is transposed, whole panels of rows, as long as that
+// leaves enough tasks for several workers.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -172,7 +164,7 @@ func (it *Iterator) grainOf(grain int) int {
 	if it.numel <= grain || len(it.walkShape) < 2 || it.flags.reduction {
 		return grain
 	}
-	lines := it.turnedLines()
+	lines := it.transposedLines()
 	for rows := panelPieces * lines; rows >= lines && lines > 1; rows /= 2 {
 		if whole := rows * it.walkShape[0]; whole <= it.numel/manyTasks {
 			return (grain + whole - 1) / whole * whole
@@ -181,20 +173,20 @@ func (it *Iterator) grainOf(grain int) int {
 	return grain
 }
 
-// manyTasks is the number of tasks below which larger ones would leave workers idle.
+// manyTasks is the number of tasks below which larger tasks would leave workers idle.
 const manyTasks = 8
 
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
-// Cursor holds what a walk changes: counters, addresses and the blocks in which operands
-// are converted. The zero value is ready. A Cursor is for one goroutine at a time and any
-// number of iterators in turn; once grown, walks do not allocate.
+// Cursor holds the state of a walk: counters, addresses, and the blocks for converted operands. The zero value is ready
+// to use. A Cursor is for one goroutine at a time and any number of iterators; once it has grown, walks do not
+// allocate.
 type Cursor struct {
 	counter []int
-	ptrs    []unsafe.Pointer // addresses handed to loops
+	ptrs    []unsafe.Pointer // addresses passed to loops
 	base    []unsafe.Pointer // addresses of the current step
-	start   []unsafe.Pointer // addresses at which a part begins
+	start   []unsafe.Pointer // addresses of the start of a part
 	strides []int
 	stage   []byte
 	filled  []unsafe.Pointer
@@ -202,13 +194,11 @@ type Cursor struct {
 	boxes   boxes
 }
 
-// ForEach walks the whole iteration in this goroutine with the loop (serial_for_each).
-// ptrs are the addresses of the operands' first elements, outputs first, as
-// [Iterator.Bind] gives them; nil will do for operands without elements.
+// ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
+// first elements, outputs first, as from [Iterator.Bind]; nil is allowed for operands without elements.
 //
-// It is unsafe: addresses do not tell the type, the layout or the size of what is there,
-// and a wrong one, or a loop of another dtype, reads and writes other memory. Only the
-// number of addresses, nil ones and the range are checked, with an error.
+// It is unsafe: addresses have no type, layout or size, and a wrong address, or a loop for another dtype, accesses
+// other memory. Only the number of addresses, nil addresses and the range are checked, with an error.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator
@@ -217,9 +207,8 @@ func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	return it.ForRange(&c, ptrs, it.All(), loop)
 }
 
-// ForRange walks a range in the largest two-dimensional steps. Operands whose dtype
-// differs from what loops see are converted block by block on the way. A nil Cursor stands
-// for a fresh one. It is unsafe, and checks as much, as [Iterator.ForEach].
+// ForRange walks a range in the largest two-dimensional steps. Operands whose dtype differs from the loop's are
+// converted block by block. A nil Cursor means a new one. It is as unsafe as [Iterator.ForEach], with the same checks.
 func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	switch {
 	case it == nil:
@@ -241,8 +230,8 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	})
 }
 
-// steps cuts a range into the largest steps of n0 elements by n1 rows and hands over the
-// addresses (DimCounter, serial_for_each).
+// steps cuts a range into the largest steps of n0 elements by n1 rows and calls f with their addresses (DimCounter,
+// serial_for_each).
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	f func(p []unsafe.Pointer, n0, n1 int) error) error {
 	ops, shape := len(it.ops), it.walkShape
@@ -280,7 +269,7 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// shifted returns the addresses at which a part of an iteration begins.
+// shifted returns the addresses of the start of a part.
 func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = sized(c.start, len(base))
 	for i, off := range it.offsets {
@@ -289,8 +278,8 @@ func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	return c.start
 }
 
-// maxStep returns the largest step from the counter of at most left elements: part of a
-// row, or whole rows (DimCounter::max_2d_step).
+// maxStep returns the largest step from the counter of at most left elements: part of a row, or whole rows
+// (DimCounter::max_2d_step).
 func maxStep(shape, counter []int, left int) (n0, n1 int) {
 	n0, n1 = min(shape[0]-counter[0], left), 1
 	if n0 == shape[0] {
@@ -315,14 +304,13 @@ func advance(shape, counter []int, n0, n1 int) {
 	}
 }
 
-// Step is one piece of a walk: n1 rows of n0 elements that begin at Counter.
+// Step is one step of a walk: n1 rows of n0 elements, starting at Counter.
 type Step struct {
 	Counter []int // index in the coalesced shape
 	N0, N1  int
 }
 
-// Steps returns the steps into which a range is cut, in order. What of the range lies
-// outside of the iteration is left out.
+// Steps returns the steps into which a range is cut, in order. The range is clipped to the iteration.
 func (it *Iterator) Steps(r Range) []Step {
 	shape := it.walkShape
 	r = Range{max(r.Begin, 0), min(r.End, it.numel)}
@@ -353,7 +341,7 @@ func (it *Iterator) Steps(r Range) []Step {
 	return out
 }
 
-// sized returns a slice of length n, the old one where it is large enough.
+// sized returns a slice of length n, reusing s if it is large enough.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

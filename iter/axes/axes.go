@@ -1,11 +1,10 @@
-// Package axes walks one operand and a few outputs along dimensions of two kinds: kept
-// ones, which tell the results apart, and others, which a result is made of. It is what
-// reductions in package iter stand on, and are used by kernels that work line by line, such as
-// a running sum or softmax.
+// Package axes walks one operand and a few outputs along two kinds of dimensions: kept ones, which index the results,
+// and reduced ones, along which each result is computed. Reductions in package iter use it, and kernels that process
+// lines, such as a running sum or softmax.
 //
-// [Dims] turns metas into axes, [Split] sorts them into the two kinds and merges those that
-// form one run, a [Walker] visits the positions, a [Loader] brings runs of elements into
-// blocks of the dtype that loops take.
+// [Dims] turns metas into axes; [Split] separates the two kinds, sorts them by stride and merges axes that form one
+// run; a [Walker] visits the positions; a [Loader] copies runs of elements into blocks of the loop's dtype. Sizes are
+// in elements and strides in bytes.
 package axes
 
 import (
@@ -15,23 +14,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxOutputs is the number of outputs that an Axis has room for. It is fixed so that walks
-// need no memory of their own.
+// MaxOutputs is the number of outputs of an Axis. It is fixed so that walks do not allocate.
 const MaxOutputs = 4
 
-// Axis is a dimension of a walk, with the steps in bytes of the operand and of each
-// output.
+// Axis is a dimension of a walk: its size, and the strides in bytes of the operand and of each output.
 type Axis struct {
 	N, In int
 	Out   [MaxOutputs]int
 }
 
-// Dims returns the dimensions of an operand, in their order. The outputs have its shape; a
-// dimension that is repeated there has stride 0. It panics on more than MaxOutputs outputs,
-// and on metas of different ranks.
+// Dims returns the dimensions of an operand, in order. Outputs have the operand's shape, with stride 0 in repeated
+// dimensions. It panics for more than MaxOutputs outputs, and for metas of different ranks.
 func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
-		panic(fmt.Sprintf("axes: %d outputs; %d are the most", len(outs), MaxOutputs))
+		panic(fmt.Sprintf("axes: %d outputs; the limit is %d", len(outs), MaxOutputs))
 	}
 	for _, m := range append([]tensor.Meta{in}, outs...) {
 		if len(m.Strides) != len(in.Shape) {
@@ -48,11 +44,10 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	return dims
 }
 
-// Split splits dimensions, slowest first, into those not marked and the marked ones,
-// fastest in the operand first, neighbours that form one run merged. With inOrder the
-// marked ones stay in order, so that the position of an element in a walk over them is its
-// logical index. There is at least one axis of each kind, of size 1 if need be. It panics
-// where marked has another length than dims.
+// Split divides dimensions, given slowest first, into unmarked (kept) and marked (along) axes, each ordered by
+// ascending stride of the operand, with adjacent axes that form one run merged. With inOrder the marked ones keep their
+// order, so that the position in a walk over them is the logical index. There is at least one axis of each kind, of
+// size 1 if necessary. It panics if marked and dims differ in length.
 func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	if len(marked) != len(dims) {
 		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(marked), len(dims)))
@@ -72,8 +67,7 @@ func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	return merge(kept), merge(along)
 }
 
-// merge drops dimensions of size 1 and merges those that form one run. There is
-// always one left.
+// merge removes dimensions of size 1 and merges adjacent ones that form one run. At least one is left.
 func merge(v []Axis) []Axis {
 	out := make([]Axis, 0, max(len(v), 1))
 	for _, a := range v {
@@ -92,7 +86,7 @@ func merge(v []Axis) []Axis {
 	return out
 }
 
-// continues reports whether next goes on where the axis ends.
+// continues reports whether next continues the axis as one run.
 func (a *Axis) continues(next *Axis) bool {
 	same := a.N*a.In == next.In
 	for i, step := range a.Out {
@@ -110,8 +104,8 @@ func Numel(v []Axis) int {
 	return n
 }
 
-// Walker runs over the positions of some axes in order, the first axis fastest. At is its
-// counter, a number for each axis; Off and Out are the bytes from the first position.
+// Walker walks the positions of some axes in order, the first axis fastest. At has the index along each axis; Off and
+// Out are byte offsets from the first position.
 type Walker struct {
 	Axes []Axis
 	At   []int
@@ -119,13 +113,13 @@ type Walker struct {
 	Out  [MaxOutputs]int
 }
 
-// Seek goes to position i, which must be one of the axes'. At must have a number for each axis, or it panics.
+// Seek moves to position i, which must be in range. At must have an element for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Off, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {
 		a := &w.Axes[d]
 		k := i
-		if d < len(w.Axes)-1 && a.N > 0 { // of the last axis the rest is the place, without a division
+		if d < len(w.Axes)-1 && a.N > 0 { // the last index needs no division
 			k = i % a.N
 			i /= a.N
 		}
@@ -137,7 +131,7 @@ func (w *Walker) Seek(i int) {
 	}
 }
 
-// Next advances by one position, in the operand only.
+// Next advances by one position, updating Off but not Out.
 func (w *Walker) Next() {
 	for d := range w.Axes {
 		a := &w.Axes[d]
