@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 var benchShapes = []struct {
@@ -27,18 +29,18 @@ var benchShapes = []struct {
 	{2, 4, 3, rowMajor, rowMajor, Strided, Strided},
 }
 
-func benchmarkSet[T Float](b *testing.B, set *kernelSet) {
+func benchmarkSet[T float](b *testing.B, set *kernelSet) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, s := range benchShapes {
 		p := newProblem[T](r, s.m, s.n, s.k, s.la, s.lb, rowMajor)
 		p.spec.A.Source, p.spec.B.Source = s.a, s.b
-		pl, err := newPlan[T](set, p.spec, sharedElems)
+		pl, err := newPlan(set, p.spec, sharedElems)
 		if err != nil {
 			b.Fatal(err)
 		}
 		name := fmt.Sprintf("%dx%dx%d/layout%d%d/source%d%d", s.m, s.n, s.k, s.la, s.lb, s.a, s.b)
 		b.Run(name, func(b *testing.B) {
-			args, worker := p.args(pl), make([]T, pl.WorkerScratchLen())
+			args, worker := p.args(pl), make([]byte, pl.WorkerBytes())
 			for b.Loop() {
 				pl.RunAll(args, worker)
 			}
@@ -50,20 +52,21 @@ func benchmarkSet[T Float](b *testing.B, set *kernelSet) {
 }
 
 func BenchmarkFloat32(b *testing.B) {
-	for _, set := range candidates[float32]() {
+	for _, set := range candidates(tensor.Float32) {
 		b.Run(set.name, func(b *testing.B) { benchmarkSet[float32](b, set) })
 	}
 }
 
 func BenchmarkFloat64(b *testing.B) {
-	for _, set := range candidates[float64]() {
+	for _, set := range candidates(tensor.Float64) {
 		b.Run(set.name, func(b *testing.B) { benchmarkSet[float64](b, set) })
 	}
 }
 
 func BenchmarkPlan(b *testing.B) {
+	s := Spec{DType: tensor.Float32, M: 1024, N: 1024, K: 1024, CColStride: 1, CRowStride: 1024}
 	for b.Loop() {
-		if _, err := NewPlan[float32](Spec{M: 1024, N: 1024, K: 1024, CColStride: 1, CRowStride: 1024}); err != nil {
+		if _, err := NewPlan(s); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -72,7 +75,7 @@ func BenchmarkPlan(b *testing.B) {
 // BenchmarkPack packs a matrix of 1024x1024 whose lanes are adjacent, or whose depths are, or neither.
 func BenchmarkPack(b *testing.B) {
 	const n = 1024
-	src, dst := make([]float32, 2*n*n), make([]float32, PackedBLen[float32](n, n))
+	src, dst := make([]float32, 2*n*n), make([]byte, PackedBBytes(tensor.Float32, n, n))
 	for _, c := range []struct {
 		name   string
 		rs, cs int
@@ -80,13 +83,13 @@ func BenchmarkPack(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(4 * n * n)
 			for b.Loop() {
-				PackB(dst, unsafe.Pointer(&src[0]), n, n, c.rs, c.cs)
+				PackB(tensor.Float32, dst, unsafe.Pointer(&src[0]), n, n, c.rs, c.cs)
 			}
 		})
 		b.Run("A"+c.name, func(b *testing.B) {
 			b.SetBytes(4 * n * n)
 			for b.Loop() {
-				PackA(dst[:PackedALen[float32](n, n-256)], unsafe.Pointer(&src[0]), n-256, n, c.rs, c.cs)
+				PackA(tensor.Float32, dst, unsafe.Pointer(&src[0]), n-256, n, c.rs, c.cs)
 			}
 		})
 	}

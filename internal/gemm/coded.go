@@ -2,13 +2,12 @@ package gemm
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Register tiles of machine code have one to four vectors of columns, of which the last may be a part, and any number
@@ -41,13 +40,10 @@ var tallest = map[machine.ISA][maxVectors + 1]int{
 	machine.AVX2:   {0, 12, 6},
 }
 
-// codedSet is the kernel set of machine code for elements of a kind; t has what else a set consists of.
-func codedSet(kind reflect.Kind, isa machine.ISA, t thin) *kernelSet {
-	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: 4,
-		tall: tallest[isa], thin: t}
-	if kind == reflect.Float64 {
-		s.size = 8
-	}
+// codedSet is the kernel set of machine code for a dtype; t are its routines for few rows or columns.
+func codedSet(d tensor.DType, isa machine.ISA, t thin) *kernelSet {
+	s := &kernelSet{name: isa.String() + " code", isa: isa, mr: codedRows, kc: codedDepth, size: d.Size(),
+		tall: tallest[isa], thin: t, plain: portable[d].plain}
 	vectors, narrow, bytes := maxVectors, 2, 64
 	if isa == machine.AVX2 {
 		vectors, bytes = 2, 32
@@ -75,7 +71,7 @@ func evenly(n, most int) (size, count, others int) {
 type stack struct{ row, height, n, by int }
 
 // stacks are the tiles that so many rows are cut into, of the first len entries.
-func (p *Plan[T]) stacks(rows, vectors int) (list [4]stack, n int) {
+func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	most := p.set.tall[vectors]
 	add := func(row, height, count, by int) {
 		if count > 0 {
@@ -153,7 +149,7 @@ func (c *codes) at(st stage, how reading, ragged bool, vectors, height int) **ji
 }
 
 // tileSpec describes the code of one kind of tile.
-func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height int) *tile.Spec {
+func (p *Plan) tileSpec(st stage, how reading, ragged bool, vectors, height int) *tile.Spec {
 	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.place || how == keeping,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
@@ -193,7 +189,7 @@ func (p *Plan[T]) tileSpec(st stage, how reading, ragged bool, vectors, height i
 // the panel is there when it is needed; 0 for a B that is near. Where a panel is one tile's alone, which waits for
 // nothing but B, they are those of the same panel some way ahead. Constants have come from afar since the last run, and
 // what the processor sees of them by itself ends at every page.
-func (p *Plan[T]) fetchAhead(how reading) int {
+func (p *Plan) fetchAhead(how reading) int {
 	if p.spec.Near || p.b.place || p.b.local() && how == plainly || p.spec.N <= p.b.w {
 		return 0
 	}
@@ -206,7 +202,7 @@ func (p *Plan[T]) fetchAhead(how reading) int {
 }
 
 // blockTiles is the number of tiles of a block of rows.
-func (p *Plan[T]) blockTiles() (n int) {
+func (p *Plan) blockTiles() (n int) {
 	stacks, count := p.stacks(min(p.mt, p.block), p.set.vectors(p.b.w))
 	for _, k := range stacks[:count] {
 		n += k.n
@@ -215,7 +211,7 @@ func (p *Plan[T]) blockTiles() (n int) {
 }
 
 // compile makes the machine code of all tiles of the plan. An error says that there is no executable memory.
-func (p *Plan[T]) compile() error {
+func (p *Plan) compile() error {
 	p.codes = new(codes)
 	for how := range readings {
 		p.ahead[how] = p.fetchAhead(how)
@@ -260,7 +256,7 @@ func (p *Plan[T]) compile() error {
 }
 
 // compileTile makes the code of one kind of tile, unless there is some.
-func (p *Plan[T]) compileTile(st stage, how reading, cols, height int) (err error) {
+func (p *Plan) compileTile(st stage, how reading, cols, height int) (err error) {
 	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
 	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
 		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.isa)
@@ -270,7 +266,7 @@ func (p *Plan[T]) compileTile(st stage, how reading, cols, height int) (err erro
 
 // Listings visits the machine code of a plan, if it has any: what a piece of it is for, and its text in the syntax of
 // Go's assembler.
-func (p *Plan[T]) Listings(visit func(name, assembly string)) {
+func (p *Plan) Listings(visit func(name, assembly string)) {
 	if p.codes == nil {
 		return
 	}
@@ -303,14 +299,14 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
 // goesAcross reports whether all rows of the product are one tile whose tail is the same for all columns. Such tiles
 // take little longer than calls, unless one goes from panel to panel. What is asked for ahead is so panel by panel.
-func (p *Plan[T]) goesAcross() bool {
+func (p *Plan) goesAcross() bool {
 	s := &p.spec
 	few := p.a.place && !p.b.kept && s.M <= p.set.tall[p.set.vectors(p.b.w)]
 	return few && p.ahead[plainly] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns how many panels of B from column j on, as wide as all but the last one of a product, go in one call.
-func (t *tileState[T]) panels(j, j1 int) int {
+func (t *tileState) panels(j, j1 int) int {
 	w := t.Plan.b.w
 	if !t.across {
 		return 1
@@ -319,7 +315,7 @@ func (t *tileState[T]) panels(j, j1 int) int {
 }
 
 // panelsOf computes C[i0:i1, j0:j1] over a block of K: blocks of A that fit L2, and panels of B for each.
-func (t *tileState[T]) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
+func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.w, t.block
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
@@ -334,7 +330,7 @@ func (t *tileState[T]) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 }
 
 // strip computes rows [ib, ie) of C, those columns of it that panel j of B has, and of as many further panels.
-func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
+func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
@@ -384,7 +380,7 @@ func (t *tileState[T]) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further i
 }
 
 // askAhead sets where what comes after panel j of B lies, which is asked for ahead.
-func (t *tileState[T]) askAhead(x *jit.Args, b *feed, j int) {
+func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
 	case p.ahead[plainly] > mostAhead:
@@ -398,7 +394,7 @@ func (t *tileState[T]) askAhead(x *jit.Args, b *feed, j int) {
 }
 
 // operands tells code where the operands and the result are, for columns of B from j on.
-func (t *tileState[T]) operands(x *jit.Args, a, b *feed, j, cols int) {
+func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 	set := t.set
 	size := set.size
 	x.N = t.kc
@@ -409,8 +405,8 @@ func (t *tileState[T]) operands(x *jit.Args, a, b *feed, j, cols int) {
 }
 
 // tiles computes n tiles of a stack, the first at row i.
-func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
-	p, s := t.Plan, &t.spec
+func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) {
+	p := t.Plan
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, x))
@@ -422,12 +418,12 @@ func (t *tileState[T]) tiles(x *jit.Args, a *feed, k stack, st stage, how readin
 		x.Row[tile.Fetches] += n * fetches(t.kc, p.every) * x.Step[tile.FetchStep]
 	}
 	if st == apart {
-		t.merge(t.temporary(), unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride)), i, j, k.height, cols)
+		t.merge(t.temporary(), i, j, k.height, cols)
 	}
 }
 
 // placeTiles tells code where n tiles of a stack are, and returns it.
-func (t *tileState[T]) placeTiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) *jit.Func {
+func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how reading, i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n

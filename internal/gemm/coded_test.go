@@ -5,17 +5,17 @@ package gemm
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // guarded moves elements to the end of memory behind which no byte may be touched, or to the beginning.
-func guarded[T Float](t *testing.T, x []T, atEnd bool) []T {
-	bytes := len(x) * int(unsafe.Sizeof(T(0)))
+func guarded[T number](t *testing.T, x []T, atEnd bool) []T {
+	bytes := len(bytesOf(x))
 	room := jittest.Guarded(t, max(bytes, 1))
 	if atEnd {
 		room = room[len(room)-bytes:]
@@ -31,7 +31,7 @@ func TestGuarded(t *testing.T) {
 	eachKernel[float64](t, testGuarded[float64])
 }
 
-func testGuarded[T Float](t *testing.T, set *kernelSet) {
+func testGuarded[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, d := range [][3]int{{1, 7, 3}, {5, 15, 4}, {6, 16, 9}, {13, 33, 5}, {25, 63, 8}, {50, 65, 31}, {7, 100, 1}} {
 		for _, la := range []int{rowMajor, colMajor, rowPadded} {
@@ -50,7 +50,7 @@ func testGuarded[T Float](t *testing.T, set *kernelSet) {
 
 // TestPlaces tells which operands are read where they are.
 func TestPlaces(t *testing.T) {
-	if len(codedSets(reflect.Float32)) == 0 {
+	if len(codedSets(tensor.Float32)) == 0 {
 		t.Skip("there is no machine code here")
 	}
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestPlaces(t *testing.T) {
 		{"a stride that crowds A", 1024, 64, 1024, colMajor, rowMajor, true, false},
 	} {
 		p := newProblem[float32](rand.New(rand.NewPCG(1, 1)), c.m, c.n, c.k, c.la, c.lb, rowMajor)
-		a, b := Packs[float32](p.spec)
+		a, b := Packs(p.spec)
 		if a != c.packsA || b != c.packsB {
 			t.Errorf("%s: A is packed: %v, B: %v; want %v, %v", c.what, a, b, c.packsA, c.packsB)
 		}
@@ -82,7 +82,7 @@ func TestAcross(t *testing.T) {
 	eachKernel[float64](t, testAcross[float64])
 }
 
-func testAcross[T Float](t *testing.T, set *kernelSet) {
+func testAcross[T float](t *testing.T, set *kernelSet) {
 	if !set.coded() {
 		t.Skip("panels are multiplied one by one in Go")
 	}
@@ -94,7 +94,7 @@ func testAcross[T Float](t *testing.T, set *kernelSet) {
 			if lb == rowPadded {
 				p.spec.B.Source = Prepacked
 			}
-			pl, err := newPlan[T](set, p.spec, sharedElems)
+			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func testAcross[T Float](t *testing.T, set *kernelSet) {
 
 // TestListings holds that every piece of code of a plan is listed, those for last columns and later terms too.
 func TestListings(t *testing.T) {
-	pl, err := NewPlan[float32](Spec{M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},
+	pl, err := NewPlan(Spec{DType: tensor.Float32, M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},
 		B: Operand{RowStride: 70, ColStride: 1}, CRowStride: 70, CColStride: 1})
 	if err != nil {
 		t.Fatal(err)

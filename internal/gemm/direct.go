@@ -21,7 +21,7 @@ const (
 
 // planSimple schedules strided loops: one tile, or row slices of a C that has
 // nothing to sum.
-func (p *Plan[T]) planSimple() {
+func (p *Plan) planSimple() {
 	s := &p.spec
 	p.path, p.kd = pathSimple, s.K
 	p.mt, p.nt, p.mTiles, p.nTiles = max(1, s.M), max(1, s.N), 1, 1
@@ -37,7 +37,7 @@ func (p *Plan[T]) planSimple() {
 
 // planDirect schedules a product with few rows (or, swapped, few columns)
 // without packing B. It reports false when the strides do not allow that.
-func (p *Plan[T]) planDirect() bool {
+func (p *Plan) planDirect() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
 	}
@@ -63,62 +63,56 @@ func (p *Plan[T]) planDirect() bool {
 	}
 	p.nt = min(p.nt, s.N)
 	p.kd, p.mt, p.mTiles, p.nTiles = s.K, s.M, 1, ceilDiv(s.N, p.nt)
-	slack := alignBytes / int(unsafe.Sizeof(*(*T)(nil)))
+	size := s.DType.Size()
 	if s.A.ColStride != 1 {
-		p.worker.b = roundUp(s.M*s.K, slack)
+		p.worker.b = roundUp(s.M*s.K*size, alignBytes)
 	}
-	p.worker.total = p.worker.b + p.nt*s.M + slack
+	p.worker.total = p.worker.b + p.nt*s.M*size + alignBytes
 	return true
 }
 
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
-func (x *exec[T]) runSimple(i0, i1, j0, j1 int) {
+func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	s := &x.spec
-	for i := i0; i < i1; i++ {
-		for j := j0; j < j1; j++ {
-			var sum T
-			for k := range s.K {
-				sum += *at[T](x.pa, i*s.A.RowStride+k*s.A.ColStride) *
-					*at[T](x.pb, k*s.B.RowStride+j*s.B.ColStride)
-			}
-			x.finish(i, j, sum)
-		}
-	}
+	a := matrix{x.elem(x.pa, i0*s.A.RowStride), s.A.RowStride, s.A.ColStride}
+	b := matrix{x.elem(x.pb, j0*s.B.ColStride), s.B.RowStride, s.B.ColStride}
+	x.set.product(i1-i0, j1-j0, s.K, a, b, x.result(i0, j0), x.biasAt(i0, j0), s.Accumulate)
 }
 
-// finish stores a complete sum with its bias.
-func (x *exec[T]) finish(i, j int, v T) {
+// result is C from (i, j) on.
+func (x *exec) result(i, j int) matrix {
 	s := &x.spec
-	switch s.Bias {
+	return matrix{x.elem(x.pc, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
+}
+
+// biasAt is the bias of C from (i, j) on, broadcast by a stride of 0; without a bias its address is nil.
+func (x *exec) biasAt(i, j int) matrix {
+	switch s := &x.spec; s.Bias {
 	case BiasRows:
-		v += *at[T](x.bias, i*s.BiasStride)
+		return matrix{x.elem(x.bias, i*s.BiasStride), s.BiasStride, 0}
 	case BiasCols:
-		v += *at[T](x.bias, j*s.BiasStride)
+		return matrix{x.elem(x.bias, j*s.BiasStride), 0, s.BiasStride}
 	}
-	d := at[T](x.pc, i*s.CRowStride+j*s.CColStride)
-	if s.Accumulate {
-		v += *d
-	}
-	*d = v
+	return matrix{}
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. Sums build up where C has them if its rows are contiguous
-// and nothing is added to them, else in worker scratch.
-func (x *exec[T]) runDirect(j0, j1 int) {
+// runDirect computes columns [j0, j1) of a C with few rows. Sums accumulate in C if its rows are contiguous and nothing
+// is added to them, else in worker scratch.
+func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
 	rows, lda := x.pa, s.A.RowStride
 	if s.A.ColStride != 1 {
 		rows, lda = x.worker, s.K
-		size := int(unsafe.Sizeof(*(*T)(nil)))
+		size := x.set.size
 		e := strided.Move(size)
 		e.Block(rows, x.pa, strided.Axis{N: s.K, Dst: size, Src: s.A.ColStride * size},
 			strided.Axis{N: s.M, Dst: s.K * size, Src: s.A.RowStride * size})
 	}
 	n := j1 - j0
-	sums, ldc := unsafe.Pointer(at[T](x.worker, x.Plan.worker.b)), n
+	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.b), n
 	there := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
 	if there {
-		sums, ldc = unsafe.Pointer(at[T](x.pc, j0)), s.CRowStride
+		sums, ldc = x.elem(x.pc, j0), s.CRowStride
 	}
 	if x.path == pathDot {
 		x.dotColumns(rows, lda, sums, ldc, j0, n)
@@ -128,20 +122,15 @@ func (x *exec[T]) runDirect(j0, j1 int) {
 	if there {
 		return
 	}
-	for i := range s.M {
-		for j := range n {
-			x.finish(i, j0+j, *at[T](sums, i*n+j))
-		}
-	}
+	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)
 }
 
-// nearBytes are what is read of B before the next row of A reads it again, from L1.
+// nearBytes is the part of B that all rows of A read, from L1, before the next part.
 const nearBytes = 16 << 10
 
-// dotColumns reads columns of B once, four at a time, and those that are near for every row of A.
-func (x *exec[T]) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
-	s := &x.spec
-	size := int(unsafe.Sizeof(*(*T)(nil)))
+// dotColumns reads columns of B once, four at a time; every row of A reads nearBytes of them before the next columns.
+func (x *exec) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
+	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
 	near := max(1, nearBytes/(4*s.K*size))
 	if s.M == 1 {
@@ -149,15 +138,15 @@ func (x *exec[T]) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, 
 	}
 	for j := 0; j < n; {
 		quads := min(near, (n-j)/4)
-		b := unsafe.Pointer(at[T](x.pb, (j0+j)*s.B.ColStride))
+		b := x.elem(x.pb, (j0+j)*s.B.ColStride)
 		for i := range s.M {
-			row, out := unsafe.Pointer(at[T](rows, i*lda)), unsafe.Pointer(at[T](sums, i*ldc+j))
+			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
 			if quads > 0 {
 				x.set.dots(s.K, row, b, ldb, out, quads)
 				continue
 			}
 			for c := range n - j {
-				x.set.dot(s.K, row, unsafe.Add(b, c*ldb), unsafe.Pointer(at[T](out, c)))
+				x.set.dot(s.K, row, unsafe.Add(b, c*ldb), x.elem(out, c))
 			}
 		}
 		if quads == 0 {
@@ -167,17 +156,16 @@ func (x *exec[T]) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, 
 	}
 }
 
-// shortRow is the number of columns up to which sums of a row stay in registers over all rows of B that are near.
+// shortRow is the number of columns up to which a row's sums stay in registers over nearBytes of rows of B.
 const shortRow = 128
 
 // axpyColumns streams rows of B once, four at a time, adding them to the sums
 // of every row of A while they are in L1.
-func (x *exec[T]) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
-	s := &x.spec
+func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
+	s, size := &x.spec, x.set.size
 	for i := range s.M {
-		clear(unsafe.Slice(at[T](sums, i*ldc), n))
+		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
 	}
-	size := int(unsafe.Sizeof(*(*T)(nil)))
 	ldb := s.B.RowStride * size
 	k := 0
 	if n <= shortRow {
@@ -186,27 +174,23 @@ func (x *exec[T]) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer,
 			near = max(4, nearBytes/(n*size))
 		}
 		for ; k < s.K; k += near {
-			b := unsafe.Pointer(at[T](x.pb, k*s.B.RowStride+j0))
+			b := x.elem(x.pb, k*s.B.RowStride+j0)
 			for i := range s.M {
-				x.set.axpys(n, unsafe.Pointer(at[T](sums, i*ldc)), b, ldb, unsafe.Pointer(at[T](rows, i*lda+k)),
+				x.set.axpys(n, x.elem(sums, i*ldc), b, ldb, x.elem(rows, i*lda+k),
 					min(near, s.K-k))
 			}
 		}
 		return
 	}
 	for ; k+4 <= s.K; k += 4 {
-		b := unsafe.Pointer(at[T](x.pb, k*s.B.RowStride+j0))
+		b := x.elem(x.pb, k*s.B.RowStride+j0)
 		for i := range s.M {
-			x.set.axpy4(n, unsafe.Pointer(at[T](sums, i*ldc)), b, ldb, unsafe.Pointer(at[T](rows, i*lda+k)))
+			x.set.axpy4(n, x.elem(sums, i*ldc), b, ldb, x.elem(rows, i*lda+k))
 		}
 	}
-	for ; k < s.K; k++ {
-		b := unsafe.Slice(at[T](x.pb, k*s.B.RowStride+j0), n)
+	if k < s.K {
 		for i := range s.M {
-			v, y := *at[T](rows, i*lda+k), unsafe.Slice(at[T](sums, i*ldc), n)
-			for j := range y {
-				y[j] += v * b[j]
-			}
+			x.set.lastRows(n, x.elem(sums, i*ldc), x.elem(x.pb, k*s.B.RowStride+j0), ldb, x.elem(rows, i*lda+k), s.K-k)
 		}
 	}
 }

@@ -2,10 +2,10 @@ package gemm
 
 import (
 	"math/rand/v2"
-	"reflect"
 	"testing"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/tensor"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,10 +16,10 @@ func TestDots(t *testing.T) {
 	t.Run("float64", func(t *testing.T) { compareDots[float64](t, 1e-14) })
 }
 
-func compareDots[T Float](t *testing.T, bound float64) {
+func compareDots[T float](t *testing.T, bound float64) {
 	r := rand.New(rand.NewPCG(5, 6))
-	sets := candidates[T]()
-	if assembly, ok := thinOf(reflect.TypeFor[T]().Kind()); ok {
+	sets := candidates(tensor.DTypeOf[T]())
+	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
 		sets = append(sets, &kernelSet{name: "assembly", thin: assembly})
 	}
 	for _, set := range sets {

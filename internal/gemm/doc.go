@@ -15,11 +15,14 @@
 //	}
 //
 // A plan that shares packed panels between tiles alternates packing and
-// compute phases, or phases of the first rows, whose tiles keep what they read
-// in panels, and of the others; the rest have one phase. Tiles of a compute
-// phase write disjoint parts of C. Args.Shared (ScratchLen elements) belongs to one
-// execution; worker scratch (WorkerScratchLen elements) to one Run call at a
+// compute phases, or a phase of the first rows, whose tiles pack B while they
+// read it, and one of the other rows; other plans have one phase. Tiles of a compute
+// phase write disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to one
+// execution; worker scratch (WorkerBytes bytes) to one Run call at a
 // time. Run allocates nothing.
+//
+// The element type is a value, Spec.DType: plans have no type parameters, and only
+// the loops of a kernel set know the type.
 //
 // # Determinism
 //
@@ -48,7 +51,7 @@
 // With images in NHWC order, rows of A are output pixels, k runs over (kh,
 // kw, channel) and B is the prepacked weight matrix of k×Cout:
 //
-//	Spec{M: pixels, N: cout, K: kh*kw*cin, A: Operand{Source: Custom},
+//	Spec{DType: d, M: pixels, N: cout, K: kh*kw*cin, A: Operand{Source: Custom},
 //		B: Operand{Source: Prepacked}, CRowStride: cout, CColStride: 1, Bias: BiasCols, BiasStride: 1}
 //
 // Its PackA collects, per panel of PackRows pixels and per (kh, kw), one
@@ -56,18 +59,19 @@
 // Interleave. With images in NCHW order the weights are the prepacked A of
 // Cout×k and the columns of B are output pixels:
 //
-//	Spec{M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
+//	Spec{DType: d, M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
 //		B: Operand{Source: Custom}, CRowStride: pixels, CColStride: 1, Bias: BiasRows, BiasStride: 1}
 //
 // Its PackB copies, per k, the input pixels under PackCols outputs.
 //
 // # Kernels
 //
-// Products of float32 and float64 are made of machine code for AVX-512 or AVX2
-// that is made for the tiles of a plan, by package tile: any number of rows up
-// to some tallest, up to four vectors of columns, and operands where they lie
-// if one of their strides is 1. machine.Instructions says for which set, and
-// jit.Available whether it can be had: else, with the noasm build tag, and for
-// other types, kernels in Go multiply packed panels. Few rows or columns have
-// routines in assembly, which stay where no code can be made.
+// Products of float32 and float64 run machine code for AVX-512 or AVX2, which
+// package tile generates for the tiles of a plan: any number of rows up to a
+// bound, up to four vectors of columns, and operands read in place if one of
+// their strides is 1. machine.Instructions selects the instruction set, and
+// jit.Available reports whether code can be generated: if not, with the noasm
+// build tag, and for other types, kernels in Go multiply packed panels.
+// Products of few rows or columns use routines in assembly, which do not need
+// generated code.
 package gemm

@@ -1,9 +1,11 @@
 package gemm
 
-// Effort is what the tiled way computes for a product of m x k by k x n elements: the multiplications of all
-// register tiles, with those on padding, and how often an inner kernel is called.
-func Effort[T Number](m, n, k int) (macs, calls float64) {
-	set := kernelsOf[T]()
+import "github.com/graphrun/graphrun/tensor"
+
+// Effort is the work of [Tiled] on a product of m x k by k x n elements: the multiplications of all register tiles,
+// including those on padding, and the number of calls of an inner kernel.
+func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
+	set := kernelsOf(d)
 	if set.coded() {
 		return set.effort(m, n, k)
 	}
@@ -11,14 +13,13 @@ func Effort[T Number](m, n, k int) (macs, calls float64) {
 	return tiles * float64(set.mr*set.nr) * float64(k), tiles * float64(ceilDiv(max(k, 1), set.kc))
 }
 
-// PadsRows reports whether the tiled way computes whole panels of rows, of however few rows A has.
-func PadsRows[T Number]() bool { return !kernelsOf[T]().coded() }
+// PadsRows reports whether [Tiled] computes whole panels of rows however few rows A has.
+func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 
-// fewSums are the vectors of sums below which each waits for the one before.
+// fewSums is the number of vectors of sums below which the latency of an addition bounds a tile.
 const fewSums = 8
 
-// effort is that of machine code. Tiles of few sums wait for their own results, or for elements, and count as if they
-// had more.
+// effort is that of machine code. Tiles bound by latency or by loads count as if they had more sums.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {

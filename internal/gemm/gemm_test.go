@@ -6,24 +6,34 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// matrix is a strided view over its own buffer, for building test operands.
-type matrix[T Number] struct {
+// float lists the element types with machine code.
+type float interface{ float32 | float64 }
+
+// bytesOf is the memory of elements.
+func bytesOf[T number](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*(*T)(nil))))
+}
+
+// view is a strided matrix over its own buffer, for building test operands.
+type view[T number] struct {
 	buf    []T
 	off    int
 	m, n   int
 	rs, cs int
 }
 
-func (x matrix[T]) ptr() unsafe.Pointer {
+func (x view[T]) ptr() unsafe.Pointer {
 	if len(x.buf) == 0 {
 		return nil
 	}
 	return unsafe.Pointer(&x.buf[x.off])
 }
 
-func (x matrix[T]) at(i, j int) T { return x.buf[x.off+i*x.rs+j*x.cs] }
+func (x view[T]) at(i, j int) T { return x.buf[x.off+i*x.rs+j*x.cs] }
 
 // layouts of a matrix; broadcasts only suit inputs.
 const (
@@ -37,8 +47,8 @@ const (
 	layouts
 )
 
-func newMatrix[T Float](r *rand.Rand, m, n, layout int) matrix[T] {
-	x := matrix[T]{m: m, n: n}
+func newMatrix[T float](r *rand.Rand, m, n, layout int) view[T] {
+	x := view[T]{m: m, n: n}
 	switch layout {
 	case rowMajor:
 		x.rs, x.cs = n, 1
@@ -67,17 +77,17 @@ func newMatrix[T Float](r *rand.Rand, m, n, layout int) matrix[T] {
 }
 
 // problem is one multiplication with its operands.
-type problem[T Float] struct {
+type problem[T float] struct {
 	spec    Spec
-	a, b, c matrix[T]
+	a, b, c view[T]
 	bias    []T
 }
 
-func newProblem[T Float](r *rand.Rand, m, n, k, la, lb, lc int) *problem[T] {
+func newProblem[T float](r *rand.Rand, m, n, k, la, lb, lc int) *problem[T] {
 	p := &problem[T]{
 		a: newMatrix[T](r, m, k, la), b: newMatrix[T](r, k, n, lb), c: newMatrix[T](r, m, n, lc),
 	}
-	p.spec = Spec{M: m, N: n, K: k,
+	p.spec = Spec{DType: tensor.DTypeOf[T](), M: m, N: n, K: k,
 		A:          Operand{RowStride: p.a.rs, ColStride: p.a.cs},
 		B:          Operand{RowStride: p.b.rs, ColStride: p.b.cs},
 		CRowStride: p.c.rs, CColStride: p.c.cs, BiasStride: 2,
@@ -115,7 +125,7 @@ func (p *problem[T]) want() (sum, scale []float64) {
 	return sum, scale
 }
 
-func eps[T Float]() float64 {
+func eps[T float]() float64 {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return 0x1p-24
 	}
@@ -123,20 +133,20 @@ func eps[T Float]() float64 {
 }
 
 // args builds the arguments, packing operands the spec wants packed.
-func (p *problem[T]) args(pl *Plan[T]) *Args[T] {
+func (p *problem[T]) args(pl *Plan) *Args {
 	s := p.spec
-	x := &Args[T]{A: p.a.ptr(), B: p.b.ptr(), C: p.c.ptr(), Bias: unsafe.Pointer(&p.bias[0]),
-		Shared: make([]T, pl.ScratchLen())}
-	packA := func(dst []T, k0, k1, l0, l1 int) {
-		packPanels(dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
+	x := &Args{A: p.a.ptr(), B: p.b.ptr(), C: p.c.ptr(), Bias: unsafe.Pointer(&p.bias[0]),
+		Shared: make([]byte, pl.SharedBytes())}
+	packA := func(dst []byte, k0, k1, l0, l1 int) {
+		packPanels(pl.set.size, dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
 	}
-	packB := func(dst []T, k0, k1, l0, l1 int) {
-		packPanels(dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
+	packB := func(dst []byte, k0, k1, l0, l1 int) {
+		packPanels(pl.set.size, dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
 	}
 	switch s.A.Source {
 	case Prepacked:
 		buf := make([]T, roundUp(s.M, pl.PackRows())*s.K+1)
-		packA(buf[:len(buf)-1], 0, s.K, 0, s.M)
+		packA(bytesOf(buf[:len(buf)-1]), 0, s.K, 0, s.M)
 		x.A = unsafe.Pointer(&buf[0])
 	case Custom:
 		x.A, x.PackA = nil, packA
@@ -148,7 +158,7 @@ func (p *problem[T]) args(pl *Plan[T]) *Args[T] {
 			width = s.B.Panel
 		}
 		buf := make([]T, roundUp(s.N, width)*s.K+1)
-		PackPanels(buf, width, p.b.ptr(), s.K, s.N, p.b.rs, p.b.cs)
+		PackPanels(s.DType, bytesOf(buf), width, p.b.ptr(), s.K, s.N, p.b.rs, p.b.cs)
 		x.B = unsafe.Pointer(&buf[0])
 	case Custom:
 		x.B, x.PackB = nil, packB
@@ -157,18 +167,17 @@ func (p *problem[T]) args(pl *Plan[T]) *Args[T] {
 }
 
 // run executes the plan with tiles of each phase in order or reversed, on
-// scratch poisoned with NaN.
-func run[T Float](pl *Plan[T], args *Args[T], backwards bool) {
-	nan := T(math.NaN())
+// scratch poisoned with NaN: all bits set are one in each float type.
+func run(pl *Plan, args *Args, backwards bool) {
 	for i := range args.Shared {
-		args.Shared[i] = nan
+		args.Shared[i] = 0xff
 	}
-	worker := make([]T, pl.WorkerScratchLen())
+	worker := make([]byte, pl.WorkerBytes())
 	for ph := range pl.Phases() {
 		n := pl.Tiles(ph)
 		for t := range n {
 			for i := range worker {
-				worker[i] = nan
+				worker[i] = 0xff
 			}
 			if backwards {
 				t = n - 1 - t
@@ -182,7 +191,7 @@ func run[T Float](pl *Plan[T], args *Args[T], backwards bool) {
 // reference, the two runs bit by bit, and the gaps of C with their old values.
 func (p *problem[T]) check(t *testing.T, set *kernelSet, maxShared int) {
 	t.Helper()
-	pl, err := newPlan[T](set, p.spec, maxShared)
+	pl, err := newPlan(set, p.spec, maxShared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,13 +236,13 @@ func (p *problem[T]) check(t *testing.T, set *kernelSet, maxShared int) {
 	}
 }
 
-func eachKernel[T Float](t *testing.T, f func(t *testing.T, set *kernelSet)) {
-	for _, set := range candidates[T]() {
+func eachKernel[T float](t *testing.T, f func(t *testing.T, set *kernelSet)) {
+	for _, set := range candidates(tensor.DTypeOf[T]()) {
 		t.Run(fmt.Sprintf("%T/%s", *new(T), set.name), func(t *testing.T) { f(t, set) })
 	}
 }
 
-func testRandom[T Float](t *testing.T, set *kernelSet) {
+func testRandom[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(1, uint64(set.mr)))
 	dims := []int{0, 1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 31, 32, 33, 49, 64, 65, 97, 130}
 	depths := []int{0, 1, 2, 3, 5, 8, 16, 31, 64, 100, 257, 300, 600}
@@ -249,7 +258,7 @@ func testRandom[T Float](t *testing.T, set *kernelSet) {
 		if r.IntN(2) == 0 {
 			p.spec.A.Source, p.spec.B.Source = Strided, Strided
 		}
-		if w := Way(r.IntN(4)); Supports[T](p.spec, w) {
+		if w := Way(r.IntN(4)); Supports(p.spec, w) {
 			p.spec.Way = w
 		}
 		p.check(t, set, sharedElems)
@@ -267,7 +276,7 @@ func TestEdges(t *testing.T) {
 	eachKernel[float64](t, testEdges[float64])
 }
 
-func testEdges[T Float](t *testing.T, set *kernelSet) {
+func testEdges[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for m := 1; m <= set.mr+1; m++ {
 		for n := 1; n <= set.nr+1; n++ {
@@ -285,7 +294,7 @@ func TestFewRows(t *testing.T) {
 	eachKernel[float64](t, testFewRows[float64])
 }
 
-func testFewRows[T Float](t *testing.T, set *kernelSet) {
+func testFewRows[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for m := 1; m <= directRows; m++ {
 		for _, n := range []int{1, 5, 16, 100, 700} {

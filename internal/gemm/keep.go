@@ -20,7 +20,7 @@ func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.FewTerms)))
 
 // farResult reports whether the result is more than L2 keeps beside the operands, and is written row by row. Where B is
 // packed beforehand, a result of half as much is asked for in vain: lines of B come ahead then, too.
-func (p *Plan[T]) farResult() bool {
+func (p *Plan) farResult() bool {
 	s := &p.spec
 	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
 		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
@@ -28,7 +28,7 @@ func (p *Plan[T]) farResult() bool {
 }
 
 // fetches are what tiles ask for besides.
-func (p *Plan[T]) fetches(how reading, vectors, height int) []tile.Fetch {
+func (p *Plan) fetches(how reading, vectors, height int) []tile.Fetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
 	case how != plainly:
@@ -40,7 +40,7 @@ func (p *Plan[T]) fetches(how reading, vectors, height int) []tile.Fetch {
 }
 
 // keepPanel computes the first tile of a panel of B, which it reads where it is, and keeps it for the tiles below.
-func (t *tileState[T]) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
+func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Kept], x.Row[tile.Kept] = panel, at
@@ -51,7 +51,7 @@ func (t *tileState[T]) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, 
 }
 
 // following is where the panel of B is that is read where it is after that of column j.
-func (t *tileState[T]) following(j int) int {
+func (t *tileState) following(j int) int {
 	b := &t.Plan.b
 	switch next := j + b.w; {
 	case next < t.j1:

@@ -15,7 +15,7 @@ func TestKept(t *testing.T) {
 	eachKernel[float64](t, testKept[float64])
 }
 
-func testKept[T Float](t *testing.T, set *kernelSet) {
+func testKept[T float](t *testing.T, set *kernelSet) {
 	if !set.coded() {
 		t.Skip("panels are packed before they are multiplied in Go")
 	}
@@ -25,7 +25,7 @@ func testKept[T Float](t *testing.T, set *kernelSet) {
 			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, rowMajor, lc)
 			p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), lc == rowPadded
 			p.b.buf = guarded(t, p.b.buf, true)
-			pl, err := newPlan[T](set, p.spec, sharedElems)
+			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(18, 5))
 	p := newProblem[float64](r, 131, 62, 2125, rowMajor, rowMajor, rowMajor)
 	p.spec.Way, p.spec.Bias = Tiled, BiasCols
-	pl, err := newPlan[float64](set, p.spec, sharedElems)
+	pl, err := newPlan(set, p.spec, sharedElems)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 		t.Fatal("B is not kept")
 	}
 	args, before := p.args(pl), append([]float64(nil), p.c.buf...)
-	pl.RunAll(args, guarded(t, make([]float64, pl.WorkerScratchLen()), true))
+	pl.RunAll(args, guarded(t, make([]byte, pl.WorkerBytes()), true))
 	want := append([]float64(nil), p.c.buf...)
 	copy(p.c.buf, before)
 	run(pl, args, true)
@@ -78,7 +78,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 // rerun runs another plan of the problem, backwards, whose results are known bit by bit.
 func (p *problem[T]) rerun(t *testing.T, set *kernelSet, maxShared int, want []T) {
 	t.Helper()
-	pl, err := newPlan[T](set, p.spec, maxShared)
+	pl, err := newPlan(set, p.spec, maxShared)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,11 @@
 package gemm
 
 import (
-	"reflect"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
 )
-
-// Number lists the element types a Plan can multiply. Machine code exists for
-// float32 and float64; the others run the portable register-tiled kernel.
-type Number interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 |
-		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
-		~float32 | ~float64 | ~complex64 | ~complex128
-}
-
-// Float lists the element types with machine code.
-type Float interface{ ~float32 | ~float64 }
 
 // microFunc computes one register tile from packed panels:
 //
@@ -43,12 +32,32 @@ type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int
 // quads >= 1; ldy is in bytes.
 type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
 
-// thin is what products of few rows or columns are made of.
+// matrix is a matrix in memory; strides count elements.
+type matrix struct {
+	ptr      unsafe.Pointer
+	row, col int
+}
+
+// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias with add.
+// The bias is a matrix like C; without one its address is nil.
+type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
+
+// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias with add; see productFunc.
+type storeFunc func(m, n int, sums, c, bias matrix, add bool)
+
+// thin are the routines of products of few rows or columns.
 type thin struct {
 	axpy4 axpyFunc
 	dot   dotFunc
 	axpys axpysFunc
 	dots  dotsFunc
+}
+
+// plain are loops in Go, shared by all kernel sets of an element type.
+type plain struct {
+	product  productFunc // tiny products
+	store    storeFunc
+	lastRows axpysFunc // the rows of B that axpy4 leaves
 }
 
 // kernelSet is one implementation of the inner loops for one element type:
@@ -57,13 +66,14 @@ type kernelSet struct {
 	name   string
 	mr, nr int // panel widths of A and of B
 	kc     int // greatest depth of one K block
+	size   int // bytes of an element
 	thin
+	plain
 	micro microFunc // nil where there is machine code
 
-	// Of machine code: the instruction set, the bytes of an element, how many
-	// a vector has, and the greatest height of tiles by their vectors.
+	// Of machine code: the instruction set, the elements of a vector, and the
+	// greatest height of tiles by their vectors.
 	isa   machine.ISA
-	size  int
 	lanes int
 	tall  [maxVectors + 1]int
 	// narrow is the width of panels of B for few rows.
@@ -78,36 +88,39 @@ func (s *kernelSet) panelRows(m int) int {
 	return s.mr
 }
 
-// candidates lists the kernel sets usable for T on this machine, best first.
-func candidates[T Number]() []*kernelSet {
-	return append(codedSets(reflect.TypeFor[T]().Kind()), goKernels[T]())
+// candidates lists the kernel sets usable for a dtype on this machine, best first.
+func candidates(d tensor.DType) []*kernelSet {
+	return append(codedSets(d), portable[d])
 }
 
-// kernelsOf is the kernel set that new plans of T use. The choice depends on
+// kernelsOf is the kernel set that new plans of a dtype use; nil if it has no products. The choice depends on
 // the CPU alone, so packed buffers fit every plan of the same process.
-func kernelsOf[T Number]() *kernelSet {
-	kind := reflect.TypeFor[T]().Kind()
-	if s := codedSets(kind); len(s) > 0 {
+func kernelsOf(d tensor.DType) *kernelSet {
+	if s := codedSets(d); len(s) > 0 {
 		return s[0]
 	}
-	s := goKernels[T]()
-	if t, ok := thinOf(kind); ok {
-		s.thin = t
+	s := portable[d]
+	if t, ok := thinOf(d); ok {
+		with := *s
+		with.thin = t
+		return &with
 	}
 	return s
 }
 
-// PanelRows is the width MR of packed A panels of T.
-func PanelRows[T Number]() int { return kernelsOf[T]().mr }
+// Multiplies reports whether there are products of a dtype.
+func Multiplies(d tensor.DType) bool { return portable[d] != nil }
 
-// PanelCols is the width NR of packed B panels of T.
-func PanelCols[T Number]() int { return kernelsOf[T]().nr }
+// PanelRows is the width MR of packed A panels of a dtype.
+func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 
-// PanelColsOf is the width of packed B panels of T for a product of so many rows, which is told by Operand.Panel. A
-// panel that few rows read has come from afar for them: a narrow one stays in L1 from tile to tile, and leaves the way
-// to L2 to the one that follows.
-func PanelColsOf[T Number](rows int) int {
-	s := kernelsOf[T]()
+// PanelCols is the width NR of packed B panels of a dtype.
+func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
+
+// PanelColsOf is the width of packed B panels for a product with A of so many rows, for Operand.Panel. Few rows read a
+// panel from beyond L2: a narrow one stays in L1 between tiles, which leaves the bandwidth of L2 to the next panel.
+func PanelColsOf(d tensor.DType, rows int) int {
+	s := kernelsOf(d)
 	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {
 		return s.narrow
 	}

@@ -3,38 +3,37 @@
 package gemm
 
 import (
-	"reflect"
-
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// thinRoutines are the assembly for few rows or columns, by instruction set and kind.
-var thinRoutines = map[machine.ISA]map[reflect.Kind]thin{
+// thinRoutines are the assembly for few rows or columns, by instruction set and dtype.
+var thinRoutines = map[machine.ISA]map[tensor.DType]thin{
 	machine.AVX512: {
-		reflect.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
-		reflect.Float64: {axpy4AVX512F64, dotAVX512F64, axpysAVX512F64, dotsAVX512F64},
+		tensor.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
+		tensor.Float64: {axpy4AVX512F64, dotAVX512F64, axpysAVX512F64, dotsAVX512F64},
 	},
 	machine.AVX2: {
-		reflect.Float32: {axpy4AVX2F32, dotAVX2F32, axpysAVX2F32, dotsAVX2F32},
-		reflect.Float64: {axpy4AVX2F64, dotAVX2F64, axpysAVX2F64, dotsAVX2F64},
+		tensor.Float32: {axpy4AVX2F32, dotAVX2F32, axpysAVX2F32, dotsAVX2F32},
+		tensor.Float64: {axpy4AVX2F64, dotAVX2F64, axpysAVX2F64, dotsAVX2F64},
 	},
 }
 
-// thinOf returns the assembly for few rows or columns of a kind; false where there is none.
-func thinOf(kind reflect.Kind) (thin, bool) {
-	t, ok := thinRoutines[machine.Instructions()][kind]
+// thinOf returns the assembly for few rows or columns of a dtype; false where there is none.
+func thinOf(d tensor.DType) (thin, bool) {
+	t, ok := thinRoutines[machine.Instructions()][d]
 	return t, ok
 }
 
-// codedSets lists the sets of machine code for a kind on this CPU, best first.
-func codedSets(kind reflect.Kind) (list []*kernelSet) {
+// codedSets lists the sets of machine code for a dtype on this CPU, best first.
+func codedSets(d tensor.DType) (list []*kernelSet) {
 	if jit.Available() != nil {
 		return nil
 	}
 	for _, isa := range []machine.ISA{machine.AVX512, machine.AVX2} {
-		if t, ok := thinRoutines[isa][kind]; ok && isa <= machine.Instructions() {
-			list = append(list, codedSet(kind, isa, t))
+		if t, ok := thinRoutines[isa][d]; ok && isa <= machine.Instructions() {
+			list = append(list, codedSet(d, isa, t))
 		}
 	}
 	return list

@@ -1,16 +1,38 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 const (
 	goMR = 4
 	goNR = 4
 )
 
+// number lists the element types that are multiplied. Machine code exists for float32 and float64; the others run the
+// portable kernels.
+type number interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
+}
+
+// portable are the kernel sets in Go.
+var portable = map[tensor.DType]*kernelSet{
+	tensor.Uint8: goKernels[uint8](), tensor.Int8: goKernels[int8](),
+	tensor.Uint16: goKernels[uint16](), tensor.Int16: goKernels[int16](),
+	tensor.Uint32: goKernels[uint32](), tensor.Int32: goKernels[int32](),
+	tensor.Uint64: goKernels[uint64](), tensor.Int64: goKernels[int64](),
+	tensor.Float32: goKernels[float32](), tensor.Float64: goKernels[float64](),
+	tensor.Complex64: goKernels[complex64](), tensor.Complex128: goKernels[complex128](),
+}
+
 // goKernels returns the portable kernel set of T.
-func goKernels[T Number]() *kernelSet {
+func goKernels[T number]() *kernelSet {
 	return &kernelSet{
-		name: "go", mr: goMR, nr: goNR, kc: 256, micro: goMicro[T], thin: thin{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
+		name: "go", mr: goMR, nr: goNR, kc: 256, size: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
+		thin:  thin{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
+		plain: plain{goProduct[T], goStore[T], goAxpys[T]},
 	}
 }
 
@@ -18,7 +40,7 @@ func goKernels[T Number]() *kernelSet {
 // over the panels: sixteen accumulators and their operands do not fit the 15
 // vector registers the compiler has on amd64, and spilling costs more than
 // reading A twice.
-func goMicro[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
+func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
 	if cols > 2 {
@@ -28,7 +50,7 @@ func goMicro[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
-func goMicroHalf[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
+func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
 	bstep := goNR * int(unsafe.Sizeof(c00))
@@ -63,7 +85,7 @@ func goMicroHalf[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	}
 }
 
-func goAxpy4[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
+func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	xs := *(*[4]T)(x)
 	ys := unsafe.Slice((*T)(y), n)
 	b0 := unsafe.Slice((*T)(b), n)[:len(ys)]
@@ -75,7 +97,7 @@ func goAxpy4[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	}
 }
 
-func goDot[T Number](n int, x, y, out unsafe.Pointer) {
+func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
 	var s0, s1, s2, s3 T
 	for len(xs) >= 4 && len(ys) >= 4 {
@@ -91,7 +113,7 @@ func goDot[T Number](n int, x, y, out unsafe.Pointer) {
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
 
-func goAxpys[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
+func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
 	for q, v := range unsafe.Slice((*T)(x), k) {
 		for j, w := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
@@ -100,10 +122,42 @@ func goAxpys[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
-func goDots[T Number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
+func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
 	for j := range 4 * quads {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(at[T](out, j)))
 	}
+}
+
+func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
+	for i := range m {
+		for j := range n {
+			var sum T
+			for q := range k {
+				sum += *at[T](a.ptr, i*a.row+q*a.col) * *at[T](b.ptr, q*b.row+j*b.col)
+			}
+			finish(sum, i, j, c, bias, add)
+		}
+	}
+}
+
+func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
+	for i := range m {
+		for j := range n {
+			finish(*at[T](sums.ptr, i*sums.row+j*sums.col), i, j, c, bias, add)
+		}
+	}
+}
+
+// finish stores a complete sum.
+func finish[T number](v T, i, j int, c, bias matrix, add bool) {
+	if bias.ptr != nil {
+		v += *at[T](bias.ptr, i*bias.row+j*bias.col)
+	}
+	to := at[T](c.ptr, i*c.row+j*c.col)
+	if add {
+		v += *to
+	}
+	*to = v
 }
 
 // at addresses element i of the T array at p.

@@ -2,10 +2,10 @@
 
 package gemm
 
-import "reflect"
+import "github.com/graphrun/graphrun/tensor"
 
-// thinOf returns the assembly for few rows or columns of a kind: none here.
-func thinOf(reflect.Kind) (thin, bool) { return thin{}, false }
+// thinOf returns the assembly for few rows or columns of a dtype: none here.
+func thinOf(tensor.DType) (thin, bool) { return thin{}, false }
 
-// codedSets lists the sets of machine code for a kind: none here.
-func codedSets(reflect.Kind) []*kernelSet { return nil }
+// codedSets lists the sets of machine code for a dtype: none here.
+func codedSets(tensor.DType) []*kernelSet { return nil }

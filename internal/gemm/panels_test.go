@@ -11,7 +11,7 @@ func TestPanels(t *testing.T) {
 	eachKernel[float64](t, testPanels[float64])
 }
 
-func testPanels[T Float](t *testing.T, set *kernelSet) {
+func testPanels[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(4, 4))
 	widths := []int{set.nr}
 	if set.coded() {
@@ -23,7 +23,7 @@ func testPanels[T Float](t *testing.T, set *kernelSet) {
 			p.spec.B.Source, p.spec.Bias, p.spec.BiasStride = Prepacked, bias, 1
 			var want []T
 			for _, p.spec.B.Panel = range widths {
-				pl, err := newPlan[T](set, p.spec, sharedElems)
+				pl, err := newPlan(set, p.spec, sharedElems)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -41,7 +41,7 @@ func testPanels[T Float](t *testing.T, set *kernelSet) {
 	}
 	p := newProblem[T](r, 3, 4, 5, rowMajor, rowMajor, rowMajor)
 	p.spec.B = Operand{Source: Prepacked, Panel: 7}
-	if _, err := newPlan[T](set, p.spec, sharedElems); err == nil {
+	if _, err := newPlan(set, p.spec, sharedElems); err == nil {
 		t.Error("panels of 7 columns are taken")
 	}
 }

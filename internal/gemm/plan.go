@@ -2,9 +2,11 @@ package gemm
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Source says where the elements of an operand come from.
@@ -25,7 +27,7 @@ type Operand struct {
 	Source    Source
 	RowStride int
 	ColStride int
-	// Panel is how many columns a panel of a Prepacked B has, PanelCols or PanelColsOf; 0 for the former.
+	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or PanelColsOf; 0 means the former.
 	Panel int
 }
 
@@ -53,14 +55,14 @@ const (
 	Tiled
 )
 
-// Supports reports whether a product can be computed in a way.
-func Supports[T Number](s Spec, w Way) bool {
+// Supports reports whether a product can be computed in a way. The dtype makes no difference.
+func Supports(s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {
 	case Loops:
 		return strided
 	case Thin:
-		p := &Plan[T]{spec: s, set: kernelsOf[T]()}
+		p := &Plan{spec: s}
 		return strided && s.M > 0 && s.N > 0 && s.K > 0 && p.planDirect()
 	case Tiled:
 		return s.M > 0 && s.N > 0 && s.K > 0
@@ -71,6 +73,7 @@ func Supports[T Number](s Spec, w Way) bool {
 // Spec is the shape-level description of C = A·B + bias, or of C += A·B + bias
 // with Accumulate. All strides are in elements.
 type Spec struct {
+	DType      tensor.DType // of A, B, C and the bias
 	M, N, K    int
 	A, B       Operand
 	CRowStride int
@@ -79,21 +82,20 @@ type Spec struct {
 	Bias       Bias
 	BiasStride int
 	Way        Way
-	// Near says that B is in the caches already, since products with it follow one another: nothing of it is asked for
-	// ahead.
+	// Near disables prefetching of B: it is in the caches already, since products with it follow one another.
 	Near bool
 }
 
 // Args are the per-execution inputs of a plan. A, B and Bias may overlap one
 // another; C must overlap none of them nor Shared.
-type Args[T Number] struct {
+type Args struct {
 	A, B, C unsafe.Pointer
 	Bias    unsafe.Pointer
-	PackA   PackFunc[T] // for Source Custom
-	PackB   PackFunc[T]
-	// Shared has ScratchLen elements and carries packed panels from one phase
+	PackA   PackFunc // for Source Custom
+	PackB   PackFunc
+	// Shared has SharedBytes bytes and carries packed panels from one phase
 	// to the next; contents before the first phase do not matter.
-	Shared []T
+	Shared []byte
 	// Epilogue, when set, is called for a part of a tile after C[i0:i1, j0:j1]
 	// got its final values, by the goroutine that ran the tile, while the part
 	// is in the caches. The calls of one execution cover C exactly once.
@@ -123,7 +125,7 @@ type side struct {
 
 // Plan is an immutable multiplication schedule; see the package comment for
 // its phases. It is safe for concurrent use.
-type Plan[T Number] struct {
+type Plan struct {
 	spec    Spec // as executed: A and B trade places when swapped is set
 	swapped bool
 	path    path
@@ -146,7 +148,7 @@ type Plan[T Number] struct {
 	again   *again        // what is called in every run; nil where that is not listed
 }
 
-// workerLayout holds element offsets into an aligned worker scratch.
+// workerLayout holds offsets into an aligned worker scratch, in bytes.
 type workerLayout struct {
 	b, tile, rowBias, colBias, total int
 }
@@ -159,23 +161,26 @@ var (
 
 // NewPlan schedules a multiplication. The schedule depends on the spec and on
 // the CPU's kernel set only.
-func NewPlan[T Number](s Spec) (*Plan[T], error) {
-	return newPlan[T](kernelsOf[T](), s, sharedElems)
+func NewPlan(s Spec) (*Plan, error) {
+	if !Multiplies(s.DType) {
+		return nil, fmt.Errorf("gemm: no products of %v", s.DType)
+	}
+	return newPlan(kernelsOf(s.DType), s, sharedElems)
 }
 
 // newPlan is NewPlan for a given kernel set and bound on shared elements.
-func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) {
+func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	if s.M < 0 || s.N < 0 || s.K < 0 {
 		return nil, errShape
 	}
 	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Way > Tiled || !set.hasPanel(s.B) {
 		return nil, errOption
 	}
-	p := &Plan[T]{spec: s, set: set}
+	p := &Plan{spec: s, set: set}
 	if s.N == 1 {
 		p.spec.CColStride = 1
 	}
-	if !Supports[T](s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
+	if !Supports(s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
 		return nil, errWay
 	}
 	strided := s.A.Source == Strided && s.B.Source == Strided
@@ -198,7 +203,7 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 }
 
 // swap turns the product into Cᵀ = Bᵀ·Aᵀ.
-func (p *Plan[T]) swap() {
+func (p *Plan) swap() {
 	s := &p.spec
 	p.swapped = !p.swapped
 	s.M, s.N = s.N, s.M
@@ -214,9 +219,9 @@ func (p *Plan[T]) swap() {
 	}
 }
 
-// sides fixes how the packed path is fed.
-func (p *Plan[T]) sides() {
-	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
+// sides decides where the packed path reads each operand.
+func (p *Plan) sides() {
+	s, size := &p.spec, p.set.size
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
 		p.swap()
@@ -239,12 +244,12 @@ func (p *Plan[T]) sides() {
 	}
 }
 
-// Packs reports which of the strided operands of a product the tiled way brings into panels.
-func Packs[T Number](s Spec) (a, b bool) {
+// Packs reports which of the strided operands of a product [Tiled] packs into panels.
+func Packs(s Spec) (a, b bool) {
 	if s.M <= 0 || s.N <= 0 || s.K <= 0 {
 		return false, false
 	}
-	p := &Plan[T]{spec: s, set: kernelsOf[T]()}
+	p := &Plan{spec: s, set: kernelsOf(s.DType)}
 	p.sides()
 	if p.swapped {
 		return p.b.inPanels(), p.a.inPanels()
@@ -253,8 +258,8 @@ func Packs[T Number](s Spec) (a, b bool) {
 }
 
 // planTiled fixes the blocking of the packed path.
-func (p *Plan[T]) planTiled(maxShared int) {
-	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
+func (p *Plan) planTiled(maxShared int) {
+	s, size := &p.spec, p.set.size
 	p.path = pathTiled
 	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
 	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
@@ -272,31 +277,31 @@ func (p *Plan[T]) planTiled(maxShared int) {
 	if lanes*s.K > maxShared {
 		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
-	slack := alignBytes / size
 	if lanes > 0 {
-		p.shared = lanes*p.kd + slack
+		p.shared = lanes*p.kd*size + alignBytes
 	}
 	l := &p.worker
+	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
 	if p.a.local() {
-		l.b = roundUp(p.mt*p.kc, slack)
+		l.b = room(p.mt * p.kc)
 	}
 	l.tile = l.b
 	if p.b.local() {
-		l.tile += roundUp(p.nt*p.kc, slack)
+		l.tile += room(p.nt * p.kc)
 	}
-	l.rowBias = l.tile + roundUp(max(p.set.mr, maxHeight)*p.set.nr, slack)
+	l.rowBias = l.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
 	l.colBias = l.rowBias
 	if s.Bias == BiasRows {
-		l.colBias += roundUp(p.mt+p.set.mr, slack)
+		l.colBias += room(p.mt + p.set.mr)
 	}
-	l.total = l.colBias + slack
+	l.total = l.colBias + alignBytes
 	if s.Bias == BiasCols {
-		l.total += p.nt + p.set.nr
+		l.total += (p.nt + p.set.nr) * size
 	}
 }
 
 // placeOperands decides which operands are read where they are.
-func (p *Plan[T]) placeOperands() {
+func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
 		p.a.place = p.a.ks == 1 || p.a.ls == 1 && !p.a.crowds(p.kc)
@@ -317,7 +322,7 @@ func (d side) crowds(depth int) bool {
 
 // leavesCache reports whether so many elements, of an operand or the result, take so many bytes at least, and all three
 // together so many that L2 does not keep them from tile to tile.
-func (p *Plan[T]) leavesCache(elems, bytes, all int) bool {
+func (p *Plan) leavesCache(elems, bytes, all int) bool {
 	s, size := &p.spec, p.b.size
 	return elems*size >= bytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= all
 }
@@ -334,21 +339,24 @@ func (d side) inPanels() bool { return d.source != Prepacked && !d.place }
 // local reports whether each tile has panels of the operand for itself.
 func (d side) local() bool { return d.inPanels() && !d.shared }
 
+// DType is the dtype of the operands.
+func (p *Plan) DType() tensor.DType { return p.spec.DType }
+
 // PackRows is the panel width W that PackA callbacks fill.
-func (p *Plan[T]) PackRows() int { return p.set.mr }
+func (p *Plan) PackRows() int { return p.set.mr }
 
 // PackCols is the panel width W that PackB callbacks fill.
-func (p *Plan[T]) PackCols() int { return p.set.nr }
+func (p *Plan) PackCols() int { return p.set.nr }
 
-// ScratchLen is the number of elements Args.Shared must have.
-func (p *Plan[T]) ScratchLen() int { return p.shared }
+// SharedBytes is the length of Args.Shared.
+func (p *Plan) SharedBytes() int { return p.shared }
 
-// WorkerScratchLen is the number of elements Run needs for itself; concurrent
+// WorkerBytes is the length of the scratch of one Run call; concurrent
 // calls need distinct ones.
-func (p *Plan[T]) WorkerScratchLen() int { return p.worker.total }
+func (p *Plan) WorkerBytes() int { return p.worker.total }
 
 // shares reports whether tiles share panels.
-func (p *Plan[T]) shares() bool { return p.a.shared || p.b.shared }
+func (p *Plan) shares() bool { return p.a.shared || p.b.shared }
 
 // part is what a phase computes.
 type part uint8
@@ -361,7 +369,7 @@ const (
 )
 
 // perBlock is the number of phases of a super-block of K.
-func (p *Plan[T]) perBlock() int {
+func (p *Plan) perBlock() int {
 	if p.b.kept && p.mTiles == 1 {
 		return 1
 	}
@@ -369,7 +377,7 @@ func (p *Plan[T]) perBlock() int {
 }
 
 // at returns the super-block of K of a phase, and its part.
-func (p *Plan[T]) at(phase int) (block int, what part) {
+func (p *Plan) phase(phase int) (block int, what part) {
 	if !p.shares() {
 		return 0, allRows
 	}
@@ -388,7 +396,7 @@ func (p *Plan[T]) at(phase int) (block int, what part) {
 
 // Phases is the number of phases. All tiles of a phase must have finished
 // before a tile of the next one starts; tiles within a phase are independent.
-func (p *Plan[T]) Phases() int {
+func (p *Plan) Phases() int {
 	if !p.shares() {
 		return 1
 	}
@@ -396,8 +404,8 @@ func (p *Plan[T]) Phases() int {
 }
 
 // Tiles is the number of tiles of a phase.
-func (p *Plan[T]) Tiles(phase int) int {
-	block, what := p.at(phase)
+func (p *Plan) Tiles(phase int) int {
+	block, what := p.phase(phase)
 	switch what {
 	case packing:
 		depth := p.superDepth(block)
@@ -411,7 +419,7 @@ func (p *Plan[T]) Tiles(phase int) int {
 }
 
 // tile returns the rows and columns of a tile of a part that computes.
-func (p *Plan[T]) tile(what part, tile int) (i0, i1, j0, j1 int) {
+func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
 	rows, above, cols := p.mTiles, 0, p.nt
 	switch what {
 	case firstRows:
@@ -424,4 +432,4 @@ func (p *Plan[T]) tile(what part, tile int) (i0, i1, j0, j1 int) {
 }
 
 // superDepth is the depth of K super-block i; only the last is short.
-func (p *Plan[T]) superDepth(i int) int { return min(p.kd, p.spec.K-i*p.kd) }
+func (p *Plan) superDepth(i int) int { return min(p.kd, p.spec.K-i*p.kd) }

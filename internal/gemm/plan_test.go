@@ -7,11 +7,13 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestGrids covers schedules with shared, local and mixed packing.
 func TestGrids(t *testing.T) {
-	set := candidates[float32]()[0]
+	set := candidates(tensor.Float32)[0]
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range [][3]int{{300, 310, 200}, {1500, 40, 70}, {40, 1500, 70}, {61, 75, 3000}} {
 		for src := range Custom + 1 {
@@ -27,13 +29,13 @@ func TestGrids(t *testing.T) {
 // phases, and checks that this changes no bit.
 func TestSuperBlocks(t *testing.T) {
 	const limit = 1 << 15
-	set := candidates[float32]()[0]
+	set := candidates(tensor.Float32)[0]
 	p := newProblem[float32](rand.New(rand.NewPCG(5, 5)), 150, 140, 3000, rowMajor, rowMajor, rowMajor)
 	p.spec.Bias, p.spec.Accumulate = BiasRows, true
 	before := append([]float32(nil), p.c.buf...)
 	var got [2][]float32
 	for i, maxShared := range []int{limit, sharedElems} {
-		pl, err := newPlan[float32](set, p.spec, maxShared)
+		pl, err := newPlan(set, p.spec, maxShared)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +58,7 @@ func TestSuperBlocks(t *testing.T) {
 // TestParallel runs tiles in many goroutines; the bits must match one worker.
 func TestParallel(t *testing.T) {
 	p := newProblem[float32](rand.New(rand.NewPCG(6, 6)), 200, 300, 400, colMajor, rowMajor, rowMajor)
-	pl, err := NewPlan[float32](p.spec)
+	pl, err := NewPlan(p.spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func TestParallel(t *testing.T) {
 	for ph := range pl.Phases() {
 		var wg sync.WaitGroup
 		for tile := range pl.Tiles(ph) {
-			wg.Go(func() { pl.Run(ph, tile, args, make([]float32, pl.WorkerScratchLen())) })
+			wg.Go(func() { pl.Run(ph, tile, args, make([]byte, pl.WorkerBytes())) })
 		}
 		wg.Wait()
 	}
@@ -84,8 +86,8 @@ func TestNonFinite(t *testing.T) {
 		p := newProblem[float32](rand.New(rand.NewPCG(7, 7)), d[0], d[1], d[2], rowMajor, rowMajor, rowMajor)
 		clear(p.a.buf)
 		p.b.buf[0] = inf
-		for _, set := range candidates[float32]() {
-			pl, err := newPlan[float32](set, p.spec, sharedElems)
+		for _, set := range candidates(tensor.Float32) {
+			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,6 +106,17 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
+// dense computes c = a @ b for row-major matrices.
+func dense[T number](t *testing.T, c, a, b []T, m, n, k int) {
+	p, err := NewPlan(Spec{DType: tensor.DTypeOf[T](), M: m, N: n, K: k, A: Operand{RowStride: k, ColStride: 1},
+		B: Operand{RowStride: n, ColStride: 1}, CRowStride: n, CColStride: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.RunAll(&Args{A: unsafe.Pointer(&a[0]), B: unsafe.Pointer(&b[0]), C: unsafe.Pointer(&c[0]),
+		Shared: make([]byte, p.SharedBytes())}, make([]byte, p.WorkerBytes()))
+}
+
 func testIntegers[T int8 | uint8 | int64 | uint16](t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	for _, d := range [][3]int{{3, 4, 5}, {1, 40, 33}, {70, 33, 300}} {
@@ -115,9 +128,7 @@ func testIntegers[T int8 | uint8 | int64 | uint16](t *testing.T) {
 		for i := range b {
 			b[i] = T(r.Uint32())
 		}
-		Generic[T](Spec{M: m, N: n, K: k, A: Operand{RowStride: k, ColStride: 1},
-			B: Operand{RowStride: n, ColStride: 1}, CRowStride: n, CColStride: 1},
-			&Args[T]{A: unsafe.Pointer(&a[0]), B: unsafe.Pointer(&b[0]), C: unsafe.Pointer(&c[0])})
+		dense(t, c, a, b, m, n, k)
 		for i := range m {
 			for j := range n {
 				var want T
@@ -132,7 +143,7 @@ func testIntegers[T int8 | uint8 | int64 | uint16](t *testing.T) {
 	}
 }
 
-func TestGeneric(t *testing.T) {
+func TestPortable(t *testing.T) {
 	testIntegers[int8](t)
 	testIntegers[uint8](t)
 	testIntegers[uint16](t)
@@ -145,9 +156,7 @@ func TestGeneric(t *testing.T) {
 	for i := range b {
 		b[i] = complex(float64(i%11), -float64(i%3))
 	}
-	Generic[complex128](Spec{M: m, N: n, K: k, A: Operand{RowStride: k, ColStride: 1},
-		B: Operand{RowStride: n, ColStride: 1}, CRowStride: n, CColStride: 1},
-		&Args[complex128]{A: unsafe.Pointer(&a[0]), B: unsafe.Pointer(&b[0]), C: unsafe.Pointer(&c[0])})
+	dense(t, c, a, b, m, n, k)
 	for i := range m {
 		for j := range n {
 			var want complex128 // small integers: exact in any order
@@ -165,13 +174,13 @@ func TestGeneric(t *testing.T) {
 func TestPublicPacking(t *testing.T) {
 	const m, n, k = 30, 50, 70
 	p := newProblem[float64](rand.New(rand.NewPCG(9, 9)), m, n, k, colMajor, rowPadded, rowMajor)
-	pa, pb := make([]float64, PackedALen[float64](m, k)), make([]float64, PackedBLen[float64](k, n))
-	PackA(pa, p.a.ptr(), m, k, p.a.rs, p.a.cs)
-	PackB(pb, p.b.ptr(), k, n, p.b.rs, p.b.cs)
+	pa, pb := make([]byte, PackedABytes(tensor.Float64, m, k)), make([]byte, PackedBBytes(tensor.Float64, k, n))
+	PackA(tensor.Float64, pa, p.a.ptr(), m, k, p.a.rs, p.a.cs)
+	PackB(tensor.Float64, pb, p.b.ptr(), k, n, p.b.rs, p.b.cs)
 	var got [2][]float64
 	for i, src := range []Source{Strided, Prepacked} {
 		p.spec.A.Source, p.spec.B.Source = src, src
-		pl, err := NewPlan[float64](p.spec)
+		pl, err := NewPlan(p.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,11 +201,11 @@ func TestPublicPacking(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	for _, d := range [][3]int{{2, 3, 4}, {1, 300, 100}, {100, 120, 90}} {
 		p := newProblem[float32](rand.New(rand.NewPCG(10, 1)), d[0], d[1], d[2], rowMajor, rowMajor, rowMajor)
-		pl, err := NewPlan[float32](p.spec)
+		pl, err := NewPlan(p.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, worker := p.args(pl), make([]float32, pl.WorkerScratchLen())
+		args, worker := p.args(pl), make([]byte, pl.WorkerBytes())
 		if n := testing.AllocsPerRun(5, func() { pl.RunAll(args, worker) }); n != 0 {
 			t.Errorf("%v: %v allocations per run", d, n)
 		}
@@ -206,43 +215,46 @@ func TestNoAllocation(t *testing.T) {
 func TestBadSpec(t *testing.T) {
 	for _, s := range []Spec{{M: -1}, {K: -2}, {A: Operand{Source: 9}}, {Bias: 7}, {Way: 9},
 		{M: 9, N: 9, K: 9, Way: Thin}, {M: 2, N: 2, K: 2, Way: Loops, A: Operand{Source: Prepacked}}} {
-		if _, err := NewPlan[float32](s); err == nil {
+		s.DType = tensor.Float32
+		if _, err := NewPlan(s); err == nil {
 			t.Errorf("%+v: no error", s)
+		}
+	}
+	for _, d := range []tensor.DType{tensor.Invalid, tensor.Bool, tensor.Float16, tensor.BFloat16} {
+		if _, err := NewPlan(Spec{DType: d}); err == nil || Multiplies(d) {
+			t.Errorf("%v: no error", d)
 		}
 	}
 }
 
 // TestInterleave checks partial panels and nil runs.
 func TestInterleave(t *testing.T) {
-	for _, set := range candidates[float64]() {
-		p := &Plan[float64]{set: set}
-		for runs := 0; runs <= 12; runs++ {
-			for _, depth := range []int{0, 1, 3, 4, 13} {
-				src := make([]float64, 12*depth+1)
-				for i := range src {
-					src[i] = float64(i + 1)
+	for runs := 0; runs <= 12; runs++ {
+		for _, depth := range []int{0, 1, 3, 4, 13} {
+			src := make([]float64, 12*depth+1)
+			for i := range src {
+				src[i] = float64(i + 1)
+			}
+			ptrs := make([]unsafe.Pointer, runs)
+			for l := range ptrs {
+				if l%5 != 2 {
+					ptrs[l] = unsafe.Pointer(&src[l*depth])
 				}
-				ptrs := make([]unsafe.Pointer, runs)
-				for l := range ptrs {
-					if l%5 != 2 {
-						ptrs[l] = unsafe.Pointer(&src[l*depth])
-					}
+			}
+			dst := make([]float64, 12*depth)
+			for i := range dst {
+				dst[i] = -1
+			}
+			Interleave(8, bytesOf(dst), 12, ptrs, depth)
+			for i, v := range dst {
+				want := -1.0
+				if l := i % 12; l < runs && l%5 == 2 {
+					want = 0
+				} else if l < runs {
+					want = src[l*depth+i/12]
 				}
-				dst := make([]float64, 12*depth)
-				for i := range dst {
-					dst[i] = -1
-				}
-				p.Interleave(dst, 12, ptrs, depth)
-				for i, v := range dst {
-					want := -1.0
-					if l := i % 12; l < runs && l%5 == 2 {
-						want = 0
-					} else if l < runs {
-						want = src[l*depth+i/12]
-					}
-					if v != want {
-						t.Fatalf("%s: %d runs of %d: dst[%d] = %g, want %g", set.name, runs, depth, i, v, want)
-					}
+				if v != want {
+					t.Fatalf("%d runs of %d: dst[%d] = %g, want %g", runs, depth, i, v, want)
 				}
 			}
 		}
@@ -255,7 +267,7 @@ func TestProfileDecidesNoBits(t *testing.T) {
 	defer func() { prices, blockBytes = oldPrices, oldBytes }()
 	r := rand.New(rand.NewPCG(8, 8))
 	others := 0
-	for _, set := range candidates[float32]() {
+	for _, set := range candidates(tensor.Float32) {
 		for _, n := range [][3]int{{150, 333, 700}, {61, 1000, 300}, {700, 70, 1100}, {33, 33, 2000}} {
 			p := newProblem[float32](r, n[0], n[1], n[2], rowMajor, colMajor, rowMajor)
 			before := append([]float32(nil), p.c.buf...)
@@ -266,7 +278,7 @@ func TestProfileDecidesNoBits(t *testing.T) {
 				if i == 1 {
 					prices.tile, prices.phase, prices.pack, blockBytes = 1e-3, 1e6, 1e-3, 20<<10
 				}
-				pl, err := newPlan[float32](set, p.spec, sharedElems)
+				pl, err := newPlan(set, p.spec, sharedElems)
 				if err != nil {
 					t.Fatal(err)
 				}

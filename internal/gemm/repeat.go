@@ -42,7 +42,7 @@ func callOf(code *jit.Func, x *jit.Args) call {
 }
 
 // listCalls lists what is called of a small product whose operands and bias are read where they are.
-func (p *Plan[T]) listCalls() {
+func (p *Plan) listCalls() {
 	s := &p.spec
 	switch {
 	case s.CColStride != 1, p.far, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > listedMACs/s.K:
@@ -50,10 +50,10 @@ func (p *Plan[T]) listCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	room := make([]T, p.worker.total+1) // where operands are said to be
+	room := make([]byte, p.worker.total+1) // calls record offsets from the operands' addresses, which may be any
 	base := unsafe.Pointer(unsafe.SliceData(room))
-	x := exec[T]{Plan: p, pa: base, pb: base, pc: base, worker: base}
-	t := tileState[T]{exec: &x, kc: s.K, first: true}
+	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
+	t := tileState{exec: &x, kc: s.K, first: true}
 	var a, b feed
 	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
@@ -71,7 +71,7 @@ func (p *Plan[T]) listCalls() {
 
 // Repeat prepares a product with args, in another place than that which it had, maybe. It reports false where there is
 // too much to be called, or operands are packed, so that the product is to be run as any other.
-func (p *Plan[T]) Repeat(r *Repeated, args *Args[T]) bool {
+func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	c, x := p.again, &r.args
 	if c == nil {
 		return false
@@ -115,7 +115,7 @@ func (r *Repeated) tile(i int) {
 }
 
 // RunRepeated is Run of a tile of the plan's only phase, for a product that was prepared with args.
-func (p *Plan[T]) RunRepeated(r *Repeated, tile int, args *Args[T]) {
+func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	r.tile(tile)
 	if after := args.Epilogue; after != nil {
 		i0, i1, j0, j1 := p.tile(allRows, tile)

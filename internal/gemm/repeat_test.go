@@ -15,7 +15,7 @@ func TestRepeat(t *testing.T) {
 	eachKernel[float64](t, testRepeat[float64])
 }
 
-func testRepeat[T Float](t *testing.T, set *kernelSet) {
+func testRepeat[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(12, 3))
 	w := set.nr
 	for _, d := range []struct {
@@ -48,12 +48,12 @@ func testRepeat[T Float](t *testing.T, set *kernelSet) {
 }
 
 // repeats compares a product that was prepared with runs; it reports false where it cannot be.
-func repeats[T Float](t *testing.T, r *rand.Rand, set *kernelSet, p *problem[T]) bool {
-	pl, err := newPlan[T](set, p.spec, sharedElems)
+func repeats[T float](t *testing.T, r *rand.Rand, set *kernelSet, p *problem[T]) bool {
+	pl, err := newPlan(set, p.spec, sharedElems)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, work := p.args(pl), make([]T, pl.WorkerScratchLen())
+	args, work := p.args(pl), make([]byte, pl.WorkerBytes())
 	times := func() (covered func(i0, i1, j0, j1 int), whole func() bool) {
 		n := make([]int, p.spec.M*p.spec.N)
 		return func(i0, i1, j0, j1 int) {

@@ -8,11 +8,11 @@ import (
 )
 
 // exec is one Run call: the arguments in the plan's own orientation.
-type exec[T Number] struct {
-	*Plan[T]
+type exec struct {
+	*Plan
 	pa, pb, pc    unsafe.Pointer
 	bias          unsafe.Pointer
-	packA, packB  PackFunc[T]
+	packA, packB  PackFunc
 	shA, shB      unsafe.Pointer // aligned shared panels
 	worker        unsafe.Pointer // aligned worker scratch
 	superK, depth int            // current K super-block
@@ -20,14 +20,13 @@ type exec[T Number] struct {
 	epilogue      func(i0, i1, j0, j1 int)
 }
 
-// Run executes one tile of one phase. worker has WorkerScratchLen elements
-// and is private to the call; its contents do not matter. Run allocates
-// nothing and starts no goroutine.
-func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
+// Run executes one tile of one phase. worker has WorkerBytes bytes and is private to the call; its contents do not
+// matter. Run allocates nothing and starts no goroutine.
+func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.spec.M == 0 || p.spec.N == 0 {
 		return
 	}
-	x := exec[T]{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
+	x := exec{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
 		packA: args.PackA, packB: args.PackB}
 	if p.swapped {
 		x.pa, x.pb = x.pb, x.pa
@@ -35,7 +34,7 @@ func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
 	if n := p.worker.total; n > 0 {
 		x.worker = aligned(worker[:n])
 	}
-	block, what := p.at(phase)
+	block, what := p.phase(phase)
 	x.keep = p.b.kept && what != otherRows
 	if p.shares() {
 		x.superK = block * p.kd
@@ -43,7 +42,7 @@ func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
 		x.shA = aligned(args.Shared[:p.shared])
 		x.shB = x.shA
 		if p.a.shared {
-			x.shB = unsafe.Pointer(at[T](x.shA, roundUp(p.a.lanes, p.a.w)*p.kd))
+			x.shB = p.elem(x.shA, roundUp(p.a.lanes, p.a.w)*p.kd)
 		}
 		if what == packing {
 			x.runPack(tile)
@@ -69,7 +68,7 @@ func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
 }
 
 // final has the caller go on with a part of C.
-func (x *exec[T]) final(i0, i1, j0, j1 int) {
+func (x *exec) final(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
 	case x.swapped:
@@ -80,7 +79,7 @@ func (x *exec[T]) final(i0, i1, j0, j1 int) {
 }
 
 // RunAll executes every phase and tile in order on the calling goroutine.
-func (p *Plan[T]) RunAll(args *Args[T], worker []T) {
+func (p *Plan) RunAll(args *Args, worker []byte) {
 	for ph := range p.Phases() {
 		for t := range p.Tiles(ph) {
 			p.Run(ph, t, args, worker)
@@ -90,13 +89,16 @@ func (p *Plan[T]) RunAll(args *Args[T], worker []T) {
 
 // aligned returns the first alignBytes-aligned address in s, which must have
 // slack for it.
-func aligned[T Number](s []T) unsafe.Pointer {
+func aligned(s []byte) unsafe.Pointer {
 	ptr := unsafe.Pointer(unsafe.SliceData(s))
 	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
 }
 
+// elem is the address of element i of the array at ptr.
+func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(ptr, i*p.set.size) }
+
 // runPack packs one chunk of a shared operand for the current super-block.
-func (x *exec[T]) runPack(tile int) {
+func (x *exec) runPack(tile int) {
 	if n := x.a.packTiles(x.depth); tile >= n {
 		x.packShared(tile-n, x.b, x.pb, x.packB, x.shB)
 		return
@@ -104,7 +106,7 @@ func (x *exec[T]) runPack(tile int) {
 	x.packShared(tile, x.a, x.pa, x.packA, x.shA)
 }
 
-func (x *exec[T]) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc[T], to unsafe.Pointer) {
+func (x *exec) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
 	panels, chunk := d.packChunk(x.depth)
 	groups := ceilDiv(ceilDiv(d.lanes, d.w), panels)
 	l0 := tile % groups * panels * d.w
@@ -113,25 +115,25 @@ func (x *exec[T]) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc[T
 	k1 := min(k0+chunk, x.depth)
 	if chunk == x.depth {
 		// Whole panels follow one another, so one call packs the group.
-		dst := unsafe.Slice(at[T](to, l0*x.depth), roundUp(l1-l0, d.w)*x.depth)
-		pack(dst, d, src, fn, x.superK, x.superK+x.depth, l0, l1)
+		x.pack(x.elem(to, l0*x.depth), &d, src, fn, x.superK, x.superK+x.depth, l0, l1)
 		return
 	}
 	for l := l0; l < l1; l += d.w {
-		dst := unsafe.Slice(at[T](to, l*x.depth+k0*d.w), d.w*(k1-k0))
-		pack(dst, d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
+		x.pack(x.elem(to, l*x.depth+k0*d.w), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
 	}
 }
 
-func pack[T Number](dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
+// pack fills the panels at dst with lanes [l0, l1) of a side over depths [k0, k1).
+func (p *Plan) pack(dst unsafe.Pointer, d *side, src unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
+	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.w)*(k1-k0)*d.size)
 	if d.source == Custom {
-		fn(dst, k0, k1, l0, l1)
+		fn(panels, k0, k1, l0, l1)
 		return
 	}
-	packPanels(dst, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
+	packPanels(d.size, panels, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
-// feed is where the kernels find the lanes of a side for a block of K: in panels, or where the operand is. Distances
+// feed is where the kernels find the lanes of a side for a block of K: in panels, or in the operand itself. Distances
 // count elements.
 type feed struct {
 	base  unsafe.Pointer // of the tile's first lane
@@ -151,29 +153,29 @@ func (f *feed) at(l int) int {
 }
 
 // locate finds the block [k0, k1) of lanes [l0, l1), packing it into the worker's buffer when the side is local.
-func (x *exec[T]) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
+func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
 	f.w, f.term, f.place = d.w, d.w, d.place
 	switch {
 	case d.place:
-		f.base, f.lane, f.term = unsafe.Pointer(at[T](src, l0*d.ls+k0*d.ks)), d.ls, d.ks
+		f.base, f.lane, f.term = x.elem(src, l0*d.ls+k0*d.ks), d.ls, d.ks
 	case d.source == Prepacked:
-		f.base, f.panel = unsafe.Pointer(at[T](src, l0*x.spec.K+k0*d.w)), d.w*x.spec.K
+		f.base, f.panel = x.elem(src, l0*x.spec.K+k0*d.w), d.w*x.spec.K
 	case d.shared:
-		f.base, f.panel = unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w*x.depth
+		f.base, f.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.w), d.w*x.depth
 	default:
 		if !d.kept {
-			pack(unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0)), *d, src, fn, k0, k1, l0, l1)
+			x.pack(local, d, src, fn, k0, k1, l0, l1)
 		}
 		f.base, f.panel = local, d.w*(k1-k0)
 	}
 }
 
 // blockRows is how many rows of A are gone through for each panel of B.
-func (p *Plan[T]) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
+func (p *Plan) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
 // outermost, then blocks of A that fit L2, then panels of B that fit L1.
-func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
+func (x *exec) runTile(i0, i1, j0, j1 int) {
 	p, s := x.Plan, &x.spec
 	if x.superK == 0 {
 		x.gatherBias(i0, i1, j0, j1)
@@ -183,9 +185,9 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		args = calls.Get().(*jit.Args)
 		defer release(args)
 	}
-	localB := unsafe.Pointer(at[T](x.worker, p.worker.b))
+	localB := unsafe.Add(x.worker, p.worker.b)
 	end := x.superK + x.depth
-	t := tileState[T]{exec: x, i0: i0, j0: j0, j1: j1}
+	t := tileState{exec: x, i0: i0, j0: j0, j1: j1}
 	var a, b feed
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
@@ -200,9 +202,9 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 			ie := min(ib+p.block, i1)
 			for j := j0; j < j1; j += p.b.w {
 				cols := min(p.b.w, j1-j)
-				bp := unsafe.Pointer(at[T](b.base, b.at(j-j0)))
+				bp := x.elem(b.base, b.at(j-j0))
 				for i := ib; i < ie; i += p.a.w {
-					t.micro(unsafe.Pointer(at[T](a.base, a.at(i-i0))), bp, i, j, min(p.a.w, ie-i), cols)
+					t.micro(x.elem(a.base, a.at(i-i0)), bp, i, j, min(p.a.w, ie-i), cols)
 				}
 				if t.last {
 					x.final(ib, ie, j, j+cols)
@@ -220,58 +222,55 @@ func release(args *jit.Args) {
 
 // gatherBias copies the tile's part of the bias to contiguous worker scratch,
 // where kernels may read whole panels of it.
-func (x *exec[T]) gatherBias(i0, i1, j0, j1 int) {
+func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	to, l0, l1 := x.worker, 0, 0
 	switch x.spec.Bias {
 	case BiasRows:
-		to, l0, l1 = unsafe.Pointer(at[T](x.worker, x.Plan.worker.rowBias)), i0, i1
+		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
 	case BiasCols:
-		to, l0, l1 = unsafe.Pointer(at[T](x.worker, x.Plan.worker.colBias)), j0, j1
+		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
 	if l1 > l0 {
-		size := int(unsafe.Sizeof(*(*T)(nil)))
-		strided.Move(size).Row(to, unsafe.Pointer(at[T](x.bias, l0*x.spec.BiasStride)), size, x.spec.BiasStride*size, l1-l0)
+		size := x.set.size
+		strided.Move(size).Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, l1-l0)
 	}
 }
 
 // tileState is the part of a tile's state that is fixed within a K block.
-type tileState[T Number] struct {
-	*exec[T]
+type tileState struct {
+	*exec
 	i0, j0, j1, k0, kc int
 	first, last        bool     // block of K
-	record             *[]call  // has what is to be called, which then is not
-	stacks             [4]stack // of so many rows and vectors
+	record             *[]call  // nil: calls are made; else they are appended to it instead
+	stacks             [4]stack // the first `stacked` cover a block of `rows` rows by `vectors` vectors
 	stacked            int
 	rows, vectors      int
 }
 
-// temporary is room for a tile whose columns are not side by side in C; biasRows and biasCols are the tile's part of
-// the bias.
-func (t *tileState[T]) temporary() unsafe.Pointer {
-	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.tile))
+// temporary is the buffer of a tile whose columns are not contiguous in C; biasRows and biasCols hold the tile's part
+// of the bias.
+func (t *tileState) temporary() unsafe.Pointer { return unsafe.Add(t.exec.worker, t.Plan.worker.tile) }
+
+func (t *tileState) biasRows() unsafe.Pointer {
+	return unsafe.Add(t.exec.worker, t.Plan.worker.rowBias)
 }
 
-func (t *tileState[T]) biasRows() unsafe.Pointer {
-	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.rowBias))
-}
-
-func (t *tileState[T]) biasCols() unsafe.Pointer {
-	return unsafe.Pointer(at[T](t.exec.worker, t.Plan.worker.colBias))
+func (t *tileState) biasCols() unsafe.Pointer {
+	return unsafe.Add(t.exec.worker, t.Plan.worker.colBias)
 }
 
 // micro computes one register tile at (i, j) of C, directly in C when the
 // kernel can address it and otherwise through the worker's temporary tile.
-func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
+func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
-	size := int(unsafe.Sizeof(*(*T)(nil)))
-	fn := p.set.micro
+	size, fn := p.set.size, p.set.micro
 	astep := p.a.w * size
-	c := unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride))
+	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
 	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
 	if s.CColStride != 1 || clash {
 		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
-		t.merge(tmp, c, i, j, rows, cols)
+		t.merge(tmp, i, j, rows, cols)
 		return
 	}
 	ldc := s.CRowStride * size
@@ -283,34 +282,25 @@ func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 		}
 		switch s.Bias {
 		case BiasCols:
-			init = unsafe.Pointer(at[T](t.biasCols(), j-t.j0))
+			init = t.elem(t.biasCols(), j-t.j0)
 		case BiasRows:
-			rowBias = unsafe.Pointer(at[T](t.biasRows(), i-t.i0))
+			rowBias = t.elem(t.biasRows(), i-t.i0)
 		}
 	}
 	fn(t.kc, ap, astep, bp, c, ldc, init, ldinit, rowBias, rows, cols)
 }
 
-// merge adds a temporary register tile to C, with the bias in the first block.
-func (t *tileState[T]) merge(tmp, c unsafe.Pointer, i, j, rows, cols int) {
-	p, s := t.Plan, &t.spec
-	keep := !t.first || s.Accumulate
-	for r := range rows {
-		for q := range cols {
-			v := *at[T](tmp, r*p.set.nr+q)
-			if t.first {
-				switch s.Bias {
-				case BiasRows:
-					v += *at[T](t.biasRows(), i+r-t.i0)
-				case BiasCols:
-					v += *at[T](t.biasCols(), j+q-t.j0)
-				}
-			}
-			d := at[T](c, r*s.CRowStride+q*s.CColStride)
-			if keep {
-				v += *d
-			}
-			*d = v
+// merge adds the temporary register tile to C at (i, j), with the bias in the first block.
+func (t *tileState) merge(tmp unsafe.Pointer, i, j, rows, cols int) {
+	s := &t.spec
+	var bias matrix
+	if t.first {
+		switch s.Bias {
+		case BiasRows:
+			bias = matrix{t.elem(t.biasRows(), i-t.i0), 1, 0}
+		case BiasCols:
+			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
+	t.set.store(rows, cols, matrix{tmp, t.set.nr, 1}, t.result(i, j), bias, !t.first || s.Accumulate)
 }

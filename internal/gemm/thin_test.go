@@ -5,15 +5,16 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // thinSets are the sets of a kind, and the one of portable loops whose thin routines are assembly.
-func thinSets[T Float]() []*kernelSet {
-	sets := candidates[T]()
-	if assembly, ok := thinOf(reflect.TypeFor[T]().Kind()); ok {
+func thinSets[T float]() []*kernelSet {
+	sets := candidates(tensor.DTypeOf[T]())
+	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
 		set := *goKernels[T]()
 		set.name, set.thin = "go, assembly", assembly
 		sets = append(sets, &set)
@@ -27,7 +28,7 @@ func TestGuardedThin(t *testing.T) {
 	guardedThin[float64](t)
 }
 
-func guardedThin[T Float](t *testing.T) {
+func guardedThin[T float](t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	sizes := []int{1, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 65, 97, 127, 128, 129, 131, 200, 259, 517}
 	for _, set := range thinSets[T]() {
@@ -38,7 +39,7 @@ func guardedThin[T Float](t *testing.T) {
 				d[0], d[1] = d[1], d[0]
 			}
 			p := newProblem[T](r, d[0], d[1], d[2], r.IntN(rowPadded+1), r.IntN(rowPadded+1), r.IntN(rowPadded+1))
-			if p.spec.Way = Thin; !Supports[T](p.spec, Thin) {
+			if p.spec.Way = Thin; !Supports(p.spec, Thin) {
 				continue
 			}
 			p.spec.Bias, p.spec.Accumulate = Bias(r.IntN(2)*r.IntN(3)), r.IntN(4) == 0
@@ -46,7 +47,7 @@ func guardedThin[T Float](t *testing.T) {
 			p.a.buf, p.b.buf = guarded(t, p.a.buf, atEnd), guarded(t, p.b.buf, atEnd)
 			p.c.buf = guarded(t, p.c.buf, atEnd)
 			p.check(t, set, sharedElems)
-			pl, err := newPlan[T](set, p.spec, sharedElems)
+			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +66,7 @@ func TestSpecialThin(t *testing.T) {
 	specialThin[float64](t)
 }
 
-func specialThin[T Float](t *testing.T) {
+func specialThin[T float](t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, set := range thinSets[T]() {
 		for n := 1; n < 300; n += 1 + n/40 {
@@ -95,7 +96,7 @@ func specialThin[T Float](t *testing.T) {
 }
 
 // alone fails unless the value is where it must be, with zeros beside it.
-func alone[T Float](t *testing.T, name string, got []T, at int, want T) {
+func alone[T float](t *testing.T, name string, got []T, at int, want T) {
 	t.Helper()
 	for i, v := range got {
 		if i != at && v != 0 || i == at && v != want && !(v != v && want != want) {

@@ -118,12 +118,12 @@ func (s *convShape) channelsFirstTerms() []int {
 }
 
 // convPanels are the panels of the weight for an algorithm; nil where it is read in its own layout.
-func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
+func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
 	switch a {
 	case convByPixels:
-		return s.weightPanels(d, gemm.PanelCols[T](), "kh,kw,c", s.depth(), s.channelsLastTerms)
+		return s.weightPanels(d, gemm.PanelCols(d), "kh,kw,c", s.depth(), s.channelsLastTerms)
 	case convByPlanes:
-		return s.weightPanels(d, gemm.PanelRows[T](), "c,kh,kw", s.depth(), s.channelsFirstTerms)
+		return s.weightPanels(d, gemm.PanelRows(d), "c,kh,kw", s.depth(), s.channelsFirstTerms)
 	case depthwiseByPixels:
 		if slides(s, d) {
 			return s.slidePanels(d)
@@ -154,7 +154,7 @@ func (s *convShape) tapNames() string {
 
 // weightPanels are the panels of each group's output channels. by names the order of the terms.
 func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: depth, Terms: terms}
+	p := &multiply.Panels{DType: d, Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: depth, Terms: terms}
 	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + by
 	if s.groups > 1 {
 		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
@@ -166,41 +166,42 @@ func (s *convShape) weightPanels(d tensor.DType, width int, by string, depth int
 }
 
 // packedWeight is the weight in panels: packed before, or by a phase of the kernel.
-type packedWeight[T gemm.Number] struct {
+type packedWeight struct {
 	*multiply.Panels
 	before  bool
 	Scratch int // bytes at the start of the kernel's scratch
 }
 
-func newPackedWeight[T gemm.Number](c *graph.Call, p *multiply.Panels) (w packedWeight[T], err error) {
+func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = p
 	if w.before, err = multiply.InPanels(c, 1, p); !w.before {
-		w.Scratch = kit.AlignUp(kit.Times(p.Each(), len(p.Starts), int(unsafe.Sizeof(*(*T)(nil)))))
+		w.Scratch = kit.AlignUp(kit.Times(p.Each(), len(p.Starts), p.DType.Size()))
 	}
 	return w, err
 }
 
 // phases is the packing phase of a weight that was not packed before.
-func (w packedWeight[T]) phases() []graph.Phase {
+func (w packedWeight) phases() []graph.Phase {
 	if w.before {
 		return nil
 	}
-	each, cuts := w.Each(), kit.DivUp(w.Lanes, w.Width)
+	size, cuts := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
+	each := w.Each() * size
 	chunks := cuts * len(w.Starts)
 	// A chunk of some ten thousand elements.
 	group, listed := max(1, 1<<14/max(1, kit.Times(w.Width, w.Depth))), sync.OnceValue(w.Terms)
 	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
-		dst, terms := kit.SliceOf[T](m.Scratch, 0, each*len(w.Starts)), listed()
+		terms := listed()
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
 			g := i / cuts
-			multiply.FillPanel(w.Panels, terms, dst[g*each:][:each], kit.Elem[T](m.Ptrs[2], w.Starts[g]), i%cuts)
+			w.FillPanel(terms, m.Scratch[g*each:][:each], unsafe.Add(m.Ptrs[2], w.Starts[g]*size), i%cuts)
 		}
 		return nil
 	}}}
 }
 
 // at returns the address of the panels.
-func (w packedWeight[T]) at(m *graph.Mem) unsafe.Pointer {
+func (w packedWeight) at(m *graph.Mem) unsafe.Pointer {
 	if w.before {
 		return m.Ptrs[2]
 	}
@@ -245,17 +246,16 @@ func eachEntry(images, img, groups, group int) []int {
 	return out
 }
 
-// byPlanes sets where the images and groups of a product begin whose A is the weight and whose B are channels: img and
-// out are the steps from image to image, channel and result those from channel to channel.
-func byPlanes[T gemm.Number](x *multiply.Multiplier[T], s *convShape, w packedWeight[T],
-	img, channel, out, result int) {
+// byPlanes sets the entries of a product of the weight, as A, and channels, as B: an entry for each group of an image.
+// img and out are the steps between images, channel and result those between channels.
+func byPlanes(x *multiply.Multiplier, s *convShape, w packedWeight, img, channel, out, result int) {
 	if x.Entries > 1 {
 		x.A = eachEntry(s.n, 0, s.groups, w.Each())
 		x.B = eachEntry(s.n, img, s.groups, s.cg*channel)
 		x.C = eachEntry(s.n, out, s.groups, s.og()*result)
 		x.Bias = eachEntry(s.n, 0, s.groups, s.og()*s.bias)
 	}
-	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+	x.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.at(m), m.Ptrs[1], s.biasAt(m)
 	}
 }

@@ -1,18 +1,48 @@
 package conv
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// Depthwise convolution has one input channel for each output channel: nothing to gain
-// from packing, so windows slide over the planes (NCHW) or over vectors of channels
-// (NHWC) directly. This is how it is computed in Go: for all dtypes that multiply, where there is no machine code
-// (depthwiseTiles, depthwiseSlide).
+// Depthwise convolution has one input channel for each output channel: packing would gain nothing, so windows slide
+// over the planes (NCHW) or over vectors of channels (NHWC) directly. These loops in Go are for the dtypes and
+// processors without machine code (depthwiseTiles, depthwiseSlide).
+
+// number lists the element types of convolutions.
+type number interface {
+	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
+}
+
+// depthwiseLoops convolve a row of the result: of one plane, or of all channels of an image by the weight at w, which
+// is packed.
+type depthwiseLoops struct {
+	plane  func(s *convShape, m *graph.Mem, row int)
+	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
+}
+
+var depthwiseByDType = map[tensor.DType]depthwiseLoops{
+	tensor.Uint8: depthwiseOf[uint8](), tensor.Int8: depthwiseOf[int8](), tensor.Int16: depthwiseOf[int16](),
+	tensor.Int32: depthwiseOf[int32](), tensor.Int64: depthwiseOf[int64](),
+	tensor.Float32: depthwiseOf[float32](), tensor.Float64: depthwiseOf[float64](),
+	tensor.Complex64: depthwiseOf[complex64](), tensor.Complex128: depthwiseOf[complex128](),
+}
+
+func depthwiseOf[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
+
+// depthwiseIn returns the loops of a dtype.
+func depthwiseIn(d tensor.DType) (depthwiseLoops, error) {
+	l, ok := depthwiseByDType[d]
+	if !ok {
+		return l, fmt.Errorf("no convolution of %v", d)
+	}
+	return l, nil
+}
 
 // depthwiseRows cuts rows, of macs multiplications each, into chunks.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
@@ -26,36 +56,42 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 }
 
 // depthwisePlanes convolves plane by plane, at any strides.
-func depthwisePlanes[T gemm.Number](s *convShape) (*graph.Kernel, error) {
-	if t, err := newDepthwiseTiles(s, s.call.Out[0].DType); err != nil {
+func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
+	d := s.call.Out[0].DType
+	if t, err := newDepthwiseTiles(s, d); err != nil {
 		return nil, err
 	} else if t != nil {
 		return t.kernel(), nil
 	}
-	return &graph.Kernel{Phases: []graph.Phase{
-		depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw, func(m *graph.Mem, row int) {
-			oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
-			out := kit.Elem[T](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2])
-			plane := kit.Elem[T](m.Ptrs[1], n*s.xs[0]+o/s.og()*s.xs[1])
-			w := kit.Elem[T](m.Ptrs[2], o*s.ws[0])
-			var bias T
-			if s.hasBias {
-				bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
-			}
-			for i := range s.ow {
-				*(*T)(kit.Elem[T](out, i*s.os[3])) = bias
-			}
-			for kh := range s.kh {
-				if ih := oh*s.sh - s.ph + kh*s.dh; uint(ih) < uint(s.h) {
-					slideRow[T](s, out, kit.Elem[T](plane, ih*s.xs[2]), kit.Elem[T](w, kh*s.ws[2]))
-				}
-			}
-		}),
-	}}, nil
+	loops, err := depthwiseIn(d)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw,
+		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
+}
+
+func planeRow[T number](s *convShape, m *graph.Mem, row int) {
+	oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
+	out := kit.Elem[T](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2])
+	plane := kit.Elem[T](m.Ptrs[1], n*s.xs[0]+o/s.og()*s.xs[1])
+	w := kit.Elem[T](m.Ptrs[2], o*s.ws[0])
+	var bias T
+	if s.hasBias {
+		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
+	}
+	for i := range s.ow {
+		*(*T)(kit.Elem[T](out, i*s.os[3])) = bias
+	}
+	for kh := range s.kh {
+		if ih := oh*s.sh - s.ph + kh*s.dh; uint(ih) < uint(s.h) {
+			slideRow[T](s, out, kit.Elem[T](plane, ih*s.xs[2]), kit.Elem[T](w, kh*s.ws[2]))
+		}
+	}
 }
 
 // slideRow adds one row of the window to an output row.
-func slideRow[T gemm.Number](s *convShape, out, in, w unsafe.Pointer) {
+func slideRow[T number](s *convShape, out, in, w unsafe.Pointer) {
 	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws[3])) }
 	if s.kw == 3 && s.dw == 1 && s.os[3] == 1 && s.xs[3] == 1 {
 		// Where all three pixels exist, they are added at once.
@@ -79,7 +115,7 @@ func slideRow[T gemm.Number](s *convShape, out, in, w unsafe.Pointer) {
 }
 
 // slideThree adds three neighbouring pixels to each output.
-func slideThree[T gemm.Number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
+func slideThree[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
 	x := unsafe.Slice((*T)(in), (len(out)-1)*step+3)
 	if step == 1 {
 		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
@@ -95,7 +131,7 @@ func slideThree[T gemm.Number](out []T, in unsafe.Pointer, step int, w0, w1, w2 
 }
 
 // slideTap adds pixel kw of the window to outputs [o0, o1), where the pixel exists.
-func slideTap[T gemm.Number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
+func slideTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
 	iw := o0*s.sw - s.pw + kw*s.dw
 	first, end := validRange(iw, s.sw, s.w, o1-o0)
 	for i := first; i < end; i++ {
@@ -105,14 +141,14 @@ func slideTap[T gemm.Number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, 
 
 // depthwiseNHWC convolves pixel by pixel, all channels at a time. The weight is brought
 // into the order (kh, kw, channel): one panel of all channels.
-func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
-	taps := s.kh * s.kw
-	weight, err := newPackedWeight[T](s.call, convPanels[T](s, depthwiseByPixels, s.call.Out[0].DType))
+func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
+	d := s.call.Out[0].DType
+	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
 	if err != nil {
 		return nil, err
 	}
 	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
-	if d := s.call.Out[0].DType; slides(s, d) {
+	if slides(s, d) {
 		t, err := newDepthwiseSlide(s, d)
 		if err != nil {
 			return nil, err
@@ -120,19 +156,26 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		k.Phases, k.Worker, k.Code = append(k.Phases, t.phase(weight.at)), s.biasBytes(t.size), t.listings
 		return k, nil
 	}
+	loops, err := depthwiseIn(d)
+	if err != nil {
+		return nil, err
+	}
 	s.tail.Leave()
-	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
-		w := kit.ElementsOf[T](weight.at(m), taps*s.o)
-		for ow := range s.ow {
-			out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
-			fillBias(out, s.biasAt(m), s.bias)
-			depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
-		}
-	}))
+	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*s.kh*s.kw,
+		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) }))
 	return k, nil
 }
 
-func fillBias[T gemm.Number](out []T, bias unsafe.Pointer, stride int) {
+func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
+	w := kit.ElementsOf[T](weight, s.kh*s.kw*s.o)
+	for ow := range s.ow {
+		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
+		fillBias(out, s.biasAt(m), s.bias)
+		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
+	}
+}
+
+func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 	if bias == nil {
 		clear(out)
 		return
@@ -143,7 +186,7 @@ func fillBias[T gemm.Number](out []T, bias unsafe.Pointer, stride int) {
 }
 
 // depthwisePixel adds the window under one output pixel.
-func depthwisePixel[T gemm.Number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
+func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
 	iw := ow*s.sw - s.pw
 	first, end := validRange(iw, s.dw, s.w, s.kw)
 	for kh := range s.kh {
@@ -165,7 +208,7 @@ func depthwisePixel[T gemm.Number](s *convShape, out []T, img unsafe.Pointer, w 
 }
 
 // addThree adds three pixels, step apart, times their weights.
-func addThree[T gemm.Number](out, x []T, step int, w []T) {
+func addThree[T number](out, x []T, step int, w []T) {
 	n := len(out)
 	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
 	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
@@ -175,7 +218,7 @@ func addThree[T gemm.Number](out, x []T, step int, w []T) {
 }
 
 // addOne adds a pixel times its weights; og outputs share a channel.
-func addOne[T gemm.Number](out, x, w []T, og int) {
+func addOne[T number](out, x, w []T, og int) {
 	w = w[:len(out)]
 	if og == 1 {
 		x = x[:len(out)]

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -47,8 +46,8 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 }
 
 // convGroups is the kernel of windows that slide over groups of several channels.
-func convGroups[T gemm.Number](s *convShape, d tensor.DType) (*graph.Kernel, error) {
-	weight, err := newPackedWeight[T](s.call, s.slidePanels(d))
+func convGroups(s *convShape, d tensor.DType) (*graph.Kernel, error) {
+	weight, err := newPackedWeight(s.call, s.slidePanels(d))
 	if err != nil {
 		return nil, err
 	}

@@ -29,18 +29,32 @@ func (a convAlgorithm) byPixels() bool {
 // direct reports whether it is one of those that are machine code alone.
 func (a convAlgorithm) direct() bool { return a == directByPixels || a == directFromPlanes }
 
-func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
+// lowerConv makes the kernel of a convolution in the dtype of its result.
+func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	switch a {
 	case depthwiseByPixels:
-		return depthwiseNHWC[T](s)
+		return depthwiseNHWC(s)
 	case depthwiseByPlanes:
-		return depthwisePlanes[T](s)
+		return depthwisePlanes(s)
 	case convByPixels:
-		return convNHWC[T](s)
+		return convNHWC(s)
 	case directByPixels, directFromPlanes:
-		return convDirect[T](s, a)
+		return convDirect(s, a)
 	}
-	return convNCHW[T](s)
+	return convNCHW(s)
+}
+
+// packing is the form of the weight, operand 1 of a call, for an algorithm; false where it is read in its own layout.
+func packing(c *graph.Call, i int, shape func(*graph.Call) *convShape, a convAlgorithm) (graph.Packing, bool) {
+	d := c.Out[0].DType
+	if i != 1 || !gemm.Multiplies(d) {
+		return graph.Packing{}, false
+	}
+	p := convPanels(shape(c), a, d)
+	if p == nil {
+		return graph.Packing{}, false
+	}
+	return multiply.PackingOf(p), true
 }
 
 // impls lists the algorithms, those that go by pixels first: an image of one pixel is in both
@@ -67,11 +81,7 @@ func (v convolution) impls() []graph.Impl {
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return v.writesSlice(c, a, m) },
 			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
-				e := engines[c.Out[0].DType]
-				if e == nil || i != 1 {
-					return graph.Packing{}, false
-				}
-				return e.packing(v.shape(c), a, c.Out[0].DType)
+				return packing(c, i, v.shape, a)
 			})}
 		out[i].Read = func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
 			return v.read(c, a, k, m)
@@ -247,10 +257,6 @@ func (v convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error
 		return &graph.Kernel{}, nil
 	}
 	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
-		e, err := engines.For(c.Out[0].DType, "convolution")
-		if err != nil {
-			return nil, err
-		}
-		return e.lower(v.shape(c), a)
+		return lowerConv(v.shape(c), a)
 	})
 }

@@ -13,12 +13,13 @@ import (
 // convNCHW multiplies channels by pixels: A is the weight, columns of B are the windows
 // under output pixels, gathered while packing. Each image and group is a product of its
 // own. The input may have any strides.
-func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
+func convNCHW(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
 		return nil, errUneven
 	}
-	spec := gemm.Spec{M: s.og(), N: s.oh * s.ow, K: s.depth(),
+	d := s.call.Out[0].DType
+	spec := gemm.Spec{DType: d, M: s.og(), N: s.oh * s.ow, K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: s.os[1], CColStride: pixel}
@@ -32,22 +33,22 @@ func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
 	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight[T](s.call, convPanels[T](s, convByPlanes, s.call.Out[0].DType))
+	weight, err := newPackedWeight(s.call, convPanels(s, convByPlanes, d))
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.oh, s.ow, s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.Times(s.og(), s.oh, s.ow, s.depth())}
 	x.Then(s.tail, spec)
 	byPlanes(x, s, weight, s.xs[0], s.xs[1], s.os[0], s.os[1])
 	if !plain {
-		p := &planePacker[T]{s: s, width: plan.PackCols()}
-		x.Prepare = func(j *multiply.Job[T]) {
+		p := &planePacker{s: s, width: plan.PackCols(), elem: strided.Move(d.Size())}
+		x.Prepare = func(j *multiply.Job) {
 			j.TapStart, j.TapPad = make([]int, s.kh*s.kw+1), make([]int, s.kh*s.kw)
-			j.Args.PackB = func(dst []T, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+			j.Args.PackB = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
 		}
 	}
 	return weight.kernel(x), nil
@@ -55,60 +56,60 @@ func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 
 // planePacker fills panels of windows from the planes of an image: for every k, which is
 // (channel, kh, kw), the pixels under the panel's outputs.
-type planePacker[T gemm.Number] struct {
+type planePacker struct {
 	s     *convShape
 	width int
+	elem  strided.Elem
 }
 
-// pack is the PackFunc of the windows. What is copied where is the same for all channels,
-// so it is worked out once per panel.
-func (p *planePacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
-	s, taps := p.s, p.s.kh*p.s.kw
-	step := s.sw * s.xs[3]
+// pack is the PackFunc of the windows. All channels are copied by the same moves, which are planned once per panel.
+func (p *planePacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
+	s, taps, size := p.s, p.s.kh*p.s.kw, p.elem.Dst
+	step, width := s.sw*s.xs[3], p.width*size
 	for l := l0; l < l1; l += p.width {
-		panel := dst[:p.width*(k1-k0)]
-		dst = dst[p.width*(k1-k0):]
+		panel := dst[:width*(k1-k0)]
+		dst = dst[width*(k1-k0):]
 		lanes := min(p.width, l1-l)
 		p.plan(j, l, lanes)
 		tap := k0 % taps
-		plane := kit.Elem[T](j.Args.B, k0/taps*s.xs[1])
+		plane := unsafe.Add(j.Args.B, k0/taps*s.xs[1]*size)
 		for k := k0; k < k1; k++ {
-			row := panel[(k-k0)*p.width:][:p.width]
+			row := panel[(k-k0)*width:][:width]
 			if j.TapPad[tap] != 0 {
 				clear(row)
 			}
 			for i := j.TapStart[tap]; i < j.TapStart[tap+1]; i++ {
 				mv := &j.Moves[i]
-				copyPixels(row[mv.Lane:mv.Lane+mv.N], kit.Elem[T](plane, mv.From), step)
+				copyPixels(p.elem, row[mv.Lane*size:(mv.Lane+mv.N)*size], unsafe.Add(plane, mv.From*size), step)
 			}
 			if tap++; tap == taps {
 				tap = 0
 				if k+1 < k1 {
-					plane = kit.Elem[T](plane, s.xs[1])
+					plane = unsafe.Add(plane, s.xs[1]*size)
 				}
 			}
 		}
 	}
 }
 
-// copyPixels copies elements that are step apart. Runs that follow one another are moved without
-// a call by way of the engine of strided copies: they are as long as a panel is wide, and it cost
-// a tenth of a whole convolution of 64 channels.
-func copyPixels[T gemm.Number](dst []T, from unsafe.Pointer, step int) {
+// copyPixels copies elements that are step apart. Contiguous runs do without the call of the row's function, which
+// took a tenth of a convolution of 64 channels: a run is at most as long as a panel is wide.
+func copyPixels(e strided.Elem, dst []byte, from unsafe.Pointer, step int) {
 	switch {
 	case step != 1 && len(dst) > 0:
-		e := strided.Move(int(unsafe.Sizeof(dst[0])))
-		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.Dst, step*e.Src, len(dst))
-	case len(dst) == 32:
-		*(*[32]T)(dst) = *(*[32]T)(from)
+		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.Dst, step*e.Src, len(dst)/e.Dst)
+	case len(dst) == 128:
+		*(*[128]byte)(dst) = *(*[128]byte)(from)
+	case len(dst) == 256:
+		*(*[256]byte)(dst) = *(*[256]byte)(from)
 	default:
-		copy(dst, unsafe.Slice((*T)(from), len(dst)))
+		copy(dst, unsafe.Slice((*byte)(from), len(dst)))
 	}
 }
 
 // plan lists, by (kh, kw), the moves that fill the lanes from output pixel l on, and
 // whether some lanes are in the padding.
-func (p *planePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
+func (p *planePacker) plan(j *multiply.Job, l, lanes int) {
 	s := p.s
 	j.Moves = j.Moves[:0]
 	for tap := range s.kh * s.kw {

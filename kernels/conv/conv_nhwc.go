@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
@@ -21,7 +22,7 @@ const (
 // convNHWC multiplies pixels by channels: rows of A are the windows under output pixels,
 // gathered while packing, rows of B the weight by (kh, kw, channel). Images follow one
 // another, so several make one matrix.
-func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
+func convNHWC(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
 		return nil, errUneven
@@ -34,7 +35,8 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		images = imagesPerEntry(s)
 	}
 	pixels := images * s.oh * s.ow
-	spec := gemm.Spec{M: pixels, N: s.og(), K: s.depth(),
+	d := s.call.Out[0].DType
+	spec := gemm.Spec{DType: d, M: pixels, N: s.og(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
 		CRowStride: pixel, CColStride: s.os[1]}
@@ -44,16 +46,16 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasCols, s.bias
 	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight[T](s.call, convPanels[T](s, convByPixels, s.call.Out[0].DType))
+	weight, err := newPackedWeight(s.call, convPanels(s, convByPixels, d))
 	if err != nil {
 		return nil, err
 	}
 	entries := s.n / images
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
+	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
 	if x.Entries > 1 {
 		x.A = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
 		x.B = eachEntry(entries, 0, s.groups, weight.Each())
@@ -61,14 +63,15 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		x.Bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
 	}
 	x.Then(s.tail, spec)
-	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+	x.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
 	}
 	if !s.pointwise() {
-		p := newPixelPacker(s, plan)
-		x.Prepare = func(j *multiply.Job[T]) {
+		run, rows := pixelRun(s)
+		p := &pixelPacker{s: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
+		x.Prepare = func(j *multiply.Job) {
 			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
-			j.Args.PackA = func(dst []T, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
 		}
 	}
 	return weight.kernel(x), nil
@@ -86,34 +89,29 @@ func imagesPerEntry(s *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels of windows from images in NHWC order. K falls into runs that
+// pixelPacker fills panels of windows from images in NHWC order. K is divided into runs that
 // are contiguous in the image: the channels of a pixel, or, where there are few channels,
 // a whole row of the window.
-type pixelPacker[T gemm.Number] struct {
+type pixelPacker struct {
 	s     *convShape
-	plan  *gemm.Plan[T]
 	width int
+	elem  strided.Elem
 	run   int  // elements of a run
 	rows  bool // a run is a row of the window
 }
 
-func newPixelPacker[T gemm.Number](s *convShape, plan *gemm.Plan[T]) *pixelPacker[T] {
-	run, rows := pixelRun(s)
-	return &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: run, rows: rows}
-}
-
 // pack is the PackFunc of the windows.
-func (p *pixelPacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
-	depth := k1 - k0
+func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
+	width := p.width * p.elem.Dst
 	for l := l0; l < l1; l += p.width {
 		lanes := min(p.width, l1-l)
-		panel := dst[:p.width*depth]
-		dst = dst[p.width*depth:]
+		panel := dst[:width*(k1-k0)]
+		dst = dst[width*(k1-k0):]
 		p.locate(j, l, lanes)
 		for k := k0; k < k1; {
 			u, a := k/p.run, k%p.run
 			b := min(p.run, a+k1-k)
-			to := panel[(k-k0)*p.width:]
+			to := panel[(k-k0)*width:]
 			if p.rows {
 				p.packRow(j, to, u, a, b, lanes)
 			} else {
@@ -125,12 +123,12 @@ func (p *pixelPacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
 }
 
 // locate finds the windows of lanes from output pixel l on.
-func (p *pixelPacker[T]) locate(j *multiply.Job[T], l, lanes int) {
+func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	s := p.s
 	img, rest := l/(s.oh*s.ow), l%(s.oh*s.ow)
 	oh, ow := rest/s.ow, rest%s.ow
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: kit.Elem[T](j.Args.A, img*s.h*s.w*s.c), IH: oh*s.sh - s.ph,
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h*s.w*s.c*p.elem.Src), IH: oh*s.sh - s.ph,
 			IW: ow*s.sw - s.pw}
 		if ow++; ow == s.ow {
 			ow = 0
@@ -143,47 +141,46 @@ func (p *pixelPacker[T]) locate(j *multiply.Job[T], l, lanes int) {
 }
 
 // packPixel packs channels [a, b) of the window's pixel (kh, kw).
-func (p *pixelPacker[T]) packPixel(j *multiply.Job[T], to []T, kh, kw, a, b, lanes int) {
+func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes int) {
 	s := p.s
 	for q := range lanes {
 		w := &j.Windows[q]
 		ih, iw := w.IH+kh*s.dh, w.IW+kw*s.dw
 		j.Lanes[q] = nil
 		if uint(ih) < uint(s.h) && uint(iw) < uint(s.w) {
-			j.Lanes[q] = kit.Elem[T](w.Base, (ih*s.w+iw)*s.c+a)
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+iw)*s.c+a)*p.elem.Src)
 		}
 	}
-	p.plan.Interleave(to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 }
 
 // packRow packs elements [a, b) of the window's row kh. Rows that reach into the padding
 // are filled with zeros first and then with the pixels that exist.
-func (p *pixelPacker[T]) packRow(j *multiply.Job[T], to []T, kh, a, b, lanes int) {
-	s := p.s
+func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
+	s, size := p.s, p.elem.Src
 	for q := range lanes {
 		w := &j.Windows[q]
 		j.Lanes[q] = nil
 		if ih := w.IH + kh*s.dh; uint(ih) < uint(s.h) && w.IW >= 0 && w.IW+s.kw <= s.w {
-			j.Lanes[q] = kit.Elem[T](w.Base, (ih*s.w+w.IW)*s.c+a)
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+a)*size)
 		}
 	}
-	p.plan.Interleave(to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 	for q := range lanes {
 		w := &j.Windows[q]
 		ih := w.IH + kh*s.dh
 		if j.Lanes[q] != nil || uint(ih) >= uint(s.h) {
 			continue
 		}
-		first, end := max(a, -w.IW*s.c), min(b, (s.w-w.IW)*s.c)
-		row := ih*s.w*s.c + w.IW*s.c
-		for t := first; t < end; t++ {
-			to[(t-a)*p.width+q] = *(*T)(kit.Elem[T](w.Base, row+t))
+		if first, end := max(a, -w.IW*s.c), min(b, (s.w-w.IW)*s.c); first < end {
+			from := unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+first)*size)
+			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+q)*size]), from, p.width*size, size, end-first)
 		}
 	}
 }
 
 // kernel joins the packing of the weight and the products.
-func (p packedWeight[T]) kernel(x *multiply.Multiplier[T]) *graph.Kernel {
+func (p packedWeight) kernel(x *multiply.Multiplier) *graph.Kernel {
 	k := &graph.Kernel{Phases: p.phases()}
 	ph, scratch, worker := x.Phases(p.Scratch)
 	k.Phases = append(k.Phases, ph...)

@@ -244,17 +244,7 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	switch c.Out[0].DType.OpMath() {
-	case tensor.Int64:
-		return compileTransposed[int64](v, c)
-	case tensor.Float32:
-		return compileTransposed[float32](v, c)
-	case tensor.Complex64:
-		return compileTransposed[complex64](v, c)
-	case tensor.Complex128:
-		return compileTransposed[complex128](v, c)
-	}
-	return compileTransposed[float64](v, c)
+	return v.lower(c, c.Out[0].DType.OpMath())
 }
 
 func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
@@ -279,47 +269,43 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	return s, nil
 }
 
-// spreadPanels are the panels of the transposed weight, which lies row by row.
-func spreadPanels[T gemm.Number](s *windowSpread, d tensor.DType) *multiply.Panels {
+// spreadPanels are the panels of the transposed weight, which is stored row by row.
+func spreadPanels(s *windowSpread, d tensor.DType) *multiply.Panels {
 	rows, depth := s.rows(), s.c/s.groups
-	return multiply.MatrixPanels(d, gemm.PanelRows[T](), rows, 1, depth, rows, eachEntry(1, 0, s.groups, depth*rows))
+	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, eachEntry(1, 0, s.groups, depth*rows))
 }
 
-// pack tells the form of a constant weight.
+// pack returns the form of a constant weight.
 func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	s, err := v.spread(c)
 	if err != nil || i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
 		return p, false
 	}
-	switch d := c.Out[0].DType.OpMath(); d {
-	case tensor.Float32:
-		return multiply.PackingOf[float32](d, spreadPanels[float32](s, d)), true
-	case tensor.Float64:
-		return multiply.PackingOf[float64](d, spreadPanels[float64](s, d)), true
+	d := c.Out[0].DType.OpMath()
+	if d != tensor.Float32 && d != tensor.Float64 {
+		return p, false
 	}
-	return p, false
+	return multiply.PackingOf(spreadPanels(s, d)), true
 }
 
-// compileTransposed multiplies, for some images at a time, the transposed weight by the
+// lower multiplies, for some images at a time, the transposed weight by the
 // input: a product for each input element and element of its window. Then the windows are
-// added up where they are in the result.
-func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v transposedConv,
-	c *graph.Call) (*graph.Kernel, error) {
+// added up in the result. d is the dtype of sums.
+func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
 	s, err := v.spread(c)
 	if err != nil {
 		return nil, err
 	}
-	d := tensor.DTypeOf[T]()
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
 	points, cg, rows := product3(s.in), s.c/s.groups, s.rows()
-	panels := spreadPanels[T](s, d)
+	panels := spreadPanels(s, d)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := spreadPlan[T](rows, points, cg, packed)
+	plan, err := spreadPlan(d, rows, points, cg, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -333,20 +319,20 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	if err != nil {
 		return nil, err
 	}
-	room := adder.room()
+	room, add := adder.room(), channelAdders[d]
 	if adder != nil {
 		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
-		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: kit.Times(rows, points, cg),
+		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.Times(rows, points, cg),
 			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points),
 			C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
 			w.A = panels.Places(w.A)
 		}
-		w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
-			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], kit.Elem[T](m.Ptrs[1], n0*s.c*points)
+		w.Bind = func(m *graph.Mem, j *multiply.Job) {
+			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.c*points*d.Size())
 		}
 		ph, scratch, worker := w.Phases(0)
 		x.Run(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
@@ -356,7 +342,7 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 		}
 		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, product3(s.k))+product3(s.out),
 			func(m *graph.Mem, begin, end int) error {
-				addChannels[T](s, adder, m, n0*s.o, begin, end)
+				add(s, adder, m, n0*s.o, begin, end)
 				return nil
 			}))
 	}
@@ -364,16 +350,22 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 }
 
 // spreadPlan is the product of the transposed weight, of rows by depth, and the points of an image.
-func spreadPlan[T gemm.Number](rows, points, depth int, packed bool) (*gemm.Plan[T], error) {
-	spec := gemm.Spec{M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+func spreadPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: d, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
 	if packed {
 		spec.A.Source = gemm.Prepacked
 	}
-	return gemm.NewPlan[T](spec)
+	return gemm.NewPlan(spec)
 }
 
-// addChannels adds up the windows of channels, of which the first of the result is a number of them on.
+// channelAdders are [addChannels] by the dtype of sums.
+var channelAdders = map[tensor.DType]func(s *windowSpread, adder *spreadAdder, m *graph.Mem, first, begin, end int){
+	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
+	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
+}
+
+// addChannels adds up the windows of channels [begin, end), which are channels first+begin and on of the result.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, adder *spreadAdder,
 	m *graph.Mem, first, begin, end int) {
 	each, windows := product3(s.out), product3(s.in)*product3(s.k)

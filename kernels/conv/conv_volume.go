@@ -1,8 +1,11 @@
 package conv
 
 import (
+	"unsafe"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -91,11 +94,11 @@ func (v convolution) volumeImpls() []graph.Impl {
 		},
 		Lower: v.lowerVolume,
 		Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
-			e := engines[c.Out[0].DType]
-			if e == nil || i != 1 {
+			d := c.Out[0].DType
+			if i != 1 || !gemm.Multiplies(d) {
 				return graph.Packing{}, false
 			}
-			return e.volumePacking(v.volume(c), c.Out[0].DType)
+			return multiply.PackingOf(volumePanels(v.volume(c), d)), true
 		})}}, v.deepImpls()...)
 }
 
@@ -104,18 +107,14 @@ func (v convolution) lowerVolume(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
-		e, err := engines.For(c.Out[0].DType, "convolution")
-		if err != nil {
-			return nil, err
-		}
-		return e.lowerVolume(v.volume(c))
+		return convVolumes(v.volume(c))
 	})
 }
 
 // volumePanels are the panels of the weight, by channel and place in the window.
-func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *multiply.Panels {
+func volumePanels(v *convVolume, d tensor.DType) *multiply.Panels {
 	taps := product3(v.k)
-	return v.groups.weightPanels(d, gemm.PanelRows[T](), "c,kd,kh,kw", v.c*taps, func() []int {
+	return v.groups.weightPanels(d, gemm.PanelRows(d), "c,kd,kh,kw", v.c*taps, func() []int {
 		terms := make([]int, 0, v.c*taps)
 		for c := range v.c {
 			for t := range taps {
@@ -129,57 +128,59 @@ func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *multiply.Panels
 // convVolumes multiplies channels by the windows under the elements of the output, as
 // convNCHW does. The input may have any strides, and so may the output where a channel's elements
 // lie evenly.
-func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
+func convVolumes(v *convVolume) (*graph.Kernel, error) {
 	s, taps, points := &v.groups, product3(v.k), product3(v.out)
-	spec := gemm.Spec{M: s.og(), N: points, K: v.c * taps,
+	d := s.call.Out[0].DType
+	spec := gemm.Spec{DType: d, M: s.og(), N: points, K: v.c * taps,
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: v.os[1], CColStride: v.point}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
 	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight[T](s.call, volumePanels[T](v, s.call.Out[0].DType))
+	weight, err := newPackedWeight(s.call, volumePanels(v, d))
 	if err != nil {
 		return nil, err
 	}
-	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: kit.Times(s.og(), points, spec.K)}
+	x := &multiply.Multiplier{Plan: plan, Entries: v.n * s.groups, MACs: kit.Times(s.og(), points, spec.K)}
 	x.Then(s.tail, spec)
 	byPlanes(x, s, weight, v.xs[0], v.xs[1], v.os[0], v.os[1])
-	p := &volumePacker[T]{v: v, width: plan.PackCols()}
-	x.Prepare = func(j *multiply.Job[T]) {
+	p := &volumePacker{v: v, width: plan.PackCols(), elem: strided.Move(d.Size())}
+	x.Prepare = func(j *multiply.Job) {
 		j.TapStart, j.TapPad = make([]int, taps+1), make([]int, taps)
-		j.Args.PackB = func(dst []T, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+		j.Args.PackB = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
 	}
 	return weight.kernel(x), nil
 }
 
 // volumePacker fills panels of windows from the channels of a volume.
-type volumePacker[T gemm.Number] struct {
+type volumePacker struct {
 	v     *convVolume
 	width int
+	elem  strided.Elem
 }
 
 // pack is the PackFunc of the windows. What is copied where is the same for all channels.
-func (p *volumePacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
-	v, taps := p.v, product3(p.v.k)
-	step := v.step[2] * v.xs[4]
+func (p *volumePacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
+	v, taps, size := p.v, product3(p.v.k), p.elem.Dst
+	step, width := v.step[2]*v.xs[4], p.width*size
 	for l := l0; l < l1; l += p.width {
-		panel := dst[:p.width*(k1-k0)]
-		dst = dst[p.width*(k1-k0):]
+		panel := dst[:width*(k1-k0)]
+		dst = dst[width*(k1-k0):]
 		p.plan(j, l, min(p.width, l1-l))
 		for k := k0; k < k1; k++ {
 			tap := k % taps
-			row := panel[(k-k0)*p.width:][:p.width]
+			row, channel := panel[(k-k0)*width:][:width], unsafe.Add(j.Args.B, k/taps*v.xs[1]*size)
 			if j.TapPad[tap] != 0 {
 				clear(row)
 			}
 			for i := j.TapStart[tap]; i < j.TapStart[tap+1]; i++ {
 				mv := &j.Moves[i]
-				copyPixels(row[mv.Lane:mv.Lane+mv.N], kit.Elem[T](j.Args.B, k/taps*v.xs[1]+mv.From), step)
+				copyPixels(p.elem, row[mv.Lane*size:(mv.Lane+mv.N)*size], unsafe.Add(channel, mv.From*size), step)
 			}
 		}
 	}
@@ -187,7 +188,7 @@ func (p *volumePacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) 
 
 // plan lists, by place in the window, the moves that fill the lanes from output element l
 // on, and whether some lanes are in the padding.
-func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
+func (p *volumePacker) plan(j *multiply.Job, l, lanes int) {
 	v := p.v
 	j.Moves = j.Moves[:0]
 	for tap := range product3(v.k) {

@@ -73,19 +73,12 @@ func (v convolution) deepImpls() []graph.Impl {
 					return &graph.Kernel{}, nil
 				}
 				return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
-					e, err := engines.For(c.Out[0].DType, "convolution")
-					if err != nil {
-						return nil, err
-					}
-					return e.lower(v.deepShape(c, planes), l.a)
+					return lowerConv(v.deepShape(c, planes), l.a)
 				})
 			},
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
-				e := engines[c.Out[0].DType]
-				if e == nil || i != 1 {
-					return graph.Packing{}, false
-				}
-				return e.packing(v.deepShape(c, planes), l.a, c.Out[0].DType)
+				shape := func(c *graph.Call) *convShape { return v.deepShape(c, planes) }
+				return packing(c, i, shape, l.a)
 			})}
 	}
 	return out

@@ -45,15 +45,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 		t, err := kit.Attrs[deformConvAttrs](c).result(c)
 		return c.One(t), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		switch {
-		case c.Out[0].Numel() == 0:
-			return &graph.Kernel{}, nil
-		case c.Meta(0).DType == tensor.Float64:
-			return compileDeform[float64](c)
-		}
-		return compileDeform[float32](c)
-	},
+	Compile: compileDeform,
 	Flops: func(c *graph.Call) float64 {
 		m, w := c.Out[0], c.Meta(1)
 		if m.Numel() == 0 {
@@ -207,8 +199,14 @@ func (s *deform) taps() int { return s.kh * s.kw }
 
 // compileDeform samples, for some images at a time, the columns under each window, and
 // multiplies the weight by them.
-func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	s, d := newDeform(c), tensor.DTypeOf[T]()
+func compileDeform(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	s, d, sample := newDeform(c), tensor.Float32, sampleColumns[float32]
+	if c.Meta(0).DType == tensor.Float64 {
+		d, sample = tensor.Float64, sampleColumns[float64]
+	}
 	x := copies.NewCompound(c)
 	in, weight := x.Dense(x.In(0), d), x.Dense(x.In(1), d)
 	offset, mask := x.Dense(x.In(2), d), x.Dense(x.In(deformMask), d)
@@ -235,9 +233,9 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
-		ph, worker := sampleColumns[T](s, n0, n)
+		ph, worker := sample(s, n0, n)
 		x.Run(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
-		w, err := deformProduct[T](s, n0, n, len(buffers) > 3)
+		w, err := s.product(d, n0, n, len(buffers) > 3)
 		if err != nil {
 			return nil, err
 		}
@@ -251,24 +249,24 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// deformProduct multiplies the weight by the columns of n images from n0 on.
-func deformProduct[T float32 | float64](s *deform, n0, n int, bias bool) (*multiply.Multiplier[T], error) {
+// product multiplies the weight by the columns of n images from n0 on.
+func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
 	og, depth := s.o/s.Groups, s.cg*s.taps()
-	spec := gemm.Spec{M: og, N: s.points, K: depth,
+	spec := gemm.Spec{DType: d, M: og, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
 	if bias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
 	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.Groups, MACs: kit.Times(og, s.points, depth),
+	w := &multiply.Multiplier{Plan: plan, Entries: n * s.Groups, MACs: kit.Times(og, s.points, depth),
 		A: eachEntry(n, 0, s.Groups, og*depth), B: eachEntry(n, s.c*s.taps()*s.points, s.Groups, depth*s.points),
 		C: eachEntry(n, s.o*s.points, s.Groups, og*s.points), Bias: eachEntry(n, 0, s.Groups, og)}
-	w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
-		j.C, j.B, j.A = kit.Elem[T](m.Ptrs[0], n0*s.o*s.points), m.Ptrs[1], m.Ptrs[2]
+	w.Bind = func(m *graph.Mem, j *multiply.Job) {
+		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
 		if bias {
 			j.Bias = m.Ptrs[3]
 		}

@@ -64,7 +64,7 @@ func (f *slideShape) codes(s *convShape) int {
 // slidePanels are the weights by vectors of channels.
 func (s *convShape) slidePanels(d tensor.DType) *multiply.Panels {
 	f, _ := newSlideShape(s, d.Size())
-	p := &multiply.Panels{Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
+	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
 		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
 	if s.cg > 1 {
 		p.Form += fmt.Sprintf(" of groups of %d", s.cg)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -190,12 +189,12 @@ func (t *direct) listings() (list []expr.Listing) {
 }
 
 // convDirect is the kernel of direct convolution.
-func convDirect[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
+func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
 	if a == directByPixels && s.slidesGroups(d) {
-		return convGroups[T](s, d)
+		return convGroups(s, d)
 	}
-	weight, err := newPackedWeight[T](s.call, convPanels[T](s, a, d))
+	weight, err := newPackedWeight(s.call, convPanels(s, a, d))
 	if err != nil {
 		return nil, err
 	}

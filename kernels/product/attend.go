@@ -15,13 +15,7 @@ import (
 // attend is how products of matrices compute attention.
 var attend = &graph.Attend{
 	Doc:  "Some rows of scores at a time, which stay in the cache until they have weighed the values.",
-	Work: attendWork, Read: attendRead,
-	Lower: func(a *graph.Attention) (*graph.Kernel, error) {
-		if a.Out.DType == tensor.Float64 {
-			return compileAttend[float64](a)
-		}
-		return compileAttend[float32](a)
-	},
+	Work: attendWork, Read: attendRead, Lower: compileAttend,
 }
 
 // scoreBytes bounds the scores that are computed together: they stay in L2 beside keys and values.
@@ -58,9 +52,10 @@ func (z attendSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec)
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
 	c := strides(a.Out)
-	scores = gemm.Spec{M: n, N: z.s, K: z.e, A: strides(a.Query), B: strides(a.Key),
+	scores = gemm.Spec{DType: a.Out.DType, M: n, N: z.s, K: z.e, A: strides(a.Query), B: strides(a.Key),
 		CRowStride: z.row, CColStride: z.col}
-	values = gemm.Spec{M: n, N: z.v, K: z.s, A: gemm.Operand{RowStride: z.row, ColStride: z.col}, B: strides(a.Value),
+	values = gemm.Spec{DType: a.Out.DType, M: n, N: z.v, K: z.s,
+		A: gemm.Operand{RowStride: z.row, ColStride: z.col}, B: strides(a.Value),
 		CRowStride: c.RowStride, CColStride: c.ColStride}
 	return scores, values
 }
@@ -90,10 +85,7 @@ func attendWork(a *graph.Attention) (w graph.Work) {
 func thinProducts(a *graph.Attention) [2]bool {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
-	if a.Out.DType == tensor.Float64 {
-		return [2]bool{gemm.Supports[float64](scores, gemm.Thin), gemm.Supports[float64](values, gemm.Thin)}
-	}
-	return [2]bool{gemm.Supports[float32](scores, gemm.Thin), gemm.Supports[float32](values, gemm.Thin)}
+	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
 // packed is the number of elements that are packed of query, key or value.
@@ -106,12 +98,8 @@ func (z attendSizes) packed(i int) float64 {
 func attendPacks(a *graph.Attention) (kernels [3]string) {
 	z := sizesOfAttention(a)
 	scores, values := z.specs(a, z.rows)
-	packs := gemm.Packs[float32]
-	if a.Out.DType == tensor.Float64 {
-		packs = gemm.Packs[float64]
-	}
-	q, k := packs(scores)
-	_, v := packs(values)
+	q, k := gemm.Packs(scores)
+	_, v := gemm.Packs(values)
 	thin := thinProducts(a)
 	if q && !thin[0] {
 		kernels[0] = packing(scores.A.ColStride, scores.A.RowStride)
@@ -139,27 +127,29 @@ func attendRead(a *graph.Attention, i int) (w graph.Work) {
 	return w
 }
 
-// attendBlock is what computes blocks of so many rows.
-type attendBlock[T gemm.Float] struct {
+// attendBlock are the products and loops of a block of rows.
+type attendBlock struct {
 	rows           int
-	scores, values *gemm.Plan[T]
+	scores, values *gemm.Plan
 	loops          *graph.ScoreRows
 }
 
-// attending is an attention prepared.
-type attending[T gemm.Float] struct {
+// attending is the state of a compiled attention.
+type attending struct {
 	attendSizes
+	size   int      // bytes of an element
 	at     [4][]int // offsets of the entries of query, key, value and result, in elements
 	q, c   int      // strides of rows of query and result
-	blocks []attendBlock[T]
-	// What a worker needs: bytes of scores, of what the products pack for themselves and share, and of the loops.
+	blocks []attendBlock
+	// Bytes of a worker's memory: scores, scratch and shared panels of the products, and the loops' own.
 	own, work, shared, loops int
-	args                     graph.PerWorker[gemm.Args[T]]
+	args                     graph.PerWorker[gemm.Args]
 }
 
-func compileAttend[T gemm.Float](a *graph.Attention) (*graph.Kernel, error) {
-	x := &attending[T]{attendSizes: sizesOfAttention(a)}
-	rank, size := len(a.Batch), int(unsafe.Sizeof(T(0)))
+func compileAttend(a *graph.Attention) (*graph.Kernel, error) {
+	x := &attending{attendSizes: sizesOfAttention(a)}
+	rank := len(a.Batch)
+	x.size = a.Out.DType.Size()
 	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
 		x.at[i] = a.Entries(m)
 	}
@@ -168,26 +158,26 @@ func compileAttend[T gemm.Float](a *graph.Attention) (*graph.Kernel, error) {
 		if n == 0 {
 			continue
 		}
-		b := attendBlock[T]{rows: n}
+		b := attendBlock{rows: n}
 		scores, values := x.specs(a, n)
 		var err error
-		if b.scores, err = gemm.NewPlan[T](scores); err != nil {
+		if b.scores, err = gemm.NewPlan(scores); err != nil {
 			return nil, err
 		}
-		if b.values, err = gemm.NewPlan[T](values); err != nil {
+		if b.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
 		if b.loops, err = a.Rows(n, x.row, x.col); err != nil {
 			return nil, err
 		}
 		x.blocks = append(x.blocks, b)
-		for _, p := range []*gemm.Plan[T]{b.scores, b.values} {
-			x.work = max(x.work, kit.AlignUp(p.WorkerScratchLen()*size))
-			x.shared = max(x.shared, kit.AlignUp(p.ScratchLen()*size))
+		for _, p := range []*gemm.Plan{b.scores, b.values} {
+			x.work = max(x.work, kit.AlignUp(p.WorkerBytes()))
+			x.shared = max(x.shared, kit.AlignUp(p.SharedBytes()))
 		}
 		x.loops = max(x.loops, b.loops.Bytes())
 	}
-	x.own = kit.AlignUp(x.room * size)
+	x.own = kit.AlignUp(x.room * x.size)
 	count := x.entries * x.attendSizes.blocks
 	group := max(1, machine.MACGrain/max(1, x.rows*x.s*(x.e+x.v)))
 	return &graph.Kernel{
@@ -203,7 +193,7 @@ func compileAttend[T gemm.Float](a *graph.Attention) (*graph.Kernel, error) {
 }
 
 // listings are those of the products and the loops of whole blocks.
-func (x *attending[T]) listings() (list []expr.Listing) {
+func (x *attending) listings() (list []expr.Listing) {
 	b := x.blocks[0]
 	add := func(name, assembly string) { list = append(list, expr.Listing{Name: name, Assembly: assembly}) }
 	b.scores.Listings(add)
@@ -213,26 +203,25 @@ func (x *attending[T]) listings() (list []expr.Listing) {
 }
 
 // block computes the results of an entry from a row on.
-func (x *attending[T]) block(m *graph.Mem, entry, row int) error {
+func (x *attending) block(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.l-row < b.rows {
 		b = x.blocks[1]
 	}
-	size := int(unsafe.Sizeof(T(0)))
 	memory := m.Worker[x.own:]
-	work, shared := kit.SliceOf[T](memory, 0, x.work/size), kit.SliceOf[T](memory, x.work, x.shared/size)
+	work, shared := memory[:x.work], memory[x.work:][:x.shared]
 	args := x.args.Of(m)
 	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	*args = gemm.Args[T]{Shared: shared, A: kit.Elem[T](m.Ptrs[1], x.at[0][entry]+row*x.q),
-		B: kit.Elem[T](m.Ptrs[2], x.at[1][entry]), C: scores}
+	*args = gemm.Args{Shared: shared, A: unsafe.Add(m.Ptrs[1], (x.at[0][entry]+row*x.q)*x.size),
+		B: unsafe.Add(m.Ptrs[2], x.at[1][entry]*x.size), C: scores}
 	b.scores.RunAll(args, work)
 	weights, err := b.loops.Do(m, scores, entry, row, memory[x.work+x.shared:])
 	if err != nil {
 		return err
 	}
-	args.A, args.B = weights, kit.Elem[T](m.Ptrs[3], x.at[2][entry])
-	args.C = kit.Elem[T](m.Ptrs[0], x.at[3][entry]+row*x.c)
+	args.A, args.B = weights, unsafe.Add(m.Ptrs[3], x.at[2][entry]*x.size)
+	args.C = unsafe.Add(m.Ptrs[0], (x.at[3][entry]+row*x.c)*x.size)
 	b.values.RunAll(args, work)
-	*args = gemm.Args[T]{}
+	*args = gemm.Args{}
 	return nil
 }

@@ -42,10 +42,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
 		}
-		if c.Out[0].DType.OpMath() == tensor.Float32 {
-			return compileAttention(c, kit.ExpShift32)
-		}
-		return compileAttention(c, kit.ExpShift64)
+		return compileAttention(c)
 	},
 	Flops: func(c *graph.Call) float64 {
 		a, err := attentionOf(c)
@@ -169,27 +166,28 @@ func (a *attentionShape) entries(m tensor.Meta, group int) (offsets []int, row, 
 // attentionRows is the number of queries whose scores are computed together.
 const attentionRows = 64
 
-// attention is a call prepared in the dtype of its loops.
-type attention[T float32 | float64] struct {
+// attention is the state of a compiled call, in the dtype of its loops.
+type attention struct {
 	*attentionShape
+	d              tensor.DType
+	size           int // bytes of an element
 	rows           int
 	at             [5][]int // offsets of the entries of output, query, key, value and mask
 	step           [5][2]int
-	scores, values [2]*gemm.Plan[T] // for whole blocks, and for the last one
-	work, shared   int
+	scores, values [2]*gemm.Plan // for whole blocks, and for the last one
+	work, shared   int           // bytes of scratch of a product, and of its shared panels
 	hasMask, bits  bool
-	exp            func(y, x []T, m T) float64
-	args           graph.PerWorker[gemm.Args[T]]
+	args           graph.PerWorker[gemm.Args]
 }
 
-func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T) float64) (*graph.Kernel, error) {
+func compileAttention(c *graph.Call) (*graph.Kernel, error) {
 	s, err := attentionOf(c)
 	if err != nil {
 		return nil, err
 	}
-	d := tensor.DTypeOf[T]()
+	d := c.Out[0].DType.OpMath()
 	x := copies.NewCompound(c)
-	a := &attention[T]{attentionShape: s, rows: min(attentionRows, s.l), exp: exp, hasMask: c.Has(3)}
+	a := &attention{attentionShape: s, d: d, size: d.Size(), rows: min(attentionRows, s.l), hasMask: c.Has(3)}
 	buffers := []kit.Buffer{x.Laid(0, d)}
 	for i := range 4 {
 		v := x.In(i)
@@ -219,9 +217,8 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	if err := a.plan(); err != nil {
 		return nil, err
 	}
-	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(s.l, a.rows)
-	x.Run(0, kit.AlignUp(a.rows*s.s*size)+kit.AlignUp(a.work*size)+kit.AlignUp(a.shared*size), buffers, graph.Phase{
+	x.Run(0, kit.AlignUp(a.rows*s.s*a.size)+a.work+a.shared, buffers, graph.Phase{
 		Chunks: len(a.at[0]) * blocks,
 		Run: func(m *graph.Mem, chunk int) error {
 			a.block(m, chunk/blocks, chunk%blocks*a.rows)
@@ -245,62 +242,73 @@ func broadcastMeta(m tensor.Meta, shape []int) (tensor.Meta, error) {
 	return e, nil
 }
 
-func (a *attention[T]) plan() error {
+func (a *attention) plan() error {
 	for i, m := range []int{a.rows, a.l % a.rows} {
 		if m == 0 {
 			continue
 		}
 		var err error
-		if a.scores[i], err = gemm.NewPlan[T](gemm.Spec{M: m, N: a.s, K: a.e,
+		if a.scores[i], err = gemm.NewPlan(gemm.Spec{DType: a.d, M: m, N: a.s, K: a.e,
 			A:          gemm.Operand{RowStride: a.step[1][0], ColStride: a.step[1][1]},
 			B:          gemm.Operand{RowStride: a.step[2][1], ColStride: a.step[2][0]},
 			CRowStride: a.s, CColStride: 1}); err != nil {
 			return err
 		}
-		if a.values[i], err = gemm.NewPlan[T](gemm.Spec{M: m, N: a.v, K: a.s,
+		if a.values[i], err = gemm.NewPlan(gemm.Spec{DType: a.d, M: m, N: a.v, K: a.s,
 			A: gemm.Operand{RowStride: a.s, ColStride: 1}, B: gemm.Operand{RowStride: a.step[3][0], ColStride: a.step[3][1]},
 			CRowStride: a.step[0][0], CColStride: a.step[0][1]}); err != nil {
 			return err
 		}
-		for _, p := range []*gemm.Plan[T]{a.scores[i], a.values[i]} {
-			a.work, a.shared = max(a.work, p.WorkerScratchLen()), max(a.shared, p.ScratchLen())
+		for _, p := range []*gemm.Plan{a.scores[i], a.values[i]} {
+			a.work = max(a.work, kit.AlignUp(p.WorkerBytes()))
+			a.shared = max(a.shared, kit.AlignUp(p.SharedBytes()))
 		}
 	}
 	return nil
 }
 
 // block computes the results of the queries from row on.
-func (a *attention[T]) block(m *graph.Mem, entry, row int) {
+func (a *attention) block(m *graph.Mem, entry, row int) {
 	n, which := min(a.rows, a.l-row), 0
 	if n < a.rows {
 		which = 1
 	}
-	size := int(unsafe.Sizeof(T(0)))
-	at := kit.AlignUp(a.rows * a.s * size)
-	scores, work := kit.SliceOf[T](m.Worker, 0, n*a.s), kit.SliceOf[T](m.Worker, at, a.work)
+	room := kit.AlignUp(a.rows * a.s * a.size)
+	work := m.Worker[room:][:a.work]
 	args := a.args.Of(m)
 	place := func(i int) unsafe.Pointer {
 		if m.Ptrs[i] == nil {
 			return nil
 		}
-		return kit.Elem[T](m.Ptrs[i], a.at[i][entry])
+		return unsafe.Add(m.Ptrs[i], a.at[i][entry]*a.size)
 	}
-	*args = gemm.Args[T]{Shared: kit.SliceOf[T](m.Worker, at+kit.AlignUp(a.work*size), a.shared),
-		B: place(2), C: unsafe.Pointer(unsafe.SliceData(scores))}
+	*args = gemm.Args{Shared: m.Worker[room+a.work:][:a.shared], B: place(2),
+		C: unsafe.Pointer(unsafe.SliceData(m.Worker))}
 	if q := place(1); q != nil {
-		args.A = kit.Elem[T](q, row*a.step[1][0])
+		args.A = unsafe.Add(q, row*a.step[1][0]*a.size)
 	}
 	a.scores[which].RunAll(args, work)
-	for i := range n {
-		a.softmax(m, entry, row+i, scores[i*a.s:][:a.s])
+	if a.d == tensor.Float32 {
+		softmaxRows(a, m, entry, row, n, kit.ExpShift32)
+	} else {
+		softmaxRows(a, m, entry, row, n, kit.ExpShift64)
 	}
-	args.A, args.B, args.C = args.C, place(3), kit.Elem[T](place(0), row*a.step[0][0])
+	args.A, args.B, args.C = args.C, place(3), unsafe.Add(place(0), row*a.step[0][0]*a.size)
 	a.values[which].RunAll(args, work)
-	*args = gemm.Args[T]{}
+	*args = gemm.Args{}
 }
 
-// softmax turns the scores of a query into weights.
-func (a *attention[T]) softmax(m *graph.Mem, entry, row int, x []T) {
+// softmaxRows turns the scores of n queries from row on into weights.
+func softmaxRows[T float32 | float64](a *attention, m *graph.Mem, entry, row, n int,
+	exp func(y, x []T, m T) float64) {
+	scores := kit.SliceOf[T](m.Worker, 0, n*a.s)
+	for i := range n {
+		softmaxRow(a, m, entry, row+i, scores[i*a.s:][:a.s], exp)
+	}
+}
+
+func softmaxRow[T float32 | float64](a *attention, m *graph.Mem, entry, row int, x []T,
+	exp func(y, x []T, m T) float64) {
 	seen := len(x)
 	if a.causal {
 		seen = min(seen, row+1)
@@ -318,9 +326,9 @@ func (a *attention[T]) softmax(m *graph.Mem, entry, row int, x []T) {
 			x[i] = v * scale
 		}
 	case a.bits:
-		visible := kit.Elem[bool](mask, a.at[4][entry]+row*a.step[4][0])
+		visible := unsafe.Add(mask, a.at[4][entry]+row*a.step[4][0])
 		for i, v := range x {
-			if x[i] = v * scale; !*(*bool)(kit.Elem[bool](visible, i*step)) {
+			if x[i] = v * scale; !*(*bool)(unsafe.Add(visible, i*step)) {
 				x[i] = least
 			}
 		}
@@ -346,7 +354,7 @@ func (a *attention[T]) softmax(m *graph.Mem, entry, row int, x []T) {
 		}
 		return
 	}
-	by := T(1 / a.exp(x, x, most))
+	by := T(1 / exp(x, x, most))
 	for i := range x {
 		x[i] *= by
 	}

@@ -1,7 +1,9 @@
 package product
 
 import (
+	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
@@ -39,15 +41,6 @@ func (x *contraction) entries() int { return tensor.Numel(x.batch) }
 // flops counts a multiplication and an addition for every term.
 func (x *contraction) flops() float64 {
 	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
-}
-
-// compile makes the kernel of a contraction in the dtype of the output.
-func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
-	e, err := engines.For(c.Out[0].DType, "matrix product")
-	if err != nil {
-		return nil, err
-	}
-	return e.compile(x, c)
 }
 
 // fold makes dimensions of the batch part of m or n, where one of the matrices is the same
@@ -136,21 +129,26 @@ func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
-// spec is the product of one entry, of strided matrices.
-func (x *contraction) spec() gemm.Spec {
-	return gemm.Spec{M: x.m, N: x.n, K: x.k,
+// spec is the product of one entry, of strided matrices of dtype d.
+func (x *contraction) spec(d tensor.DType) gemm.Spec {
+	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
 		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
 		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
 		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
 }
 
-func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Kernel, error) {
+// compile makes the kernel of a contraction in the dtype of the output.
+func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
+	d := c.Out[0].DType
+	if !gemm.Multiplies(d) {
+		return nil, fmt.Errorf("no matrix product of %v", d)
+	}
 	x.fold()
-	w := &multiply.Multiplier[T]{Entries: x.entries(), MACs: kit.Times(x.m, x.n, max(1, x.k))}
-	spec := x.spec()
+	w := &multiply.Multiplier{Entries: x.entries(), MACs: kit.Times(x.m, x.n, max(1, x.k))}
+	spec := x.spec(d)
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
-	panelsA, panelsB := contractionPanels[T](x, true, c.Out[0].DType), contractionPanels[T](x, false, c.Out[0].DType)
+	panelsA, panelsB := x.panels(true, d), x.panels(false, d)
 	if is, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
 		return nil, err
 	} else if is {
@@ -168,10 +166,13 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 		w.Bias = x.add.offsets(x.batch)
 	} else if x.hasAdd || x.alpha.Complex() != 1 {
 		w.Add = x.add.offsets(x.batch)
-		w.Prepare = newAffine[T](x).prepare
+		affine := affineLoops[d](&affine{alpha: x.alpha, beta: x.beta, c: x.c, add: x.add, hasAdd: x.hasAdd})
+		w.Prepare = func(j *multiply.Job) {
+			j.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(j.Args.C, j.EntryAdd, i0, i1, j0, j1) }
+		}
 	}
 	opA, opB, opAdd, hasAdd := 1+x.opA, 1+x.opB, 1+x.opAdd, x.hasAdd
-	w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+	w.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[opA], m.Ptrs[opB]
 		if hasAdd && vector {
 			j.Bias = m.Ptrs[opAdd]
@@ -180,7 +181,7 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 		}
 	}
 	var err error
-	if w.Plan, err = gemm.NewPlan[T](spec); err != nil {
+	if w.Plan, err = gemm.NewPlan(spec); err != nil {
 		return nil, err
 	}
 	w.Then(c.Tail, spec)
@@ -192,13 +193,13 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 // tinyMACs is the product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read in its
-// own layout.
-func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) *multiply.Panels {
-	p, width, lanes := x.b, gemm.PanelColsOf[T](x.sharing), x.n
+// panels are those of a constant matrix, or batch of them, in dtype d; nil where it is read in its own layout. The
+// contraction must be folded.
+func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
+	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharing), x.n
 	lane, step := p.col, p.row
 	if isA {
-		p, width, lanes = x.a, gemm.PanelRows[T](), x.m
+		p, width, lanes = x.a, gemm.PanelRows(d), x.m
 		lane, step = p.row, p.col
 	}
 	unit := p.row == 1 || p.col == 1
@@ -210,78 +211,64 @@ func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) 
 }
 
 // affine is the step after a product: out = alpha * out + beta * add. As in BLAS, a beta
-// of 0 leaves the addend unread, and factors of 1 are none: a complex infinity times 1 has a NaN
+// of 0 leaves the addend unread, and factors of 1 are not multiplied: a complex infinity times 1 has a NaN
 // in it.
-type affine[T gemm.Number] struct {
-	alpha, beta    T
-	cRow, cCol     int
-	addRow, addCol int
-	add            bool
+type affine struct {
+	alpha, beta tensor.Scalar
+	c, add      matrices
+	hasAdd      bool
 }
 
-func newAffine[T gemm.Number](x *contraction) *affine[T] {
-	f := &affine[T]{alpha: scalarOf[T](x.alpha), cRow: x.c.row, cCol: x.c.col, addRow: x.add.row, addCol: x.add.col}
-	if x.hasAdd {
-		f.beta = scalarOf[T](x.beta)
-		f.add = f.beta != 0
+// affineLoop applies the step to rows [i0, i1) and columns [j0, j1) of the matrix at c, with the addend at add.
+type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
+
+var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
+	tensor.Uint8: affineOf[uint8], tensor.Int8: affineOf[int8],
+	tensor.Uint16: affineOf[uint16], tensor.Int16: affineOf[int16],
+	tensor.Uint32: affineOf[uint32], tensor.Int32: affineOf[int32],
+	tensor.Uint64: affineOf[uint64], tensor.Int64: affineOf[int64],
+	tensor.Float32: affineOf[float32], tensor.Float64: affineOf[float64],
+	tensor.Complex64: affineOf[complex64], tensor.Complex128: affineOf[complex128],
+}
+
+func affineOf[T number](f *affine) affineLoop {
+	alpha, beta := scalarOf[T](f.alpha), T(0)
+	if f.hasAdd {
+		beta = scalarOf[T](f.beta)
 	}
-	return f
-}
-
-func (f *affine[T]) prepare(j *multiply.Job[T]) {
-	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
+	return func(c, add unsafe.Pointer, i0, i1, j0, j1 int) {
 		for i := i0; i < i1; i++ {
-			c := kit.Elem[T](j.Args.C, i*f.cRow)
 			for q := j0; q < j1; q++ {
-				v := (*T)(kit.Elem[T](c, q*f.cCol))
-				if f.alpha != 1 {
-					*v *= f.alpha
+				v := (*T)(kit.Elem[T](c, i*f.c.row+q*f.c.col))
+				if alpha != 1 {
+					*v *= alpha
 				}
-				if !f.add {
+				if beta == 0 {
 					continue
 				}
-				add := *(*T)(kit.Elem[T](j.EntryAdd, i*f.addRow+q*f.addCol))
-				if f.beta != 1 {
-					add *= f.beta
+				w := *(*T)(kit.Elem[T](add, i*f.add.row+q*f.add.col))
+				if beta != 1 {
+					w *= beta
 				}
-				*v += add
+				*v += w
 			}
 		}
 	}
 }
 
+// number lists the element types that are multiplied.
+type number interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
+}
+
 // scalarOf converts a number to an element; integers wrap.
-func scalarOf[T gemm.Number](s tensor.Scalar) T {
-	switch any(*new(T)).(type) {
-	case float32:
-		return any(float32(s.Float())).(T)
-	case float64:
-		return any(s.Float()).(T)
-	case complex64:
-		return any(complex64(s.Complex())).(T)
-	case complex128:
-		return any(s.Complex()).(T)
+func scalarOf[T number](s tensor.Scalar) (v T) {
+	d := tensor.DTypeOf[T]()
+	if !d.IsFloat() && !d.IsComplex() {
+		s = tensor.IntScalar(s.Int())
 	}
-	var v any
-	switch i := s.Int(); any(*new(T)).(type) {
-	case int8:
-		v = int8(i)
-	case int16:
-		v = int16(i)
-	case int32:
-		v = int32(i)
-	case int64:
-		v = i
-	case uint8:
-		v = uint8(i)
-	case uint16:
-		v = uint16(i)
-	case uint32:
-		v = uint32(i)
-	default:
-		v = uint64(i)
-	}
-	return v.(T)
+	s.Store(d, unsafe.Pointer(&v))
+	return v
 }
 
 // productFlops counts those of a product of two operands.

@@ -19,7 +19,7 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 				b: matrices{batch: []int{0}, row: 1, col: 128},
 				c: matrices{batch: []int{apart[0]}, row: apart[1], col: 1}}
 			x.fold()
-			p := contractionPanels[float32](x, false, tensor.Float32)
+			p := x.panels(false, tensor.Float32)
 			form := "none"
 			if p != nil {
 				form = p.Form

@@ -61,12 +61,17 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, read) },
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 				x, err := read(c)
-				e := engines[c.Out[0].DType]
-				if err != nil || e == nil || x.k == 0 || i != x.opA && i != x.opB {
+				d := c.Out[0].DType
+				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.opA && i != x.opB {
 					return graph.Packing{}, false
 				}
 				x.take(c, w.way)
-				return e.packing(x, i == x.opA, c.Out[0].DType)
+				x.fold()
+				p := x.panels(i == x.opA, d)
+				if p == nil {
+					return graph.Packing{}, false
+				}
+				return multiply.PackingOf(p), true
 			})}
 	}
 	return list
@@ -100,14 +105,11 @@ func (x *contraction) take(c *graph.Call, w gemm.Way) {
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.fold()
-	s := y.spec()
-	switch empty := s.M == 0 || s.N == 0 || s.K == 0; {
-	case empty || w == gemm.Loops:
+	s := y.spec(multiply.ComputesIn(c))
+	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || w == gemm.Loops {
 		return w == gemm.Loops && (empty || kit.Times(s.M, s.N, s.K) <= tinyMACs)
-	case c.Out[0].DType.OpMath() == tensor.Float64:
-		return gemm.Supports[float64](s, w)
 	}
-	return gemm.Supports[float32](s, w)
+	return gemm.Supports(s, w)
 }
 
 // rowMajor is a call whose operands are row-major, as products would rather have them: what it takes more that they
@@ -168,15 +170,7 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 func (x *contraction) packings(c *graph.Call) (a, b string) {
 	y := *x
 	y.fold()
-	var packsA, packsB bool
-	switch s := y.spec(); c.Out[0].DType.OpMath() {
-	case tensor.Float32:
-		packsA, packsB = gemm.Packs[float32](s)
-	case tensor.Float64:
-		packsA, packsB = gemm.Packs[float64](s)
-	default:
-		packsA, packsB = gemm.Packs[int64](s)
-	}
+	packsA, packsB := gemm.Packs(y.spec(multiply.ComputesIn(c)))
 	if packsA {
 		a = packing(y.a.col, y.a.row)
 	}

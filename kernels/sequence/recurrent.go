@@ -53,30 +53,34 @@ type cellAct struct {
 const cellBlock = 16
 
 // stepper is a recurrent layer prepared in a dtype.
-type stepper[T float32 | float64] struct {
+type stepper struct {
 	*recurrent
-	rows     int // of all gates
-	block    int
-	at       [2][2]int // where weights that are not packed before are in scratch memory, in elements
-	prepack  bool
-	second   int                 // where the second product's weights are behind the first one's, in elements
-	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
-	loops    [2][]cellLoop       // behind the products of a step, by direction
-	buffers  int                 // elements of a worker's state and gates
-	gemmWork int
-	shared   int
-	runs     graph.PerWorker[cellRun[T]]
+	d       tensor.DType
+	size    int // bytes of an element
+	rows    int // of all gates
+	block   int
+	at      [2][2]int // offsets of weights that a run packs in scratch memory, in bytes
+	prepack bool
+	second  int              // bytes of the packed weights of the first product
+	plans   [2][2]*gemm.Plan // for whole blocks and for the last one; the second product of a GRU
+	loops   [2][]cellLoop    // after the products of a step, by direction
+	// Bytes of a worker's memory: state and gates, scratch of a product, and its shared panels.
+	buffers, gemmWork, shared int
+
+	runs graph.PerWorker[cellRun]
 }
 
 // addRecurrent adds the parts of a layer: biases, the product of all inputs, and the steps.
-func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
-	d := tensor.DTypeOf[T]()
+func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	rows := l.kind.gates() * l.hidden
+	join := joinBiases[float64]
+	if d == tensor.Float32 {
+		join = joinBiases[float32]
+	}
 	bias := x.Temp(d, l.dirs, rows)
 	x.Run(0, 0, []kit.Buffer{bias, l.inBias[0], l.stateBias[0], l.inBias[1], l.stateBias[1]},
 		graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
-			joinBiases(l, kit.ElementsOf[T](kit.Elem[T](m.Ptrs[0], dir*rows), rows),
-				kit.ElementsOf[T](m.Ptrs[1+2*dir], rows), kit.ElementsOf[T](m.Ptrs[2+2*dir], rows))
+			join(l, unsafe.Add(m.Ptrs[0], dir*rows*d.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
 		}})
 	all := l.steps * l.batch
@@ -85,11 +89,11 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 		to := projected.Show(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1},
 			Offset: dir * all * rows})
 		from := bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
-		if err := project[T](x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
+		if err := project(x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
 			return err
 		}
 	}
-	return addSteps[T](x, l, projected)
+	return addSteps(x, l, d, projected)
 }
 
 // addPlain adds the parts of a layer in numbers that have no fast products: a chunk takes one
@@ -129,12 +133,13 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	return nil
 }
 
-// joinBiases adds both biases up, but for that of a GRU's state that the reset gate
-// scales.
-func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
+// joinBiases stores the sum of both biases of n rows, either of which may be nil, without the bias of a GRU's state
+// that the reset gate scales.
+func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
+	out := kit.ElementsOf[T](to, n)
 	clear(out)
-	copy(out, in)
-	for i, v := range state {
+	copy(out, kit.ElementsOf[T](in, n))
+	for i, v := range kit.ElementsOf[T](state, n) {
 		if l.kind == cellGRU && l.resetAfter && i/l.hidden == l.order[2] {
 			continue
 		}
@@ -143,19 +148,19 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 }
 
 // project adds to = from @ wᵀ + bias.
-func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
-	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
+func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
+	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	if w.Packed {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}
-	plan, err := gemm.NewPlan[T](spec)
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return err
 	}
-	p := &multiply.Multiplier[T]{Plan: plan, Entries: 1, MACs: kit.Times(m, n, max(k, 1))}
-	p.Bind = func(mem *graph.Mem, j *multiply.Job[T]) {
+	p := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.Times(m, n, max(k, 1))}
+	p.Bind = func(mem *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
 	ph, scratch, worker := p.Phases(0)
@@ -166,33 +171,32 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 
 // addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
 // direction.
-func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected kit.Buffer) error {
-	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.blockSize()}
-	s.prepack = s.r[0].Packed || s.r[1].Packed || packsSteps[T](l) && (s.block > multiply.Thin || s.steps > fewSteps)
+func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
+	s := &stepper{recurrent: l, d: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
+	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.Thin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
 	}
 	for dir := range l.dirs {
 		var err error
-		if s.loops[dir], err = l.stepLoops(tensor.DTypeOf[T](), dir); err != nil {
+		if s.loops[dir], err = l.stepLoops(d, dir); err != nil {
 			return err
 		}
 	}
 	x.List(s.listings)
-	packs := x.Temp(tensor.DTypeOf[T](), s.packingRoom())
+	packs := x.Temp(d, s.packingRoom()/s.size)
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
 	buffers = append(buffers, l.peeps[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
 		x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
-			s.pack(dir, kit.ElementsOf[T](m.Ptrs[0], packs.Meta.Numel()), m.Ptrs[stepR+dir])
+			s.pack(dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
 			return nil
 		}})
 	}
-	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(l.batch, s.block)
-	worker := kit.AlignUp(s.buffers*size) + kit.AlignUp(s.gemmWork*size) + kit.AlignUp(s.shared*size)
+	worker := s.buffers + s.gemmWork + s.shared
 	x.Run(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
 		s.run(m, chunk/blocks, chunk%blocks*s.block)
 		return nil
@@ -215,44 +219,45 @@ const (
 	stepPeeps = stepBias + 2
 )
 
-func (s *stepper[T]) plan() error {
+func (s *stepper) plan() error {
 	h := s.hidden
 	for i, m := range []int{s.block, s.batch % s.block} {
 		for q, n := range s.products() {
 			if m == 0 || n == 0 {
 				continue
 			}
-			spec := gemm.Spec{M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
+			spec := gemm.Spec{DType: s.d, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
 				B:          gemm.Operand{RowStride: 1, ColStride: h},
 				CRowStride: s.rows, CColStride: 1, Near: true}
 			if s.prepack {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}
-			p, err := gemm.NewPlan[T](spec)
+			p, err := gemm.NewPlan(spec)
 			if err != nil {
 				return err
 			}
 			s.plans[i][q] = p
-			s.gemmWork, s.shared = max(s.gemmWork, p.WorkerScratchLen()), max(s.shared, p.ScratchLen())
+			s.gemmWork = max(s.gemmWork, kit.AlignUp(p.WorkerBytes()))
+			s.shared = max(s.shared, kit.AlignUp(p.SharedBytes()))
 		}
 	}
 	// The state, the cell, the gates, and the state that a GRU resets.
-	s.buffers = s.block * (3*h + s.rows)
+	s.buffers = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
 	return nil
 }
 
-// packingRoom returns the room for weights that are packed in the run.
-func (s *stepper[T]) packingRoom() int {
+// packingRoom returns the bytes of weights that a run packs.
+func (s *stepper) packingRoom() int {
 	room := 0
 	if !s.prepack {
 		return 0
 	}
-	s.second = gemm.PackedBLen[T](s.hidden, s.products()[0])
+	s.second = gemm.PackedBBytes(s.d, s.hidden, s.products()[0])
 	for dir := range s.dirs {
 		for q, n := range s.products() {
 			if n > 0 && !s.r[dir].Packed {
 				s.at[dir][q] = room
-				room += kit.AlignUp(gemm.PackedBLen[T](s.hidden, n)*8) / 8
+				room += kit.AlignUp(gemm.PackedBBytes(s.d, s.hidden, n))
 			}
 		}
 	}
@@ -260,25 +265,25 @@ func (s *stepper[T]) packingRoom() int {
 }
 
 // pack packs the weights of a direction that were not packed before.
-func (s *stepper[T]) pack(dir int, room []T, r unsafe.Pointer) {
+func (s *stepper) pack(dir int, room []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return
 	}
 	for q, n := range s.products() {
 		if n > 0 {
-			dst := room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)]
-			gemm.PackB(dst, kit.Elem[T](r, s.firstRow(q)*s.hidden), s.hidden, n, 1, s.hidden)
+			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
+			gemm.PackB(s.d, room[s.at[dir][q]:], from, s.hidden, n, 1, s.hidden)
 		}
 	}
 }
 
-// weights is where product q finds B.
-func (s *stepper[T]) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
+// weights is the address of B of product q.
+func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
 	case !s.prepack:
-		return kit.Elem[T](m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden)
+		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden*s.size)
 	case s.r[dir].Packed:
-		return kit.Elem[T](m.Ptrs[stepR+dir], q*s.second)
+		return unsafe.Add(m.Ptrs[stepR+dir], q*s.second)
 	}
-	return kit.Elem[T](m.Ptrs[stepPacks], s.at[dir][q])
+	return unsafe.Add(m.Ptrs[stepPacks], s.at[dir][q])
 }

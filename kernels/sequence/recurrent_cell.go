@@ -177,12 +177,10 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 // add adds the layer in its dtype.
 func (l *recurrent) add(x *copies.Compound, d tensor.DType) error {
 	switch d {
-	case tensor.Float32:
-		return addRecurrent[float32](x, l)
 	case tensor.Complex128:
 		return addPlain[complex128](x, l)
 	case tensor.Int64:
 		return addPlain[int64](x, l)
 	}
-	return addRecurrent[float64](x, l)
+	return addRecurrent(x, l, d)
 }

@@ -192,22 +192,21 @@ func numeral(v float64) string {
 }
 
 // bind finds the addresses of a loop's operands in the rows of sequence i of a block.
-func (s *stepper[T]) bind(r *cellRun[T], c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
+func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.placesOf(r, step, i)
-	size := unsafe.Sizeof(T(0))
-	row := func(v []T, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width]) }
+	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
 	at := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
 		row(r.t, s.hidden), y, r.m.Ptrs[stepBias+r.dir], r.m.Ptrs[stepPeeps+r.dir]}
 	by := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
-		r.ptrs[k] = unsafe.Add(at[o.at], uintptr(o.first)*size)
-		r.strides[k] = by[o.at] * int(size)
+		r.ptrs[k] = unsafe.Add(at[o.at], o.first*s.size)
+		r.strides[k] = by[o.at] * s.size
 	}
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }
 
 // pass runs loop k of a step over the sequences of a block that are not at their ends.
-func (s *stepper[T]) pass(r *cellRun[T], k, step int) {
+func (s *stepper) pass(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
 	if r.lens == nil { // all are at the same step
 		ptrs, strides := s.bind(r, c, step, 0)
@@ -223,7 +222,7 @@ func (s *stepper[T]) pass(r *cellRun[T], k, step int) {
 }
 
 // listings are those of the code of steps.
-func (s *stepper[T]) listings() (list []expr.Listing) {
+func (s *stepper) listings() (list []expr.Listing) {
 	for q, p := range s.plans[0] {
 		if p != nil {
 			p.Listings(func(name, assembly string) {

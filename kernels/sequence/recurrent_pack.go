@@ -35,27 +35,22 @@ func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 // fewSteps are those for which weights that are no constants are not packed before.
 const fewSteps = 2
 
-// packsSteps reports whether the products of steps are better off with packed weights, of however few sequences.
-func packsSteps[T float32 | float64](l *recurrent) bool {
-	return l.blockSize() > multiply.Thin || !gemm.PadsRows[T]()
+// packsSteps reports whether packed weights are faster for the products of steps.
+func (l *recurrent) packsSteps(d tensor.DType) bool {
+	return l.blockSize() > multiply.Thin || !gemm.PadsRows(d)
 }
 
 // packing is the form of the weights of the input or of the state, whose rows and columns are so far apart,
 // for dirs directions one after another; false where products read them in their own layouts.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
-	var width int
-	var steps bool
-	switch d {
-	case tensor.Float32:
-		width, steps = gemm.PanelCols[float32](), packsSteps[float32](l)
-	case tensor.Float64:
-		width, steps = gemm.PanelCols[float64](), packsSteps[float64](l)
-	default: // plain loops
+	switch {
+	case d != tensor.Float32 && d != tensor.Float64, // plain loops
+		l.hidden == 0,
+		ofState && !l.packsSteps(d),
+		!ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0):
 		return graph.Packing{}, false
 	}
-	if ofState && !steps || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) || l.hidden == 0 {
-		return graph.Packing{}, false
-	}
+	width := gemm.PanelCols(d)
 	var list []*multiply.Panels
 	for i := range dirs {
 		if !ofState {
@@ -68,10 +63,7 @@ func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col in
 			}
 		}
 	}
-	if d == tensor.Float32 {
-		return multiply.PackingOf[float32](d, list...), true
-	}
-	return multiply.PackingOf[float64](d, list...), true
+	return multiply.PackingOf(list...), true
 }
 
 // pack is the Pack of ONNX's ops: an operand holds the weights of all directions.

@@ -10,37 +10,35 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is a block of sequences on its way through the steps. A worker keeps its
+// cellRun is a block of sequences that goes through the steps. A worker keeps its
 // own: the products take the address of args.
-type cellRun[T float32 | float64] struct {
+type cellRun struct {
 	m              *graph.Mem
 	dir, b0, n     int
-	h, c, gates, t []T // of the block; t holds the state that a GRU has reset
+	h, c, gates, t []byte // of the block; t holds the state that a GRU has reset
 	lens           []int32
-	args           gemm.Args[T]
+	args           gemm.Args
 	again          *[2]gemm.Repeated // products that are one call
 	ready          [2]bool
-	work           []T
+	work           []byte
 	state          loops.State
 	ptrs           [expr.MaxOperands]unsafe.Pointer
 	strides        [expr.MaxOperands]int
 }
 
 // run takes the sequences from b0 on through all steps.
-func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
-	n, h := min(s.block, s.batch-b0), s.hidden
-	size := int(unsafe.Sizeof(T(0)))
-	room := kit.RegionOf(m.Worker)
-	buffers := kit.ElementsOf[T](room.Take(s.buffers*size), s.buffers)
+func (s *stepper) run(m *graph.Mem, dir, b0 int) {
+	n, h := min(s.block, s.batch-b0), s.hidden*s.size
+	buffers := m.Worker[:s.buffers]
 	r := s.runs.Of(m)
 	if r.again == nil {
 		r.again = new([2]gemm.Repeated)
 	}
-	*r = cellRun[T]{state: r.state, again: r.again, m: m, dir: dir, b0: b0, n: n,
+	*r = cellRun{state: r.state, again: r.again, m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
-	r.work = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size), s.gemmWork)
-	r.args.Shared = kit.SliceOf[T](m.Worker, kit.AlignUp(s.buffers*size)+kit.AlignUp(s.gemmWork*size), s.shared)
+	r.work = m.Worker[s.buffers:][:s.gemmWork]
+	r.args.Shared = m.Worker[s.buffers+s.gemmWork:][:s.shared]
 	s.begin(r)
 	s.repeat(r, 0, r.h)
 	s.repeat(r, 1, r.t)
@@ -62,11 +60,11 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	for q := range r.again {
 		r.again[q].Release()
 	}
-	*r = cellRun[T]{state: r.state, again: r.again}
+	*r = cellRun{state: r.state, again: r.again}
 }
 
 // length is the number of steps of the block's sequence i.
-func (s *stepper[T]) length(r *cellRun[T], i int) int {
+func (s *stepper) length(r *cellRun, i int) int {
 	if r.lens == nil {
 		return s.steps
 	}
@@ -74,10 +72,10 @@ func (s *stepper[T]) length(r *cellRun[T], i int) int {
 }
 
 // begin sets the initial states.
-func (s *stepper[T]) begin(r *cellRun[T]) {
+func (s *stepper) begin(r *cellRun) {
 	for i := range r.n {
-		for q, to := range [2][]T{r.h, r.c} {
-			row := to[i*s.hidden:][:s.hidden]
+		for q, to := range [2][]byte{r.h, r.c} {
+			row := s.row(to, i)
 			if from := r.m.Ptrs[stepH0+q]; from != nil {
 				copy(row, s.state(from, r, i))
 			} else {
@@ -87,13 +85,23 @@ func (s *stepper[T]) begin(r *cellRun[T]) {
 	}
 }
 
-// state is the row of a state outside.
-func (s *stepper[T]) state(p unsafe.Pointer, r *cellRun[T], i int) []T {
-	return unsafe.Slice((*T)(kit.Elem[T](p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)), s.hidden)
+// row is the state of sequence i of a block.
+func (s *stepper) row(states []byte, i int) []byte {
+	return states[i*s.hidden*s.size:][:s.hidden*s.size]
+}
+
+// rowAt is a row of an operand or a result, from an element on.
+func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.size)), s.hidden*s.size)
+}
+
+// state is the row of an initial or last state.
+func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
+	return s.rowAt(p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)
 }
 
 // repeat prepares product q, of from by the weights, for all steps.
-func (s *stepper[T]) repeat(r *cellRun[T], q int, from []T) {
+func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
 		r.ready[q] = plan.Repeat(&r.again[q], &r.args)
@@ -101,46 +109,46 @@ func (s *stepper[T]) repeat(r *cellRun[T], q int, from []T) {
 }
 
 // planOf is that of product q of a block.
-func (s *stepper[T]) planOf(r *cellRun[T], q int) *gemm.Plan[T] {
+func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 	if r.n != s.block {
 		return s.plans[1][q]
 	}
 	return s.plans[0][q]
 }
 
-func (s *stepper[T]) operands(r *cellRun[T], q int, from []T) {
+func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	r.args.B = s.weights(r.m, r.dir, q)
-	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)])
+	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
 // multiply is gates = state @ rᵀ for the weights of product q: of the state, or of what a GRU has reset of it.
-func (s *stepper[T]) multiply(r *cellRun[T], q int) {
+func (s *stepper) multiply(r *cellRun, q int) {
 	if r.ready[q] {
 		r.again[q].Run()
 		return
 	}
-	s.operands(r, q, [2][]T{r.h, r.t}[q])
+	s.operands(r, q, [2][]byte{r.h, r.t}[q])
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
 // placesOf is where the projected input of a step of sequence i begins, and its result.
-func (s *stepper[T]) placesOf(r *cellRun[T], step, i int) (in, y unsafe.Pointer) {
+func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
 		t = s.length(r, i) - 1 - step
 	}
 	row := r.dir*s.steps*s.batch + t*s.xStep + (r.b0+i)*s.xBatch
-	return kit.Elem[T](r.m.Ptrs[stepInputs], row*s.rows),
-		kit.Elem[T](r.m.Ptrs[stepY], t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)
+	return unsafe.Add(r.m.Ptrs[stepInputs], row*s.rows*s.size),
+		unsafe.Add(r.m.Ptrs[stepY], (t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)*s.size)
 }
 
 // finish writes the last states, and zeros behind sequences that are shorter.
-func (s *stepper[T]) finish(r *cellRun[T]) {
+func (s *stepper) finish(r *cellRun) {
 	for i := range r.n {
-		for q, from := range [2][]T{r.h, r.c} {
+		for q, from := range [2][]byte{r.h, r.c} {
 			if p := r.m.Ptrs[stepHN+q]; p != nil {
-				copy(s.state(p, r, i), from[i*s.hidden:][:s.hidden])
+				copy(s.state(p, r, i), s.row(from, i))
 			}
 		}
 		p := r.m.Ptrs[stepY]
@@ -148,7 +156,7 @@ func (s *stepper[T]) finish(r *cellRun[T]) {
 			continue
 		}
 		for t := s.length(r, i); t < s.steps; t++ {
-			clear(unsafe.Slice((*T)(kit.Elem[T](p, t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)), s.hidden))
+			clear(s.rowAt(p, t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir))
 		}
 	}
 }

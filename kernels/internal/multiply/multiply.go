@@ -10,34 +10,36 @@ import (
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Multiplier runs one gemm plan on many triples of matrices, its entries, as the phases of
 // a kernel. Matrix products of all ranks and convolutions are made of it.
-type Multiplier[T gemm.Number] struct {
-	Plan    *gemm.Plan[T]
+type Multiplier struct {
+	Plan    *gemm.Plan
 	Entries int
 	MACs    int // multiplications of one entry
 
-	// A, B, C, Bias and Add hold each entry's offset, in elements, from the addresses that
+	// A, B, C, Bias and Add are the offsets of each entry, in elements, from the addresses that
 	// Bind sets; nil where all are 0.
 	A, B, C, Bias, Add []int
 	// Bind sets a job's base addresses from those of a run.
-	Bind func(m *graph.Mem, j *Job[T])
+	Bind func(m *graph.Mem, j *Job)
 	// Prepare sets the callbacks of a new job; nil for none.
-	Prepare func(j *Job[T])
+	Prepare func(j *Job)
 
+	size       int // bytes of an element
 	tail       *graph.Tail
 	cRow, cCol int // strides of C, for the tail
 
-	jobs graph.PerWorker[Job[T]]
+	jobs graph.PerWorker[Job]
 }
 
 // Job is what one chunk needs while it runs. Workers keep theirs from run to run, since the
 // callbacks in Args are closures over them.
-type Job[T gemm.Number] struct {
+type Job struct {
 	prepared  bool
-	Args      gemm.Args[T]
+	Args      gemm.Args
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
@@ -65,11 +67,11 @@ const (
 	maxWaves = 256
 )
 
-// Phases returns the work as phases, the bytes of shared scratch, which are from offset at
-// on, and the bytes of worker scratch.
-func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
-	size := int(unsafe.Sizeof(*(*T)(nil)))
-	shared, own := kit.AlignUp(x.Plan.ScratchLen()*size), kit.AlignUp(x.Plan.WorkerScratchLen()*size)
+// Phases returns the work as phases, the bytes of shared scratch, which starts at offset at, and the bytes of worker
+// scratch.
+func (x *Multiplier) Phases(at int) (ph []graph.Phase, scratch, worker int) {
+	x.size = x.Plan.DType().Size()
+	shared, own := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
 	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
 	}
@@ -96,7 +98,7 @@ func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 }
 
 // Listings are those of the plan's machine code.
-func (x *Multiplier[T]) Listings() (list []expr.Listing) {
+func (x *Multiplier) Listings() (list []expr.Listing) {
 	x.Plan.Listings(func(name, assembly string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	})
@@ -104,16 +106,16 @@ func (x *Multiplier[T]) Listings() (list []expr.Listing) {
 }
 
 // chunkMACs is the work of a chunk of small entries: some tens of microseconds.
-func (x *Multiplier[T]) chunkMACs() int {
-	switch any(*new(T)).(type) {
-	case float32, float64:
+func (x *Multiplier) chunkMACs() int {
+	switch x.Plan.DType() {
+	case tensor.Float32, tensor.Float64:
 		return machine.MACGrain
 	}
 	return machine.PortableMACGrain
 }
 
 // wave is phase p of n entries from e0 on, each with panels of its own.
-func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
+func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
 		Chunks: n * tiles,
@@ -124,8 +126,8 @@ func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
 			if x.Plan.Repeat(&j.again, &j.Args) {
 				x.Plan.RunRepeated(&j.again, chunk%tiles, &j.Args)
 			} else {
-				j.Args.Shared = kit.SliceOf[T](m.Scratch, at+e*shared, x.Plan.ScratchLen())
-				x.Plan.Run(p, chunk%tiles, &j.Args, kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen()))
+				j.Args.Shared = m.Scratch[at+e*shared:][:x.Plan.SharedBytes()]
+				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
 			}
 			j.release()
 			return nil
@@ -135,10 +137,9 @@ func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
 
 // runWhole runs all phases of entries one after another; panels follow the worker's own
 // scratch.
-func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
+func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.get(m)
-	j.Args.Shared = kit.SliceOf[T](m.Worker, own, x.Plan.ScratchLen())
-	worker := kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen())
+	j.Args.Shared = m.Worker[own:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
 		x.enter(j, e)
 		if x.Plan.Repeat(&j.again, &j.Args) {
@@ -146,18 +147,18 @@ func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
 				x.Plan.RunRepeated(&j.again, tile, &j.Args)
 			}
 		} else {
-			x.Plan.RunAll(&j.Args, worker)
+			x.Plan.RunAll(&j.Args, m.Worker)
 		}
 	}
 	j.release()
 }
 
 // Then has a tail applied to every tile of C that is final; nil for none. The spec is that of the plan.
-func (x *Multiplier[T]) Then(t *graph.Tail, s gemm.Spec) {
+func (x *Multiplier) Then(t *graph.Tail, s gemm.Spec) {
 	x.tail, x.cRow, x.cCol = t, s.CRowStride, s.CColStride
 }
 
-func (x *Multiplier[T]) get(m *graph.Mem) *Job[T] {
+func (x *Multiplier) get(m *graph.Mem) *Job {
 	j := x.jobs.Of(m)
 	if x.Prepare != nil && !j.prepared {
 		x.Prepare(j)
@@ -174,19 +175,19 @@ func (x *Multiplier[T]) get(m *graph.Mem) *Job[T] {
 }
 
 // follow has the tail applied behind what else is done to a tile.
-func (x *Multiplier[T]) follow(j *Job[T]) {
-	before, size := j.Args.Epilogue, unsafe.Sizeof(*(*T)(nil))
+func (x *Multiplier) follow(j *Job) {
+	before := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
 		if before != nil {
 			before(i0, i1, j0, j1)
 		}
-		entry := int((uintptr(j.Args.C) - uintptr(j.C)) / size)
+		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.size
 		x.tail.Do(&j.tail, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
 	}
 }
 
 // release clears the addresses of the run, which would keep its memory alive.
-func (j *Job[T]) release() {
+func (j *Job) release() {
 	a := &j.Args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
@@ -195,19 +196,19 @@ func (j *Job[T]) release() {
 	j.tail.Release()
 }
 
-func (x *Multiplier[T]) enter(j *Job[T], e int) {
-	j.Args.A, j.Args.B = entryAt[T](j.A, x.A, e), entryAt[T](j.B, x.B, e)
-	j.Args.C, j.Args.Bias = entryAt[T](j.C, x.C, e), entryAt[T](j.Bias, x.Bias, e)
-	j.EntryAdd = entryAt[T](j.Add, x.Add, e)
+func (x *Multiplier) enter(j *Job, e int) {
+	j.Args.A, j.Args.B = x.entryAt(j.A, x.A, e), x.entryAt(j.B, x.B, e)
+	j.Args.C, j.Args.Bias = x.entryAt(j.C, x.C, e), x.entryAt(j.Bias, x.Bias, e)
+	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
 }
 
-// entryAt is the address of an entry's matrix. A nil base belongs to an operand without
-// elements, or to none.
-func entryAt[T gemm.Number](base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
+// entryAt is the address of an entry's matrix. The base is nil for an operand without elements, and for one that was
+// left out.
+func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
 	}
-	return kit.Elem[T](base, offsets[e])
+	return unsafe.Add(base, offsets[e]*x.size)
 }
 
 // Thin is the number of rows or columns up to which gemm reads the other matrix where it is:

@@ -2,7 +2,6 @@ package multiply
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -42,23 +41,14 @@ func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Ca
 	}
 }
 
-// ComputesIn is the dtype in which products compute a result. The and of bools is the product of numbers.
-func ComputesIn(c *graph.Call) tensor.DType {
-	if d := c.Out[0].DType.OpMath(); d != tensor.Bool {
+// ComputesIn is the dtype in which products compute a result.
+func ComputesIn(c *graph.Call) tensor.DType { return computesIn(c.Out[0].DType) }
+
+// computesIn is the dtype in which products compute a result of dtype d. The conjunction of bools is the product of
+// numbers.
+func computesIn(d tensor.DType) tensor.DType {
+	if d = d.OpMath(); d != tensor.Bool {
 		return d
 	}
 	return tensor.Uint8
-}
-
-// Engines holds what a family of ops asks of the matrix engine, by the dtypes that it multiplies. Inference lets other
-// dtypes through only where there is nothing to multiply.
-type Engines[E any] map[tensor.DType]E
-
-// For returns the engine of a dtype; what is what it is wanted for.
-func (e Engines[E]) For(d tensor.DType, what string) (E, error) {
-	one, ok := e[d]
-	if !ok {
-		return one, fmt.Errorf("no %s of %v", what, d)
-	}
-	return one, nil
 }

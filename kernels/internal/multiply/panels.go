@@ -19,13 +19,13 @@ import (
 // operand, each cut into panels of Width lanes (rows of A, columns of B), in which the elements of one
 // depth are side by side.
 type Panels struct {
-	Form   string // as in [graph.Packing]
+	Form   string       // as in [graph.Packing]
+	DType  tensor.DType // in which the product is computed
 	Width  int
 	Lanes  int
-	Starts []int // where each matrix begins in the operand
-	Lane   int   // from one lane to the next; all steps count elements
-	// Terms lists the steps by depth; nil: they are even. It is called by who packs or unpacks: to ask for the form
-	// alone costs nothing.
+	Starts []int // offsets of the matrices in the operand
+	Lane   int   // step from lane to lane; all steps count elements
+	// Terms lists the steps by depth; nil: they are even. Only packing and unpacking call it.
 	Terms func() []int
 	Depth int
 	Step  int // of even ones
@@ -46,27 +46,26 @@ func (p *Panels) terms() []int {
 	return list
 }
 
-// FillPanel fills panel i of a matrix that begins at src. dst holds the matrix; terms are the steps by depth.
-func FillPanel[T gemm.Number](p *Panels, terms []int, dst []T, src unsafe.Pointer, i int) {
-	first := i * p.Width
-	dst = dst[first*p.Depth:][:p.Width*p.Depth]
+// FillPanel fills panel i of the packed matrix dst from the matrix at src; terms are the steps by depth.
+func (p *Panels) FillPanel(terms []int, dst []byte, src unsafe.Pointer, i int) {
+	first, size := i*p.Width, p.DType.Size()
+	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
 	lanes := min(p.Width, p.Lanes-first)
 	if lanes < p.Width {
 		clear(dst)
 	}
-	e, size := strided.Move(int(unsafe.Sizeof(dst[0]))), int(unsafe.Sizeof(dst[0]))
-	to := unsafe.Pointer(unsafe.SliceData(dst))
+	e, to := strided.Move(size), unsafe.Pointer(unsafe.SliceData(dst))
 	for k := 0; k < len(terms); {
 		n, step := evenSteps(terms[k:])
-		e.Block(unsafe.Add(to, k*p.Width*size), kit.Elem[T](src, first*p.Lane+terms[k]),
+		e.Block(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.Lane+terms[k])*size),
 			strided.Axis{N: lanes, Dst: size, Src: p.Lane * size},
 			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
 		k += n
 	}
 }
 
-// evenSteps returns how many steps at the beginning of a list, of which there is one at least, are as far apart as the
-// first two, and how far that is. More than the caches that are near hold are left to another time.
+// evenSteps returns the length of the evenly spaced prefix of a list of at least one step, and the spacing. The length
+// is bounded so that a block stays in the caches.
 func evenSteps(steps []int) (n, apart int) {
 	const most = 256
 	if len(steps) < 2 {
@@ -79,47 +78,45 @@ func evenSteps(steps []int) (n, apart int) {
 	return n, apart
 }
 
-// filledElements is about how many elements of panels are filled between two looks at the context.
+// filledElements is the number of elements that are packed between two checks of the context.
 const filledElements = 1 << 20
 
-// fillMatrix fills all panels of a matrix. Even steps are the engine's own.
-func fillMatrix[T gemm.Number](ctx context.Context, p *Panels, dst []T, src unsafe.Pointer) {
+// fill packs the matrix at src into dst.
+func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	var terms []int
 	if p.Terms != nil {
 		terms = p.terms()
 	}
-	panels := max(1, filledElements/max(1, p.Width*p.Depth))
+	panels, size := max(1, filledElements/max(1, p.Width*p.Depth)), p.DType.Size()
 	for first := 0; first < p.Lanes; first += panels * p.Width {
 		ends.Look(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
-		to, from := dst[first*p.Depth:], kit.Elem[T](src, first*p.Lane)
-		switch {
-		case p.Terms != nil:
-			for i := range kit.DivUp(lanes, p.Width) {
-				FillPanel(p, terms, dst, src, first/p.Width+i)
-			}
-		case p.Width == gemm.PanelRows[T]():
-			gemm.PackA(to, from, lanes, p.Depth, p.Lane, p.Step)
-		default:
-			gemm.PackPanels(to, p.Width, from, p.Depth, lanes, p.Step, p.Lane)
+		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.Lane*size)
+		if p.Terms == nil {
+			gemm.PackPanels(p.DType, to, p.Width, from, p.Depth, lanes, p.Step, p.Lane)
+			continue
+		}
+		for i := range kit.DivUp(lanes, p.Width) {
+			p.FillPanel(terms, dst, src, first/p.Width+i)
 		}
 	}
 }
 
-// unpackMatrix is the inverse of fillMatrix.
-func unpackMatrix[T gemm.Number](p *Panels, dst unsafe.Pointer, src []T) {
-	terms := p.terms()
-	for l := range p.Lanes {
-		at := l/p.Width*p.Width*p.Depth + l%p.Width
+// unpack is the inverse of fill.
+func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
+	terms, size := p.terms(), p.DType.Size()
+	e := strided.Move(size)
+	for first := 0; first < p.Lanes; first += p.Width {
+		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
 		for k, step := range terms {
-			*(*T)(kit.Elem[T](dst, l*p.Lane+step)) = src[at+k*p.Width]
+			e.Row(unsafe.Add(dst, (first*p.Lane+step)*size), unsafe.Pointer(&panel[k*p.Width*size]), p.Lane*size, size, lanes)
 		}
 	}
 }
 
-// PackingOf is the form of an operand whose kernel computes in dtype d, that of T: lists of panels one
-// after another.
-func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
+// PackingOf is the form of an operand that is packed as lists of panels of one dtype, one after another.
+func PackingOf(list ...*Panels) graph.Packing {
+	d := list[0].DType
 	pk := graph.Packing{DType: d}
 	for i, p := range list {
 		if i > 0 {
@@ -127,12 +124,14 @@ func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
 		}
 		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.Times(p.Each(), len(p.Starts))
 	}
-	each := func(row *tensor.Tensor, f func(p *Panels, matrix []T, start int)) {
-		all := kit.ElementsOf[T](row.Pointer(), pk.Len)
+	each := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
+		size := d.Size()
+		all := kit.ElementsOf[byte](row.Pointer(), pk.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
-				f(p, all[:p.Each()], start)
-				all = all[p.Each():]
+				n := p.Each() * size
+				f(p, all[:n], unsafe.Add(matrices.Pointer(), start*size))
+				all = all[n:]
 			}
 		}
 	}
@@ -140,14 +139,14 @@ func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
 		if src.DType != d {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, d))
 		}
-		each(dst, func(p *Panels, to []T, start int) { fillMatrix(ctx, p, to, kit.Elem[T](src.Pointer(), start)) })
+		each(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
 	}
 	pk.Unpack = func(dst, packed *tensor.Tensor) {
 		t := dst
 		if dst.DType != d {
 			t = tensor.Empty(copies.DenseAs(dst.Meta, d))
 		}
-		each(packed, func(p *Panels, from []T, start int) { unpackMatrix(p, kit.Elem[T](t.Pointer(), start), from) })
+		each(packed, t, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
 		if t != dst {
 			tensor.CopyElements(dst, t)
 		}
@@ -173,7 +172,7 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 // MatrixPanels are the panels of one side of a product, of lanes by depth elements, whose entries begin
 // at offsets: each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
-	p := &Panels{Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
+	p := &Panels{DType: d, Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
 	if offsets != nil {
 		p.Starts = slices.Compact(slices.Sorted(slices.Values(offsets)))

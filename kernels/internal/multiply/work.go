@@ -50,15 +50,7 @@ func Stored(w *graph.Work, c *graph.Call) {
 
 // Product adds the multiplications of products of m x k by k x n elements of dtype d in register tiles.
 func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
-	var macs, calls float64
-	switch tileOf(d) {
-	case Tile32:
-		macs, calls = gemm.Effort[float32](m, n, k)
-	case Tile64:
-		macs, calls = gemm.Effort[float64](m, n, k)
-	default:
-		macs, calls = gemm.Effort[int64](m, n, k)
-	}
+	macs, calls := gemm.Effort(computesIn(d), m, n, k)
 	w.Do(tileOf(d), entries*macs)
 	w.Do(TileCall, entries*calls)
 	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
