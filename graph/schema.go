@@ -86,8 +86,9 @@ type Field struct {
 // SchemaOf reads the schema from the tags of struct A. It panics on a malformed one, a
 // field of a type that is not listed above among them: that is a mistake in the program.
 // [Define] tells the others, such as two attributes of one name.
-func SchemaOf[A any]() *Schema {
-	t := reflect.TypeFor[A]()
+func SchemaOf[A any]() *Schema { return schemaOf(reflect.TypeFor[A]()) }
+
+func schemaOf(t reflect.Type) *Schema {
 	if t.Kind() != reflect.Struct {
 		panic("graph: attributes are the fields of a struct, not " + t.String())
 	}

@@ -14,7 +14,7 @@ import (
 
 // eagerOp defines an op whose result depends on data: outlines tells what is known of it ahead. f is
 // also its definition; a long loop in it looks at the context, by the panic of [ends.Look].
-func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		known, err := outlines(c)
@@ -30,7 +30,7 @@ func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, e
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return f(context.Background(), c, in)
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 // contextOf returns the context of a run, or one that never ends.

@@ -19,25 +19,29 @@ type indexAddAttrs struct {
 
 // IndexAdd, IndexCopy and IndexFill write slices of self.
 var (
-	IndexAdd = indexWriteOp[indexAddAttrs]("index_add", "Copies self and adds to its slices along dim, at the places "+
-		"that a one-dimensional index tells, the slices of source.",
+	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
+		"Copies self and adds to its slices along dim, at the places "+
+			"that a one-dimensional index tells, the slices of source.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			a := kit.Attrs[indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
-	IndexCopy = indexWriteOp[gatherAttrs]("index_copy", "Copies self and replaces its slices along dim, at the places "+
-		"that a one-dimensional index tells, by the slices of source.",
+	IndexCopy = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_copy",
+		"Copies self and replaces its slices along dim, at the places "+
+			"that a one-dimensional index tells, by the slices of source.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
-	IndexFill = indexWriteOp[gatherAttrs]("index_fill", "Copies self and fills its slices along dim, at the places that "+
-		"a one-dimensional index tells, with a number or 0-dim value.",
+	IndexFill = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_fill",
+		"Copies self and fills its slices along dim, at the places that "+
+			"a one-dimensional index tells, with a number or 0-dim value.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 )
 
-func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
+func indexWriteOp(attrs *graph.Schema, name, doc string,
+	spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
 	fill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
@@ -45,7 +49,7 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 		source = graph.Param{Name: "value", Number: true}
 		example[2] = kit.F32()
 	}
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true,
 		Name:     name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam, source},

@@ -18,7 +18,7 @@ type nonMaxAttrs struct {
 }
 
 // NonMaxSuppression is ONNX's; PyTorch has none.
-var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
+var NonMaxSuppression = eagerOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{
 	Name: "non_max_suppression", Doc: "Keeps the boxes of the highest scores, class by class, that overlap no better " +
 		"one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
@@ -59,7 +59,7 @@ type nmsAttrs struct {
 }
 
 // Nms is torchvision's nms.
-var Nms = eagerOp[nmsAttrs](graph.Op{
+var Nms = eagerOp(graph.SchemaOf[nmsAttrs](), graph.Op{
 	Name: "nms", Doc: "Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, " +
 		"y1, x2, y2 and scores [n] give indices, best first.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},

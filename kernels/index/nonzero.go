@@ -13,7 +13,7 @@ import (
 )
 
 // Nonzero is torch.nonzero.
-var Nonzero = eagerOp[kit.None](graph.Op{
+var Nonzero = eagerOp(kit.NoAttrs, graph.Op{
 	Name: "nonzero", Doc: "Gives the indices of the elements that are not 0, in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 }, func(c *graph.Call) ([]graph.Outline, error) {
@@ -34,7 +34,7 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 }
 
 // MaskedSelect is torch.masked_select.
-var MaskedSelect = eagerOp[kit.None](graph.Op{
+var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{
 	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are " +
 		"broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
@@ -83,7 +83,7 @@ type compressAttrs struct {
 }
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has none.
-var Compress = eagerOp[compressAttrs](graph.Op{
+var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{
 	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short " +
 		"condition is false for the rest.",
 	Params: []graph.Param{kit.Self, {Name: "condition"}},

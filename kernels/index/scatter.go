@@ -35,34 +35,38 @@ func (s *scattering) how() combining { return combinings[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or fold elements at places that index tells.
 var (
-	Scatter = scatterOp[scatterAttrs]("scatter", "Copies self and writes src's elements into it, each at its own place "+
-		"but for dimension dim, where index tells the place. "+
-		"src may be a number. Of several elements for one place the last one stays.",
+	Scatter = scatterOp(graph.SchemaOf[scatterAttrs](), "scatter",
+		"Copies self and writes src's elements into it, each at its own place "+
+			"but for dimension dim, where index tells the place. "+
+			"src may be a number. Of several elements for one place the last one stays.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterAttrs](c)
 			return scattering{a.Dim, a.Reduce, true}
 		})
-	ScatterAdd = scatterOp[gatherAttrs]("scatter_add", "Copies self and adds src's elements to it, each at its own "+
-		"place but for dimension dim, where index tells the place.",
+	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
+		"Copies self and adds src's elements to it, each at its own "+
+			"place but for dimension dim, where index tells the place.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scattering {
 			return scattering{kit.Attrs[gatherAttrs](c).Dim, "add", true}
 		})
-	ScatterReduce = scatterOp[scatterReduceAttrs]("scatter_reduce", "Copies self and folds src's elements into it, each "+
-		"at its own place but for dimension dim, where index tells the place.",
+	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
+		"Copies self and folds src's elements into it, each "+
+			"at its own place but for dimension dim, where index tells the place.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterReduceAttrs](c)
 			return scattering{a.Dim, a.Reduce, a.IncludeSelf}
 		})
 )
 
-func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.Call) scattering) *graph.Op {
+func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
+	spec func(c *graph.Call) scattering) *graph.Op {
 	of := func(c *graph.Call) (scattering, error) {
 		s := spec(c)
 		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
 		s.dim = d
 		return s, err
 	}
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true,
 		Name:     name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},

@@ -33,8 +33,9 @@ type uniqueAttrs struct {
 // Unique2, UniqueDim and Unique drop what occurs again. The first two are aten's, Unique is
 // ONNX's, which gives first indices too.
 var (
-	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of "+
-		"its like among them, and how often each occurs.",
+	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
+		"Gives the distinct elements, for every element of self the index of "+
+			"its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
 			known[1].Sizes = openAt(c.Type(0).Shape, -1)
@@ -47,8 +48,9 @@ var (
 			}
 			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
-	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of "+
-		"self the index of its like among them, and how often each occurs.",
+	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
+		"Gives the distinct slices along a dimension, for every slice of "+
+			"self the index of its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			known[0] = distinctSlices(c.Type(0), &a.Dim)
@@ -61,8 +63,9 @@ var (
 			}
 			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
-	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where "+
-		"each first occurs; for every one of self the index of its like; and how often each occurs.",
+	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
+		"Gives the distinct elements, or slices along a dimension; the index where "+
+			"each first occurs; for every one of self the index of its like; and how often each occurs.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			known[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -77,9 +80,10 @@ var (
 
 // uniqueOp defines one of them. shapes corrects what is known of the results where they are not all vectors
 // of a length that data decide.
-func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, shapes func(*graph.Call, []graph.Outline),
+func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
+	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
-	return eagerOp[A](graph.Op{
+	return eagerOp(attrs, graph.Op{
 		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),

@@ -36,7 +36,7 @@ var (
 		func(a *softplusAttrs) func(float64) float64 {
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTurned))
-	Hardswish = elementwise[kit.None]("hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
+	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unary1, curving("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			v := x[0].Float()
@@ -57,8 +57,9 @@ type geluAttrs struct {
 }
 
 // Gelu is self times the normal distribution function of it.
-var Gelu = elementwise[geluAttrs]("gelu", "Multiplies each element by the normal distribution function of it, or by "+
-	"its approximation with a hyperbolic tangent. Supports floats only.", unary1,
+var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
+	"Multiplies each element by the normal distribution function of it, or by "+
+		"its approximation with a hyperbolic tangent. Supports floats only.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

@@ -17,8 +17,9 @@ type valueAttrs struct {
 var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
-var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times tensor2 to self, all "+
-	"broadcast together.", tensors12,
+var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
+	"Adds value times tensor1 times tensor2 to self, all "+
+		"broadcast together.", tensors12,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
@@ -40,8 +41,9 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
 
 // Addcdiv is self + value * tensor1 / tensor2.
-var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divided by tensor2 to self, all broadcast "+
-	"together. Two integer tensors are refused.", tensors12,
+var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
+	"Adds value times tensor1 divided by tensor2 to self, all broadcast "+
+		"together. Two integer tensors are refused.", tensors12,
 	&graph.Pointwise{Config: checked(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {

@@ -20,14 +20,15 @@ var (
 )
 
 func bitwise(name, doc, text string, f func(a, b int64) int64) *graph.Op {
-	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: binary,
+	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
 		Body: fixed(name, stated(formula(text), boolean, integers))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
 // BitwiseNot flips all bits.
-var BitwiseNot = elementwise[kit.None]("bitwise_not", "Flips the bits of self; of bools it is the logical not.", unary1,
+var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
+	"Flips the bits of self; of bools it is the logical not.", unary1,
 	&graph.Pointwise{Config: unary, Body: fixed("bitwise_not", stated(formula("~x"), boolean, integers))},
 	kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
@@ -51,7 +52,7 @@ var (
 )
 
 func shift(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
-	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: binary,
+	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
 		Body: labelled(label, stated(formula(text), integers))},
 		kit.Always(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {

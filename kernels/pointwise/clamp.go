@@ -16,7 +16,7 @@ var (
 
 // Clamp and the like bound self below and above.
 var (
-	Clamp = clampOp[clampAttrs]("clamp",
+	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
 		"Bounds self below by min and above by max, of which one may be left out; where min is above max the result is "+
 			"max. A bound of a higher kind promotes.",
 		[]graph.Param{kit.Self, minParam, maxParam},
@@ -31,10 +31,12 @@ var (
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTurned), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(nil, kit.ExTurned, tensor.Meta{}, kit.ExRow))
-	ClampMin = clampOp[clampMinAttrs]("clamp_min", "Bounds self below by min.", []graph.Param{kit.Self, minParam},
+	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
+		"Bounds self below by min.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clamping { return clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)} },
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
-	ClampMax = clampOp[clampMaxAttrs]("clamp_max", "Bounds self above by max.", []graph.Param{kit.Self, maxParam},
+	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
+		"Bounds self above by max.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clamping { return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)} },
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
 )
@@ -46,7 +48,7 @@ func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
 	return s
 }
 
-func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
+func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
 	examples ...graph.Example) *graph.Op {
 	p := &graph.Pointwise{
 		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
@@ -58,7 +60,7 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 		},
 		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) { return bounds(c).body(name, it) },
 	}
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			res, err := p.Infer(c)

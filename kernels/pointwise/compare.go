@@ -38,7 +38,7 @@ var (
 )
 
 func comparing(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
-	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: comparison,
+	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: comparison,
 		Body: fixed(name, statedAs(formula(text), toBool, boolean, integers, floats, more))},
 		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
 }

@@ -10,7 +10,7 @@ import (
 // curve defines a unary op on floats by its formula, and by the function that it is held against. grain is the number
 // of elements worth a chunk.
 func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
-	return elementwise[kit.None](name, doc, unary1, curving(label, text, grain), floatRef(f), kit.ExUnary)
+	return elementwise(kit.NoAttrs, name, doc, unary1, curving(label, text, grain), floatRef(f), kit.ExUnary)
 }
 
 // curving computes a curve.
@@ -21,7 +21,7 @@ func curving(label, text string, grain int) *graph.Pointwise {
 // shaped is curve for an op whose attributes are numbers of the formula.
 func shaped[A any](name, label, doc, text string, grain int, attrs func(*A) numbers, f func(*A) func(float64) float64,
 	examples ...graph.Example) *graph.Op {
-	return elementwise[A](name, doc, unary1,
+	return elementwise(graph.SchemaOf[A](), name, doc, unary1,
 		&graph.Pointwise{Grain: grain, Config: unary, Body: shapedBody(label, formula(text, "x"), attrs)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
 }

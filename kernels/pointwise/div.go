@@ -21,7 +21,7 @@ func (a *divAttrs) mode() string {
 }
 
 // Div is self / other, rounded if asked.
-var Div = elementwise[divAttrs]("div",
+var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
 	"Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they "+
 		"stay integers, and a divisor of 0 fails when run.",
 	numbers2, &division, divRef,
@@ -29,7 +29,7 @@ var Div = elementwise[divAttrs]("div",
 	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
 
 // FloorDivide is the quotient rounded down.
-var FloorDivide = elementwise[kit.None]("floor_divide",
+var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.",
 	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)

@@ -20,7 +20,7 @@ var (
 )
 
 func logical(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
-	return elementwise[kit.None](name, doc, binary2, &graph.Pointwise{Config: comparison,
+	return elementwise(kit.NoAttrs, name, doc, binary2, &graph.Pointwise{Config: comparison,
 		Body: fixed(name, predicate(ofNumbers, ofBools))},
 		kit.Always(boolRef(
 			func(x []int64) bool { return f(x[0] != 0, x[1] != 0) },
@@ -30,7 +30,7 @@ func logical(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *grap
 }
 
 // LogicalNot tells where self is 0.
-var LogicalNot = elementwise[kit.None]("logical_not", "Tells where self is 0.", unary1,
+var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Tells where self is 0.", unary1,
 	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: fixed("logical_not", predicate("x == 0", "not x"))},
 	kit.Always(boolRef(
 		func(x []int64) bool { return x[0] == 0 },

@@ -15,8 +15,9 @@ type logitAttrs struct {
 }
 
 // Logit is the inverse of sigmoid.
-var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if "+
-	"eps is given.", unary1,
+var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
+	"Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if "+
+		"eps is given.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 			if kit.Attrs[logitAttrs](c).Eps == nil {

@@ -6,7 +6,8 @@ import (
 )
 
 // Mul is self * other.
-var Mul = elementwise[kit.None]("mul", "Multiplies self by other, broadcast together. Of bools it is the logical and.",
+var Mul = elementwise(kit.NoAttrs, "mul",
+	"Multiplies self by other, broadcast together. Of bools it is the logical and.",
 	numbers2,
 	&graph.Pointwise{Config: binary, Body: fixed("mul", mulBodies)},
 	kit.Always(kit.ByKind(

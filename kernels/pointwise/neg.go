@@ -7,7 +7,7 @@ import (
 )
 
 // Neg is -self.
-var Neg = elementwise[kit.None]("neg", "Negates each element; unsigned integers wrap. Bools are refused.", unary1,
+var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned integers wrap. Bools are refused.", unary1,
 	&graph.Pointwise{Config: checked(unary,
 		noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "+
 			"`~` or `logical_not()` operator instead.")),

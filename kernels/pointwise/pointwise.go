@@ -13,9 +13,10 @@ import (
 
 // elementwise defines a pointwise op: its parts and the function of one element that
 // defines it.
-func elementwise[A any](name, doc string, params []graph.Param, p *graph.Pointwise, f func(*graph.Call) kit.ScalarFunc,
+func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p *graph.Pointwise,
+	f func(*graph.Call) kit.ScalarFunc,
 	examples ...graph.Example) *graph.Op {
-	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f),
+	return kit.DefineWith(attrs, graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f),
 		Examples: examples})
 }
 

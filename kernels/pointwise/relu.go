@@ -11,7 +11,7 @@ import (
 )
 
 // Relu is max(self, 0).
-var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Bools are refused.", unary1,
+var Relu = elementwise(kit.NoAttrs, "relu", "Bounds self below by 0; NaN stays. Bools are refused.", unary1,
 	&graph.Pointwise{
 		Config: checked(realOnly(unary, "clamp is not supported for complex types"),
 			noBool("Boolean inputs not supported for relu")),
@@ -25,17 +25,18 @@ var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Boo
 
 // Hardtanh bounds self on both sides, relu6 by 0 and 6.
 var (
-	Hardtanh = hardtanh[hardtanhAttrs]("hardtanh", "Bounds self below by min_val and above by max_val; NaN stays. Bools "+
-		"are refused.",
+	Hardtanh = hardtanh(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
+		"Bounds self below by min_val and above by max_val; NaN stays. Bools "+
+			"are refused.",
 		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
-	Relu6 = hardtanh[kit.None]("relu6", "Bounds self below by 0 and above by 6; NaN stays. Bools are refused.",
+	Relu6 = hardtanh(kit.NoAttrs, "relu6", "Bounds self below by 0 and above by 6; NaN stays. Bools are refused.",
 		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
 // hardtanh defines a clamp whose result is laid out as empty_like.
-func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
+func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
 	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
 		lo, hi := bounds(c)
@@ -54,8 +55,8 @@ func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}
-	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Infer: kit.LaidBy(p, preserved),
-		Examples: examples,
+	return kit.DefineWith(attrs, graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
+		Infer: kit.LaidBy(p, preserved), Examples: examples,
 		Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 			lo, hi := bounds(c)
 			return clamping{min: lo, max: hi}.ref
@@ -85,8 +86,9 @@ type thresholdAttrs struct {
 }
 
 // Threshold replaces what is not above a threshold.
-var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that are at most threshold by "+
-	"value; NaN stays.", unary1,
+var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
+	"Replaces elements that are at most threshold by "+
+		"value; NaN stays.", unary1,
 	&graph.Pointwise{
 		Config: checked(unary, func(c *graph.Call) error {
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType

@@ -8,7 +8,7 @@ import (
 )
 
 // Remainder is Python's modulus.
-var Remainder = elementwise[kit.None]("remainder",
+var Remainder = elementwise(kit.NoAttrs, "remainder",
 	"Gives what is left of self divided by other, with the sign of other (Python's %). A divisor of 0 fails when run "+
 		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder",
@@ -19,7 +19,7 @@ var Remainder = elementwise[kit.None]("remainder",
 	kit.ExBinary, kit.ExIntegers)
 
 // Fmod is C's fmod.
-var Fmod = elementwise[kit.None]("fmod",
+var Fmod = elementwise(kit.NoAttrs, "fmod",
 	"Gives what is left of self divided by other, with the sign of self (C's fmod). A divisor of 0 fails when run "+
 		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod",

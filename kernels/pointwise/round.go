@@ -17,7 +17,7 @@ var (
 )
 
 func rounding(name, doc string, f func(float64) float64) *graph.Op {
-	return elementwise[kit.None](name, doc, unary1,
+	return elementwise(kit.NoAttrs, name, doc, unary1,
 		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
 			Body: labelled(name+"_vml_cpu", join(unchanged, stated(formula(name+"(x)"), floats)))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
@@ -29,8 +29,9 @@ type roundAttrs struct {
 }
 
 // Round rounds to the nearest, ties to even.
-var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest whole number, or to decimals "+
-	"places; of two at the same distance it takes the even one.", unary1,
+var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
+	"Rounds each element to the nearest whole number, or to decimals "+
+		"places; of two at the same distance it takes the even one.", unary1,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		n := kit.Attrs[roundAttrs](c).Decimals
@@ -88,7 +89,7 @@ func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 }
 
 // Frac is self minus trunc(self).
-var Frac = elementwise[kit.None]("frac", "Takes the part of each element behind the point, with its sign. Supports "+
+var Frac = elementwise(kit.NoAttrs, "frac", "Takes the part of each element behind the point, with its sign. Supports "+
 	"floats only.", unary1,
 	&graph.Pointwise{Config: unary, Body: fixed("frac", stated(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)

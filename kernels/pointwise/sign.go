@@ -9,15 +9,17 @@ import (
 )
 
 // Sign is -1, 0 or 1.
-var Sign = elementwise[kit.None]("sign", "Gives -1, 0 or 1 by the sign of each element; 0 of a NaN. Complex numbers "+
-	"are refused.", unary1,
+var Sign = elementwise(kit.NoAttrs, "sign",
+	"Gives -1, 0 or 1 by the sign of each element; 0 of a NaN. Complex numbers "+
+		"are refused.", unary1,
 	&graph.Pointwise{Config: realOnly(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
 		"Please use torch.sgn instead."), Body: fixed("sign", signBodies)},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
 // Sgn is sign, and of complex numbers the direction.
-var Sgn = elementwise[kit.None]("sgn", "Gives the sign of each element, and of a complex one the number of magnitude "+
-	"1 in its direction.", unary1,
+var Sgn = elementwise(kit.NoAttrs, "sgn",
+	"Gives the sign of each element, and of a complex one the number of magnitude "+
+		"1 in its direction.", unary1,
 	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, stated(formula("sgn(x)"), complexes)))},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 

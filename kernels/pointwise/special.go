@@ -15,7 +15,7 @@ import (
 var (
 	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
 		"atan2(x, y)", binary2, binaryFloat, angle64, kit.ExIntegers)
-	Hypot = elementwise[kit.None]("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports "+
+	Hypot = elementwise(kit.NoAttrs, "hypot", "Takes the length of the hypotenuse over the legs self and other. Supports "+
 		"floats only.", binary2,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: fixed("hypot", hypots)},
 		floatRef2(math.Hypot), kit.ExBinary)
@@ -39,7 +39,7 @@ var hypots = join(stated(formula("a = float64(x); b = float64(y); "+
 // special2 defines a binary op on floats by a formula, and by the function that it is held against.
 func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	more ...graph.Example) *graph.Op {
-	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
+	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 		Body: fixed(name, stated(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
@@ -62,8 +62,9 @@ func xlogy(x, y float64) float64 {
 }
 
 // Heaviside is the step function.
-var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, and the element of values at 0; 0 of a "+
-	"NaN. Both operands must have one dtype.",
+var Heaviside = elementwise(kit.NoAttrs, "heaviside",
+	"Gives 0 below 0, 1 above, and the element of values at 0; 0 of a "+
+		"NaN. Both operands must have one dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {

@@ -20,7 +20,7 @@ var (
 )
 
 func rooting(name, label, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	return elementwise[kit.None](name, doc, unary1, &graph.Pointwise{Config: unaryFloat,
+	return elementwise(kit.NoAttrs, name, doc, unary1, &graph.Pointwise{Config: unaryFloat,
 		Body: labelled(label, stated(formula(text), floats, complexes))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },

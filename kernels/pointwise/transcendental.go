@@ -21,7 +21,7 @@ func computed(name, label, doc, text string, cfg config, f func(float64) float64
 	if z != nil {
 		dtypes = append(dtypes, complexes)
 	}
-	return elementwise[kit.None](name, doc, unary1,
+	return elementwise(kit.NoAttrs, name, doc, unary1,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 			Body: labelled(label, stated(formula(text, "x"), dtypes...))},
 		kit.Always(kit.ByKind(nil,

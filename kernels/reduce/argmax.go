@@ -36,7 +36,7 @@ var (
 )
 
 func argOp(name, doc string, greatest bool) *graph.Op {
-	return folds.Define[argmaxAttrs](graph.Op{
+	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Each: graph.Each{Simple: 3.5},
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
@@ -84,7 +84,7 @@ func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 
 func bestOp(name, doc string, greatest bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
-	return folds.Define[argmaxAttrs](graph.Op{
+	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Each: graph.Each{Simple: 3.5},
 		Name: name, Doc: doc, Many: true,
 		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},

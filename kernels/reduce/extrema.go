@@ -22,7 +22,7 @@ var (
 )
 
 func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
-	return folds.Define[extremaAttrs](graph.Op{
+	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 	}, func(c *graph.Call) (folds.Spec, error) {

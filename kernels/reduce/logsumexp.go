@@ -18,7 +18,7 @@ type logsumexpAttrs struct {
 }
 
 // Logsumexp computes log(sum(exp(x))) without overflow, in float64.
-var Logsumexp = folds.Define[logsumexpAttrs](graph.Op{
+var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	Each: graph.Each{Simple: 1, Function: 0.7},
 	Name: "logsumexp",
 	Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed " +

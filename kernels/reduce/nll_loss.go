@@ -27,16 +27,20 @@ type crossEntropyAttrs struct {
 // NllLoss is the negative of the target's element; CrossEntropyLoss that of the logarithm
 // of the softmax.
 var (
-	NllLoss = nllLossOp("nll_loss", "Takes minus the element of the target class, times its weight: self [n, c, ...] or "+
-		"[c], target int64 [n, ...] and weight [c].", false, func(a *nllLossAttrs) (int, int, float64) {
-		return a.Reduction, a.IgnoreIndex, 0
-	})
-	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, "+
-		"times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
-		"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever "+
-		"the weights.", true, func(a *crossEntropyAttrs) (int, int, float64) {
-		return a.Reduction, a.IgnoreIndex, a.Smoothing
-	})
+	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
+		"Takes minus the element of the target class, times its weight: self [n, c, ...] or "+
+			"[c], target int64 [n, ...] and weight [c].", false, func(c *graph.Call) (int, int, float64) {
+			a := kit.Attrs[nllLossAttrs](c)
+			return a.Reduction, a.IgnoreIndex, 0
+		})
+	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
+		"Takes minus the logarithm of the softmax at the target class, "+
+			"times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
+			"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever "+
+			"the weights.", true, func(c *graph.Call) (int, int, float64) {
+			a := kit.Attrs[crossEntropyAttrs](c)
+			return a.Reduction, a.IgnoreIndex, a.Smoothing
+		})
 )
 
 // nllLoss holds the sizes of a call: of n samples, inner targets each.
@@ -48,11 +52,11 @@ type nllLoss struct {
 	smoothing         float64 // share of all classes in the targets
 }
 
-func nllLossOp[A any](name, doc string, entropy bool,
-	read func(a *A) (reduction, ignore int, smoothing float64)) *graph.Op {
+func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
+	read func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
 	of := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{entropy: entropy}
-		l.reduction, l.ignore, l.smoothing = read(kit.Attrs[A](c))
+		l.reduction, l.ignore, l.smoothing = read(c)
 		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
 			l.smoothing = 0
 		}
@@ -60,7 +64,7 @@ func nllLossOp[A any](name, doc string, entropy bool,
 		return l, l.check(c)
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AsInferred: "losses are written one after another while they are summed",
 		Name:       name, Doc: doc,
 		Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},

@@ -31,7 +31,7 @@ const normDoc = "Computes the vector norm of an order: of 2 the root of the sum 
 	"greatest and least magnitude, of 0 the number of elements that are not zero."
 
 // Norm is the older name of the vector norm; it gives 0 of no elements.
-var Norm = folds.Define[normAttrs](graph.Op{
+var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	Each: graph.Each{Simple: 2},
 	Name: "norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
@@ -55,7 +55,7 @@ var Norm = folds.Define[normAttrs](graph.Op{
 })
 
 // VectorNorm is linalg.vector_norm.
-var VectorNorm = folds.Define[vectorNormAttrs](graph.Op{
+var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	Each: graph.Each{Simple: 2},
 	Name: "linalg_vector_norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},

@@ -16,7 +16,7 @@ type prodAttrs struct {
 }
 
 // Prod multiplies the elements over a dimension. Floats are multiplied in float64.
-var Prod = folds.Define[prodAttrs](graph.Op{
+var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{
 	Name:     "prod",
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},

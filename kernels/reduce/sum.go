@@ -22,7 +22,7 @@ type sumAttrs struct {
 // the sum of magnitudes before it is rounded to its dtype, with n/1024 for n/32 where the
 // elements are in runs of 1024 or more: 16-bit floats and float32 come out within one
 // rounding of the exact sum, unless it nearly cancels.
-var Sum = folds.Define[sumAttrs](graph.Op{
+var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
@@ -35,7 +35,7 @@ var Sum = folds.Define[sumAttrs](graph.Op{
 })
 
 // Mean averages the elements over some dimensions; the bounds are those of Sum.
-var Mean = folds.Define[sumAttrs](graph.Op{
+var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 	Name:     "mean",
 	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},

@@ -45,7 +45,7 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 	if mean {
 		o.Outputs = []string{name[:3], "mean"}
 	}
-	return folds.Define[varAttrs](o, func(c *graph.Call) (folds.Spec, error) {
+	return folds.Define(graph.SchemaOf[varAttrs](), o, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[varAttrs](c), c.Type(0)
 		if !t.DType.IsFloat() && !t.DType.IsComplex() {
 			if mean {

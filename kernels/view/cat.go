@@ -22,8 +22,8 @@ type joinOp struct {
 	dim  func(c *graph.Call, t tensor.Type) int
 }
 
-func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
-	return kit.Define[A](graph.Op{
+func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []graph.Example) *graph.Op {
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true, Images: graph.ImagePasser, Selects: true,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 		Infer: j.infer, Ref: j.ref, Examples: examples, Joins: j.joins,
@@ -148,7 +148,7 @@ var (
 )
 
 func concat(name string) *graph.Op {
-	return defineJoin[catAttrs](name,
+	return defineJoin(graph.SchemaOf[catAttrs](), name,
 		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format "+
 			"that all tensors suggest, else it is row-major.",
 		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[catAttrs](c).Dim }},
@@ -157,11 +157,11 @@ func concat(name string) *graph.Op {
 
 // Hstack and Vstack are torch.hstack and torch.vstack.
 var (
-	Hstack = defineJoin[kit.None]("hstack",
+	Hstack = defineJoin(kit.NoAttrs, "hstack",
 		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
 		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
-	Vstack = defineJoin[kit.None]("vstack",
+	Vstack = defineJoin(kit.NoAttrs, "vstack",
 		"Joins tensors along the first dimension; vectors count as rows.",
 		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})

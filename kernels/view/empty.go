@@ -24,7 +24,7 @@ type newEmptyAttrs struct {
 }
 
 // NewEmpty is Tensor.new_empty.
-var NewEmpty = fillOp[newEmptyAttrs](graph.Op{
+var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{
 	Name:     "new_empty",
 	Doc:      "Makes a row-major value of the dtype of self. " + zeroed,
 	Params:   []graph.Param{kit.Self},
@@ -45,7 +45,7 @@ type emptyStridedAttrs struct {
 }
 
 // EmptyStrided is torch.empty_strided.
-var EmptyStrided = fillOp[emptyStridedAttrs](graph.Op{
+var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{
 	Name:     "empty_strided",
 	Doc:      "Makes a value with the given strides, which may overlap or leave gaps. " + zeroed,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},

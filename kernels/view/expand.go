@@ -13,7 +13,7 @@ type expandAttrs struct {
 }
 
 // Expand is Tensor.expand.
-var Expand = viewOp[expandAttrs](graph.Op{
+var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{
 	Name:     "expand",
 	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, by strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
@@ -26,7 +26,7 @@ type broadcastToAttrs struct {
 }
 
 // BroadcastTo is torch.broadcast_to.
-var BroadcastTo = viewOp[broadcastToAttrs](graph.Op{
+var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{
 	Name:     "broadcast_to",
 	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, as expand does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
@@ -35,7 +35,7 @@ var BroadcastTo = viewOp[broadcastToAttrs](graph.Op{
 })
 
 // ExpandAs is Tensor.expand_as.
-var ExpandAs = viewOp[kit.None](graph.Op{
+var ExpandAs = viewOp(kit.NoAttrs, graph.Op{
 	Name:     "expand_as",
 	Doc:      "Expands self to the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},

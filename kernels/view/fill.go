@@ -8,7 +8,7 @@ import (
 )
 
 // fillOp defines an op that fills fresh memory with a number: kind returns the type of the result, value the number.
-func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -34,7 +34,7 @@ func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 type likeAttrs struct {
@@ -43,7 +43,7 @@ type likeAttrs struct {
 }
 
 func constantLike(name, doc string, v int64) *graph.Op {
-	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)

@@ -14,7 +14,7 @@ type fullAttrs struct {
 }
 
 // Full is torch.full.
-var Full = fillOp[fullAttrs](graph.Op{
+var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{
 	Name:     "full",
 	Doc:      "Makes a value of one number everywhere.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
@@ -51,7 +51,7 @@ var (
 )
 
 func constantOp(name, doc string, v int64) *graph.Op {
-	return fillOp[newAttrs](graph.Op{Name: name, Doc: doc,
+	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[newAttrs](c)
@@ -70,7 +70,7 @@ type fullLikeAttrs struct {
 
 // FullLike, ZerosLike and OnesLike fill a value of the shape of another.
 var (
-	FullLike = fillOp[fullLikeAttrs](graph.Op{
+	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{
 		Name:     "full_like",
 		Doc:      "Makes a value of one number everywhere, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},

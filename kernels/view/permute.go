@@ -10,7 +10,7 @@ import (
 )
 
 // permuting defines a view that only reorders dimensions.
-func permuting[A any](o graph.Op, show showFunc) *graph.Op {
+func permuting(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
 		// Strides that number the dimensions come out in the order of the result.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
@@ -24,7 +24,7 @@ func permuting[A any](o graph.Op, show showFunc) *graph.Op {
 		m, _ = t.Meta()
 		return m.Strides
 	}
-	return viewOp[A](o, show)
+	return viewOp(attrs, o, show)
 }
 
 type permuteAttrs struct {
@@ -32,7 +32,7 @@ type permuteAttrs struct {
 }
 
 // Permute is Tensor.permute.
-var Permute = permuting[permuteAttrs](graph.Op{
+var Permute = permuting(graph.SchemaOf[permuteAttrs](), graph.Op{
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
@@ -52,17 +52,17 @@ type swapaxesAttrs struct {
 
 // Transpose, Swapdims and Swapaxes are Tensor.transpose under its three names.
 var (
-	Transpose = permuting[transposeAttrs](graph.Op{
+	Transpose = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{
 		Name:     "transpose",
 		Doc:      "Swaps two dimensions of self.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}, swapDims)
-	Swapdims = permuting[transposeAttrs](graph.Op{
+	Swapdims = permuting(graph.SchemaOf[transposeAttrs](), graph.Op{
 		Name:     "swapdims",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}, swapDims)
-	Swapaxes = permuting[swapaxesAttrs](graph.Op{
+	Swapaxes = permuting(graph.SchemaOf[swapaxesAttrs](), graph.Op{
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
@@ -78,7 +78,7 @@ func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 }
 
 // T is Tensor.t.
-var T = permuting[kit.None](graph.Op{
+var T = permuting(kit.NoAttrs, graph.Op{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 stays as it is.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
@@ -101,7 +101,7 @@ var (
 )
 
 func movedim(name string) *graph.Op {
-	return permuting[movedimAttrs](graph.Op{
+	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{
 		Name:     name,
 		Doc:      "Moves dimensions of self to other places and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),

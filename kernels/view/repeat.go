@@ -21,10 +21,12 @@ type tileAttrs struct {
 
 // Repeat is Tensor.repeat, Tile torch.tile.
 var (
-	Repeat = repeatOp[repeatAttrs]("repeat", "Repeats self along its dimensions, and along new ones at the front.",
+	Repeat = repeatOp(graph.SchemaOf[repeatAttrs](), "repeat",
+		"Repeats self along its dimensions, and along new ones at the front.",
 		graph.Attrs{"repeats": []int{2, 1, 3}},
 		func(c *graph.Call) []sym.Int { return kit.Attrs[repeatAttrs](c).Repeats })
-	Tile = repeatOp[tileAttrs]("tile", "Repeats self along its dimensions; dims may be shorter than the shape.",
+	Tile = repeatOp(graph.SchemaOf[tileAttrs](), "tile",
+		"Repeats self along its dimensions; dims may be shorter than the shape.",
 		graph.Attrs{"dims": []int{2}},
 		func(c *graph.Call) []sym.Int {
 			dims := kit.Attrs[tileAttrs](c).Dims
@@ -32,9 +34,10 @@ var (
 		})
 )
 
-func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []sym.Int) *graph.Op {
+func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
+	repeats func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c, c.Type(0), repeats(c)) }
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true,
 		Name:     name,
 		Doc:      doc,

@@ -15,7 +15,7 @@ import (
 // shapeOp defines an op that gives its operand another shape: a view where the strides
 // allow it, else a row-major copy. shape gives the shape, which may hold a -1; nil stands
 // for self as it is. An op that has a rule of its own sets Infer.
-func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
+func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
 	}
@@ -47,7 +47,7 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 		})
 		return []*tensor.Tensor{out}, nil
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 // reshaped is at::reshape: computeStride decides, and a copy is a view of the row-major
@@ -69,7 +69,7 @@ type reshapeAttrs struct {
 }
 
 // Reshape is Tensor.reshape.
-var Reshape = shapeOp[reshapeAttrs](graph.Op{
+var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{
 	Name: "reshape",
 	Doc:  "Gives self another shape: a view where possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
@@ -77,7 +77,7 @@ var Reshape = shapeOp[reshapeAttrs](graph.Op{
 }, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
 
 // ReshapeAs is Tensor.reshape_as.
-var ReshapeAs = shapeOp[kit.None](graph.Op{
+var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{
 	Name:     "reshape_as",
 	Doc:      "Gives self the shape of other, as reshape does.",
 	Params:   []graph.Param{kit.Self, kit.Other},
@@ -90,7 +90,7 @@ type flattenAttrs struct {
 }
 
 // Flatten is torch.flatten.
-var Flatten = shapeOp[flattenAttrs](graph.Op{
+var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
 	Name:     "flatten",
 	Doc:      "Joins a run of dimensions into one: a view where possible, else a row-major copy.",
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
@@ -107,7 +107,7 @@ var Flatten = shapeOp[flattenAttrs](graph.Op{
 })
 
 // Ravel is torch.ravel.
-var Ravel = shapeOp[kit.None](graph.Op{
+var Ravel = shapeOp(kit.NoAttrs, graph.Op{
 	Name:     "ravel",
 	Doc:      "Makes self one-dimensional in row-major order: a view where self is contiguous, else a copy.",
 	Infer:    inferRavel,
@@ -129,7 +129,7 @@ type unflattenAttrs struct {
 }
 
 // Unflatten is Tensor.unflatten.
-var Unflatten = viewOp[unflattenAttrs](graph.Op{
+var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{
 	Name:     "unflatten",
 	Doc:      "Cuts one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),

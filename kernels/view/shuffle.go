@@ -49,37 +49,42 @@ type shuffle struct {
 
 // The four ways between channels and blocks, and channel_shuffle.
 var (
-	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, "+
-		"w] gives [..., c, h*r, w*r].",
+	PixelShuffle = shuffleOp(graph.SchemaOf[pixelShuffleAttrs](), "pixel_shuffle",
+		"Makes blocks of pixels of channels: [..., c*r*r, h, "+
+			"w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
-	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, "+
-		"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
+	PixelUnshuffle = shuffleOp(graph.SchemaOf[pixelUnshuffleAttrs](), "pixel_unshuffle",
+		"Makes channels of blocks of pixels: [..., c, "+
+			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
 			s.whole = kit.Empty(c.Type(0))
 			return s, err
 		})
-	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's "+
-		"DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
+		"Makes blocks of pixels of channels, as ONNX's "+
+			"DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			a := kit.Attrs[depthToSpaceAttrs](c)
 			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
 		})
-	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's "+
-		"SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
+	SpaceToDepth = shuffleOp(graph.SchemaOf[spaceToDepthAttrs](), "space_to_depth",
+		"Makes channels of blocks of pixels, as ONNX's "+
+			"SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
 		})
-	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group "+
-		"i becomes channel i of group j.",
+	ChannelShuffle = shuffleOp(graph.SchemaOf[channelShuffleAttrs](), "channel_shuffle",
+		"Deals channels from groups: channel j of group "+
+			"i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
 )
 
-func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta,
+func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Meta,
 	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

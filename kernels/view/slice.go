@@ -15,7 +15,7 @@ type sliceAttrs struct {
 }
 
 // Slice is aten::slice.
-var Slice = viewOp[sliceAttrs](graph.Op{
+var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "slice",
 	Doc:      "Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.",
@@ -31,7 +31,7 @@ type selectAttrs struct {
 }
 
 // Select is Tensor.select.
-var Select = viewOp[selectAttrs](graph.Op{
+var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{
 	Name:     "select",
 	Doc:      "Takes one index of a dimension and drops the dimension.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
@@ -47,7 +47,7 @@ type narrowAttrs struct {
 }
 
 // Narrow is Tensor.narrow.
-var Narrow = viewOp[narrowAttrs](graph.Op{
+var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "narrow",
 	Doc:      "Takes length indices of a dimension from start on. Unlike slice it clamps nothing.",

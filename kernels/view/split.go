@@ -11,7 +11,8 @@ import (
 )
 
 // partsOp defines an op that makes several views of its operand.
-func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
+func partsOp(attrs *graph.Schema, o graph.Op,
+	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := parts(c, c.Type(0))
@@ -32,7 +33,7 @@ func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tens
 		}
 		return out, nil
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 type splitAttrs struct {
@@ -41,7 +42,7 @@ type splitAttrs struct {
 }
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
-var Split = partsOp[splitAttrs](graph.Op{
+var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	Images: graph.ImagePasser,
 	Name:   "split",
 	Doc: "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
@@ -62,7 +63,7 @@ type splitSizesAttrs struct {
 }
 
 // SplitWithSizes is torch.split_with_sizes.
-var SplitWithSizes = partsOp[splitSizesAttrs](graph.Op{
+var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{
 	Name:     "split_with_sizes",
 	Doc:      "Cuts a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
@@ -77,7 +78,7 @@ type chunkAttrs struct {
 }
 
 // Chunk is Tensor.chunk.
-var Chunk = partsOp[chunkAttrs](graph.Op{
+var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "chunk",
 	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
@@ -95,7 +96,7 @@ type unbindAttrs struct {
 const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
-var Unbind = partsOp[unbindAttrs](graph.Op{
+var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{
 	Name:     "unbind",
 	Doc:      "Takes every index of a dimension as a value of its own.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),

@@ -12,7 +12,7 @@ type squeezeAttrs struct {
 }
 
 // Squeeze is Tensor.squeeze.
-var Squeeze = viewOp[squeezeAttrs](graph.Op{
+var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{
 	Name:     "squeeze",
 	Doc:      "Drops dimensions of size 1. A named dimension of another size stays.",
 	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
@@ -29,7 +29,7 @@ type unsqueezeAttrs struct {
 }
 
 // Unsqueeze is Tensor.unsqueeze.
-var Unsqueeze = viewOp[unsqueezeAttrs](graph.Op{
+var Unsqueeze = viewOp(graph.SchemaOf[unsqueezeAttrs](), graph.Op{
 	Name:     "unsqueeze",
 	Doc:      "Adds a dimension of size 1.",
 	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dim": 1}),

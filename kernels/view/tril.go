@@ -20,13 +20,15 @@ type triuAttrs struct {
 
 // Tril and Triu are torch.tril and torch.triu.
 var (
-	Tril = triangle[trilAttrs]("tril", "Keeps the lower triangle of matrices, the last two dimensions, and sets "+
-		"the rest to 0.",
+	Tril = triangle(graph.SchemaOf[trilAttrs](), "tril",
+		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
+			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
 			return 0, bounded(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
 		})
-	Triu = triangle[triuAttrs]("triu", "Keeps the upper triangle of matrices, the last two dimensions, and sets "+
-		"the rest to 0.",
+	Triu = triangle(graph.SchemaOf[triuAttrs](), "triu",
+		"Keeps the upper triangle of matrices, the last two dimensions, and sets "+
+			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
 			return bounded(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
 		})
@@ -38,8 +40,8 @@ func bounded(row, diagonal, more, cols int) int {
 }
 
 // triangle defines an op that keeps the columns [from, to) of each row.
-func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
-	return kit.Define[A](graph.Op{
+func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
+	return kit.DefineWith(attrs, graph.Op{
 		AnyOrder: true,
 		Name:     name,
 		Doc:      doc,

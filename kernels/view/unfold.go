@@ -14,7 +14,7 @@ type unfoldAttrs struct {
 }
 
 // Unfold is Tensor.unfold.
-var Unfold = viewOp[unfoldAttrs](graph.Op{
+var Unfold = viewOp(graph.SchemaOf[unfoldAttrs](), graph.Op{
 	Name:     "unfold",
 	Doc:      "Turns a dimension into windows, whose elements make a new last dimension.",
 	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
@@ -30,7 +30,7 @@ type diagonalAttrs struct {
 }
 
 // Diagonal is Tensor.diagonal.
-var Diagonal = viewOp[diagonalAttrs](graph.Op{
+var Diagonal = viewOp(graph.SchemaOf[diagonalAttrs](), graph.Op{
 	Name:     "diagonal",
 	Doc:      "Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.",
 	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),

@@ -17,7 +17,7 @@ type viewAttrs struct {
 }
 
 // View is Tensor.view, of sizes or of a dtype.
-var View = viewOp[viewAttrs](graph.Op{
+var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{
 	Name: "view",
 	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
 		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller " +
@@ -82,7 +82,7 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 }
 
 // ViewAs is Tensor.view_as.
-var ViewAs = viewOp[kit.None](graph.Op{
+var ViewAs = viewOp(kit.NoAttrs, graph.Op{
 	Name:     "view_as",
 	Doc:      "Shows self in the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
@@ -96,7 +96,8 @@ var (
 )
 
 func identity(name, doc string) *graph.Op {
-	return viewOp[kit.None](graph.Op{Name: name, Doc: doc, Identity: true, Examples: kit.OneExample(kit.F32(2, 3), nil)},
+	return viewOp(kit.NoAttrs, graph.Op{Name: name, Doc: doc, Identity: true,
+		Examples: kit.OneExample(kit.F32(2, 3), nil)},
 		func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t, nil })
 }
 
@@ -107,7 +108,7 @@ type asStridedAttrs struct {
 }
 
 // AsStrided is Tensor.as_strided.
-var AsStrided = viewOp[asStridedAttrs](graph.Op{
+var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
 	Name: "as_strided",
 	Doc: "Shows the storage that self is in with any sizes, strides and offset.\n" +
 		"The values depend on the layout of self's storage, not on self's elements.",

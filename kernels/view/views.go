@@ -15,7 +15,7 @@ import (
 type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines an op whose result shares the storage of its first operand.
-func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
+func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
 	}
@@ -38,7 +38,7 @@ func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
 		t, err := in[0].View(m)
 		return []*tensor.Tensor{t}, err
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 // copyShown compiles views that have been pinned to layouts of their own: the elements

@@ -27,28 +27,27 @@ type hammingAttrs struct {
 
 // Windows of signal processing: sums of cosines.
 var (
-	HannWindow = windowOp("hann_window", "Makes a Hann window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
-		return kit.Attrs[windowAttrs](c), [3]float64{0.5, 0.5, 0}
-	}, windowOf[windowAttrs])
-	HammingWindow = windowOp("hamming_window", "Makes a Hamming window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
-		a := kit.Attrs[hammingAttrs](c)
-		return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
-	}, windowOf[hammingAttrs])
-	BlackmanWindow = windowOp("blackman_window", "Makes a Blackman window.",
+	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Makes a Hann window.",
+		func(c *graph.Call) (*windowAttrs, [3]float64) {
+			return kit.Attrs[windowAttrs](c), [3]float64{0.5, 0.5, 0}
+		})
+	HammingWindow = windowOp(graph.SchemaOf[hammingAttrs](), "hamming_window", "Makes a Hamming window.",
+		func(c *graph.Call) (*windowAttrs, [3]float64) {
+			a := kit.Attrs[hammingAttrs](c)
+			return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
+		})
+	BlackmanWindow = windowOp(graph.SchemaOf[windowAttrs](), "blackman_window", "Makes a Blackman window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
 			return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
-		}, windowOf[windowAttrs])
+		})
 )
 
-type windowSpec func(c *graph.Call) (*windowAttrs, [3]float64)
-
-func windowOp(name, doc string, spec windowSpec, define func(o graph.Op, spec windowSpec) *graph.Op) *graph.Op {
-	return define(graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
-		{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}, spec)
-}
-
-func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
-	return kit.ElementOp[A](o, func(c *graph.Call) (tensor.Type, error) {
+// windowOp defines an op whose elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x), of an x from 0 to 2*pi.
+func windowOp(attrs *graph.Schema, name, doc string,
+	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
+	o := graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
+		{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}
+	return kit.ElementOpWith(attrs, o, func(c *graph.Call) (tensor.Type, error) {
 		a, _ := spec(c)
 		switch {
 		case !a.DType.IsFloat():

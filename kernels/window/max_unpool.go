@@ -24,32 +24,35 @@ type maxUnpool3dAttrs struct {
 
 // Max unpooling puts elements back to where a pooling with indices took them from.
 var (
-	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the "+
-		"places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
-		1, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
-	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to "+
-		"the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
-		2, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
-	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, "+
-		"W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the "+
-		"last stays.",
-		3, func(a *maxUnpool3dAttrs) []sym.Int { return a.OutputSize })
+	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool1d",
+		"Puts the elements of self [N, C, L] or [C, L] to the "+
+			"places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		1, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
+	MaxUnpool2d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool2d",
+		"Puts the elements of self [N, C, H, W] or [C, H, W] to "+
+			"the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		2, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
+	MaxUnpool3d = maxUnpoolOp(graph.SchemaOf[maxUnpool3dAttrs](), "max_unpool3d",
+		"Puts the elements of self [N, C, D, H, W] or [C, D, H, "+
+			"W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the "+
+			"last stays.",
+		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
 )
 
-func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *graph.Op {
+func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
-		t, err := maxUnpoolType(dims, size(kit.Attrs[A](c)), c.Type(0), c.Type(1))
+		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
 		return c.One(t), err
 	}
-	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(kit.Attrs[A](c)))) }
+	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
-	return kit.Define[A](graph.Op{
+	return kit.DefineWith(attrs, graph.Op{
 		AsInferred: "indices are places in planes",
 		Name:       name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
 		Infer:   infer,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := maxUnpoolType(dims, size(kit.Attrs[A](c)), in[0].Meta.Type(), in[1].Meta.Type())
+			t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
 			if err != nil {
 				return nil, err
 			}

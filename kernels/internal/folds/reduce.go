@@ -33,7 +33,7 @@ type How struct {
 }
 
 // Define defines an op of one operand by its spec.
-func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
+func Define(attrs *graph.Schema, o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
 	o.Params = []graph.Param{kit.Self}
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -64,7 +64,7 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 		}
 		return s.Reference(in[0]), nil
 	}
-	return kit.Define[A](o)
+	return kit.DefineWith(attrs, o)
 }
 
 // Compile returns the kernel, whose operand and results are laid out as the call says.

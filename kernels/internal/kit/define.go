@@ -9,8 +9,11 @@ import (
 
 // Define makes an op whose attributes are the fields of A, which tags describe ([graph.SchemaOf]). What can be
 // filled in is ([graph.Define]); a contract that contradicts itself panics, before a program begins.
-func Define[A any](o graph.Op) *graph.Op {
-	o.Schema = graph.SchemaOf[A]()
+func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
+
+// DefineWith makes an op whose attributes are those of the schema.
+func DefineWith(s *graph.Schema, o graph.Op) *graph.Op {
+	o.Schema = s
 	d, err := graph.Define(o)
 	if err != nil {
 		panic("kernels: " + err.Error())
@@ -20,6 +23,9 @@ func Define[A any](o graph.Op) *graph.Op {
 
 // None is the attribute struct of an op without attributes.
 type None struct{}
+
+// NoAttrs is the schema of an op without attributes.
+var NoAttrs = graph.SchemaOf[None]()
 
 // Attrs returns the decoded attributes of a call of an op defined with A.
 func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }

@@ -12,6 +12,12 @@ import (
 // row-major order alone.
 func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+	return ElementOpWith(graph.SchemaOf[A](), o, kind, value)
+}
+
+// ElementOpWith is ElementOp with attributes of the schema.
+func ElementOpWith(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -44,5 +50,5 @@ func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 		}
 		return []*tensor.Tensor{out}, nil
 	}
-	return Define[A](o)
+	return DefineWith(attrs, o)
 }

@@ -16,61 +16,64 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // attributes of the call.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-		defer func() {
-			switch r := recover(); r {
-			case nil:
-			case ErrZeroDivision:
-				err = ErrZeroDivision
-			default:
-				panic(r)
-			}
-		}()
-		cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
-		if err != nil {
-			return nil, err
+	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
+}
+
+func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph.Call,
+	in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case ErrZeroDivision:
+			err = ErrZeroDivision
+		default:
+			panic(r)
 		}
-		it, err := cfg.Build()
-		if err != nil {
-			return nil, err
-		}
-		nout := it.NumOutputs()
-		shape := it.Shape()
-		if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of computation
-			return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
-		}
-		var full []*tensor.Tensor
-		for _, t := range in {
-			if t == nil {
-				continue
-			}
-			i := len(full)
-			// The operand is converted as memory holds it to what loops see.
-			t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
-			if d := it.Cast(nout + i); d != tensor.Invalid {
-				t = t.CopyTo(tensor.New(d, t.Shape...))
-			}
-			m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
-			if err != nil {
-				return nil, err
-			}
-			full = append(full, m)
-		}
-		out := tensor.Zeros(it.Meta(0).DType, shape...)
-		f := f(c)
-		x := make([]tensor.Scalar, len(full))
-		EachIndex(shape, func(index []int) {
-			for i, t := range full {
-				x[i] = t.At(index...)
-			}
-			d := it.DType(0)
-			if len(full) > 0 {
-				d = it.DType(nout)
-			}
-			out.Set(f(d, x), index...)
-		})
-		return []*tensor.Tensor{out}, nil
+	}()
+	cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
+	if err != nil {
+		return nil, err
 	}
+	it, err := cfg.Build()
+	if err != nil {
+		return nil, err
+	}
+	nout := it.NumOutputs()
+	shape := it.Shape()
+	if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of computation
+		return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
+	}
+	var full []*tensor.Tensor
+	for _, t := range in {
+		if t == nil {
+			continue
+		}
+		i := len(full)
+		// The operand is converted as memory holds it to what loops see.
+		t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
+		if d := it.Cast(nout + i); d != tensor.Invalid {
+			t = t.CopyTo(tensor.New(d, t.Shape...))
+		}
+		m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
+		if err != nil {
+			return nil, err
+		}
+		full = append(full, m)
+	}
+	out := tensor.Zeros(it.Meta(0).DType, shape...)
+	value := f(c)
+	x := make([]tensor.Scalar, len(full))
+	EachIndex(shape, func(index []int) {
+		for i, t := range full {
+			x[i] = t.At(index...)
+		}
+		d := it.DType(0)
+		if len(full) > 0 {
+			d = it.DType(nout)
+		}
+		out.Set(value(d, x), index...)
+	})
+	return []*tensor.Tensor{out}, nil
 }
 
 // EachIndex calls f with every index of the shape, in row-major order. f must not keep
