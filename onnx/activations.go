@@ -14,13 +14,13 @@ func prelu(n *node) []*val {
 	if n.ver < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.sizes(slope)[0] != 1 {
 		slope = n.alignedAt(slope, 1, n.rank(x))
 	}
-	return one(n.wide("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.wide("mul", nil, x, slope), x))
+	return one(n.widened("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.widened("mul", nil, x, slope), x))
 }
 
-// signedForm is x itself, or x as int64 where comparisons do not take its dtype.
+// signedForm returns x, or x as int64 if comparisons do not support its dtype.
 func (n *node) signedForm(x *val) *val {
 	if x.dtype().IsBareUnsigned() {
-		return n.cast(n.signed(x), tensor.Int64)
+		return n.cast(n.orderedInt64(x), tensor.Int64)
 	}
 	return x
 }
@@ -33,7 +33,7 @@ func celu(n *node) []*val {
 	return one(n.op("celu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
 }
 
-// selu differs from ours in constants of its own.
+// selu uses ONNX's constants, which differ from aten's.
 func selu(n *node) []*val {
 	alpha, gamma := 1.67326319217681884765625, 1.05070102214813232421875
 	if n.ver < 6 {
@@ -56,8 +56,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
 
-// softplus has no threshold above which it is the identity; from 20 on that makes no
-// difference in float32, and from 40 on none in float64.
+// softplus has no linear threshold in ONNX. A threshold of 40 makes no difference in float64, one of 20 none
+// in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
 }
@@ -82,7 +82,7 @@ func thresholdedRelu(n *node) []*val {
 	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.x(0)))
 }
 
-// softmax works along an axis; before operator set 13, over all dimensions from it on.
+// softmax normalizes along one axis; before operator set 13, over all dimensions from the axis on.
 func softmax(op string) converter {
 	return func(n *node) []*val {
 		x := n.x(0)
@@ -99,7 +99,7 @@ func softmax(op string) converter {
 	}
 }
 
-// matrix joins the dimensions before an axis, and those from it on.
+// matrix reshapes x to two dimensions: those before an axis, and those from it on.
 func (n *node) matrix(x *val, axis int) *val {
 	rank := n.rank(x)
 	if axis < -rank || axis > rank {
@@ -139,7 +139,7 @@ func hardmax(n *node) []*val {
 	return one(y)
 }
 
-// dropout is the identity but in training, which an operand may tell.
+// dropout is the identity except in training mode, which an operand may enable.
 func dropout(n *node) []*val {
 	x := n.x(0)
 	maskType := tensor.Bool
@@ -174,7 +174,7 @@ func dropout(n *node) []*val {
 	return []*val{n.op("where", nil, training, y, x), n.cast(keep, maskType)}
 }
 
-// affine, scale, scaledTanh and parametricSoftplus are experiments of old models.
+// affine, scale, scaledTanh and parametricSoftplus are experimental operators of old models.
 func affine(n *node) []*val {
 	y := n.op("mul", nil, n.x(0), n.float("alpha", 1))
 	return one(n.op("add", nil, y, n.float("beta", 0)))

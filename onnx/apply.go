@@ -8,20 +8,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLimit bounds the elements of operands and results that are computed here rather
-// than each time the graph runs. Views of known data have no bound, unless they repeat elements.
+// foldLimit bounds the number of elements of operands and results that are evaluated during the import
+// instead of in each run. Views of constants are not bounded unless they repeat elements.
 const foldLimit = 1 << 16
 
-// op adds an op that makes one value. An operand is a *val, a number, or nil.
+// op adds an op with one result. An operand is a *val, a number, or nil.
 func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 	return n.ops(name, attrs, operands...)[0]
 }
 
-// ops is op for any number of results. Where all operands are known, so are the results.
+// ops is op for any number of results. If all operands are constant, so are the results.
 func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	o := n.opts.Lookup(name)
 	if o == nil {
-		n.failf("the op %q that it takes is not supported", name)
+		n.failf("the op %q is not in the catalogue", name)
 	}
 	if out := n.foldKnown(o, attrs, operands); out != nil {
 		return out
@@ -32,7 +32,7 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	return n.emit(name, attrs, operands...)
 }
 
-// emit adds an op to the graph, whatever is known of its operands.
+// emit adds an op to the graph, without constant folding.
 func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	count := 0
 	if o := n.opts.Lookup(name); o != nil && o.Many {
@@ -41,7 +41,7 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	return n.emitN(name, count, attrs, operands...)
 }
 
-// emitN is emit for an op of which only the number of results may be known yet.
+// emitN is emit with a given number of results, for an op whose schema does not determine it.
 func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {
@@ -51,7 +51,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 			args[i] = o
 		case x == nil:
 		default:
-			if args[i] = n.plain(name, i, x, operands); args[i] == nil {
+			if args[i] = n.plainNumber(name, i, x, operands); args[i] == nil {
 				args[i] = n.value(x)
 			}
 		}
@@ -71,10 +71,10 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	return out
 }
 
-// plain returns a known operand of one element as a number, for the sake of readers, where
-// the op takes one and nothing depends on its being a value: another operand has its dtype
-// and at least its dimensions. Else it returns nil.
-func (n *node) plain(op string, i int, x *val, operands []any) any {
+// plainNumber returns a constant operand of one element as a number, which makes graphs readable. It returns nil
+// unless the op accepts numbers and the result does not depend on the operand's dtype and rank: another
+// operand has the same dtype and at least its rank.
+func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
 	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number ||
@@ -98,8 +98,7 @@ func (n *node) plain(op string, i int, x *val, operands []any) any {
 	return nil
 }
 
-// foldKnown computes an op on known operands by its definition. It returns nil where it does
-// not want to.
+// foldKnown evaluates an op on constant operands by its reference. It returns nil if the op cannot be folded.
 func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	c := &graph.Call{}
 	var in []*tensor.Tensor
@@ -127,7 +126,7 @@ func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val 
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
 	if err != nil {
-		return nil // the graph's builder refuses it too, and says why
+		return nil // the graph's builder reports the error
 	}
 	if len(c.In) < required(o) {
 		return nil
@@ -140,7 +139,7 @@ func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val 
 	return n.compute(o, c, in, res, size)
 }
 
-// required is the number of operands that an op cannot do without.
+// required returns the minimum number of operands of an op.
 func required(o *graph.Op) int {
 	r := 0
 	for i, p := range o.Params {
@@ -167,7 +166,7 @@ func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
-// compute makes the results: views of the operands, or new data by the op's definition.
+// compute makes the results: views of the operands, or new data by the op's reference.
 func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []graph.Result, size int) []*val {
 	out := make([]*val, len(res))
 	views := 0
@@ -209,8 +208,8 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	return out
 }
 
-// shortest reads the float64 that a float32 is meant for: 0.1 rather than
-// 0.10000000149011612, so that graphs can be read.
+// shortest returns the float64 with the shortest decimal form of a float32: 0.1 instead of
+// 0.10000000149011612, for readable graphs.
 func shortest(f float32) float64 {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	if err != nil {
@@ -219,7 +218,7 @@ func shortest(f float32) float64 {
 	return x
 }
 
-// number returns the only element of a known value.
+// number returns the only element of a constant.
 func (n *node) number(x *val) tensor.Scalar {
 	if x.data == nil {
 		n.failf("%q must be known before the graph runs", x.name)
@@ -231,8 +230,8 @@ func (n *node) number(x *val) tensor.Scalar {
 	return s
 }
 
-// ref returns what stands for x as an attribute: a list of integers and of expressions, or a reference to what
-// the graph computes.
+// ref returns x as an attribute: a list of integers and expressions, or a reference to the value in the
+// graph.
 func (n *node) ref(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
@@ -243,7 +242,7 @@ func (n *node) ref(x *val) any {
 	return n.reference(x)
 }
 
-// expressions returns integers as attributes have them; nil where data decide one of them.
+// expressions returns integers in the form of attributes; nil if one of them depends on data.
 func (n *node) expressions(x *val) []any {
 	if x.elements == nil || !x.elements.dtype.IsIntegral(false) {
 		return nil
@@ -251,7 +250,7 @@ func (n *node) expressions(x *val) []any {
 	list := make([]any, len(x.elements.list))
 	for i, e := range x.elements.list {
 		var ok bool
-		if list[i], ok = n.written(e.n); !ok {
+		if list[i], ok = n.intAttr(e.n); !ok {
 			return nil
 		}
 	}
@@ -277,7 +276,7 @@ func (n *node) refNumber(x *val) any {
 	return n.refOne(x)
 }
 
-// list returns the integers of operand i, which must be known.
+// list returns the integers of operand i, which must be constant.
 func (n *node) list(i int) []int {
 	x := n.x(i)
 	if x.data == nil {
@@ -307,7 +306,7 @@ func (n *node) reshape(x *val, shape ...int) *val {
 	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
 }
 
-// reshapeBy is reshape to sizes as an attribute has them.
+// reshapeBy is reshape with sizes in the form of attributes.
 func (n *node) reshapeBy(x *val, sizes []any) *val {
 	if len(sizes) > maxRank {
 		n.failf("%d dimensions are not supported", len(sizes))
@@ -315,5 +314,5 @@ func (n *node) reshapeBy(x *val, sizes []any) *val {
 	return n.op("reshape", graph.Attrs{"shape": sizes}, x).ofRank(len(sizes))
 }
 
-// one wraps a single output.
+// one returns a single output as a list.
 func one(x *val) []*val { return []*val{x} }

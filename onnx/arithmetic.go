@@ -7,34 +7,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters compute sizes from sizes by the operators that compute everything else. What such operators make of
-// expressions is an expression again, so that attributes say what a size is; the graph computes only what no
-// expression says, and what data are computed from.
+// Exporters compute sizes with the same operators as data. For these, values computed from sizes are
+// represented by symbolic expressions, element by element, so that attributes can state a size as an
+// expression. The graph computes only values that no expression describes, and values that depend on data.
 
-// entries is a small tensor that is computed from sizes, its elements in row-major order.
-type entries struct {
+// symElements is a small tensor computed from sizes, with its elements in row-major order.
+type symElements struct {
 	dtype tensor.DType
 	shape []int
-	list  []entry
+	list  []symElement
 	make  func() *val // adds the value to the graph
 }
 
-// entry is an integer, a truth or, of a floating-point dtype, the fraction n/over.
-type entry struct {
-	n    sym.Int
-	b    sym.Bool
-	over int // at least 1
-	// rounded says that the fraction has been rounded to the nearest number of its dtype: only whole numbers
+// symElement is one element: an integer n, a truth b, or for a floating-point dtype the fraction n/over.
+type symElement struct {
+	n           sym.Int
+	b           sym.Bool
+	denominator int // at least 1
+	// rounded means that the fraction was rounded to the nearest number of its dtype, so only the integers
 	// around it are known.
 	rounded bool
-	held    []held // what the expression takes for granted
+	exact   []exactInt // conditions under which the expression is exact
 }
 
-// maxElements bounds the elements of what is computed as expressions.
+// maxElements bounds the number of elements computed as expressions.
 const maxElements = 256
 
-// settled returns the value of elements: known data if they are all numbers.
-func settled(e *entries) *val {
+// valueOf returns a value with these elements: a constant if all are numbers.
+func valueOf(e *symElements) *val {
 	data := tensor.Zeros(e.dtype, e.shape...)
 	for i, x := range e.list {
 		s, ok := x.number(e.dtype)
@@ -46,15 +46,15 @@ func settled(e *entries) *val {
 	return known(data)
 }
 
-// number returns the element as a number, if it is one.
-func (x entry) number(d tensor.DType) (tensor.Scalar, bool) {
+// number returns the element as a number; false if it is symbolic.
+func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 	if d == tensor.Bool {
 		v, ok := x.b.Known()
 		return tensor.BoolScalar(v), ok
 	}
 	n, ok := x.n.Known()
 	if d.IsFloat() {
-		return tensor.FloatScalar(float64(n) / float64(max(x.over, 1))), ok && !x.rounded
+		return tensor.FloatScalar(float64(n) / float64(max(x.denominator, 1))), ok && !x.rounded
 	}
 	return tensor.IntScalar(int64(n)), ok
 }
@@ -68,9 +68,9 @@ func indexAt(shape []int, i int) []int {
 	return at
 }
 
-// elementsOf returns the elements of an operand as expressions; nil where it cannot have such. Integers of the
-// graph that data decide are symbols of their own, if open is set.
-func (n *node) elementsOf(x *val, open bool) *entries {
+// elementsOf returns the elements of an operand as expressions, or nil if it has none. With open, integers
+// that depend on data become new symbols.
+func (n *node) elementsOf(x *val, open bool) *symElements {
 	switch {
 	case x.elements != nil:
 		return x.elements
@@ -81,7 +81,7 @@ func (n *node) elementsOf(x *val, open bool) *entries {
 	case !open || x.dtype() != tensor.Int64 || !n.static(x) || x.meta().Numel() > maxElements:
 		return nil
 	}
-	e := &entries{dtype: x.dtype(), shape: x.meta().Shape, list: make([]entry, x.meta().Numel())}
+	e := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}
 	for i := range e.list {
 		e.list[i].n = n.unknown(math.MinInt)
 	}
@@ -90,11 +90,11 @@ func (n *node) elementsOf(x *val, open bool) *entries {
 	return e
 }
 
-func elementsOfData(t *tensor.Tensor) *entries {
+func elementsOfData(t *tensor.Tensor) *symElements {
 	if t.Numel() > maxElements {
 		return nil
 	}
-	e := &entries{dtype: t.DType, shape: t.Shape, list: make([]entry, t.Numel())}
+	e := &symElements{dtype: t.DType, shape: t.Shape, list: make([]symElement, t.Numel())}
 	for i := range e.list {
 		s := t.At(indexAt(t.Shape, i)...)
 		switch {

@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attending is an Attention node while it is converted: [batch, heads, places, elements] of queries, and of keys and
-// values with those of the past.
+// attending is an Attention node during its conversion. q has shape [batch, heads, positions, elements], and
+// so have k and v, which include the keys and values of the past.
 type attending struct {
 	*node
 	q, k, v *val
-	past    sym.Int // keys before those of the node
-	flat    bool    // heads are side by side in operands and in the result
+	past    sym.Int // number of past keys
+	flat    bool    // operands and result are [batch, positions, heads*elements]
 }
 
-// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. The standard's first text had the cap behind the mask, and
-// numbered the scores that are given by that. Here they are as it has them now: 0 the products, 1 what is capped, 2
-// what is masked, 3 the weights.
+// attention is softmax(softcap(q @ kᵀ * scale) + mask) @ v. qk_matmul_output_mode selects an intermediate
+// result by the current standard: 0 the products, 1 after softcap, 2 after the mask, 3 the weights. The first
+// version of the standard applied softcap after the mask, and numbered accordingly.
 func attention(n *node) []*val {
 	a := n.attending()
 	scores := a.scores()
@@ -35,7 +35,7 @@ func attention(n *node) []*val {
 		precision = scores.dtype()
 	}
 	if !precision.IsFloat() || mode < 0 || mode >= len(told) {
-		n.failf("softmax_precision %s and qk_matmul_output_mode %d do not go", precision, mode)
+		n.failf("softmax_precision %s and qk_matmul_output_mode %d are not supported", precision, mode)
 	}
 	weights := n.op("softmax", graph.Attrs{"dim": -1}, n.cast(scores, precision))
 	weights = n.cast(weights, a.q.dtype())
@@ -49,7 +49,7 @@ func attention(n *node) []*val {
 	return []*val{y, a.k, a.v, told[mode]}
 }
 
-// attending brings the operands of an attention into one form.
+// attending normalizes the operands of an attention node.
 func (n *node) attending() *attending {
 	a := &attending{node: n, flat: n.rank(n.x(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
@@ -73,7 +73,7 @@ func (n *node) attending() *attending {
 	return a
 }
 
-// splitHeads shows [batch, places, heads times elements] as [batch, places, heads, elements].
+// splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
 func (n *node) splitHeads(x *val, heads int) *val {
 	s := n.form(x)
 	if size, known := s[2].Known(); heads < 1 || known && size%heads != 0 {
@@ -82,7 +82,7 @@ func (n *node) splitHeads(x *val, heads int) *val {
 	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
 }
 
-// shared repeats each head of keys or values for the heads of queries that share it.
+// shared repeats each head of keys or values for the query heads that share it.
 func (a *attending) shared(x *val) *val {
 	s, q := a.form(x), a.form(a.q)
 	if s[1].Same(q[1]) {
@@ -98,7 +98,7 @@ func (a *attending) shared(x *val) *val {
 	return a.reshapeFor(wide, s[0], s[1].Mul(times), s[2], s[3])
 }
 
-// scores are the products of queries and keys, scaled.
+// scores returns the scaled products of queries and keys.
 func (a *attending) scores() *val {
 	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.shared(a.k)))
 	if a.attrs["scale"] != nil {
@@ -113,7 +113,7 @@ func (a *attending) scores() *val {
 		a.integer(a.form(a.q)[3]))))
 }
 
-// masked are scores with what the node says about who sees whom.
+// masked applies the mask, the number of valid keys and causality to the scores.
 func (a *attending) masked(scores *val) *val {
 	keys, none := a.form(a.k)[2], math.Inf(-1)
 	see := func(seen *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, seen), none) }
@@ -150,12 +150,12 @@ func (a *attending) masked(scores *val) *val {
 	return scores
 }
 
-// places are 0, 1 ... up to a size.
+// places returns the vector 0, 1 ... size-1.
 func (n *node) places(size sym.Int) *val {
 	return n.op("arange", graph.Attrs{"end": n.sizeAttrOne(size), "dtype": tensor.Int64})
 }
 
-// rotaryEmbedding turns pairs of elements of each head by angles, which differ by place.
+// rotaryEmbedding rotates pairs of elements of each head by angles that depend on the position.
 func rotaryEmbedding(n *node) []*val {
 	x, rank := n.x(0), n.rank(n.x(0))
 	if rank != 3 && rank != 4 {

@@ -10,23 +10,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An If whose condition is not known becomes a node that runs one of two graphs. Two things
-// can be true of one branch only: that it cannot be typed, and how many dimensions its
-// results have. A branch that cannot be typed is a mistake where it is taken, so it becomes
-// a graph that says so. Where the results differ in their number of dimensions, and so what
-// follows differs with them, what follows becomes part of both branches.
+// An If whose condition is not constant becomes a node that runs one of two graphs. A branch that cannot be
+// converted becomes a graph that raises its error when it is run. If the results of the branches differ in
+// rank, the nodes after the If may depend on it: they then become a part of both branches.
 
-// rest is what follows a node: the later nodes of its graph, and behind these what follows
-// the node that the graph stands for.
-type rest struct {
+// continuation is the continuation of a node: the later nodes of its graph, and then the continuation of the node
+// that the graph belongs to.
+type continuation struct {
 	graph *pb.GraphProto
 	from  int
 	scope *scope
 	frame *frame
-	bind  []string // the names that the node's results have in the scope
+	bind  []string // the names of the node's results in the scope
 }
 
-// branch is a section that may have failed.
+// branch is a section whose conversion may have failed.
 type branch struct {
 	*section
 	err error
@@ -44,37 +42,37 @@ func ifOp(n *node) []*val {
 	a, b := n.branch(yes, n.hints), n.branch(no, n.hints)
 	taken, sizes := sizeCondition(cond)
 	if sizes {
-		n.elsewhere(a, yes, taken, false)
-		n.elsewhere(b, no, taken.Not(), false)
+		n.retryBranch(a, yes, taken, false)
+		n.retryBranch(b, no, taken.Not(), false)
 	}
-	if n.fork(a, b) {
-		a.goOn(n)
-		b.goOn(n)
+	if n.followingDiffers(a, b) {
+		a.convertFollowing(n)
+		b.convertFollowing(n)
 		if sizes {
-			n.elsewhere(a, yes, taken, true)
-			n.elsewhere(b, no, taken.Not(), true)
+			n.retryBranch(a, yes, taken, true)
+			n.retryBranch(b, no, taken.Not(), true)
 		}
-		n.final = n.chosen(cond, a, b)
+		n.final = n.ifNode(cond, a, b)
 		return nil
 	}
-	return n.chosen(cond, a, b)
+	return n.ifNode(cond, a, b)
 }
 
-// mostElsewhere bounds the sizes at which a branch is tried that cannot be converted at the hints.
-const mostElsewhere = 32
+// maxRetries bounds the number of sizes at which a branch is tried if it cannot be converted at the hints.
+const maxRetries = 32
 
-// elsewhere converts a branch that cannot be at the hints, with what follows if that is part of it, at sizes at which
-// it is taken: others are none of its business. It stays refused if it is at all that are tried.
-func (n *node) elsewhere(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
+// retryBranch converts a branch that failed at the hints, with its continuation if follows is set, for sizes at
+// which the branch is taken. The error remains if all of them fail.
+func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
 	if b.err == nil {
 		return
 	}
 	count := n.count
-	for _, hints := range n.takenAt(taken) {
+	for _, hints := range n.sizesWhere(taken) {
 		n.count = count
 		other := n.branch(p, hints)
 		if follows {
-			other.goOn(n)
+			other.convertFollowing(n)
 		}
 		if other.err == nil {
 			*b = *other
@@ -84,11 +82,11 @@ func (n *node) elsewhere(b *branch, p *pb.GraphProto, taken sym.Bool, follows bo
 	n.count = count
 }
 
-// takenAt returns sizes of the symbols at which a condition on them holds, small ones first, all symbols alike; none
-// where data decide it.
-func (n *node) takenAt(cond sym.Bool) (list []map[string]int) {
-	sizes := make([]int, 0, mostElsewhere+len(hints))
-	for size := range mostElsewhere {
+// sizesWhere returns bindings of the symbols under which a condition holds, small sizes first, all symbols
+// equal; none if the condition depends on data.
+func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
+	sizes := make([]int, 0, maxRetries+len(hints))
+	for size := range maxRetries {
 		sizes = append(sizes, size+1)
 	}
 	for _, h := range hints {
@@ -106,7 +104,7 @@ func (n *node) takenAt(cond sym.Bool) (list []map[string]int) {
 	return list
 }
 
-// sizeCondition returns a condition that depends on integers alone; false where it is of other data.
+// sizeCondition returns the condition of x on integers; false if it depends on other data.
 func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	if x.elements == nil || len(x.elements.list) != 1 || x.dtype().IsFloat() {
 		return cond, false
@@ -118,15 +116,15 @@ func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	return cond, true
 }
 
-// sizesDecide returns a condition that depends on sizes alone; false where data decide.
-func (n *node) sizesDecide(x *val) (cond sym.Bool, ok bool) {
+// sizeOnlyCondition returns the condition of x on sizes; false if it depends on data.
+func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 	if cond, ok = sizeCondition(x); !ok {
 		return cond, false
 	}
 	return cond, n.uses(cond.String())
 }
 
-// branch converts one branch for sizes of the symbols.
+// branch converts one branch, at the given hints.
 func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	b := &branch{section: n.sectionAt(p.Name, hints)}
 	b.try(n, func() (err error) {
@@ -136,7 +134,7 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 		}
 		f := *n.frame
 		f.depth++
-		f.then, f.some = nil, false
+		f.then, f.skipErrors = nil, false
 		if err := b.im.initializers(p, s, &f); err != nil {
 			return err
 		}
@@ -146,7 +144,7 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	return b
 }
 
-// try converts a part of the branch and keeps its error, unless that is of the whole model.
+// try converts a part of the branch and keeps its error, unless that concerns the whole model.
 func (b *branch) try(n *node, f func() error) {
 	if b.err != nil {
 		return
@@ -162,9 +160,9 @@ func (b *branch) try(n *node, f func() error) {
 	}
 }
 
-// fork reports whether what follows depends on which branch is taken: where results are not
-// tensors of one dtype and one known number of dimensions.
-func (n *node) fork(a, b *branch) bool {
+// followingDiffers reports whether the continuation depends on the branch: whether a result is not a tensor of the same
+// dtype and known rank in both.
+func (n *node) followingDiffers(a, b *branch) bool {
 	if a.err != nil || b.err != nil || len(a.out) != len(b.out) {
 		return false
 	}
@@ -186,10 +184,10 @@ func (n *node) fork(a, b *branch) bool {
 	return false
 }
 
-// goOn converts what follows the node as part of the branch, whose results are then those of
-// the outermost graph that follows.
-func (b *branch) goOn(n *node) {
-	for r := n.behind; r != nil; r = r.frame.then {
+// convertFollowing converts the continuation of the node as a part of the branch. Its results become those of the
+// outermost graph.
+func (b *branch) convertFollowing(n *node) {
+	for r := n.following; r != nil; r = r.frame.then {
 		done := false
 		b.try(n, func() error {
 			s := &scope{im: b.im, beyond: r.scope, vals: map[string]*val{}}
@@ -200,7 +198,7 @@ func (b *branch) goOn(n *node) {
 			}
 			f := *r.frame
 			f.depth++
-			f.some = false
+			f.skipErrors = false
 			final, err := b.im.nodes(r.graph, r.from, s, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true
@@ -221,8 +219,8 @@ func (b *branch) goOn(n *node) {
 	}
 }
 
-// chosen makes the node that runs one of the branches.
-func (n *node) chosen(cond *val, a, b *branch) []*val {
+// ifNode makes the node that runs one of the branches.
+func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	sequences := n.sequencesOf(a, b)
 	for _, x := range []*branch{a, b} {
 		x.try(n, x.close)
@@ -231,16 +229,16 @@ func (n *node) chosen(cond *val, a, b *branch) []*val {
 	case a.err != nil && b.err != nil:
 		n.failf("neither branch can be run: then_branch: %w; else_branch: %w", a.err, b.err)
 	case a.err != nil:
-		n.refuse(a, "then_branch", len(b.out))
+		n.raiseBranch(a, "then_branch", len(b.out))
 	case b.err != nil:
-		n.refuse(b, "else_branch", len(a.out))
+		n.raiseBranch(b, "else_branch", len(a.out))
 	}
 	if len(a.im.g.Outputs) != len(b.im.g.Outputs) {
 		n.failf("then_branch gives %d values, else_branch %d", len(a.im.g.Outputs), len(b.im.g.Outputs))
 	}
 	attrs := graph.Attrs{"then_branch": a.im.g, "else_branch": b.im.g}
 	operands := n.operandsOf(a.im.captured, b.im.captured)
-	when, sizes := n.sizesDecide(cond)
+	when, sizes := n.sizeOnlyCondition(cond)
 	var out []*val
 	if sizes {
 		attrs["condition"] = when.String()
@@ -258,14 +256,15 @@ func (n *node) chosen(cond *val, a, b *branch) []*val {
 			o.outline = a.outline(i).Join(b.outline(i))
 		}
 		if sizes && o.outline.Sizes != nil {
-			n.shapes[o.v] = n.chosenShape(when, a, b, i)
+			n.shapes[o.v] = n.ifShape(when, a, b, i)
 		}
 	}
 	return asSequences(out, sequences)
 }
 
-// chosenShape is the shape of a result of the branch that sizes choose. A branch that cannot be run has none.
-func (n *node) chosenShape(when sym.Bool, a, b *branch, i int) []sym.Int {
+// ifShape returns the symbolic shape of a result of an If on sizes. A branch that raises an error has
+// none.
+func (n *node) ifShape(when sym.Bool, a, b *branch, i int) []sym.Int {
 	switch {
 	case a.err != nil:
 		return b.im.shapeOf(b.out[i])
@@ -280,8 +279,8 @@ func (n *node) chosenShape(when sym.Bool, a, b *branch, i int) []sym.Int {
 	return shape
 }
 
-// refuse makes the branch a graph that says why it cannot be run.
-func (n *node) refuse(b *branch, name string, results int) {
+// raiseBranch replaces the branch by a graph that raises its error.
+func (n *node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
 	b.section = n.section(name)
 	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
@@ -293,7 +292,7 @@ func (n *node) refuse(b *branch, name string, results int) {
 	}
 }
 
-// outline is what is known of a result.
+// outline returns the known dtype and sizes of result i.
 func (b *section) outline(i int) graph.Outline {
 	return (&node{importer: b.im}).outlineOf(b.out[i])
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// loopBody converts the body of a loop that becomes a node. It also returns the carried values, with two tensors for
-// each sequence, and the sequences by the index of their first tensor.
+// loopBody converts the body of a loop that becomes a node. It also returns the carried values, with each
+// sequence replaced by two tensors, and the sequences by the index of their first tensor.
 func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*section, []*val, map[int]*packed) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
@@ -43,7 +43,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*section, []*val, map
 	}
 }
 
-// declaredRank returns the declared number of dimensions of a sequence's members; -1 if there is none.
+// declaredRank returns the declared rank of a sequence's members, or -1.
 func declaredRank(v *pb.ValueInfoProto) int {
 	if s := v.GetType().GetSequenceType().GetElemType().GetTensorType().GetShape(); s != nil {
 		return len(s.Dim)

@@ -5,11 +5,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file is for parameters that the graph computes where a single reference will not
-// do: several axes, sizes, or steps whose sign is not known.
+// This file converts parameters that the graph computes and that a single attribute reference cannot express:
+// several axes, sizes, or steps of unknown sign.
 
-// computedAxes returns the axes in a vector of known length, counted from the front and in
-// ascending order, as 0-dim values.
+// computedAxes returns the axes in a vector of known length as 0-dim values, normalized to non-negative and
+// sorted.
 func (n *node) computedAxes(x *val, rank int) []*val {
 	count := n.lengthOf(x)
 	if count < 0 {
@@ -44,8 +44,8 @@ func (n *node) squeezeComputed(x, axes *val) *val {
 	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).ofRank(rank)
 }
 
-// sliceComputed takes every step-th index from start up to end by an index that is
-// computed as Python's slice is.
+// sliceComputed slices x along a computed axis with computed bounds, by an index computed with Python's slice
+// rules.
 func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	one := func(v *val) *val {
 		v = n.cast(v, tensor.Int64)
@@ -65,14 +65,14 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).as(tensor.Int64, 0)
 	}
 	start, end = bound(start), bound(end)
-	// A range must not run against its step: the end is moved to the start then.
+	// A range against the step's direction is empty: its end is moved to the start.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start, end)).as(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
 		"dtype": tensor.Int64}).as(tensor.Int64, 1)
 	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).as(x.dtype(), n.rank(x))
 }
 
-// splitComputed cuts x into parts of computed sizes.
+// splitComputed splits x into parts of computed sizes.
 func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	if c := n.lengthOf(sizes); c >= 0 && c != parts {
 		n.failf("%d sizes do not suit %d outputs", c, parts)
@@ -87,8 +87,7 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	return out
 }
 
-// padComputed repeats elements of x by computed widths: all in front of, then all behind
-// the dimensions.
+// padComputed pads x with its own elements by computed widths: those before all dimensions, then those after.
 func (n *node) padComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.dims(x)

@@ -8,34 +8,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// movers are ops that give elements of their operands and nothing else.
-var movers = []string{"select", "slice", "narrow", "index_select", "index", "gather", "cat", "stack", "reshape",
+// moveOps are ops whose results only rearrange elements of their operands.
+var moveOps = []string{"select", "slice", "narrow", "index_select", "index", "gather", "cat", "stack", "reshape",
 	"unsqueeze", "squeeze", "flatten", "permute", "transpose", "t", "flip", "expand", "alias", "split_with_sizes",
 	"constant_pad_nd"}
 
 // formula computes the elements of an op's results from those of its operands.
-type formula func(c *computation) [][]entry
+type formula func(c *computation) [][]symElement
 
-// computation is one call of an op on elements.
+// computation is one application of an op to elements.
 type computation struct {
 	n     *node
 	attrs graph.Attrs
-	in    []*entries // nil for operands left out
+	in    []*symElements // nil for omitted operands
 	out   []tensor.Meta
 	call  *graph.Call
 	op    *graph.Op
 }
 
-// computed computes an op on elements. It returns nil where no expression says what comes out.
+// computed evaluates an op on elements. It returns nil if the results cannot be expressed.
 func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	from := formulas[o.Name]
-	if slices.Contains(movers, o.Name) {
-		from = moved
+	if slices.Contains(moveOps, o.Name) {
+		from = moveFormula
 	}
 	if from == nil || n.bySymbols(attrs) || !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
-	c := &computation{n: n, attrs: attrs, in: make([]*entries, len(operands)), op: o,
+	c := &computation{n: n, attrs: attrs, in: make([]*symElements, len(operands)), op: o,
 		call: &graph.Call{In: make([]graph.Arg, len(operands))}}
 	for i, a := range operands {
 		if x, ok := a.(*val); a == nil || ok && x == nil {
@@ -60,14 +60,15 @@ func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	return c.results(lists, func() []*val { return n.emit(o.Name, attrs, operands...) })
 }
 
-// isComputed reports whether an operand has elements that are expressions.
+// isComputed reports whether an operand has symbolic elements.
 func isComputed(a any) bool {
 	x, ok := a.(*val)
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of an operand: data that only an index may be, for a mover.
-func (n *node) operandElements(o *graph.Op, i int, a any) *entries {
+// operandElements returns the elements of an operand; nil if they are unknown. An index operand of a mover
+// must be constant.
+func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
 	switch {
 	case !ok:
@@ -76,17 +77,17 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *entries {
 			return nil
 		}
 		return elementsOfData(s.Tensor(s.DType()))
-	case !slices.Contains(movers, o.Name):
+	case !slices.Contains(moveOps, o.Name):
 		return n.elementsOf(x, false)
 	case i > 0 && !o.Params[min(i, len(o.Params)-1)].Variadic || i > 0 && o.Name == "index":
 		if x.data == nil {
-			return nil // an index that is not known
+			return nil // an unknown index
 		}
 	}
 	return n.elementsOf(x, true)
 }
 
-// infer finds the metas of the results. They are numbers, as those of the operands are.
+// infer finds the metas of the results, which are numbers as those of the operands are.
 func (c *computation) infer() bool {
 	call := c.call
 	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == graph.Null {
@@ -99,7 +100,7 @@ func (c *computation) infer() bool {
 	}
 	decoded, err := c.op.Schema.Decode(c.attrs, nil)
 	if err != nil || len(call.In) < required(c.op) {
-		return false // the graph's builder says why
+		return false // the graph's builder reports the error
 	}
 	call.Attrs = decoded
 	res, err := c.op.Infer(call)
@@ -116,13 +117,13 @@ func (c *computation) infer() bool {
 	return true
 }
 
-// results makes values of lists of elements. emit adds the op to the graph, for who needs what it computes there.
-func (c *computation) results(lists [][]entry, emit func() []*val) []*val {
+// results makes values of lists of elements. emit adds the op to the graph if a value is needed there.
+func (c *computation) results(lists [][]symElement, emit func() []*val) []*val {
 	var made []*val
 	out := make([]*val, len(lists))
 	for i, list := range lists {
 		m := c.out[i]
-		out[i] = settled(&entries{dtype: m.DType, shape: m.Shape, list: list, make: func() *val {
+		out[i] = valueOf(&symElements{dtype: m.DType, shape: m.Shape, list: list, make: func() *val {
 			if made == nil {
 				made = emit()
 			}
@@ -132,9 +133,9 @@ func (c *computation) results(lists [][]entry, emit func() []*val) []*val {
 	return out
 }
 
-// moved is the formula of movers: the op is computed on the places of elements.
-func moved(c *computation) [][]entry {
-	var all []entry
+// moveFormula is the formula of movers: the op is evaluated on the positions of the elements.
+func moveFormula(c *computation) [][]symElement {
+	var all []symElement
 	places := make([]*tensor.Tensor, len(c.in))
 	for i, e := range c.in {
 		if e == nil {
@@ -166,7 +167,7 @@ func moved(c *computation) [][]entry {
 			return nil
 		}
 		attrs = graph.Attrs{"pad": attrs["pad"], "value": len(all)}
-		all = append(all, entry{n: sym.Of(int(fill.Int()))})
+		all = append(all, symElement{n: sym.Of(int(fill.Int()))})
 	}
 	var operands []any
 	for _, t := range places {
@@ -176,9 +177,9 @@ func moved(c *computation) [][]entry {
 		}
 		operands = append(operands, known(t))
 	}
-	var lists [][]entry
+	var lists [][]symElement
 	for _, x := range c.n.foldKnown(c.op, attrs, operands) {
-		list := []entry{}
+		list := []symElement{}
 		for _, at := range ints(x.data) {
 			list = append(list, all[at])
 		}
@@ -187,11 +188,11 @@ func moved(c *computation) [][]entry {
 	return lists
 }
 
-// each is the formula of a pointwise op, whose operands are broadcast together.
-func each(f func(c *computation, x []entry) (entry, bool)) formula {
-	return func(c *computation) [][]entry {
-		out := make([]entry, c.out[0].Numel())
-		x := make([]entry, len(c.in))
+// pointwise is the formula of a pointwise op with broadcasting.
+func pointwise(f func(c *computation, x []symElement) (symElement, bool)) formula {
+	return func(c *computation) [][]symElement {
+		out := make([]symElement, c.out[0].Numel())
+		x := make([]symElement, len(c.in))
 		for i := range out {
 			at := indexAt(c.out[0].Shape, i)
 			for k, e := range c.in {
@@ -205,11 +206,11 @@ func each(f func(c *computation, x []entry) (entry, bool)) formula {
 				return nil
 			}
 		}
-		return [][]entry{out}
+		return [][]symElement{out}
 	}
 }
 
-// broadcastAt is the place, in row-major order, at which an operand of a shape is read for an index of the result.
+// broadcastAt returns the row-major position of an operand's element for an index of the result.
 func broadcastAt(shape, at []int) int {
 	place := 0
 	at = at[len(at)-len(shape):]
@@ -223,91 +224,91 @@ func broadcastAt(shape, at []int) int {
 	return place
 }
 
-// integers is each for operands that are integers, as the result is.
-func integers(f func(c *computation, x []sym.Int) (sym.Int, bool)) formula {
-	return each(func(c *computation, x []entry) (entry, bool) {
+// intFormula is each for integer operands and results.
+func intFormula(f func(c *computation, x []sym.Int) (sym.Int, bool)) formula {
+	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		list := make([]sym.Int, len(x))
 		for i, e := range c.in {
 			if !e.dtype.IsIntegral(false) {
-				return entry{}, false
+				return symElement{}, false
 			}
 			list[i] = x[i].n
 		}
 		n, ok := f(c, list)
-		return entry{n: n}, ok && c.out[0].DType.IsIntegral(false)
+		return symElement{n: n}, ok && c.out[0].DType.IsIntegral(false)
 	})
 }
 
-// truths is each for operands that are truths.
-func truths(f func(x []sym.Bool) sym.Bool) formula {
-	return each(func(c *computation, x []entry) (entry, bool) {
+// boolFormula is each for bool operands.
+func boolFormula(f func(x []sym.Bool) sym.Bool) formula {
+	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		list := make([]sym.Bool, len(x))
 		for i, e := range c.in {
 			if e.dtype != tensor.Bool {
-				return entry{}, false
+				return symElement{}, false
 			}
 			list[i] = x[i].b
 		}
-		return entry{b: f(list)}, true
+		return symElement{b: f(list)}, true
 	})
 }
 
-// compared is each for a comparison.
-func compared(f func(a, b sym.Int) sym.Bool) formula {
-	return each(func(c *computation, x []entry) (entry, bool) {
+// comparison is each for a comparison.
+func comparison(f func(a, b sym.Int) sym.Bool) formula {
+	return pointwise(func(c *computation, x []symElement) (symElement, bool) {
 		a, b := x[0], x[1]
 		if c.in[0].dtype == tensor.Bool || c.in[1].dtype == tensor.Bool {
-			return entry{}, false
+			return symElement{}, false
 		}
 		if !c.in[0].dtype.IsFloat() && !c.in[1].dtype.IsFloat() {
-			return entry{b: f(a.n, b.n)}, true
+			return symElement{b: f(a.n, b.n)}, true
 		}
 		a, okA := c.fractionOf(0, a)
 		b, okB := c.fractionOf(1, b)
 		if !okA || !okB || a.rounded || b.rounded {
-			return entry{}, false
+			return symElement{}, false
 		}
 		c.n.bound(a)
 		c.n.bound(b)
-		return entry{b: f(a.n.Mul(sym.Of(b.over)), b.n.Mul(sym.Of(a.over)))}, true
+		return symElement{b: f(a.n.Mul(sym.Of(b.denominator)), b.n.Mul(sym.Of(a.denominator)))}, true
 	})
 }
 
-// whole folds all elements of the only operand; empty is what there is of none, if anything.
-func whole(f func(a, b sym.Int) sym.Int, empty ...int) formula {
-	return func(c *computation) [][]entry {
+// reduceAll reduces all elements of the only operand; empty is the result without elements, if defined.
+func reduceAll(f func(a, b sym.Int) sym.Int, empty ...int) formula {
+	return func(c *computation) [][]symElement {
 		e := c.in[0]
 		if len(c.in) != 1 || len(c.out) != 1 || !e.dtype.IsIntegral(false) || c.out[0].Numel() != 1 ||
 			c.out[0].DType != tensor.Int64 || len(e.list) == 0 && len(empty) == 0 {
 			return nil
 		}
 		if len(e.list) == 0 {
-			return [][]entry{{{n: sym.Of(empty[0])}}}
+			return [][]symElement{{{n: sym.Of(empty[0])}}}
 		}
 		all := e.list[0].n
 		for _, x := range e.list[1:] {
 			all = f(all, x.n)
 		}
-		return [][]entry{{{n: all}}}
+		return [][]symElement{{{n: all}}}
 	}
 }
 
-func cumsum(c *computation) [][]entry {
+func cumsum(c *computation) [][]symElement {
 	e := c.in[0]
 	if len(e.shape) != 1 || !e.dtype.IsIntegral(false) || c.out[0].DType != tensor.Int64 {
 		return nil
 	}
 	var sum sym.Int
-	out := make([]entry, len(e.list))
+	out := make([]symElement, len(e.list))
 	for i, x := range e.list {
 		sum = sum.Add(x.n)
 		out[i].n = sum
 	}
-	return [][]entry{out}
+	return [][]symElement{out}
 }
 
-// filled is the formula of ops that read nothing but a shape.
-func filled(c *computation) [][]entry {
+// fillFormula is the formula of ops that depend on the shape of their operand alone.
+func fillFormula(c *computation) [][]symElement {
 	t := tensor.Zeros(c.in[0].dtype, c.in[0].shape...)
 	x := c.n.foldKnown(c.op, c.attrs, []any{known(t)})
 	if len(x) != 1 || x[0].data == nil {
@@ -317,14 +318,14 @@ func filled(c *computation) [][]entry {
 	if e == nil {
 		return nil
 	}
-	return [][]entry{e.list}
+	return [][]symElement{e.list}
 }
 
 // positive reports whether a is at least 1 for all sizes, and notNegative whether it is at least 0.
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 
-// truncated divides as C does.
+// truncated divides with truncation toward zero, as C does.
 func truncated(a, b sym.Int) (sym.Int, bool) {
 	switch {
 	case !positive(b):
@@ -346,35 +347,35 @@ func init() {
 	least := func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Min(x[1]), true }
 	greatest := func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Max(x[1]), true }
 	formulas = map[string]formula{
-		"add": each(sum(1)), "sub": each(sum(-1)), "mul": each(product), "div": each(quotient),
-		"floor_divide": integers(func(_ *computation, x []sym.Int) (sym.Int, bool) {
+		"add": pointwise(sum(1)), "sub": pointwise(sum(-1)), "mul": pointwise(product), "div": pointwise(quotient),
+		"floor_divide": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
 			if !positive(x[1]) {
 				return sym.Int{}, false
 			}
 			return x[0].Div(x[1]), true
 		}),
-		"remainder": integers(func(_ *computation, x []sym.Int) (sym.Int, bool) {
+		"remainder": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
 			if !positive(x[1]) {
 				return sym.Int{}, false
 			}
 			return x[0].Mod(x[1]), true
 		}),
-		"fmod": integers(func(_ *computation, x []sym.Int) (sym.Int, bool) {
+		"fmod": intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) {
 			q, ok := truncated(x[0], x[1])
 			return x[0].Sub(q.Mul(x[1])), ok
 		}),
-		"maximum": integers(greatest), "minimum": integers(least),
-		"neg":   integers(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Neg(), true }),
-		"abs":   integers(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Max(x[0].Neg()), true }),
-		"clamp": integers(func(c *computation, x []sym.Int) (sym.Int, bool) { return c.clamped(x[0]) }),
-		"eq":    compared(sym.Int.Eq), "ne": compared(sym.Int.Ne), "lt": compared(sym.Int.Lt), "le": compared(sym.Int.Le),
-		"gt": compared(sym.Int.Gt), "ge": compared(sym.Int.Ge),
-		"logical_and": truths(both), "bitwise_and": truths(both), "logical_or": truths(either), "bitwise_or": truths(either),
-		"logical_xor": truths(oneOf), "bitwise_xor": truths(oneOf), "logical_not": truths(not), "bitwise_not": truths(not),
-		"where": each(selected), "to": each(converted), "floor": each(rounded), "ceil": each(rounded), "trunc": each(rounded),
-		"sum": whole(sym.Int.Add, 0), "prod": whole(sym.Int.Mul, 1), "amax": whole(sym.Int.Max), "amin": whole(sym.Int.Min),
-		"max": whole(sym.Int.Max), "min": whole(sym.Int.Min), "cumsum": cumsum, "zeros_like": filled, "ones_like": filled,
-		"full_like": filled,
+		"maximum": intFormula(greatest), "minimum": intFormula(least),
+		"neg":   intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Neg(), true }),
+		"abs":   intFormula(func(_ *computation, x []sym.Int) (sym.Int, bool) { return x[0].Max(x[0].Neg()), true }),
+		"clamp": intFormula(func(c *computation, x []sym.Int) (sym.Int, bool) { return c.clamped(x[0]) }),
+		"eq":    comparison(sym.Int.Eq), "ne": comparison(sym.Int.Ne), "lt": comparison(sym.Int.Lt), "le": comparison(sym.Int.Le),
+		"gt": comparison(sym.Int.Gt), "ge": comparison(sym.Int.Ge),
+		"logical_and": boolFormula(both), "bitwise_and": boolFormula(both), "logical_or": boolFormula(either), "bitwise_or": boolFormula(either),
+		"logical_xor": boolFormula(oneOf), "bitwise_xor": boolFormula(oneOf), "logical_not": boolFormula(not), "bitwise_not": boolFormula(not),
+		"where": pointwise(selected), "to": pointwise(converted), "floor": pointwise(rounded), "ceil": pointwise(rounded), "trunc": pointwise(rounded),
+		"sum": reduceAll(sym.Int.Add, 0), "prod": reduceAll(sym.Int.Mul, 1), "amax": reduceAll(sym.Int.Max), "amin": reduceAll(sym.Int.Min),
+		"max": reduceAll(sym.Int.Max), "min": reduceAll(sym.Int.Min), "cumsum": cumsum, "zeros_like": fillFormula, "ones_like": fillFormula,
+		"full_like": fillFormula,
 	}
 }
 
@@ -385,7 +386,7 @@ func oneOf(x []sym.Bool) sym.Bool {
 	return x[0].And(x[1].Not()).Or(x[0].Not().And(x[1]))
 }
 
-// clamped bounds an integer by attributes.
+// clamped clamps an integer to the attributes min and max.
 func (c *computation) clamped(x sym.Int) (sym.Int, bool) {
 	at := func(name string) (n sym.Int, given, ok bool) {
 		v, given := c.attrs[name]

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// body returns a graph attribute.
+// body returns a graph attribute, which must be present.
 func (n *node) body(name string) *pb.GraphProto {
 	a := n.attr(name, pb.AttributeProto_GRAPH)
 	if a == nil || a.G == nil {
@@ -21,12 +21,12 @@ func (n *node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
-// inline converts a graph in place, its inputs standing for the given values. What the
-// results go into may be converted with it.
+// inline converts a graph without inputs in place of the node. The node's continuation may be converted with
+// it, see [node.final].
 func (n *node) inline(p *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
-	f.then = n.behind
+	f.then = n.following
 	s := n.inner(p, nil, &f)
 	var err error
 	if n.final, err = n.nodes(p, 0, s, &f); err != nil {
@@ -38,12 +38,12 @@ func (n *node) inline(p *pb.GraphProto) []*val {
 	return n.outputs(p, s)
 }
 
-// repeated converts a graph in place that is written out a number of times.
+// repeated converts a graph in place, as one of times copies.
 func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
 	f.unroll /= times
-	f.then, f.some = nil, false
+	f.then, f.skipErrors = nil, false
 	out, err := n.results(p, n.inner(p, in, &f), &f)
 	if err != nil {
 		n.failf("%w", err)
@@ -51,7 +51,7 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	return out
 }
 
-// inner makes the scope of a graph that is converted in place.
+// inner makes the scope of a graph that is converted in place, with the values of its inputs.
 func (n *node) inner(p *pb.GraphProto, in []*val, f *frame) *scope {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
@@ -66,7 +66,7 @@ func (n *node) inner(p *pb.GraphProto, in []*val, f *frame) *scope {
 	return s
 }
 
-// outputs finds what a graph gives.
+// outputs returns the values of a graph's outputs.
 func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	out := make([]*val, len(p.Output))
 	for i, o := range p.Output {
@@ -77,8 +77,7 @@ func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	return out
 }
 
-// section is a graph of its own that a node runs. Beyond what it is given it takes values
-// of the graphs around it, which are further inputs.
+// section is a graph that a node runs. Values of the enclosing graphs that it uses become additional inputs.
 type section struct {
 	im  *importer
 	out []*val
@@ -86,7 +85,7 @@ type section struct {
 
 func (n *node) section(name string) *section { return n.sectionAt(name, n.hints) }
 
-// sectionAt is a section that is built for sizes of the symbols.
+// sectionAt is section at the given hints.
 func (n *node) sectionAt(name string, hints map[string]int) *section {
 	if name == "" {
 		name = "body"
@@ -94,17 +93,17 @@ func (n *node) sectionAt(name string, hints map[string]int) *section {
 	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
 		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
 		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
-		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}
+		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, captures: map[*val]*val{}}
 	im.g.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
 		im.g.Symbols[name] = graph.Bounds{}
 	}
-	_ = im.g.BindOnly(hints) // they are those of its symbols
+	_ = im.g.BindOnly(hints) // the hints are those of its symbols
 	return &section{im: im}
 }
 
-// subgraph converts the body of a loop. The given values tell its inputs. With loose,
-// shapes of these may change from run to run.
+// subgraph converts the body of a loop, whose inputs have the types of the given values. The shapes of inputs
+// that are loose may change from run to run.
 func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *section {
 	b, err := n.trySubgraph(p, in, loose)
 	if err != nil {
@@ -134,7 +133,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) 
 	}
 	f := *n.frame
 	f.depth++
-	f.then, f.some = nil, false
+	f.then, f.skipErrors = nil, false
 	err := b.im.initializers(p, s, &f)
 	if err == nil {
 		b.out, err = b.im.results(p, s, &f)
@@ -150,7 +149,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) 
 	return b, err
 }
 
-// enter adds an input for an operand of the node. A loose one has a shape of its own in each run.
+// enter adds an input for an operand of the node. A loose input has unknown sizes.
 func (im *importer) enter(name string, n *node, x *val, loose bool) (*val, error) {
 	if x == nil {
 		return nil, errors.New("its operand is missing")
@@ -164,7 +163,7 @@ func (im *importer) enter(name string, n *node, x *val, loose bool) (*val, error
 	return im.entering(name, x, shape)
 }
 
-// close names the section's results, and sees to it that its inputs tell the sizes of all symbols in it.
+// close names the section's results, and adds inputs whose shapes determine all symbols used in it.
 func (b *section) close() error {
 	for i, x := range b.out {
 		name := x.name
@@ -189,7 +188,7 @@ func (b *section) close() error {
 	return g.Err()
 }
 
-// entering adds an input for a value of the graph outside, which has a shape.
+// entering adds an input for a value of the enclosing graph, of the given symbolic shape.
 func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error) {
 	if x.kind != isTensor {
 		return nil, errors.New("sequences and optionals are not supported here")
@@ -223,7 +222,7 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	}
 	switch {
 	case x.dynamic():
-		y.v.Dynamic = true // each run of the graph tells
+		y.v.Dynamic = true // its sizes are known in a run only
 		y.outline = graph.Outline{DType: d, Sizes: plainSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
@@ -236,7 +235,7 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	return y, nil
 }
 
-// atHints is a shape at the sizes that the graph is built for; sizes that data decide are those of known.
+// atHints returns a shape at the hints; sizes that depend on data are taken from known.
 func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	sizes := slices.Clone(known)
 	for i, s := range shape {
@@ -252,7 +251,7 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	return sizes, nil
 }
 
-// carrier returns an input whose shape tells the size of a symbol, which is added if there is none.
+// carrier returns an input whose shape has the symbol as a size; one is added if needed.
 func (im *importer) carrier(symbol string) (*val, error) {
 	if im.carriers[symbol] != nil || im.outer == nil {
 		return im.carriers[symbol], nil
@@ -264,7 +263,7 @@ func (im *importer) carrier(symbol string) (*val, error) {
 	return im.capture(v)
 }
 
-// operand list of a node that runs graphs.
+// operandsOf returns the operands of a node that runs graphs.
 func (n *node) operandsOf(lists ...[]*val) []any {
 	var out []any
 	for _, l := range lists {
@@ -275,7 +274,7 @@ func (n *node) operandsOf(lists ...[]*val) []any {
 	return out
 }
 
-// scan had a batch, and lengths of sequences, in operator set 8.
+// scan had a batch dimension and sequence lengths in operator set 8.
 func scan(n *node) []*val {
 	if n.ver >= 9 {
 		return n.scanOnce(n.in)
@@ -287,7 +286,7 @@ func scan(n *node) []*val {
 	if len(in) == 0 || in[0] == nil || n.rank(in[0]) == 0 {
 		n.failf("operands are missing")
 	}
-	batch := n.known1(in[0], 0)
+	batch := n.knownSize(in[0], 0)
 	if batch < 1 || batch > maxUnrolled {
 		n.failf("a batch of %d is not supported", batch)
 	}
@@ -314,7 +313,7 @@ func scan(n *node) []*val {
 	return out
 }
 
-// directions reads which of count values are taken backwards.
+// directionsOf reads for each of count values whether it is scanned backwards.
 func (n *node) directionsOf(name string, count int) []bool {
 	out := make([]bool, count)
 	for i, d := range n.perDim(name, count, 0) {
@@ -397,7 +396,7 @@ func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) [
 	return values
 }
 
-// sequenceMap runs a graph on each member of a sequence.
+// sequenceMap applies a graph to each member of a sequence.
 func sequenceMap(n *node) []*val {
 	p := n.body("body")
 	count := len(n.members(0))

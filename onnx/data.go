@@ -28,7 +28,7 @@ func dtypeOf(t int32) (tensor.DType, error) {
 	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.TensorProto_DataType(t))
 }
 
-// weight returns a tensor of the model, decoded once.
+// weight returns a tensor of the model; each is decoded once.
 func (m *Model) weight(t *pb.TensorProto) (*tensor.Tensor, error) {
 	if w := m.weights[t]; w != nil {
 		return w, nil
@@ -79,19 +79,19 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fromFields(meta, t)
 }
 
-// fromBytes makes a tensor of little-endian bytes, over them where their address allows.
+// fromBytes makes a tensor of little-endian bytes, without a copy if they are aligned.
 func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 	return fromStorage(m, tensor.StorageOf(raw))
 }
 
-// fromStorage is fromBytes of storage, which the tensor shares then.
+// fromStorage is fromBytes for storage, which the tensor shares if it is aligned.
 func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	raw := s.Bytes()
 	if len(raw) != m.Bytes() {
-		return nil, fmt.Errorf("%d bytes of data, where dtype and shape want %d", len(raw), m.Bytes())
+		return nil, fmt.Errorf("%d bytes of data, dtype and shape need %d", len(raw), m.Bytes())
 	}
 	if m.DType == tensor.Bool {
-		// Kernels rely on 0 and 1.
+		// Kernels require 0 or 1.
 		out := tensor.Empty(m)
 		for i, b := range raw {
 			if b != 0 {
@@ -108,10 +108,10 @@ func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// alignment is what kernels expect of an element's address.
+// alignment returns the alignment of elements that kernels require.
 func alignment(d tensor.DType) int { return d.ToReal().Size() }
 
-// fromFields makes a tensor of the typed fields.
+// fromFields makes a tensor of the typed data fields.
 func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	switch m.DType {
 	case tensor.Float32:
@@ -146,11 +146,11 @@ func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
-// fill makes a tensor whose elements are each made of per numbers of a field.
+// fill makes a tensor; each element is made of per numbers of a field.
 func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element func([]F) T) (*tensor.Tensor, error) {
 	n := m.Numel()
 	if len(field) != n*per {
-		return nil, fmt.Errorf("%d numbers of data, where dtype and shape want %d", len(field), n*per)
+		return nil, fmt.Errorf("%d numbers of data, dtype and shape need %d", len(field), n*per)
 	}
 	data := make([]T, n)
 	for i := range data {

@@ -13,12 +13,12 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// A dim_param may be any text. One that is an identifier is the symbol of that name; arithmetic over identifiers is an
-// expression; another text is a symbol whose name is made from it, and a text without a letter names nothing: each of
-// these is a size of its own.
+// A dim_param may be any text. An identifier is the symbol of that name, and arithmetic over identifiers an
+// expression. Any other text is a symbol whose name is derived from it; one without a letter is ignored, and
+// every such size is a symbol of its own.
 
-// Symbol returns the symbol that a graph of the model has for a dim_param that is no identifier, as "batch-size", or
-// for such a size that has no name; any other name is returned as it is.
+// Symbol returns the graph's symbol for a dim_param that is not an identifier, such as "batch-size", or for
+// the name of an unnamed size. Any other name is returned unchanged.
 func (m *Model) Symbol(name string) string {
 	if m == nil || m.symbols[name] == "" {
 		return name
@@ -26,7 +26,7 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// bounds returns those of a new symbol, with the name that the model has for it.
+// bounds returns the bounds of a new symbol, with its spelling in the model.
 func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
@@ -36,8 +36,8 @@ func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	return b
 }
 
-// Sizes returns sizes that are given by names of dim_params by those of symbols, see [Model.Symbol]. A symbol that is
-// given by both of its names is refused. The map is a new one.
+// Sizes renames sizes given by dim_params to those of symbols, see [Model.Symbol], in a new map. It is an
+// error to give a symbol by both of its names.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -50,7 +50,7 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	return sizes, nil
 }
 
-// nameSymbols finds the names of symbols for the sizes of the model's inputs that have none of their own.
+// nameSymbols chooses symbols for the input sizes whose dim_params are not identifiers.
 func (m *Model) nameSymbols() {
 	own := map[string]bool{} // identifiers of the model
 	m.eachDim(func(_, text string) {
@@ -73,7 +73,8 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls f for the sizes of inputs that are no numbers: with a name for one that has none, and the dim_param.
+// eachDim calls f for each input size that is not a number, with a name for an unnamed size, and its
+// dim_param.
 func (m *Model) eachDim(f func(unnamed, text string)) {
 	for _, in := range m.proto.Graph.Input {
 		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
@@ -84,20 +85,20 @@ func (m *Model) eachDim(f func(unnamed, text string)) {
 	}
 }
 
-// unnamed is the name of a size that has none.
+// unnamed returns the name of an unnamed size.
 func unnamed(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
 
-// distinct reports whether a dim_param tells one size from another.
+// distinct reports whether a dim_param is a name, rather than a placeholder such as "?".
 func distinct(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
 
-// isSymbol reports whether a text can be a symbol as it is.
+// isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
 	_, err := sym.NewEnv().Symbol(text, 0, 1, 0)
 	return err == nil
 }
 
-// isArithmetic reports whether a dim_param is an expression over symbols. Words with nothing but minus signs between
-// them are a name, as "batch-size", unless each is a symbol of the model by itself.
+// isArithmetic reports whether a dim_param is an expression over symbols. Words joined only by minus signs
+// are one name, such as "batch-size", unless each word is a symbol of the model by itself.
 func isArithmetic(text string, own map[string]bool) bool {
 	env, all := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
@@ -111,7 +112,7 @@ func isArithmetic(text string, own map[string]bool) bool {
 	return slices.ContainsFunc(strings.Split(text, "-"), func(word string) bool { return !isSymbol(word) })
 }
 
-// dim returns a size of an input that is no number, for the sizes of symbols that are fixed.
+// dim returns a symbolic size of an input, with the fixed symbols replaced.
 func (m *Model) dim(input string, i int, text string, fixed map[string]int) (graph.Dim, error) {
 	if !distinct(text) {
 		text = unnamed(input, i)
@@ -144,14 +145,14 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 	return graph.Dim{Expr: s.String()}, nil
 }
 
-// symbolsOf returns the symbols that a size depends on, in the order of the text.
+// symbolsOf returns the symbols in a size, in the order of its text.
 func symbolsOf(d graph.Dim) []string {
 	var list []string
 	if d.IsNumber() {
 		return nil
 	}
 	env := sym.NewEnv()
-	_, _ = sym.Parse(d.String(), func(name string) (sym.Int, bool) { // what cannot be read was refused before
+	_, _ = sym.Parse(d.String(), func(name string) (sym.Int, bool) { // parse errors were reported before
 		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}

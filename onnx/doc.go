@@ -1,21 +1,24 @@
-// Package onnx reads ONNX models, of operator sets 1 to 24, as graphs.
+// Package onnx imports ONNX models, of operator sets 1 to 24, as graphs.
 //
-// [Load] reads a file:
+// [Load] reads a file and returns its graph:
 //
 //	g, err := onnx.Load("model.onnx", onnx.Options{})
 //
-// Every ONNX operator becomes one op of the catalogue or a few: table.go says which. An operator of
-// one's own, of any domain, is imported by a [Converter] ([Options.Operators]); [As] is that of an
-// operator which is an op, be it one of one's own ([Options.Lookup]):
+// [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
+// sizes. [LoadSome] skips nodes that cannot be converted.
+//
+// Every ONNX operator becomes one op of the catalogue or a few, by the tables of table.go. A [Converter]
+// imports a custom operator of any domain ([Options.Operators]); [As] converts an operator to one op, which
+// may be custom too ([Options.Lookup]):
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
-// Weights are in the file as it is mapped, and what depends on constants and known sizes
-// alone, such as the computation of a shape, is computed once, here. What an operator takes
-// as a tensor and an op as an attribute (a shape, axes, a k) becomes the attribute; where
-// it is computed by the graph, the attribute refers to the value ([graph.Ref]).
+// Each weight is read into its own memory. Nodes that depend only on constants and known sizes, such as shape
+// computations, are evaluated during the import. Where ONNX has a tensor operand and the op an attribute (a
+// shape, axes, k), a constant operand becomes the attribute; if the graph computes it, the attribute refers
+// to the value ([graph.Ref]).
 //
-// A model with symbolic sizes becomes a graph with symbols, whose attributes are expressions over them where the
-// model computes sizes; an If on a size becomes a node that is settled when sizes are known. Nothing is decided
-// for sizes that nobody gave. [Model.Graph] can fix them first, and then shape computations vanish.
+// Symbolic sizes of a model become symbols of the graph. Sizes that the model computes become expressions
+// over them, and an If on a size becomes a node that is decided when the sizes are known. No size is
+// specialized to a number. [Options.Dims] fixes sizes first, which folds shape computations.
 package onnx

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// same converts an operator of one operand that is an op of ours.
+// same converts an operator of one operand to an op with the same meaning.
 func same(op string) converter {
-	return func(n *node) []*val { return one(n.wide(op, nil, n.x(0))) }
+	return func(n *node) []*val { return one(n.widened(op, nil, n.x(0))) }
 }
 
 func identity(n *node) []*val {
@@ -22,9 +22,9 @@ func identity(n *node) []*val {
 	return one(n.in[0])
 }
 
-// wide adds an elementwise op. uint16, uint32 and uint64, which most ops do not take, are
-// computed as int64 and converted back: sums, products and bits come out the same.
-func (n *node) wide(op string, attrs graph.Attrs, operands ...any) *val {
+// widened adds a pointwise op. uint16, uint32 and uint64, which most ops do not support, are computed as int64
+// and converted back: sums, products and bitwise results are the same.
+func (n *node) widened(op string, attrs graph.Attrs, operands ...any) *val {
 	back := tensor.Invalid
 	cast := make([]any, len(operands))
 	for i, o := range operands {
@@ -41,7 +41,7 @@ func (n *node) wide(op string, attrs graph.Attrs, operands ...any) *val {
 	return y
 }
 
-// binary converts an operator of two operands that are broadcast together.
+// binary converts an operator of two operands with broadcasting.
 func binary(op string) converter {
 	return func(n *node) []*val {
 		x, y := n.pair()
@@ -51,14 +51,14 @@ func binary(op string) converter {
 		}
 		switch op {
 		case "lt", "le", "gt", "ge":
-			x, y = n.signed(x), n.signed(y)
+			x, y = n.orderedInt64(x), n.orderedInt64(y)
 		}
-		return one(n.wide(op, attrs, x, y))
+		return one(n.widened(op, attrs, x, y))
 	}
 }
 
-// pair returns two operands. Before operator set 7 the second is broadcast only on
-// demand, and may be aligned at an axis.
+// pair returns two operands. Before operator set 7 the second is broadcast only if the node requests it, and
+// may be aligned at an axis.
 func (n *node) pair() (x, y *val) {
 	x, y = n.x(0), n.x(1)
 	if n.ver >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
@@ -69,7 +69,8 @@ func (n *node) pair() (x, y *val) {
 	return x, n.alignedAt(y, axis, rank)
 }
 
-// alignedAt adds dimensions of size 1 behind x such that its first is at axis.
+// alignedAt appends dimensions of size 1 to x so that its first dimension is aligned with axis in a value of
+// the given rank.
 func (n *node) alignedAt(x *val, axis, rank int) *val {
 	shape := slices.Clone(n.form(x))
 	if axis+len(shape) > rank {
@@ -81,8 +82,8 @@ func (n *node) alignedAt(x *val, axis, rank int) *val {
 	return n.reshapeFor(x, shape...)
 }
 
-// signed maps uint64 to int64 such that order is kept.
-func (n *node) signed(x *val) *val {
+// orderedInt64 maps uint64 to int64 in the same order, by flipping the top bit.
+func (n *node) orderedInt64(x *val) *val {
 	if x.dtype() != tensor.Uint64 {
 		return x
 	}
@@ -103,7 +104,7 @@ func isInf(n *node) []*val {
 	return one(n.op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
 }
 
-// castTo reads the target dtype of Cast, which was a name before operator set 6.
+// castOp reads the target dtype of Cast, which was a name before operator set 6.
 func castOp(n *node) []*val {
 	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeProto_STRING {
 		code, ok := pb.TensorProto_DataType_value[string(a.S)]
@@ -129,9 +130,9 @@ func pow(n *node) []*val {
 	x, y := n.pair()
 	d := x.dtype()
 	if x.dtype() == y.dtype() {
-		return one(n.wide("pow", nil, x, y))
+		return one(n.widened("pow", nil, x, y))
 	}
-	// The result has the base's dtype; the exponent may be of any.
+	// The result has the base's dtype; the exponent may have any.
 	switch {
 	case !d.IsFloat() && y.dtype().IsFloat():
 		return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Float64), n.cast(y, tensor.Float64)), d))
@@ -143,20 +144,20 @@ func pow(n *node) []*val {
 
 func mod(n *node) []*val {
 	if n.flag("fmod", false) {
-		return one(n.wide("fmod", nil, n.x(0), n.x(1)))
+		return one(n.widened("fmod", nil, n.x(0), n.x(1)))
 	}
-	return one(n.wide("remainder", nil, n.x(0), n.x(1)))
+	return one(n.widened("remainder", nil, n.x(0), n.x(1)))
 }
 
 func bitShift(n *node) []*val {
 	x, y := n.x(0), n.x(1)
 	if n.text("direction", "") == "LEFT" {
-		return one(n.wide("bitwise_left_shift", nil, x, y))
+		return one(n.widened("bitwise_left_shift", nil, x, y))
 	}
 	if x.dtype() != tensor.Uint64 {
-		return one(n.wide("bitwise_right_shift", nil, x, y))
+		return one(n.widened("bitwise_right_shift", nil, x, y))
 	}
-	// The sign that an int64 shifts in is masked out: by the ones that a shift leaves.
+	// An arithmetic shift of int64 copies the sign bit: the mask clears these bits.
 	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
 	shifted := n.op("bitwise_right_shift", nil, x, y)
 	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
@@ -173,9 +174,9 @@ func extremum(op string) converter {
 		if len(n.in) == 1 {
 			return one(n.op("alias", nil, out))
 		}
-		out = n.signed(out)
+		out = n.orderedInt64(out)
 		for i := 1; i < len(n.in); i++ {
-			out = n.wide(op, nil, out, n.signed(n.x(i)))
+			out = n.widened(op, nil, out, n.orderedInt64(n.x(i)))
 		}
 		if d == tensor.Uint64 {
 			out = n.cast(n.op("bitwise_xor", nil, out, int64(math.MinInt64)), d)
@@ -202,10 +203,10 @@ func meanOf(n *node) []*val {
 
 func where(n *node) []*val {
 	x, y := n.x(1), n.x(2)
-	return one(n.wide("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
+	return one(n.widened("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
 }
 
-// clip bounds by attributes before operator set 11, and by operands since.
+// clip has bounds as attributes before operator set 11, and as operands since.
 func clip(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{}
@@ -234,12 +235,12 @@ func clip(n *node) []*val {
 		}
 		return one(n.op("clamp", attrs, x))
 	}
-	x = n.signed(x)
+	x = n.orderedInt64(x)
 	if lo != nil {
-		x = n.wide("maximum", nil, x, n.signed(lo))
+		x = n.widened("maximum", nil, x, n.orderedInt64(lo))
 	}
 	if hi != nil {
-		x = n.wide("minimum", nil, x, n.signed(hi))
+		x = n.widened("minimum", nil, x, n.orderedInt64(hi))
 	}
 	if d == tensor.Uint64 {
 		x = n.cast(n.op("bitwise_xor", nil, x, int64(math.MinInt64)), d)

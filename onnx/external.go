@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// external reads the bytes of a tensor that are in another file. need is what dtype and shape ask for. They are read
-// rather than mapped: to touch a mapping of a file that was made shorter meanwhile ends the process.
+// external reads the data of a tensor from another file. need is the number of bytes that dtype and shape
+// require. The data are copied instead of mapped: accessing a mapping of a file that was truncated ends the
+// process.
 func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
@@ -30,13 +31,13 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 		}
 	}
 	if location == "" {
-		return nil, errors.New("external data: it has no location")
+		return nil, errors.New("external data: the location is missing")
 	}
 	if length < 0 {
 		length = need
 	}
 	if length != need {
-		return nil, fmt.Errorf("external data: %d bytes, where dtype and shape want %d", length, need)
+		return nil, fmt.Errorf("external data: %d bytes, dtype and shape need %d", length, need)
 	}
 	data, err := m.part(location, offset, length)
 	if err != nil {
@@ -45,7 +46,7 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	return data, nil
 }
 
-// part reads a part of a file of the model's folder.
+// part reads a range of a file in the model's folder.
 func (m *Model) part(location string, offset, length int) (*tensor.Storage, error) {
 	path, err := m.located(location)
 	if err != nil {
@@ -64,7 +65,7 @@ func (m *Model) part(location string, offset, length int) (*tensor.Storage, erro
 	return s, readPieces(m.ctx, f, pieces(nil, s.Bytes(), offset))
 }
 
-// located returns the path of a file of the model's folder.
+// located returns the path of a file in the model's folder.
 func (m *Model) located(location string) (string, error) {
 	if path, ok := m.files[location]; ok {
 		return path, nil

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters scale sizes in floating point: they convert a size, multiply or divide it, round down and convert back.
-// That is a quotient of integers for all sizes that a floating-point number holds exactly, and for no others. So
-// where an expression stands for such a computation, the sizes that it holds for become bounds of the symbols in
-// it: who has larger ones gives them when the model is read, and has them computed as the model says.
+// Exporters scale sizes in floating point: they convert a size, multiply or divide it, round it down and
+// convert it back. This equals integer division for all sizes that the floating-point dtype represents
+// exactly. An expression for such a computation therefore bounds its symbols to these sizes. A caller with
+// larger sizes must give them when the model is read; they are then computed in floating point.
 
-// digits is the number of binary digits of the integers that a dtype holds exactly.
+// digits returns the number of binary digits of the integers that a dtype represents exactly.
 func digits(d tensor.DType) int {
 	switch d {
 	case tensor.Float32:
@@ -24,23 +24,24 @@ func digits(d tensor.DType) int {
 	return 0
 }
 
-// held is an integer that numbers of a floating-point dtype must hold exactly.
-type held struct {
+// exactInt is an integer that a floating-point dtype must represent exactly.
+type exactInt struct {
 	n sym.Int
 	d tensor.DType
 }
 
-// holding returns the entry with one more integer that must be held; false where no sizes that people have see to it.
-func (x entry) holding(n *node, a sym.Int, d tensor.DType) (entry, bool) {
-	if _, ok := n.within(a, digits(d)); !ok {
+// requireExact adds a requirement to the entry; false if it would bound symbols to unreasonably small sizes, or if
+// data decide it.
+func (x symElement) requireExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
+	if _, ok := n.limitsFor(a, digits(d)); !ok {
 		return x, false
 	}
-	x.held = append(slices.Clip(x.held), held{a, d})
+	x.exact = append(slices.Clip(x.exact), exactInt{a, d})
 	return x, true
 }
 
-// within returns the bounds of symbols for which a has at most so many binary digits.
-func (im *importer) within(a sym.Int, digits int) (limits map[string]int, ok bool) {
+// limitsFor returns bounds of symbols under which a has at most the given number of binary digits.
+func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok bool) {
 	most := 1 << digits
 	fits := func(a sym.Int) bool {
 		lo, hi := a.Bounds()
@@ -49,7 +50,7 @@ func (im *importer) within(a sym.Int, digits int) (limits map[string]int, ok boo
 	if digits == 0 || fits(a) {
 		return nil, digits > 0
 	}
-	// Bounds below 2^16 would refuse sizes that people have.
+	// Bounds below 2^16 would reject realistic sizes.
 	for limit := most; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		limits := map[string]int{}
@@ -62,7 +63,7 @@ func (im *importer) within(a sym.Int, digits int) (limits map[string]int, ok boo
 			return s, err == nil
 		})
 		if err != nil {
-			return nil, false // data decide it
+			return nil, false // it depends on data
 		}
 		if fits(b) {
 			return limits, true
@@ -71,10 +72,10 @@ func (im *importer) within(a sym.Int, digits int) (limits map[string]int, ok boo
 	return nil, false
 }
 
-// bound bounds symbols such that what an expression holds for is all that they may be.
-func (im *importer) bound(x entry) {
-	for _, h := range x.held {
-		limits, _ := im.within(h.n, digits(h.d))
+// bound bounds the symbols so that the requirements of an entry hold.
+func (im *importer) bound(x symElement) {
+	for _, h := range x.exact {
+		limits, _ := im.limitsFor(h.n, digits(h.d))
 		for name, limit := range limits {
 			if old, ok := im.limits[name]; !ok || limit < old {
 				im.limits[name] = limit
@@ -83,8 +84,8 @@ func (im *importer) bound(x entry) {
 	}
 }
 
-// beyond reports whether a condition holds only where symbols have larger values than people have, and bounds them
-// such that it does not.
+// beyond reports whether a condition holds only for unrealistically large symbols, and bounds them to exclude
+// it.
 func (im *importer) beyond(c sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
@@ -98,7 +99,7 @@ func (im *importer) beyond(c sym.Bool) bool {
 			return s, err == nil
 		})
 		if err != nil {
-			return false // data decide it
+			return false // it depends on data
 		}
 		if holds, known := b.Known(); holds || !known {
 			continue
@@ -116,22 +117,22 @@ func (im *importer) beyond(c sym.Bool) bool {
 	return false
 }
 
-// fraction returns a number of moderate size as an element.
-func fraction(f float64) (entry, bool) {
+// fraction returns a number of moderate magnitude as an entry.
+func fraction(f float64) (symElement, bool) {
 	over := 1
 	for ; f != math.Trunc(f); f *= 2 {
 		if over *= 2; over > 1<<30 {
-			return entry{}, false
+			return symElement{}, false
 		}
 	}
 	if math.Abs(f) > 1<<53 || math.IsNaN(f) {
-		return entry{}, false
+		return symElement{}, false
 	}
-	return entry{n: sym.Of(int(f)), over: over}, true
+	return symElement{n: sym.Of(int(f)), denominator: over}, true
 }
 
-// fractionOf returns an element of operand i as one of a floating-point dtype.
-func (c *computation) fractionOf(i int, x entry) (entry, bool) {
+// fractionOf returns an element of operand i in the result's floating-point dtype.
+func (c *computation) fractionOf(i int, x symElement) (symElement, bool) {
 	switch d := c.in[i].dtype; {
 	case d.IsFloat():
 		return x, true
@@ -140,58 +141,58 @@ func (c *computation) fractionOf(i int, x entry) (entry, bool) {
 	}
 	d := c.out[0].DType
 	if !d.IsFloat() {
-		d = tensor.Float32 // a comparison, which is no stricter in other dtypes
+		d = tensor.Float32 // of a comparison: the requirement of float32 is the strictest
 	}
-	return entry{n: x.n, over: 1}.holding(c.n, x.n, d)
+	return symElement{n: x.n, denominator: 1}.requireExact(c.n, x.n, d)
 }
 
-// reduced divides the fraction by what both of its parts are multiples of, where that is plain.
-func (x entry) reduced() entry {
-	for x.over%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
-		x.n, x.over = x.n.Div(sym.Of(2)), x.over/2
+// reduced cancels factors of 2 that the form of the fraction shows.
+func (x symElement) reduced() symElement {
+	for x.denominator%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
+		x.n, x.denominator = x.n.Div(sym.Of(2)), x.denominator/2
 	}
 	return x
 }
 
 // sum is x + sign*y.
-func sum(sign int) func(c *computation, x []entry) (entry, bool) {
-	return func(c *computation, x []entry) (entry, bool) {
+func sum(sign int) func(c *computation, x []symElement) (symElement, bool) {
+	return func(c *computation, x []symElement) (symElement, bool) {
 		d := c.out[0].DType
 		if alpha, ok := c.attrs["alpha"]; ok && alpha != 1 {
-			return entry{}, false
+			return symElement{}, false
 		}
 		if d.IsIntegral(false) && c.in[0].dtype != tensor.Bool && c.in[1].dtype != tensor.Bool {
-			return entry{n: x[0].n.Add(x[1].n.Mul(sym.Of(sign)))}, true
+			return symElement{n: x[0].n.Add(x[1].n.Mul(sym.Of(sign)))}, true
 		}
 		a, okA := c.fractionOf(0, x[0])
 		b, okB := c.fractionOf(1, x[1])
-		if !okA || !okB || a.rounded || b.rounded || max(a.over, b.over) > 1<<20 {
-			return entry{}, false
+		if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
+			return symElement{}, false
 		}
-		y := entry{n: a.n.Mul(sym.Of(b.over)).Add(b.n.Mul(sym.Of(sign * a.over))), over: a.over * b.over,
-			held: slices.Concat(a.held, b.held)}.reduced()
-		return y.holding(c.n, y.n, d)
+		y := symElement{n: a.n.Mul(sym.Of(b.denominator)).Add(b.n.Mul(sym.Of(sign * a.denominator))), denominator: a.denominator * b.denominator,
+			exact: slices.Concat(a.exact, b.exact)}.reduced()
+		return y.requireExact(c.n, y.n, d)
 	}
 }
 
-func product(c *computation, x []entry) (entry, bool) {
+func product(c *computation, x []symElement) (symElement, bool) {
 	d := c.out[0].DType
 	if d.IsIntegral(false) && c.in[0].dtype != tensor.Bool && c.in[1].dtype != tensor.Bool {
-		return entry{n: x[0].n.Mul(x[1].n)}, true
+		return symElement{n: x[0].n.Mul(x[1].n)}, true
 	}
 	a, okA := c.fractionOf(0, x[0])
 	b, okB := c.fractionOf(1, x[1])
-	if !okA || !okB || a.rounded || b.rounded || max(a.over, b.over) > 1<<20 {
-		return entry{}, false
+	if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
+		return symElement{}, false
 	}
-	y := entry{n: a.n.Mul(b.n), over: a.over * b.over, held: slices.Concat(a.held, b.held)}.reduced()
-	return y.holding(c.n, y.n, d)
+	y := symElement{n: a.n.Mul(b.n), denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}.reduced()
+	return y.requireExact(c.n, y.n, d)
 }
 
-// quotient divides integers as rounding_mode says, and others by a number: where that is no power of 2, the result
-// is rounded, but never as far as to the next integer. For n/over falls short of an integer k by 1/over at least,
-// and is rounded to k only if that is at most k/2^digits.
-func quotient(c *computation, x []entry) (entry, bool) {
+// quotient divides integers by rounding_mode, and fractions by a number. If that is not a power of 2 the
+// result is rounded, but never to the next integer: n/over is at least 1/over below an integer k, and would
+// be rounded to k only if the distance were at most k/2^digits.
+func quotient(c *computation, x []symElement) (symElement, bool) {
 	d, mode := c.out[0].DType, c.text("rounding_mode")
 	if d.IsIntegral(false) {
 		var n sym.Int
@@ -204,73 +205,73 @@ func quotient(c *computation, x []entry) (entry, bool) {
 		case ok:
 			n = x[0].n.Div(x[1].n)
 		}
-		return entry{n: n}, ok
+		return symElement{n: n}, ok
 	}
 	a, okA := c.fractionOf(0, x[0])
 	b, okB := c.fractionOf(1, x[1])
 	by, isNumber := b.n.Known()
 	if !okA || !okB || a.rounded || b.rounded || !isNumber || by <= 0 || by > 1<<20 || mode != "" ||
-		max(a.over, b.over) > 1<<20 {
-		return entry{}, false
+		max(a.denominator, b.denominator) > 1<<20 {
+		return symElement{}, false
 	}
-	y := entry{n: a.n.Mul(sym.Of(b.over)), over: a.over * by, held: a.held}.reduced()
-	if y.rounded = y.over&(y.over-1) != 0; y.rounded {
-		return y.holding(c.n, y.n.Add(sym.Of(y.over)), d)
+	y := symElement{n: a.n.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}.reduced()
+	if y.rounded = y.denominator&(y.denominator-1) != 0; y.rounded {
+		return y.requireExact(c.n, y.n.Add(sym.Of(y.denominator)), d)
 	}
-	return y.holding(c.n, y.n, d)
+	return y.requireExact(c.n, y.n, d)
 }
 
-// rounded takes a fraction to an integer.
-func rounded(c *computation, x []entry) (entry, bool) {
-	y, over := x[0], sym.Of(max(x[0].over, 1))
+// rounded rounds a fraction to an integer.
+func rounded(c *computation, x []symElement) (symElement, bool) {
+	y, over := x[0], sym.Of(max(x[0].denominator, 1))
 	if !c.in[0].dtype.IsFloat() {
 		return y, c.out[0].DType == c.in[0].dtype
 	}
 	switch {
 	case c.op.Name == "ceil":
-		return entry{n: y.n.Neg().Div(over).Neg(), over: 1, held: y.held}, true
+		return symElement{n: y.n.Neg().Div(over).Neg(), denominator: 1, exact: y.exact}, true
 	case c.op.Name == "floor" || notNegative(y.n):
-		return entry{n: y.n.Div(over), over: 1, held: y.held}, true
+		return symElement{n: y.n.Div(over), denominator: 1, exact: y.exact}, true
 	}
-	return entry{}, false
+	return symElement{}, false
 }
 
-// selected is that of where.
-func selected(c *computation, x []entry) (entry, bool) {
+// selected is the formula of where.
+func selected(c *computation, x []symElement) (symElement, bool) {
 	cond, a, b := x[0].b, x[1], x[2]
 	if c.in[0].dtype != tensor.Bool || c.in[1].dtype != c.in[2].dtype {
-		return entry{}, false
+		return symElement{}, false
 	}
 	if c.in[1].dtype == tensor.Bool {
-		return entry{b: cond.And(a.b).Or(cond.Not().And(b.b))}, true
+		return symElement{b: cond.And(a.b).Or(cond.Not().And(b.b))}, true
 	}
-	return entry{n: sym.Where(cond, a.n, b.n), over: a.over, held: slices.Concat(a.held, b.held)},
-		a.over == b.over && !a.rounded && !b.rounded
+	return symElement{n: sym.Where(cond, a.n, b.n), denominator: a.denominator, exact: slices.Concat(a.exact, b.exact)},
+		a.denominator == b.denominator && !a.rounded && !b.rounded
 }
 
-// converted is that of to.
-func converted(c *computation, x []entry) (entry, bool) {
+// converted is the formula of to.
+func converted(c *computation, x []symElement) (symElement, bool) {
 	from, to, y := c.in[0].dtype, c.out[0].DType, x[0]
 	switch {
 	case from == tensor.Bool && to == tensor.Bool:
 		return y, true
 	case to == tensor.Bool:
 		c.n.bound(y)
-		return entry{b: y.n.Ne(sym.Int{})}, !y.rounded
+		return symElement{b: y.n.Ne(sym.Int{})}, !y.rounded
 	case from == tensor.Bool:
-		return entry{n: sym.Where(y.b, sym.Of(1), sym.Int{}), over: 1}, true
+		return symElement{n: sym.Where(y.b, sym.Of(1), sym.Int{}), denominator: 1}, true
 	case to.IsFloat() && !from.IsFloat():
-		return entry{n: y.n, over: 1}.holding(c.n, y.n, to)
+		return symElement{n: y.n, denominator: 1}.requireExact(c.n, y.n, to)
 	case to.IsFloat():
-		y, ok := y.holding(c.n, y.n, to)
+		y, ok := y.requireExact(c.n, y.n, to)
 		return y, ok && !y.rounded
 	case to != tensor.Int64 && to != tensor.Int32:
-		return entry{}, false // a size may not fit
-	case from.IsFloat() && y.over > 1 && !notNegative(y.n):
-		return entry{}, false
+		return symElement{}, false // a size may overflow
+	case from.IsFloat() && y.denominator > 1 && !notNegative(y.n):
+		return symElement{}, false
 	case from.IsFloat():
 		c.n.bound(y)
-		return entry{n: y.n.Div(sym.Of(max(y.over, 1)))}, true
+		return symElement{n: y.n.Div(sym.Of(max(y.denominator, 1)))}, true
 	}
-	return entry{n: y.n}, true
+	return symElement{n: y.n}, true
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file is for sizes as converters compute with them: expressions, which ops are given as attributes and operands.
+// This file computes with symbolic sizes, and turns them into attributes and operands.
 
-// form returns the shape of x, whose rank must be known. Of a size that data decide it has a symbol.
+// form returns the symbolic shape of x, whose rank must be known. Sizes that depend on data are symbols.
 func (n *node) form(x *val) []sym.Int {
 	n.rank(x)
 	return n.shapeOf(x)
 }
 
-// sizeAttr returns integers as an attribute has them: numbers, or a list with the expressions among them. Data must not
-// decide any.
+// sizeAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if one
+// depends on data.
 func (n *node) sizeAttr(list ...sym.Int) any {
 	if numbers, ok := numbersOf(list); ok {
 		return numbers
@@ -23,7 +23,7 @@ func (n *node) sizeAttr(list ...sym.Int) any {
 	out := make([]any, len(list))
 	for i, s := range list {
 		var ok bool
-		if out[i], ok = n.written(s); !ok {
+		if out[i], ok = n.intAttr(s); !ok {
 			n.failf("a size must be known before the graph runs, and it depends on data")
 		}
 	}
@@ -51,7 +51,7 @@ func numbersOf(list []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// numbers returns integers that must be numbers.
+// numbers returns integers that must be numbers; what names them in the error.
 func (n *node) numbers(what string, list []sym.Int) []int {
 	out, ok := numbersOf(list)
 	if !ok {
@@ -60,30 +60,30 @@ func (n *node) numbers(what string, list []sym.Int) []int {
 	return out
 }
 
-// integer returns an integer as an operand: a number, or a 0-dim value that the graph computes of sizes.
+// integer returns an integer as an operand: a number, or a 0-dim value that the graph computes from sizes.
 func (n *node) integer(s sym.Int) any {
 	if k, known := s.Known(); known {
 		return k
 	}
-	return settled(&entries{dtype: tensor.Int64, shape: []int{}, list: []entry{{n: s}}, make: func() *val {
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{}, list: []symElement{{n: s}}, make: func() *val {
 		attrs := graph.Attrs{"start": n.sizeAttrOne(s), "end": n.sizeAttrOne(s.Add(sym.Of(1))), "dtype": tensor.Int64}
 		return n.emit("select", graph.Attrs{"dim": 0, "index": 0}, n.emit("arange", attrs)[0])[0]
 	}})
 }
 
-// reshapeFor is reshape to sizes that may be unknown, one of which data may decide.
+// reshapeFor reshapes x to symbolic sizes, at most one of which may depend on data.
 func (n *node) reshapeFor(x *val, sizes ...sym.Int) *val {
 	if numbers, ok := numbersOf(sizes); ok {
 		return n.reshape(x, numbers...)
 	}
-	attr := n.sizesWritten(sizes)
+	attr := n.sizesAttr(sizes)
 	if attr == nil {
 		n.failf("the shape %s of %q must be known before the graph runs, and it depends on data", tensor.Sizes(sizes), x.name)
 	}
 	return n.reshapeBy(x, attr)
 }
 
-// productOf is the number of elements of a shape.
+// productOf returns the number of elements of a shape.
 func productOf(sizes []sym.Int) sym.Int {
 	p := sym.Of(1)
 	for _, s := range sizes {
@@ -92,7 +92,7 @@ func productOf(sizes []sym.Int) sym.Int {
 	return p
 }
 
-// atMost is x where that is no more than an integer, and the integer elsewhere.
+// atMost returns the minimum of x and an integer.
 func (n *node) atMost(x *val, most sym.Int) *val {
 	if k, known := most.Known(); known {
 		return n.op("clamp", graph.Attrs{"max": k}, x)

@@ -8,19 +8,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters write the normalisation of groups of channels as that of the channels of a value that has each group as
-// one, and reshape before and after. As one op it needs no pass over memory for what comes behind, and takes channels
-// in any order.
+// Exporters write group normalization as an instance normalization between two reshapes. It is recognized
+// here and converted to one op, which fuses with the ops after it and accepts any order of dimensions.
 
-// groupsNormed is an instance_norm of [n, groups, ...] that is reshaped from a value x of [n, channels, ...].
+// groupsNormed is an instance_norm of [n, groups, ...] whose operand is reshaped from x of [n, channels,
+// ...].
 type groupsNormed struct {
 	x            *val
 	groups       int
 	eps          float64
-	weight, bias *val // for each group
+	weight, bias *val // per group
 }
 
-// noteGroups remembers that y normalises groups of channels, if its operand is reshaped from what has such.
+// noteGroups records that y = instance_norm(x) normalizes groups of channels, if x is reshaped from a value
+// with channels.
 func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
 	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
@@ -45,8 +46,8 @@ func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	n.normed[y.v] = groupsNormed{base, groups, eps, weight, bias}
 }
 
-// regrouped returns the normalisation of groups of channels that x is, where a shape, one size of which may be the rest
-// of the elements, brings it back to that of its operand; else nil.
+// regrouped returns the group normalization that a reshape of x to the shape amounts to: if x was recorded by
+// noteGroups and the shape restores that of its source, up to one -1. Else it returns nil.
 func (n *node) regrouped(x *val, shape []sym.Int) *val {
 	f, ok := n.normed[x.v]
 	if !ok {
@@ -68,13 +69,13 @@ func (n *node) regrouped(x *val, shape []sym.Int) *val {
 	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.like(w, f.x), n.like(b, f.x))
 }
 
-// spread repeats what there is for each group for its channels.
+// spread repeats each group's parameter for its channels.
 func (n *node) spread(p *val, groups int, channels sym.Int) *val {
 	size := n.sizeAttr(sym.Of(groups), channels.Div(sym.Of(groups)))
 	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
 }
 
-// all reports whether x is known, and all of its elements are equal to a number.
+// all reports whether x is constant, with all elements equal to a number.
 func (x *val) all(number float64) bool {
 	if x.data == nil || x.data.DType.IsComplex() {
 		return false

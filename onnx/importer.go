@@ -12,65 +12,65 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bounds of what a small file may blow up to.
+// Limits against small files that expand to large graphs.
 const (
-	maxDepth = 64      // graphs within graphs and functions within functions
-	maxNodes = 1 << 18 // nodes that are converted, those of functions counted at each call
+	maxDepth = 64      // nesting depth of graphs and functions
+	maxNodes = 1 << 18 // converted nodes; those of functions count at each call
 	maxRank  = 64      // dimensions
-	maxWork  = 1 << 25 // elements that are computed here
+	maxWork  = 1 << 25 // elements evaluated during the import
 )
 
-// importer converts one graph of a model: the main one, or the body of a loop.
+// importer converts one graph of a model: the main graph, or the body of a loop or branch.
 type importer struct {
 	model *Model
 	opts  Options
 	g     *graph.Graph
-	// named holds values that bear a name of the model.
+	// named holds the values that have a name of the model.
 	named map[*graph.Value]bool
-	// What depends on sizes that are not known: see sizes.go. The importers of a model share all but the last two.
+	// Symbolic sizes, see sizes.go. The importers of a model share env, symbols, limits, unknowns and texts.
 	env      *sym.Env
-	symbols  map[string]sym.Int         // of the graph
-	hints    map[string]int             // sizes of these that the graph is built for
-	limits   map[string]int             // bounds of these, which arithmetic needs: see fractions.go
-	unknowns *int                       // symbols for what data decide
-	texts    map[string]bool            // expressions among attributes
-	used     map[string]bool            // the symbols in attributes
-	carriers map[string]*val            // an input of each symbol that is a size of it
-	shapes   map[*graph.Value][]sym.Int // of values whose shapes are no numbers
+	symbols  map[string]sym.Int         // symbols of the graph
+	hints    map[string]int             // the sizes of symbols for which the graph is built
+	limits   map[string]int             // upper bounds of symbols that fractions.go requires
+	unknowns *int                       // counts the symbols for sizes that depend on data
+	texts    map[string]bool            // the expressions among attributes
+	used     map[string]bool            // symbols that occur in attributes
+	carriers map[string]*val            // for each symbol, an input with that size
+	shapes   map[*graph.Value][]sym.Int // symbolic shapes of values
 
-	normed map[*graph.Value]groupsNormed // those that are normalised by groups of channels: see groups.go
+	normed map[*graph.Value]groupsNormed // recorded group normalizations, see groups.go
 
 	read  map[*graph.Value]*val // values that attributes are read from
-	count int                   // nodes converted
-	work  float64               // elements computed here
+	count int                   // converted nodes
+	work  float64               // elements evaluated during the import
 
-	// What is read past: see some.go.
-	missing graph.Errors // initializers, inputs and outputs that cannot be had
-	refused int          // nodes that were refused for a reason of their own
+	// For GraphSome, see some.go.
+	skipped  graph.Errors // errors of skipped initializers, inputs and outputs
+	rejected int          // nodes rejected for errors of their own
 
-	// outer converts the graph around this one; captured are its values that became further
-	// inputs here.
+	// outer converts the enclosing graph. captured lists its values that became additional inputs of this
+	// one.
 	outer    *importer
 	captured []*val
-	ours     map[*val]*val // by those outside
+	captures map[*val]*val // captured values by the outer value
 }
 
-// frame is what a function sees of its call.
+// frame is the context of a function call or a nested graph.
 type frame struct {
 	opsets map[string]int
 	attrs  map[string]*pb.AttributeProto
 	depth  int
-	// unroll is how many nodes a loop may be written out to; loops within loops share it.
+	// unroll is the number of nodes to which a loop may be unrolled; nested loops share it.
 	unroll int
-	// then is what comes after the graph that is converted in place of a node; nil where a
-	// node takes the results.
-	then *rest
-	// some tells to go on past what is wrong: see some.go.
-	some bool
+	// then is the continuation of the node in whose place the graph is converted; nil if that node takes the
+	// results.
+	then *continuation
+	// skipErrors means that mistakes are skipped: see some.go.
+	skipErrors bool
 }
 
-// scope holds the values of a graph by name. Those of the scope around it are seen too: of
-// parent as they are, of beyond, which is another importer's, as further inputs.
+// scope holds the values of a graph by name. Values of parent are used directly; those of beyond, which
+// belongs to another importer, become additional inputs.
 type scope struct {
 	im             *importer
 	parent, beyond *scope
@@ -100,17 +100,17 @@ func (s *scope) lookup(name string) *val {
 	return c
 }
 
-// capture makes a value of the graph outside one of the body: known data is shared, any
-// other becomes an input.
+// capture makes a value of the enclosing graph available in this one: constants are shared, any other value
+// becomes an input.
 func (im *importer) capture(v *val) (*val, error) {
-	if c := im.ours[v]; c != nil {
+	if c := im.captures[v]; c != nil {
 		return c, nil
 	}
-	if v.kind == isLost {
+	if v.kind == isUnavailable {
 		return nil, &dependency{v}
 	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
-	im.ours[v] = c
+	im.captures[v] = c
 	switch {
 	case v.packed != nil:
 		data, err := im.capture(v.packed.data)
@@ -147,12 +147,12 @@ func (im *importer) capture(v *val) (*val, error) {
 		if c, err = im.enterCaptured(v); err != nil {
 			return nil, err
 		}
-		im.ours[v] = c
+		im.captures[v] = c
 	}
 	return c, nil
 }
 
-// enterCaptured makes a value of the graph outside an input.
+// enterCaptured adds an input for a value of the enclosing graph.
 func (im *importer) enterCaptured(v *val) (*val, error) {
 	c, err := im.entering("outer."+v.v.Name, v, im.outer.shapeOf(v))
 	if err == nil {
@@ -161,7 +161,7 @@ func (im *importer) enterCaptured(v *val) (*val, error) {
 	return c, err
 }
 
-// convert converts the model's graph.
+// convert converts the main graph.
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	p := im.model.proto.Graph
 	s := &scope{im: im, vals: map[string]*val{}}
@@ -170,10 +170,10 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	}
 	for _, in := range p.Input {
 		if s.vals[in.Name] != nil {
-			continue // a default that stands for good
+			continue // an initializer replaces the input
 		}
-		if why := im.opts.Lost[in.Name]; f.some && why != nil {
-			im.miss(s, "input", in.Name, why)
+		if why := im.opts.Lost[in.Name]; f.skipErrors && why != nil {
+			im.skipValue(s, "input", in.Name, why)
 			continue
 		}
 		v, err := im.input(in)
@@ -182,8 +182,8 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		}
 		switch {
 		case err == nil:
-		case f.some:
-			im.miss(s, "input", in.Name, err)
+		case f.skipErrors:
+			im.skipValue(s, "input", in.Name, err)
 		default:
 			return nil, about("input", in.Name, err)
 		}
@@ -194,13 +194,13 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	}
 	for i, out := range p.Output {
 		err := im.output(out.Name, results[i])
-		if err == nil && f.some && im.g.Err() != nil {
-			err = im.g.Err() // of a name that there is already
+		if err == nil && f.skipErrors && im.g.Err() != nil {
+			err = im.g.Err() // a duplicate name
 		}
 		switch {
 		case err == nil:
-		case f.some:
-			im.missOutput(out.Name, err)
+		case f.skipErrors:
+			im.skipOutput(out.Name, err)
 		default:
 			return nil, fmt.Errorf("output %q: %w", out.Name, err)
 		}
@@ -215,9 +215,9 @@ func (im *importer) output(name string, v *val) error {
 	switch {
 	case v == nil:
 		return errors.New("it is not made by any node")
-	case v.kind == isLost && v.v == nil:
+	case v.kind == isUnavailable && v.v == nil:
 		return &dependency{v}
-	case v.kind == isLost:
+	case v.kind == isUnavailable:
 		im.g.Output(name, v.v)
 		return nil
 	case v.kind != isTensor:
@@ -227,14 +227,14 @@ func (im *importer) output(name string, v *val) error {
 	return nil
 }
 
-// initializers makes the weights known.
+// initializers enters the weights as constants.
 func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range p.SparseInitializer {
 		err := errors.New("sparse tensors are not supported")
-		if !f.some {
+		if !f.skipErrors {
 			return fmt.Errorf("sparse initializer %q: %w", t.GetValues().GetName(), err)
 		}
-		im.miss(s, "sparse initializer", t.GetValues().GetName(), err)
+		im.skipValue(s, "sparse initializer", t.GetValues().GetName(), err)
 	}
 	for _, t := range p.Initializer {
 		ends.Look(im.opts.Context)
@@ -242,8 +242,8 @@ func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 		switch {
 		case err == nil:
 			s.vals[t.Name] = &val{name: t.Name, data: data}
-		case f.some:
-			im.miss(s, "initializer", t.Name, err)
+		case f.skipErrors:
+			im.skipValue(s, "initializer", t.Name, err)
 		default:
 			return fmt.Errorf("initializer %q: %w", t.Name, err)
 		}
@@ -278,7 +278,7 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
 	im.named[v] = true
 	x := &val{name: in.Name, v: v}
-	if v.Dims != nil && len(im.symbols) > 0 { // a signature has none
+	if v.Dims != nil && len(im.symbols) > 0 { // not for a signature
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
@@ -299,7 +299,7 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// carry notes that the shape of an input tells the sizes of symbols.
+// carry records the symbols that are sizes of an input.
 func (im *importer) carry(x *val, dims []graph.Dim) {
 	for _, d := range dims {
 		if d.Symbol != "" && im.carriers[d.Symbol] == nil {
@@ -308,7 +308,7 @@ func (im *importer) carry(x *val, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input, with symbols for those that nobody knows.
+// dims returns the sizes of an input, with symbols for unknown ones.
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, ok := im.opts.Shapes[name]
 	switch {
@@ -317,7 +317,7 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	case shape == nil && !ok:
 		return nil, errors.New("its rank is unknown: a shape must be given")
 	case shape != nil && ok && len(given) != len(shape.Dim):
-		return nil, fmt.Errorf("the model wants %d dimensions, the shape given is %s", len(shape.Dim),
+		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
 			tensor.ListString(given))
 	case shape == nil:
 		dims := make([]graph.Dim, len(given))
@@ -344,11 +344,11 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// limit is an error that is no matter of one branch: the model is too much.
+// limit is an error that concerns the whole model instead of one branch: it exceeds a limit.
 type limit struct{ error }
 
-// results converts the nodes of a graph and returns its outputs: where the frame says what
-// comes then, the outputs of that may be returned in their place, see [node.final].
+// results converts the nodes of a graph and returns its outputs, or those of the frame's continuation, see
+// [node.final].
 func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
 	final, err := im.nodes(p, 0, s, f)
 	if final != nil || err != nil {
@@ -356,15 +356,15 @@ func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error
 	}
 	out := make([]*val, len(p.Output))
 	for i, o := range p.Output {
-		if out[i] = s.lookup(o.Name); out[i] == nil && !f.some {
+		if out[i] = s.lookup(o.Name); out[i] == nil && !f.skipErrors {
 			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
 		}
 	}
 	return out, nil
 }
 
-// nodes converts the nodes that the outputs need, in order, from a given one on. It returns
-// what [node.final] of the last one is.
+// nodes converts the nodes that the outputs depend on, in order, starting at from. It returns [node.final] of
+// the last one.
 func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
 		return nil, limit{errors.New("graphs or functions are nested too deep")}
@@ -375,7 +375,7 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 			continue
 		}
 		ends.Look(im.opts.Context)
-		final, err := im.node(n, s, f, &rest{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
+		final, err := im.node(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
 		if final != nil || err != nil {
 			return final, err
 		}
@@ -383,8 +383,8 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 	return nil, nil
 }
 
-// liveNodes tells which nodes of a graph its outputs depend on. Names that a subgraph uses
-// count as its node's operands.
+// liveNodes marks the nodes that a graph's outputs depend on. Names used in a subgraph count as operands of
+// its node.
 func liveNodes(p *pb.GraphProto) []bool {
 	needed := map[string]bool{}
 	for _, o := range p.Output {
@@ -423,7 +423,7 @@ func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
-// materialise returns the value of the graph; known data becomes a constant.
+// materialise returns x as a value of the graph; a constant is added if needed.
 func (im *importer) materialise(x *val) *graph.Value {
 	switch {
 	case x.v != nil:

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxUnrolled bounds the nodes that a loop of known length is written out to; a longer one
-// becomes a node that runs its body.
+// maxUnrolled bounds the number of nodes to which a loop is unrolled; a longer loop becomes a node that runs
+// its body.
 const maxUnrolled = 1 << 12
 
 func loop(n *node) []*val {
@@ -29,7 +29,7 @@ func loop(n *node) []*val {
 	body, carried, sequences := n.loopBody(p, carried)
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
 	attrs := graph.Attrs{"body": body.im.g, "carried": len(carried)}
-	if by, ok := n.sizesTell(p, trips, cond); ok {
+	if by, ok := n.tripCount(p, trips, cond); ok {
 		attrs["trips"] = by.String()
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
@@ -39,7 +39,7 @@ func loop(n *node) []*val {
 			o.outline = o.outline.Stacked(0)
 			continue
 		}
-		// What the first iteration is given comes out where there is none.
+		// Without iterations the result is the initial value.
 		if carried[i] != nil {
 			o.outline = o.outline.Join(n.outlineOf(carried[i]))
 		}
@@ -47,20 +47,20 @@ func loop(n *node) []*val {
 	return asSequences(out, sequences)
 }
 
-// sizesTell returns how often a loop runs where sizes tell that: its condition stays true.
-func (n *node) sizesTell(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
+// tripCount returns the trip count of a loop if it is a size expression and the loop's condition stays true.
+func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
 	switch {
 	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
 		return by, false
-	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.handedOn(p):
+	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.passesCondition(p):
 		return by, false
 	}
 	by = trips.elements.list[0].n
 	return by, n.uses(by.String())
 }
 
-// handedOn reports whether a body gives the condition that it is given.
-func (n *node) handedOn(p *pb.GraphProto) bool {
+// passesCondition reports whether a body returns its condition unchanged.
+func (n *node) passesCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
 	}
@@ -78,10 +78,9 @@ func (n *node) handedOn(p *pb.GraphProto) bool {
 	return false
 }
 
-// unrolled writes a loop out iteration by iteration, if it is known how many there are. It
-// returns nil if not.
+// unrolled converts a loop iteration by iteration if the number of iterations is known; else it returns nil.
 func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.steady(p) {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(p) {
 		return nil
 	}
 	count := n.number(trips).Int()
@@ -102,7 +101,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	for i := range count {
 		out := n.repeated(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...), int(count))
 		if out[0].data == nil {
-			n.failf("the loop's condition is not what it seemed")
+			n.failf("the loop's condition depends on data")
 		}
 		copy(values, out[1:1+len(carried)])
 		for k, v := range out[1+len(carried):] {
@@ -118,9 +117,8 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	return values
 }
 
-// steady reports whether a loop's condition is known at each iteration: handed on from
-// the last, or a constant.
-func (n *node) steady(p *pb.GraphProto) bool {
+// knownCondition reports whether a loop's condition is known in each iteration: it is passed through, or a constant.
+func (n *node) knownCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// constant takes its value from one of several attributes.
+// constant returns the value of one of several attributes.
 func constant(n *node) []*val {
 	switch {
 	case n.attrs["value"] != nil:
@@ -38,7 +38,7 @@ func constant(n *node) []*val {
 	case n.attrs["value_string"] != nil || n.attrs["value_strings"] != nil:
 		n.failf("strings are not supported")
 	}
-	n.failf("it has no value")
+	n.failf("the value is missing")
 	return nil
 }
 
@@ -60,7 +60,7 @@ func constantOfShape(n *node) []*val {
 	return one(y)
 }
 
-// rangeOp counts from start; there is nothing where the step leads away from the end.
+// rangeOp counts from start to end. It is empty if the step leads away from the end.
 func rangeOp(n *node) []*val {
 	start, end, step := n.x(0), n.x(1), n.x(2)
 	if by := n.integers(step); n.integers(start) != nil && n.integers(end) != nil && len(by) == 1 {
@@ -101,7 +101,7 @@ func trilu(n *node) []*val {
 	return one(n.op(op, attrs, n.x(0)))
 }
 
-// blocks reads an image [N, C, H, W] and a block size.
+// blocks returns an image [N, C, H, W], its sizes and the block size.
 func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
@@ -163,7 +163,7 @@ func reverseSequence(n *node) []*val {
 	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
 }
 
-// crop cuts the border of images off: border holds left, top, right and bottom.
+// crop removes the border of images: border holds left, top, right and bottom.
 func crop(n *node) []*val {
 	x := n.x(0)
 	border, _ := n.ints("border")

@@ -20,52 +20,50 @@ import (
 // maxOpset is the newest operator set that is supported.
 const maxOpset = 24
 
-// Model is an ONNX model that was read but not converted yet.
+// Model is an ONNX model before its conversion. It is not safe for concurrent use.
 type Model struct {
-	ctx       context.Context // of the conversion at hand; nil: none
+	ctx       context.Context // of the current conversion; may be nil
 	proto     *pb.ModelProto
 	name      string
 	folder    files.Folder // of external data
 	functions map[functionKey]*pb.FunctionProto
-	files     map[string]string                   // of external data, by location: paths
-	raw       map[*pb.TensorProto]*tensor.Storage // of initializers, which are not in their messages
+	files     map[string]string                   // paths of external data, by location
+	raw       map[*pb.TensorProto]*tensor.Storage // raw data of initializers, which are stored outside the messages
 	weights   map[*pb.TensorProto]*tensor.Tensor
-	symbols   map[string]string // of dim_params that are no names of symbols: see dimnames.go
+	symbols   map[string]string // symbols of dim_params that are not identifiers, see dimnames.go
 }
 
 // functionKey identifies a function of a model.
 type functionKey struct{ domain, name, overload string }
 
-// Options say what is known of a graph's inputs before it runs. What they fix is fixed for
-// good in the graph.
+// Options configure a conversion. Sizes that they give are fixed in the graph.
 type Options struct {
-	// Dims are sizes of symbols, by their names or by the dim_params of the model: see [Model.Symbol].
+	// Dims gives sizes of symbols, by their names or by the model's dim_params: see [Model.Symbol].
 	Dims map[string]int
-	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
+	// Shapes gives shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
-	// Lookup finds the ops that operators become; nil finds those of package kernels.
+	// Lookup finds ops by name; nil is kernels.Lookup.
 	Lookup graph.Lookup
-	// Operators are operators of one's own: those that nobody knows yet. They come before functions
-	// of the model that have the same name. One that is known already is refused.
+	// Operators are converters of custom operators. They take precedence over functions of the model with the
+	// same name. It is an error to list an operator that has a converter already.
 	Operators Operators
-	// Replaced are converters that take the place of those for operators that are known. One that is
-	// not known is refused.
+	// Replaced are converters that replace the standard ones. It is an error to list an operator without one.
 	Replaced Operators
 
-	// Lost are inputs that cannot be had, by name, and why: [Model.GraphSome] leaves out what
-	// depends on them. [Model.Graph] does not ask.
+	// Lost names inputs that are not available, with the reason: [Model.GraphSome] leaves out their users.
+	// [Model.Graph] ignores it.
 	Lost map[string]error
 
-	// Context ends the conversion when it ends: the error has its cause. Nil: none.
+	// Context, if not nil, cancels the conversion: the error is its cause.
 	Context context.Context
 
-	some  bool                   // go on past what is wrong, see some.go
-	table map[operator]converter // all of them: see [Options.complete]
+	skipErrors bool                   // skip mistakes, see some.go
+	table      map[operator]converter // all converters: see [Options.complete]
 }
 
-// Load reads a model and converts it to a graph. With the zero Options its symbols stay symbols, and
-// the ops are those of package kernels.
+// Load reads a model and converts it to a graph. With the zero Options its symbols stay symbolic, and the ops
+// are those of package kernels.
 func Load(path string, o Options) (*graph.Graph, error) {
 	m, err := Open(path)
 	if err != nil {
@@ -74,11 +72,11 @@ func Load(path string, o Options) (*graph.Graph, error) {
 	return m.Graph(o)
 }
 
-// Open reads a model. External data is looked for in the model's folder only. Weights are read at once, with as many
-// workers as GOMAXPROCS says: what becomes of the file afterwards does not matter.
+// Open reads a model file. External data must be in the file's folder. Weights are read completely, by
+// GOMAXPROCS workers: the file may change afterwards.
 func Open(path string) (*Model, error) { return OpenContext(context.Background(), path) }
 
-// OpenContext is [Open] that ends when the context does: the error then has its cause.
+// OpenContext is [Open] with a context; when it ends, the error is its cause.
 func OpenContext(ctx context.Context, path string) (*Model, error) {
 	data, pipe, err := files.ReadPipe(ctx, path)
 	if err != nil {
@@ -100,15 +98,15 @@ func OpenContext(ctx context.Context, path string) (*Model, error) {
 	return m, nil
 }
 
-// Parse reads a model from memory and keeps no reference to it. External data is in folder dir; with an empty dir it is
-// rejected.
+// Parse reads a model from memory and keeps no reference to data. External data is in folder dir; with an
+// empty dir it is rejected.
 func Parse(data []byte, dir string) (*Model, error) {
 	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
-// Read reads a model from a reader, until the context ends. External data is in folder dir of a file system ("." is its
-// root; nil is the operating system); with an empty dir it is rejected. A reader with [io.ReaderAt] and [io.Seeker] is
-// read in place.
+// Read reads a model from a reader, until the context ends. External data is in folder dir of a file system
+// ("." is its root; nil is the operating system's); with an empty dir it is rejected. A reader with
+// [io.ReaderAt] and [io.Seeker] is read in place.
 func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
@@ -144,7 +142,7 @@ func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder)
 	return m, nil
 }
 
-// opened refuses a model that [Open] or [Parse] did not make.
+// opened returns an error for a model that [Open], [Read] or [Parse] did not make.
 func (m *Model) opened() error {
 	if m == nil || m.proto == nil {
 		return errors.New("the model is empty: Open or Parse reads one")
@@ -152,7 +150,7 @@ func (m *Model) opened() error {
 	return nil
 }
 
-// notModel says of bytes that protobuf refuses what they are; nil where it does not refuse them.
+// notModel replaces protobuf's error by one that names the kind of the file.
 func notModel(data []byte, err error) error {
 	if err == nil {
 		return nil
@@ -163,7 +161,7 @@ func notModel(data []byte, err error) error {
 	return errors.New("not an ONNX model: the file is truncated, or has another format")
 }
 
-// domainOf gives the default domain its one name.
+// domainOf returns "" for the default domain, which has two names.
 func domainOf(d string) string {
 	if d == "ai.onnx" {
 		return ""
@@ -184,8 +182,8 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 	return sets, nil
 }
 
-// Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
-// rank are left out, and those that are not supported: the conversion tells.
+// Signature returns a graph with only the model's inputs. Inputs of unknown rank and unsupported inputs are
+// left out; the conversion reports them.
 func (m *Model) Signature() (*graph.Graph, error) {
 	if err := m.opened(); err != nil {
 		return nil, err
@@ -206,10 +204,10 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, nil
 }
 
-// Graph converts the model. Whatever depends on sizes that are not given is an expression in the graph, or
-// computed by it: nothing is decided for sizes that nobody gave.
+// Graph converts the model. Values that depend on symbolic sizes are expressions in the graph, or computed by
+// it: no size is specialized.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
-	o.some = false
+	o.skipErrors = false
 	r, err := m.read(o)
 	if err != nil {
 		return nil, err
@@ -217,15 +215,15 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	return r.g, nil
 }
 
-// reading is a graph as it was read.
+// reading is a converted graph.
 type reading struct {
-	g       *graph.Graph
-	missing graph.Errors // what was read past: see some.go
-	lost    int          // how much that is, nodes among it
+	g          *graph.Graph
+	skipped    graph.Errors // skipped mistakes: see some.go
+	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// read converts the model, built for the first sizes of its symbols that suit it; where it goes on past
-// what is wrong, for those by which it loses the least.
+// read converts the model for the first sizes of its symbols at which the conversion succeeds. With some, it
+// takes the sizes with the fewest mistakes.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := m.opened(); err != nil {
@@ -247,7 +245,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	if _, ok := sets[""]; !ok {
 		sets[""] = 1 // models older than operator sets
 	}
-	if !o.some {
+	if !o.skipErrors {
 		if err := m.checkSupported(sets, o); err != nil {
 			return nil, err
 		}
@@ -261,14 +259,14 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, some: o.some})
+		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, skipErrors: o.skipErrors})
 		switch {
 		case err != nil && first == nil:
 			first = err
-		case err == nil && (best == nil || r.lost < best.lost):
+		case err == nil && (best == nil || r.errorCount < best.errorCount):
 			best = r
 		}
-		if symbols == 0 || best != nil && best.lost == 0 {
+		if symbols == 0 || best != nil && best.errorCount == 0 {
 			break
 		}
 	}
@@ -277,7 +275,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 		return nil, first
 	case ends.Err(o.Context) != nil:
 		return nil, ends.Err(o.Context)
-	case o.some:
+	case o.skipErrors:
 		defer best.g.SetContext(context.Background())
 		return best, rebindSome(best.g, best.g.Bound())
 	}
@@ -285,7 +283,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	return best, rebind(best.g, best.g.Bound())
 }
 
-// importer returns what converts the model's main graph.
+// importer returns an importer for the model's main graph.
 func (m *Model) importer(o Options) *importer {
 	g := graph.New(m.name, o.Lookup)
 	g.SetContext(o.Context)
@@ -303,18 +301,18 @@ func (im *importer) reading(f *frame) (*reading, error) {
 		b.Max = most
 		im.g.Symbols[name] = b
 	}
-	return &reading{g: g, missing: im.missing, lost: len(im.missing) + im.refused}, err
+	return &reading{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err
 }
 
-// rebind gives symbols the sizes that they have in any graph until somebody binds them, or
-// those that the graph was built for if it does not take these.
+// rebind gives symbols their default sizes until a caller binds them, or the sizes for which the graph was
+// built if the defaults fail.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil
 	}
 	err := g.Bind(sizes)
 	for name, n := range sizes {
-		g.Assume(name, n) // nobody gave them
+		g.Assume(name, n) // default sizes, which a caller may replace
 	}
 	return err
 }

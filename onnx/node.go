@@ -10,39 +10,38 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// node is a node of a model as its converter sees it. A converter stops by a failure: the
-// methods panic with one, and convert turns it into an error.
+// node is a node of a model during its conversion. The methods panic with a failure, which ends the
+// converter; convert turns it into an error.
 type node struct {
 	*importer
-	scope *scope
-	frame *frame
-	proto *pb.NodeProto
-	ver   int // of the operator set
-	in    []*val
-	attrs map[string]*pb.AttributeProto
-	lost  *val // an operand that cannot be had; nil if there is none
-	// behind is what follows the node. A converter that has converted that too gives no
-	// results but sets final: the outputs of the outermost graph that follows.
-	behind *rest
-	final  []*val
-	over   bool // it has been converted by a [Converter]
+	scope       *scope
+	frame       *frame
+	proto       *pb.NodeProto
+	ver         int // version of the operator set
+	in          []*val
+	attrs       map[string]*pb.AttributeProto
+	unavailable *val // an unavailable operand; nil if there is none
+	// following is the continuation of the node. A converter that also converts the continuation returns no
+	// results, and sets final to the outputs of the outermost graph.
+	following *continuation
+	final     []*val
+	over      bool // its [Converter] has returned
 }
 
 // converter makes the outputs of a node.
 type converter func(n *node) []*val
 
-// failure carries the error that stops a converter.
+// failure is the panic value that ends a converter.
 type failure struct{ err error }
 
 func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// node converts one node and enters its outputs in the scope. It returns what [node.final]
-// is.
-func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *rest) ([]*val, error) {
+// node converts one node and enters its outputs in the scope. It returns [node.final].
+func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *continuation) ([]*val, error) {
 	if im.count++; im.count > maxNodes {
 		return nil, limit{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
-	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, behind: behind}
+	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, following: behind}
 	domain := domainOf(p.Domain)
 	n.ver = f.opsets[domain]
 	out, err := n.attempt(domain)
@@ -52,19 +51,19 @@ func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *rest) ([]*
 	switch {
 	case err == nil:
 		return n.final, nil
-	case f.goesOn(err):
-		n.lose(err, p.Output)
+	case f.canSkip(err):
+		n.skipNode(err, p.Output)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
 }
 
-// title names the node in errors: by its name, or by its first output.
+// title identifies the node in errors.
 func (n *node) title() string {
 	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
 }
 
-// nameOf is what a node is called in messages: its name, or that of its first output.
+// nameOf returns the name of a node; that of its first output if it has none.
 func nameOf(p *pb.NodeProto) string {
 	for _, o := range p.Output {
 		if p.Name == "" && o != "" {
@@ -74,7 +73,7 @@ func nameOf(p *pb.NodeProto) string {
 	return p.Name
 }
 
-// name gives a value made by a node the model's name, if it has none yet.
+// name gives a value the model's name, if it has none yet.
 func (im *importer) name(x *val, name string) {
 	if x.name == "" {
 		x.name = name
@@ -86,16 +85,16 @@ func (im *importer) name(x *val, name string) {
 	x.v.Named(im.g.Fresh(name))
 }
 
-// operands finds the values of the inputs and the attributes.
+// operands looks up the operands and attributes.
 func (n *node) operands() error {
 	for _, name := range n.proto.Input {
 		var v *val
 		if name != "" {
 			if v = n.scope.lookup(name); v == nil {
-				return fmt.Errorf("operand %q is made by no node before it", name)
+				return fmt.Errorf("operand %q is not defined before the node", name)
 			}
-			if v.kind == isLost && n.lost == nil {
-				n.lost = v
+			if v.kind == isUnavailable && n.unavailable == nil {
+				n.unavailable = v
 			}
 			if v.kind == isMissing && n.proto.OpType != "OptionalHasElement" {
 				v = nil
@@ -106,7 +105,7 @@ func (n *node) operands() error {
 	for _, a := range n.proto.Attribute {
 		if a.RefAttrName != "" {
 			if a = n.frame.attrs[a.RefAttrName]; a == nil {
-				continue // the call leaves it out
+				continue // omitted in the call
 			}
 			n.attrs[attrName(n.proto, a)] = a
 			continue
@@ -116,7 +115,7 @@ func (n *node) operands() error {
 	return nil
 }
 
-// attrName is the name that a node gives an attribute of the function around it.
+// attrName returns the node's name for an attribute of the enclosing function.
 func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 	for _, b := range p.Attribute {
 		if b.RefAttrName == a.Name {
@@ -135,8 +134,8 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	if f := n.model.function(n.proto, n.opts); f != nil {
 		return n.call(f)
 	}
-	if n.lost != nil {
-		return nil, &dependency{n.lost}
+	if n.unavailable != nil {
+		return nil, &dependency{n.unavailable}
 	}
 	c := n.opts.table[operator{domain, n.proto.OpType}]
 	if c == nil {
@@ -145,7 +144,7 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	return c(n), nil
 }
 
-// caught turns a failure that goes through the caller into an error.
+// caught turns a failure panic into an error.
 func caught(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -156,14 +155,14 @@ func caught(err *error) {
 	}
 }
 
-// call converts the body of a function in place of a node.
+// call converts the body of a function in place of the node.
 func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	sets, err := opsetsOf(f.OpsetImport)
 	if err != nil {
 		return nil, err
 	}
 	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unroll: n.frame.unroll, then: n.behind, some: n.frame.some}
+		unroll: n.frame.unroll, then: n.following, skipErrors: n.frame.skipErrors}
 	for _, a := range f.AttributeProto {
 		inner.attrs[a.Name] = a
 	}
@@ -195,7 +194,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	return out, nil
 }
 
-// has reports whether operand i is given.
+// has reports whether operand i is present.
 func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != nil }
 
 // x returns operand i, which must be a tensor.
@@ -209,7 +208,7 @@ func (n *node) x(i int) *val {
 	return n.in[i]
 }
 
-// opt returns operand i, or nil if it is left out.
+// opt returns operand i, or nil if it is omitted.
 func (n *node) opt(i int) *val {
 	if !n.has(i) {
 		return nil
@@ -217,10 +216,10 @@ func (n *node) opt(i int) *val {
 	return n.x(i)
 }
 
-// wants reports whether anybody names output i.
+// wants reports whether output i is used.
 func (n *node) wants(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
 
-// rank returns the number of dimensions of x, which must be known.
+// rank returns the rank of x, which must be known.
 func (n *node) rank(x *val) int {
 	if !x.dynamic() {
 		return len(x.meta().Shape)
@@ -231,7 +230,7 @@ func (n *node) rank(x *val) int {
 	return len(x.outline.Sizes)
 }
 
-// axis returns a dimension counted from the front.
+// axis normalizes a dimension to be non-negative.
 func (n *node) axis(d, rank int) int {
 	if d < -rank || d >= max(rank, 1) {
 		n.failf("axis %d is out of range: the operand has %d dimensions", d, rank)
@@ -242,7 +241,7 @@ func (n *node) axis(d, rank int) int {
 	return d
 }
 
-// axes returns dimensions counted from the front. Each may occur once.
+// axes normalizes dimensions, which must be distinct.
 func (n *node) axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	seen := map[int]bool{}
@@ -256,7 +255,7 @@ func (n *node) axes(list []int, rank int) []int {
 	return out
 }
 
-// attr returns an attribute of a type; nil if it is not given.
+// attr returns an attribute of the given type; nil if it is omitted.
 func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.AttributeProto {
 	a := n.attrs[name]
 	if a != nil && a.Type != t && a.Type != pb.AttributeProto_UNDEFINED {
@@ -293,7 +292,7 @@ func (n *node) text(name, def string) string {
 	return def
 }
 
-// ints returns a list attribute, and whether it is given.
+// ints returns a list attribute, and whether it is present.
 func (n *node) ints(name string) ([]int, bool) {
 	a := n.attr(name, pb.AttributeProto_INTS)
 	if a == nil {
@@ -318,7 +317,7 @@ func (n *node) floats(name string) ([]float64, bool) {
 	return out, true
 }
 
-// dtypeAttr returns a dtype attribute; Invalid if it is not given, or given as undefined.
+// dtypeAttr returns a dtype attribute; Invalid if it is omitted or undefined.
 func (n *node) dtypeAttr(name string) tensor.DType {
 	a := n.attr(name, pb.AttributeProto_INT)
 	if a == nil || a.I == 0 {
@@ -337,7 +336,7 @@ func (n *node) value(x *val) *graph.Value {
 		return nil
 	}
 	if x.kind != isTensor {
-		n.failf("a sequence is where a tensor must be")
+		n.failf("want a tensor, got a sequence")
 	}
 	return n.materialise(x)
 }

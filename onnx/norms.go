@@ -15,7 +15,7 @@ func batchNormalization(n *node) []*val {
 		return n.batchTraining(x, w, b, mean, variance, eps)
 	}
 	if n.ver < 9 && !n.flag("spatial", true) {
-		// Statistics for each element of a sample.
+		// Statistics per element of a sample.
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}
@@ -32,8 +32,7 @@ func (n *node) like(p, x *val) *val {
 	return n.cast(p, x.dtype())
 }
 
-// batchTraining normalises by the batch's own statistics, and mixes them into the running
-// ones.
+// batchTraining normalizes by the batch's own statistics, and updates the running statistics.
 func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 	var dims []int
 	for i := range n.rank(x) {
@@ -96,7 +95,7 @@ func layerNormalization(n *node) []*val {
 	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
 }
 
-// groupNormalization has a scale and bias for each group before operator set 21.
+// groupNormalization has scale and bias per group before operator set 21, per channel since.
 func groupNormalization(n *node) []*val {
 	x, w, b := n.x(0), n.x(1), n.x(2)
 	groups := n.int("num_groups", 0)
@@ -157,8 +156,7 @@ func crossEntropyLoss(n *node) []*val {
 	return []*val{n.nll(logs, n.x(1), n.opt(2)), logs}
 }
 
-// nll takes the weighted negative of the element that a target picks among the classes,
-// dimension 1.
+// nll returns the weighted negative of the element that target selects among the classes, dimension 1.
 func (n *node) nll(x, target, weight *val) *val {
 	ignored := n.attrs["ignore_index"] != nil
 	target = n.cast(target, tensor.Int64)

@@ -280,7 +280,7 @@ func TestExternalDataIsConfined(t *testing.T) {
 		{filepath.Join(outside, "w.bin"), "0", "8", "outside the folder"},
 		{"w.bin", "4", "8", "pass the end"},
 		{"w.bin", "-4", "8", "pass the end"},
-		{"w.bin", "0", "4000000000", "where dtype and shape want 8"},
+		{"w.bin", "0", "4000000000", "dtype and shape need 8"},
 		{"w.bin", "x", "8", `external data: offset "x": want a number of bytes`},
 		{".", "0", "8", ".: this is a folder, not a file"},
 		{"w.bin", "0", "-8", `external data: length "-8": want a number of bytes`},

@@ -14,17 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operators are converters by the domain and the name of their operators. The default domain is "" or
-// "ai.onnx".
+// Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx".
 type Operators map[string]map[string]Converter
 
-// Converter makes the outputs of an operator's node: a value for each, of which those that nobody names
-// may be left out at the end. It may be called several times for one node, for a model is read under
-// several sizes, and must do the same each time. [As] is the converter of an operator that is one op.
+// Converter returns the outputs of an operator's node; unused outputs at the end may be omitted. It may be
+// called several times for one node, because a model is converted for several sizes, and must then do the
+// same. [As] returns the converter of an operator that is one op.
 type Converter func(n Node) ([]Value, error)
 
-// As is the converter of an operator that is an op of the graph's catalogue, with the same operands and
-// with attributes of the same names.
+// As returns the converter of an operator that is one op of the graph's catalogue, with the same operands and
+// attribute names.
 func As(op string) Converter {
 	return func(n Node) ([]Value, error) {
 		attrs, err := n.Attrs()
@@ -39,16 +38,15 @@ func As(op string) Converter {
 	}
 }
 
-// Node is a node of a model as its converter sees it. It is valid until the converter returns.
+// Node is a node of a model for its Converter. It is valid until the converter returns.
 type Node struct{ n *node }
 
-// Value is a value of a model while it is converted. The zero Value stands for an operand that is left
-// out.
+// Value is a value of a model during its conversion. The zero Value is an omitted operand.
 type Value struct{ v *val }
 
 var errNoNode = errors.New("onnx: a Node is given to converters, it cannot be made")
 
-// Name is the node's name; that of its first output where it has none.
+// Name returns the node's name, or that of its first output if it has none.
 func (n Node) Name() string {
 	if n.n == nil {
 		return ""
@@ -56,8 +54,8 @@ func (n Node) Name() string {
 	return nameOf(n.n.proto)
 }
 
-// Operator returns the domain, empty for the default one, the name, and the version of the operator set
-// of the domain that the model asks for.
+// Operator returns the domain (empty for the default one), the operator's name, and the version of the
+// domain's operator set.
 func (n Node) Operator() (domain, name string, version int) {
 	if n.n == nil {
 		return "", "", 0
@@ -85,8 +83,8 @@ func (n Node) Outputs() int {
 	return len(n.n.proto.Output)
 }
 
-// Attrs returns the attributes as an op takes them: integers as int, floats as float64, strings, lists
-// of these, and tensors as *tensor.Tensor. One that is a graph is an error.
+// Attrs returns the attributes in the form of op attributes: int, float64, string, lists of these, and
+// *tensor.Tensor. It is an error if one is a graph.
 func (n Node) Attrs() (graph.Attrs, error) {
 	if n.n == nil {
 		return nil, errNoNode
@@ -122,7 +120,7 @@ func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
 		}
 		return n.model.weight(a.T)
 	}
-	return nil, fmt.Errorf("what is of type %s cannot be an attribute of an op", strings.ToLower(a.Type.String()))
+	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(a.Type.String()))
 }
 
 func mapped[A, B any](list []A, f func(A) B) []B {
@@ -133,10 +131,9 @@ func mapped[A, B any](list []A, f func(A) B) []B {
 	return out
 }
 
-// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, true or false, a
-// tensor, or nil for one that is left out. Where all operands are known and few, so is the result, and
-// nothing is added to the graph. An op of which the number of results is not fixed makes as many as the
-// node has outputs.
+// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, a bool, a tensor, or nil
+// if omitted. If all operands are small constants, so are the results, and the graph is not changed. An op
+// with a variable number of results makes as many as the node has outputs.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.n == nil {
 		return nil, errNoNode
@@ -174,11 +171,11 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	return out, nil
 }
 
-// Given reports whether the operand is there.
+// Given reports whether the operand is present.
 func (v Value) Given() bool { return v.v != nil }
 
-// DType returns the dtype; [tensor.Invalid] where it is not known before the graph runs, or the value is
-// no tensor.
+// DType returns the dtype; [tensor.Invalid] if it is not known before the graph runs, or if the value is not
+// a tensor.
 func (v Value) DType() tensor.DType {
 	if v.v == nil || v.v.kind != isTensor {
 		return tensor.Invalid
@@ -186,8 +183,8 @@ func (v Value) DType() tensor.DType {
 	return v.v.dtype()
 }
 
-// Data returns the elements of a value that is known when the model is converted: a weight, or what is
-// computed from such. They must not be changed. It is nil for any other.
+// Data returns the elements of a constant: a weight, or a value computed from constants. They must not be
+// changed. It is nil for any other value.
 func (v Value) Data() *tensor.Tensor {
 	if v.v == nil {
 		return nil
@@ -195,8 +192,8 @@ func (v Value) Data() *tensor.Tensor {
 	return v.v.data
 }
 
-// Shape returns the sizes of an operand, -1 for those that depend on symbols or data; ok is false where
-// even the number of dimensions does.
+// Shape returns the sizes of an operand, -1 for those that depend on symbols or data; ok is false if the rank
+// is unknown.
 func (n Node) Shape(v Value) (sizes []int, ok bool) {
 	if n.n == nil || v.v == nil || v.v.kind != isTensor {
 		return nil, false
@@ -210,7 +207,7 @@ func (n Node) Shape(v Value) (sizes []int, ok bool) {
 // operator is a key of the table of converters.
 type operator struct{ domain, name string }
 
-// complete fills in what was left out, and makes the table of converters.
+// complete sets defaults, and makes the table of converters.
 func (o *Options) complete() error {
 	if o.Lookup == nil {
 		o.Lookup = kernels.Lookup
@@ -232,7 +229,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// enter puts converters into a table, all of which must replace one, or none.
+// enter adds converters to a table. With replace all of them must replace one, else none may.
 func (o Operators) enter(table map[operator]converter, replace bool) error {
 	for _, domain := range slices.Sorted(maps.Keys(o)) {
 		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
@@ -242,9 +239,9 @@ func (o Operators) enter(table map[operator]converter, replace bool) error {
 			case c == nil:
 				return fmt.Errorf("the converter of %s is nil", key)
 			case old == nil && replace:
-				return fmt.Errorf("%s is not known, so that nothing is replaced%s", key, nearest(key, table))
+				return fmt.Errorf("%s has no converter to replace%s", key, nearest(key, table))
 			case old != nil && !replace:
-				return fmt.Errorf("%s is known already: Options.Replaced takes what is to take its place", key)
+				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
 			}
 			table[key] = c.convert
 		}
@@ -252,7 +249,7 @@ func (o Operators) enter(table map[operator]converter, replace bool) error {
 	return nil
 }
 
-// nearest asks for the operator of the domain that may be meant.
+// nearest suggests a similar operator of the same domain.
 func nearest(key operator, table map[operator]converter) string {
 	return words.DidYouMean(words.Nearest(key.name, func(yield func(string) bool) {
 		for k := range table {
@@ -263,7 +260,7 @@ func nearest(key operator, table map[operator]converter) string {
 	}))
 }
 
-// String writes domain and name.
+// String returns domain and name.
 func (o operator) String() string {
 	if o.domain == "" {
 		return o.name
@@ -271,7 +268,7 @@ func (o operator) String() string {
 	return o.domain + "." + o.name
 }
 
-// convert is the converter as the importer calls it.
+// convert adapts c to the importer.
 func (c Converter) convert(n *node) []*val {
 	defer func() { n.over = true }()
 	values, err := c(Node{n})
@@ -288,8 +285,8 @@ func (c Converter) convert(n *node) []*val {
 	return out
 }
 
-// function returns the function of the model that a node calls; nil for an operator, and where a
-// converter of one's own comes before the function.
+// function returns the function of the model that a node calls; nil for an operator, or if a custom converter
+// takes precedence.
 func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
 	domain := domainOf(n.Domain)
 	for d, list := range o.Operators {

@@ -7,12 +7,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A value whose shape depends on data has an outline: dtype, and sizes as far as they are
-// known. Converters ask for ranks and sizes, never for more, so that they do not tell such
-// values from others.
+// A value whose shape depends on data has an outline: its dtype and the known sizes. Converters use only rank
+// and sizes, so they treat such values like any other.
 
-// outline notes what follows for the results of an op of which the graph cannot tell the
-// shapes.
+// outline records the outlines of an op's results if inference cannot determine their shapes.
 func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
 	found := n.outlines(o, attrs, operands)
 	for i, x := range out {
@@ -39,7 +37,7 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 	return o.Outline(in, attrs, n.refElements, n.symbols)
 }
 
-// outlined is what is known of an operand for all sizes.
+// outlined returns what is known of an operand for all sizes.
 func (n *node) outlined(x *val) graph.Outlined {
 	if x.data != nil || x.elements == nil && n.static(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.meta(), Const: x.data}}
@@ -48,7 +46,7 @@ func (n *node) outlined(x *val) graph.Outlined {
 	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
-// outlineOf returns what is known of any tensor for all sizes.
+// outlineOf returns dtype and known sizes of a tensor, for all values of symbols.
 func (n *node) outlineOf(x *val) graph.Outline {
 	if x.dynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
@@ -56,14 +54,14 @@ func (n *node) outlineOf(x *val) graph.Outline {
 	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, plainSizes(n.shapeOf(x))...)}
 }
 
-// reference is an attribute that is read from x when the graph runs.
+// reference returns an attribute that is read from x when the graph runs.
 func (n *node) reference(x *val) graph.Ref {
 	v := n.value(x)
 	n.read[v] = x
 	return graph.Ref{Value: v}
 }
 
-// refElements tells what is known of a value that an attribute is read from.
+// refElements returns the known shape and elements of a value that an attribute is read from.
 func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
 	x := n.read[v]
 	if x == nil {
@@ -84,8 +82,8 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// plainDType is the dtype of a result where inference does not tell: ops that read shapes
-// and places from the graph keep their operand's, or are told one.
+// plainDType returns the dtype of a result without an outline: the attribute dtype, or for an op with
+// computed attributes, the dtype of its first operand.
 func (n *node) plainDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if d, ok := attrs["dtype"].(tensor.DType); ok {
 		return d

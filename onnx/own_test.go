@@ -86,7 +86,7 @@ func TestOwnOperatorFails(t *testing.T) {
 		`its converter makes 2 values, and it has 1 outputs`: func(n Node) ([]Value, error) {
 			return n.Inputs()[:2], nil
 		},
-		`the op "rleu" that it takes is not supported`: func(n Node) ([]Value, error) {
+		`the op "rleu" is not in the catalogue`: func(n Node) ([]Value, error) {
 			return n.Apply("rleu", nil, n.Inputs()[0])
 		},
 		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) {
@@ -127,11 +127,11 @@ func TestOwnOperatorBeforeFunction(t *testing.T) {
 func TestOperatorsAreRefused(t *testing.T) {
 	c := As("relu")
 	for want, o := range map[string]Options{
-		"Options.Operators: Relu is known already: Options.Replaced takes what is to take its place": {
+		"Options.Operators: Relu has a converter: Options.Replaced replaces it": {
 			Operators: Operators{"ai.onnx": {"Relu": c}}},
 		"Options.Operators: the converter of mine.Own is nil": {
 			Operators: Operators{"mine": {"Own": nil}}},
-		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {
+		"Options.Replaced: Rleu has no converter to replace; did you mean Relu?": {
 			Replaced: Operators{"": {"Rleu": c}}},
 		"the model needs operators that are not supported: mine.Own (1; did you mean own?)": {
 			Operators: Operators{"mine": {"own": c}}},

@@ -9,24 +9,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A sequence whose members are unknown when a model is read becomes a pair of tensors: the concatenated elements of all
-// members, and a table of their shapes. Sequence operators are converted to operators on these tensors. Members have
-// one dtype and one number of dimensions; their sizes may differ.
+// A sequence whose members are unknown during the import becomes a pair of tensors: the concatenated elements
+// of all members, and a table of their shapes. Sequence operators are converted to operators on these
+// tensors. Members have one dtype and one rank; their sizes may differ.
 
 // packed is such a sequence.
 type packed struct {
 	dtype tensor.DType
-	// rank is the members' number of dimensions. It is -1 for a sequence that has had no member yet.
+	// rank is the members' rank. It is -1 for a sequence that has had no member yet.
 	rank   int
 	data   *val // all elements, [n]
 	shapes *val // [members, rank], int64
-	// outer is, in the body of a loop, the sequence of rank -1 that the loop gets. Its rank becomes that of the first
+	// outer is, in the body of a loop, the carried sequence of rank -1. Its rank becomes that of the first
 	// inserted member: see [memberRank].
 	outer *packed
 }
 
-// memberRank is the error of a loop body that inserts the first member of a carried sequence. The body is converted
-// again for that rank.
+// memberRank is the error of a loop body that inserts the first member of a carried sequence. The body is
+// then converted again for that rank.
 type memberRank struct {
 	of    *packed
 	rank  int
@@ -40,10 +40,10 @@ func (m *memberRank) Error() string {
 // packedOpset is the version of the operators that sequence operators are converted to.
 const packedOpset = 18
 
-// through converts an operator in place of a part of the node.
+// through applies the converter of an operator as a part of converting n.
 func (n *node) through(op string, attrs []*pb.AttributeProto, in ...*val) *val {
 	f := *n.frame
-	f.opsets, f.then, f.some = map[string]int{"": packedOpset}, nil, false
+	f.opsets, f.then, f.skipErrors = map[string]int{"": packedOpset}, nil, false
 	m := &node{importer: n.importer, scope: n.scope, frame: &f, ver: packedOpset, in: in,
 		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
@@ -51,7 +51,7 @@ func (n *node) through(op string, attrs []*pb.AttributeProto, in ...*val) *val {
 	}
 	c := n.opts.table[operator{"", op}]
 	if c == nil {
-		n.failf("the operator %s that sequences take is not supported", op)
+		n.failf("the operator %s, which sequences need, is not supported", op)
 	}
 	return c(m)[0]
 }
@@ -62,7 +62,7 @@ func intAttr(name string, v int) []*pb.AttributeProto {
 
 func vectorOf(list ...int) *val { return known(intTensor(list...)) }
 
-// number1 returns an integer as a value without dimensions.
+// number1 returns an integer as a 0-dim value.
 func number1(i int) *val { return known(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
 
 // concatenated joins values along their first dimension.
@@ -108,7 +108,7 @@ func (n *node) packedOf(x *val, rank int) *packed {
 	return p
 }
 
-// fits refuses a member that cannot be in the sequence.
+// fits fails if x cannot be a member of the sequence.
 func (n *node) fits(p *packed, x *val) {
 	rank := n.rank(x)
 	switch {
@@ -121,7 +121,7 @@ func (n *node) fits(p *packed, x *val) {
 	}
 }
 
-// row returns elements and shape of a member.
+// row returns the elements and the shape of a member.
 func (n *node) row(x *val) (data, shape *val) {
 	rank := n.rank(x)
 	data = n.through("Reshape", nil, x, vectorOf(-1))
@@ -142,13 +142,13 @@ func (n *node) joined(p *packed, x *val) *packed {
 
 func (p *packed) val() *val { return &val{kind: isSequence, packed: p} }
 
-// length returns the number of members, without dimensions.
+// length returns the number of members as a 0-dim value.
 func (n *node) length(p *packed) *val {
 	return n.through("Gather", nil, n.through("Shape", nil, p.shapes), number1(0))
 }
 
-// position returns an index into count elements as a vector of one element; a negative one counts from the end. An
-// index out of range is an error of the run.
+// position returns an index into count elements as a vector of one element; a negative index counts from the
+// end. An index out of range is an error of the run.
 func (n *node) position(at, count *val) *val {
 	negative := n.through("Less", nil, at, number1(0))
 	at = n.through("Where", nil, negative, n.plus(at, count), at)
@@ -158,13 +158,13 @@ func (n *node) position(at, count *val) *val {
 	return n.vector(n.through("Gather", nil, all, at))
 }
 
-// scalarAt returns operand i as an int64 without dimensions.
+// scalarAt returns operand i as a 0-dim int64.
 func (n *node) scalarAt(i int) *val {
 	return n.through("Reshape", nil, n.cast(n.x(i), tensor.Int64), known(tensor.Zeros(tensor.Int64, 0)))
 }
 
-// cut returns shapes and elements of the members before a position, of the width members at it, and of those after
-// them.
+// cut returns shapes and elements of three ranges of members: before a position, width members at it, and
+// those after.
 func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
 	next := at
 	if width > 0 {
@@ -206,7 +206,8 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// endless converts a negative index of an insertion: it counts from the last member, not from the last position.
+// endless normalizes a negative index of an insertion, which counts from the last member, not from the last
+// insertion position.
 func (n *node) endless(at, count *val) *val {
 	from := n.plus(at, count)
 	// An index that is still negative stays out of range.
@@ -227,7 +228,7 @@ func (n *node) packedErase(p *packed) *packed {
 		shapes: n.concatenated(before[0], after[0]).sized(tensor.Int64, -1, p.rank)}
 }
 
-// packedConcat joins the members along an axis, which is a new one if stack.
+// packedConcat concatenates the members along an axis; with stack, along a new one.
 func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
@@ -249,7 +250,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if stack {
 		rank++
 	}
-	// If sizes differ, the index is out of range.
+	// If the members' sizes differ, the index is out of range, an error of the run.
 	equal := n.through("Gather", nil, vectorOf(0), n.total(n.through("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
 	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
 	out := n.through("Reshape", intAttr("allowzero", 1), p.data,
@@ -260,7 +261,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	return out
 }
 
-// joinedBy joins the members along an axis other than the first, by a loop.
+// joinedBy concatenates the members along an axis other than the first, by a loop.
 func (n *node) joinedBy(p *packed, axis int) *val {
 	start := n.packedAt(p, number1(0))
 	start = n.through("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).as(p.dtype, p.rank)
@@ -274,7 +275,7 @@ func (n *node) joinedBy(p *packed, axis int) *val {
 		known(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).as(p.dtype, p.rank)
 }
 
-// packedSplit makes a sequence of the slices of x along an axis of unknown length.
+// packedSplit returns the slices of x along an axis of unknown length as a sequence.
 func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	rank := n.rank(x)
 	shape := n.through("Shape", nil, x)

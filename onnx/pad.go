@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pad reads widths and value from attributes before operator set 11.
+// pad has widths and value as attributes before operator set 11.
 func pad(n *node) []*val {
 	x := n.x(0)
 	mode := n.text("mode", "constant")
@@ -49,7 +49,7 @@ func pad(n *node) []*val {
 	return one(n.padMirrored(x, mode, before, after))
 }
 
-// padded adds elements of a value in front of and behind each dimension.
+// padded adds elements with a value before and after each dimension; negative widths crop.
 func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	rank := len(before)
 	list := make([]sym.Int, 2*rank)
@@ -64,8 +64,8 @@ func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.sizeAttr(list...), "value": value}, x)
 }
 
-// padBy pads by widths that the graph computes: all in front of, then all behind the
-// dimensions. Ours are in pairs, the last dimension first.
+// padBy pads by computed widths: ONNX lists those before all dimensions, then those after; constant_pad_nd
+// takes pairs, the last dimension first.
 func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	rank := n.rank(x)
 	count := n.lengthOf(widths)
@@ -89,8 +89,8 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pairs), "value": value}, x)
 }
 
-// padMirrored repeats elements of the operand itself. Our pad does that for the last
-// dimensions of values of rank 3 to 5; the rest is taken by index.
+// padMirrored pads with elements of the operand. The op pad does so for the last dimensions of values of rank
+// 3 to 5; other cases use an index.
 func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {

@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolOf reads the window of a pool, whose sizes are numbers.
+// poolOf returns the spatial sizes, the kernel and the geometry of a pool.
 func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
 	in = n.images(x)
 	kernel = n.perDim("kernel_shape", len(in), 0)
 	return in, kernel, n.geometryOf(in, sym.Ints(kernel...))
 }
 
-// poolAttrs are the attributes of our pools; nil where they do not take the padding: it must be known, alike on
-// both sides, and at most half of the window.
+// poolAttrs returns the attributes of the pool ops; nil if they do not support the padding: it must be known,
+// symmetric, and at most half of the window.
 func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	padding, known := numbersOf(g.before)
 	if !known || !g.even() {
@@ -31,8 +31,8 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.ceil}
 }
 
-// behind returns the padding behind each dimension that the last window asks for where sizes are rounded up. A window
-// that starts behind the operand and its front padding is none.
+// behind returns the padding after each dimension, including the part that the last window needs if sizes are
+// rounded up. A window that would start after the operand and its front padding is dropped.
 func (g geometry) behind(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
 		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
@@ -53,12 +53,12 @@ func maxPool(n *node) []*val {
 	d := x.dtype()
 	in, kernel, g := n.poolOf(x)
 	if !d.IsFloat() {
-		x = n.cast(x, tensor.Float32) // ONNX has 8-bit integers here, which it holds exactly
+		x = n.cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
 	attrs, padded := g.poolAttrs(kernel), in
 	if attrs == nil {
 		after := g.behind(in)
-		x = n.spatial(x, g.before, after, extreme(tensor.Float32, false))
+		x = n.padSpatial(x, g.before, after, extreme(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
 		padded = make([]sym.Int, len(in))
 		for i := range in {
@@ -78,7 +78,7 @@ func maxPool(n *node) []*val {
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
-// along returns the place along dimension i of indices into a plane.
+// along returns the coordinate in dimension i of indices into a plane.
 func (n *node) along(index *val, plane []sym.Int, i int) *val {
 	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
@@ -99,8 +99,8 @@ func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
 	return sum
 }
 
-// wholeIndex turns an index within a plane into one within the whole value, in row-major
-// or, if storage_order asks for it, column-major order of the plane.
+// wholeIndex converts an index within a plane to one within the whole value; with storage_order the plane is
+// column-major.
 func (n *node) wholeIndex(index *val, in []sym.Int) *val {
 	if n.flag("storage_order", false) && len(in) > 1 {
 		var sum *val
@@ -134,12 +134,12 @@ func averagePool(n *node) []*val {
 	return one(n.op("div", nil, sum, count))
 }
 
-// windowSums adds up the elements of each window, by a convolution with ones, and counts
-// the elements that are no padding, or with include none that is behind it.
+// windowSums sums each window by a convolution with ones, and counts its elements without padding; with
+// include, the declared padding counts, but not the additional padding of the last window.
 func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, d := g.behind(in), n.form(x), x.dtype()
 	channels, known := s[1].Known()
-	if !known { // each is an image of its own
+	if !known { // each channel becomes an image of its own
 		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, in...)...)
 	}
 	full := func(a, b sym.Int, sizes []sym.Int) *val {
@@ -149,7 +149,7 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 	one := sym.Of(1)
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(in))
-	sum = n.op(op, attrs, n.spatial(x, g.before, after, 0), full(sym.Of(channels), one, g.kernel))
+	sum = n.op(op, attrs, n.padSpatial(x, g.before, after, 0), full(sym.Of(channels), one, g.kernel))
 	if !known {
 		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.form(sum)[2:]...)...)
 	}
@@ -161,7 +161,7 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 		}
 	}
 	count = n.op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
-		n.spatial(full(one, one, inside), before, rest, 0), full(one, one, g.kernel))
+		n.padSpatial(full(one, one, inside), before, rest, 0), full(one, one, g.kernel))
 	return sum, count
 }
 
@@ -178,8 +178,8 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool puts elements at the places that indices into the whole result tell. With an
-// output_shape the indices still count in the result that the window gives.
+// maxUnpool writes elements to the positions given by indices into the whole result. With an output_shape,
+// indices still refer to the result that the window implies.
 func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
 	in := n.images(x)
@@ -212,7 +212,7 @@ func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 	return n.op("scatter", graph.Attrs{"dim": 0}, zeros, n.reshape(index, -1), n.reshape(x, -1))
 }
 
-// unpoolInto extends a result of maxUnpool to an output_shape that is computed.
+// unpoolInto extends the result of maxUnpool to a computed output_shape.
 func (n *node) unpoolInto(y, want *val) *val {
 	rank := n.rank(y)
 	none := known(intTensor(make([]int, rank)...))
@@ -222,7 +222,7 @@ func (n *node) unpoolInto(y, want *val) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).as(y.dtype(), rank)
 }
 
-// spatialDims lists the dimensions from the third on.
+// spatialDims returns the dimensions from the third on.
 func (n *node) spatialDims(x *val) []int {
 	var dims []int
 	for i := 2; i < n.rank(x); i++ {
@@ -247,7 +247,7 @@ func globalLpPool(n *node) []*val {
 	return one(n.op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": n.spatialDims(x), "keepdim": true}, x))
 }
 
-// maxRoiPool takes the maximum over cells of regions whose corners are known.
+// maxRoiPool takes the maximum over cells of constant regions.
 func maxRoiPool(n *node) []*val {
 	x, rois := n.x(0), n.x(1)
 	size, _ := n.ints("pooled_shape")

@@ -14,7 +14,7 @@ func matMul(n *node) []*val {
 	return one(out)
 }
 
-// gemm is linear where it can be, for that is the form of a layer.
+// gemm becomes the op linear if possible, the form of a layer.
 func gemm(n *node) []*val {
 	a, b := n.x(0), n.x(1)
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)
@@ -47,8 +47,8 @@ func gemm(n *node) []*val {
 	return one(n.op("addmm", attrs, c, a, b))
 }
 
-// einsum gives integers of the operands' dtype. The op sums as PyTorch does, which makes int64 of others, of some
-// equations in the midst of them: they are computed as int64, whose lowest bits are the same.
+// einsum returns integers of the operands' dtype. The op accumulates like PyTorch, which yields int64 for
+// other integers in some equations; computed as int64 the lowest bits are the same.
 func einsum(n *node) []*val {
 	d, list := n.x(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// perAxis shapes scales or zero points such that they broadcast against x: a vector goes
-// along the axis, and blocks are repeated.
+// perAxis reshapes scales or zero points so that they broadcast against x: a vector is aligned with the axis,
+// and blocks are repeated.
 func (n *node) perAxis(p, x *val) *val {
 	if p == nil {
 		return nil
@@ -35,7 +35,7 @@ func (n *node) perAxis(p, x *val) *val {
 	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.form(x)[axis])}, p)
 }
 
-// quantised rounds x, which is scaled already, and moves it into the range of a dtype.
+// quantised rounds the scaled x, adds the zero point, and clamps it to the range of a dtype.
 func (n *node) quantised(x, zero *val, d tensor.DType) *val {
 	if !d.IsIntegral(false) || d.Size() > 2 {
 		n.failf("quantisation to %v is not supported", d)
@@ -48,8 +48,8 @@ func (n *node) quantised(x, zero *val, d tensor.DType) *val {
 	return n.cast(y, d)
 }
 
-// linear returns the attributes with which the catalogue's ops quantise and dequantise x; false where they do not,
-// such as numbers of float64, or where the shape depends on data.
+// linear returns the attributes of the ops quantize_linear and dequantize_linear for x; false if they do not
+// support it: float64, or a shape that depends on data.
 func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
 	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantised(zero.dtype())) ||
@@ -59,7 +59,7 @@ func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
 	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true
 }
 
-// isQuantised reports whether the catalogue's ops have quantised numbers of a dtype.
+// isQuantised reports whether the quantization ops support a quantized dtype.
 func isQuantised(d tensor.DType) bool {
 	switch d {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
@@ -102,7 +102,7 @@ func dequantizeLinear(n *node) []*val {
 		d = scale.dtype()
 	}
 	if at, ok := n.linear(x, scale, zero); ok && isQuantised(x.dtype()) && d == scale.dtype() {
-		return n.emit("dequantize_linear", at, x, scale, zero) // weights are not computed here: they may stay bytes
+		return n.emit("dequantize_linear", at, x, scale, zero) // constants are not folded: weights may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
 	if zero != nil {
@@ -114,8 +114,8 @@ func dequantizeLinear(n *node) []*val {
 
 func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
 
-// centred is an 8-bit operand minus its zero point, in float64: which holds all products
-// and sums of these exactly.
+// centred returns an 8-bit operand minus its zero point in float64, which holds products and sums of these
+// exactly.
 func (n *node) centred(x, zero *val, axis int) *val {
 	y := n.cast(x, tensor.Float64)
 	if zero == nil {
@@ -124,7 +124,7 @@ func (n *node) centred(x, zero *val, axis int) *val {
 	return n.op("sub", nil, y, n.cast(n.alongAxis(zero, x, axis), tensor.Float64))
 }
 
-// alongAxis shapes a vector such that it goes along an axis of x.
+// alongAxis reshapes a vector so that it broadcasts along an axis of x.
 func (n *node) alongAxis(p, x *val, axis int) *val {
 	if n.rank(p) != 1 || n.sizes(p)[0] == 1 && n.rank(x) > 0 {
 		if n.rank(p) == 1 {
@@ -151,8 +151,8 @@ func matMulInteger(n *node) []*val {
 	return one(n.cast(y, tensor.Int32))
 }
 
-// plainVectors reports whether scales and zero points are single elements or vectors, rather than differ from matrix to
-// matrix of a batch.
+// plainVectors reports whether scales and zero points are single elements or vectors, without a batch of
+// matrices.
 func (n *node) plainVectors(list ...*val) bool {
 	return !slices.ContainsFunc(list, func(p *val) bool { return p != nil && n.rank(p) > 1 })
 }
@@ -169,8 +169,7 @@ func qlinearMatMul(n *node) []*val {
 	return one(n.quantised(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
 }
 
-// integerConv convolves what centred gives. The padding is the zero point, which is 0 by
-// then.
+// integerConv convolves centred operands. The padding is the zero point, which is 0 after centring.
 func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 	if n.rank(x) < 3 {
 		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))

@@ -5,7 +5,7 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// recurrent converts RNN, GRU and LSTM, which are ops of ours with all their options.
+// recurrent converts RNN, GRU and LSTM to ops with the same options.
 func recurrent(op string, operands int) converter {
 	return func(n *node) []*val {
 		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),

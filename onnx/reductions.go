@@ -8,15 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduction is what a Reduce operator reduces over.
+// reduction holds the dimensions of a Reduce operator.
 type reduction struct {
-	axes any // []int, counted from the front, or a Ref; nil: all
+	axes any // []int, non-negative, or a Ref; nil: all
 	keep bool
 	rank int // of the result; -1 if unknown
 }
 
-// reductionOf reads axes, an attribute at first and an operand later. none says that
-// nothing is to be reduced.
+// reductionOf reads the axes, an operand from operator set operandSince on and an attribute before. none
+// means that nothing is reduced.
 func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 	r.keep = n.flag("keepdims", true)
 	list, given := n.ints("axes")
@@ -79,7 +79,7 @@ func reduce(how string) converter {
 	}
 }
 
-// reduceBy composes a reduction. With none, only what happens to single elements is done.
+// reduceBy applies a reduction and the pointwise ops around it; with none, only the latter.
 func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 	over := func(op string, x *val) *val {
 		switch {
@@ -115,7 +115,7 @@ func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 func (n *node) reduceOp(op string, x *val, r reduction) *val {
 	d := x.dtype()
 	if list, ok := r.axes.([]int); ok && len(list) == 0 {
-		return x // a value without dimensions
+		return x // a 0-dim value
 	}
 	attrs := r.attrs()
 	switch {
@@ -128,7 +128,7 @@ func (n *node) reduceOp(op string, x *val, r reduction) *val {
 			return n.emptyExtremum(op, x, r)
 		}
 		if d.IsBareUnsigned() {
-			y := n.op(op, attrs, n.cast(n.signed(x), tensor.Int64))
+			y := n.op(op, attrs, n.cast(n.orderedInt64(x), tensor.Int64))
 			if d == tensor.Uint64 {
 				y = n.op("bitwise_xor", nil, y, int64(math.MinInt64))
 			}
@@ -138,7 +138,7 @@ func (n *node) reduceOp(op string, x *val, r reduction) *val {
 	return n.op(op, attrs, x)
 }
 
-// emptyExtremum is the extremum of no elements: the least or greatest number there is.
+// emptyExtremum returns the extremum of no elements: the least or greatest number of the dtype.
 func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
 	list, ok := r.axes.([]int)
 	if !ok {
@@ -171,7 +171,7 @@ func extreme(d tensor.DType, greatest bool) any {
 	case !d.IsSigned() && !greatest || d == tensor.Bool:
 		return 0
 	case d == tensor.Uint64:
-		return -1 // all bits
+		return -1 // all bits set
 	case !d.IsSigned():
 		return 1<<bits - 1
 	case greatest:
@@ -205,7 +205,7 @@ func argExtremum(op string) converter {
 		axis := n.axis(n.int("axis", 0), rank)
 		attrs := graph.Attrs{"dim": axis, "keepdim": keep}
 		if x.dtype().IsBareUnsigned() {
-			x = n.cast(n.signed(x), tensor.Int64)
+			x = n.cast(n.orderedInt64(x), tensor.Int64)
 		}
 		if !keep {
 			rank--
@@ -239,7 +239,7 @@ func cumSum(n *node) []*val {
 	from := flip(x)
 	y := n.op("cumsum", attrs, from)
 	if n.flag("exclusive", false) {
-		// The sum of what is before: shifted by one, a 0 in front.
+		// Exclusive: the sum of the elements before, shifted by one with a leading 0.
 		if a, ok := axis.(int); ok {
 			a = n.axis(a, n.rank(x))
 			widths := make([]int, 2*(n.rank(x)-a))
@@ -263,7 +263,7 @@ func topK(n *node) []*val {
 	if !x.dtype().IsBareUnsigned() {
 		return n.ops("topk", attrs, x)
 	}
-	out := n.ops("topk", attrs, n.cast(n.signed(x), tensor.Int64))
+	out := n.ops("topk", attrs, n.cast(n.orderedInt64(x), tensor.Int64))
 	if x.dtype() == tensor.Uint64 {
 		out[0] = n.op("bitwise_xor", nil, out[0], int64(math.MinInt64))
 	}

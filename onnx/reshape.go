@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape: a 0 in the shape keeps the operand's size, unless allowzero is set.
+// reshape: a 0 in the shape keeps the operand's size unless allowzero is set.
 func reshape(n *node) []*val {
 	x := n.x(0)
 	keepZero := n.flag("allowzero", false)
@@ -19,8 +19,8 @@ func reshape(n *node) []*val {
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
 
-// A 0 that is computed from sizes stands for itself: ONNX has it keep the operand's size, too, but where that is
-// another one the result would have elements that the operand, which is empty, has not.
+// reshapeTo reshapes x to a computed shape. A symbolic size that is 0 is taken literally: the standard would
+// keep the operand's size, but that is consistent only if the operand is empty too.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {
@@ -29,13 +29,13 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		if y := n.regrouped(x, list); y != nil {
 			return y
 		}
-		if attr := n.sizesWritten(list); attr != nil {
+		if attr := n.sizesAttr(list); attr != nil {
 			return n.reshapeBy(x, attr)
 		}
 	}
 	length, sizes := n.lengthOf(shape), n.sizesKnown(shape)
 	if !keepZero {
-		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
+		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.resizeVector(n.dims(x), n.rank(x), length, true, 0), shape)
 	}
 	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
 	if sizes != nil {
@@ -44,7 +44,7 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	return y
 }
 
-// keepZeros replaces the zeros of a shape by the operand's sizes.
+// keepZeros replaces zeros of a shape by the operand's sizes.
 func (n *node) keepZeros(x *val, list []sym.Int) {
 	for i, s := range list {
 		if !s.Same(sym.Int{}) {
@@ -57,13 +57,13 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 	}
 }
 
-// sizesWritten returns a shape as an attribute has it. One size that data decide follows from the others; nil
-// where that does not do.
-func (n *node) sizesWritten(list []sym.Int) []any {
+// sizesAttr returns a shape in the form of attributes. One size that depends on data becomes -1; nil if
+// there are more, or if a -1 would be ambiguous.
+func (n *node) sizesAttr(list []sym.Int) []any {
 	attr, open := make([]any, len(list)), 0
 	for i, s := range list {
 		var ok bool
-		if attr[i], ok = n.written(s); !ok {
+		if attr[i], ok = n.intAttr(s); !ok {
 			attr[i] = -1
 		}
 		if attr[i] == -1 {
@@ -80,7 +80,7 @@ func (n *node) sizesWritten(list []sym.Int) []any {
 
 func isRest(s sym.Int) bool { return s.Same(sym.Of(-1)) }
 
-// integers returns integers that are known or expressions; nil where neither is so.
+// integers returns integers that are numbers or expressions; nil for any other value.
 func (n *node) integers(x *val) []sym.Int {
 	e := n.elementsOf(x, false)
 	if e == nil || !e.dtype.IsIntegral(false) {
@@ -93,8 +93,8 @@ func (n *node) integers(x *val) []sym.Int {
 	return list
 }
 
-// sizesKnown returns the sizes of a value of a shape that is computed, -1 for those not known; nil if not even
-// their number is. A size 0 may stand for another.
+// sizesKnown returns the sizes of a value whose shape is computed, -1 for unknown ones; nil if the rank is
+// unknown. A size 0 is unknown, because it may stand for the operand's.
 func (n *node) sizesKnown(shape *val) []int {
 	length := n.lengthOf(shape)
 	if length < 0 {
@@ -109,7 +109,7 @@ func (n *node) sizesKnown(shape *val) []int {
 	return sizes
 }
 
-// expand broadcasts both ways: a size 1 in the shape keeps the operand's.
+// expand broadcasts both ways: a size 1 in the shape keeps the operand's size.
 func expand(n *node) []*val {
 	x, shape := n.x(0), n.x(1)
 	if size := n.broadcastTo(x, shape); size != nil {
@@ -120,8 +120,8 @@ func expand(n *node) []*val {
 		return one(n.expandComputed(x, shape))
 	}
 	full := max(length, rank)
-	want := n.fitted(shape, length, full, false, 1)
-	own := n.fitted(n.dims(x), rank, full, false, 1)
+	want := n.resizeVector(shape, length, full, false, 1)
+	own := n.resizeVector(n.dims(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
 	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
 	for i, s := range n.sizesKnown(shape) {
@@ -132,13 +132,13 @@ func expand(n *node) []*val {
 	return one(y)
 }
 
-// expandComputed is expand to a shape whose length is not known.
+// expandComputed is expand to a shape of unknown length.
 func (n *node) expandComputed(x, shape *val) *val {
 	if n.rank(shape) != 1 {
 		n.failf("the shape must be a vector")
 	}
 	lack := n.op("sub", nil, n.rank(x), n.element(n.dims(shape), 0))
-	longer := func(v, by *val) *val { // by 1 in front
+	longer := func(v, by *val) *val { // prepends by ones
 		by = n.op("clamp", graph.Attrs{"min": 0}, by)
 		pad := n.op("cat", nil, n.reshape(by, 1), known(intTensor(0)))
 		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).as(tensor.Int64, 1)
@@ -148,8 +148,7 @@ func (n *node) expandComputed(x, shape *val) *val {
 	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }
 
-// broadcastTo returns the sizes, as an attribute, to which x and a shape are broadcast together; nil where data
-// decide them.
+// broadcastTo returns the common shape of x and a shape in the form of attributes; nil if it depends on data.
 func (n *node) broadcastTo(x, shape *val) []any {
 	list := n.integers(shape)
 	if list == nil || n.rank(x) > maxRank {
@@ -168,19 +167,19 @@ func (n *node) broadcastTo(x, shape *val) []any {
 		}
 		switch {
 		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(own[at])):
-			size[i] = -1 // the operand's own
+			size[i] = -1 // the operand's own size
 			continue
 		case at >= 0 && !own[at].Same(sym.Of(1)):
 			want = broadcast(n, want, own[at])
 		}
-		if size[i], ok = n.written(want); !ok {
+		if size[i], ok = n.intAttr(want); !ok {
 			return nil
 		}
 	}
 	return size
 }
 
-// broadcast returns the size that two sizes are broadcast to.
+// broadcast returns the common size of two sizes.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	i, known := a.Known()
 	k, too := b.Known()

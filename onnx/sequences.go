@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// members returns the members of the sequence at operand i, which must be known when the model is read.
+// members returns the members of the sequence operand i, which must be known during the import.
 func (n *node) members(i int) []*val {
 	if n.sequence(i).packed != nil {
 		n.failf("a sequence of unknown length is not supported")
@@ -26,8 +26,8 @@ func (n *node) sequence(i int) *val {
 	return n.in[i]
 }
 
-// tensors returns the sequence at operand i as tensors if its members, or the position in operand at, are unknown when
-// the model is read; else nil.
+// tensors returns the sequence operand i as tensors if its members, or the position in operand at, are
+// unknown during the import; else nil.
 func (n *node) tensors(i, at int) *packed {
 	x := n.sequence(i)
 	if x.packed == nil && (at < 0 || !n.has(at) || n.x(at).data != nil) {
@@ -36,8 +36,8 @@ func (n *node) tensors(i, at int) *packed {
 	return n.packedOf(x, -1)
 }
 
-// place returns the position that operand i tells, from the end if negative. past allows
-// the end itself.
+// place returns the position in operand i; a negative one counts from the end. With past the end itself is
+// allowed.
 func (n *node) place(i, length int, past bool) int {
 	at := int(n.number(n.x(i)).Int())
 	last := length - 1
@@ -123,11 +123,11 @@ func splitToSequence(n *node) []*val {
 		if length := n.sizes(x)[axis]; length < 0 || length > maxUnrolled {
 			return one(n.packedSplit(x, axis, n.flag("keepdims", true)).val())
 		}
-		length := n.known1(x, axis)
+		length := n.knownSize(x, axis)
 		sizes = slices.Repeat([]int{1}, length)
 		drop = !n.flag("keepdims", true)
 	case p.data != nil && p.data.Rank() == 0:
-		size, length := n.list(1)[0], n.known1(x, axis)
+		size, length := n.list(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
 			n.failf("parts of %d elements are not supported", size)
 		}

@@ -9,7 +9,7 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// checkSupported reports all operators of the model that the table lacks in one error.
+// checkSupported returns one error that lists all operators of the model without a converter.
 func (m *Model) checkSupported(sets map[string]int, o Options) error {
 	missing := map[operator]int{}
 	seen := map[*pb.FunctionProto]bool{}
@@ -29,7 +29,7 @@ func compareOperators(a, b operator) int { return strings.Compare(a.String(), b.
 func (m *Model) countUnsupported(nodes []*pb.NodeProto, o Options, missing map[operator]int,
 	seen map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
-		return // the conversion refuses it
+		return // the conversion reports it
 	}
 	for _, n := range nodes {
 		key := operator{domainOf(n.Domain), n.OpType}

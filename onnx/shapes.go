@@ -26,7 +26,7 @@ func size(n *node) []*val {
 	return one(n.op("prod", nil, n.dims(n.x(0))).ofRank(0))
 }
 
-// lengthOf returns the number of elements of a vector; -1 if that is not known.
+// lengthOf returns the number of elements of x; -1 if it is unknown.
 func (n *node) lengthOf(x *val) int {
 	s := n.outlineOf(x).Sizes
 	if s == nil || slices.Contains(s, -1) {
@@ -35,9 +35,8 @@ func (n *node) lengthOf(x *val) int {
 	return tensor.Numel(s)
 }
 
-// fitted makes a vector of sizes of a known length one of another, at its end or its
-// front.
-func (n *node) fitted(sizes *val, length, want int, atEnd bool, fill int) *val {
+// resizeVector extends or truncates a vector of sizes to a known length, at its end or its front.
+func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) *val {
 	switch {
 	case want < 0:
 		n.failf("the number of dimensions must be known before the graph runs")
@@ -126,7 +125,7 @@ func tile(n *node) []*val {
 
 func concat(n *node) []*val {
 	if len(n.in) == 0 {
-		n.failf("it has no operands")
+		n.failf("operands are missing")
 	}
 	axis := n.int("axis", 1)
 	if n.ver >= 4 && n.attrs["axis"] == nil {
@@ -139,7 +138,7 @@ func concat(n *node) []*val {
 	return one(n.op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
-// split cuts into given sizes, or into equal parts as many as there are outputs.
+// split splits x into given sizes, or evenly into as many parts as there are outputs.
 func split(n *node) []*val {
 	x := n.x(0)
 	axis := n.int("axis", 0)
@@ -166,7 +165,7 @@ func split(n *node) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// splitEvenly cuts into parts of one size, the last of which may be less.
+// splitEvenly splits x into parts of equal size; the last one may be smaller.
 func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	rest := n.shapeOf(x)[axis]
 	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
@@ -174,14 +173,14 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	for i := range sizes {
 		size, ok := each.Min(rest), false
 		rest = rest.Sub(size)
-		if sizes[i], ok = n.written(size); !ok {
+		if sizes[i], ok = n.intAttr(size); !ok {
 			return n.splitComputed(x, n.evenSizes(n.element(n.dims(x), axis), parts), axis, parts)
 		}
 	}
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// evenSizes returns the sizes of the parts of a computed size.
+// evenSizes returns the part sizes of a computed size.
 func (n *node) evenSizes(size *val, parts int) *val {
 	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)
@@ -193,7 +192,7 @@ func (n *node) evenSizes(size *val, parts int) *val {
 	return n.op("clamp", graph.Attrs{"min": 0}, left).as(tensor.Int64, 1)
 }
 
-// slice takes starts, ends, axes and steps as attributes before operator set 10.
+// slice has starts, ends and axes as attributes before operator set 10.
 func slice(n *node) []*val {
 	x := n.x(0)
 	var starts, ends, axes, steps *val
@@ -285,7 +284,7 @@ func (n *node) sliceAxis(x, along, by, start, end *val) *val {
 	return n.op("flip", graph.Attrs{"dims": []int{axis}}, y)
 }
 
-// gather takes slices by an index of any shape.
+// gather selects slices by an index of any shape.
 func gather(n *node) []*val {
 	x, index := n.x(0), n.x(1)
 	axis := n.int("axis", 0)
@@ -361,8 +360,8 @@ func nonZero(n *node) []*val {
 	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique gives, besides ours, the first place of each value, and may keep the order in
-// which values first stand.
+// unique also returns the first position of each value, and with sorted=0 keeps the values in the order of
+// their first occurrence.
 func unique(n *node) []*val {
 	x := n.x(0)
 	dim := 0
@@ -375,7 +374,7 @@ func unique(n *node) []*val {
 	sizes[dim] = -1
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
-	// The least place among those that an inverse index is at is the first.
+	// The first position is the least one with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.dims(x)).ofRank(0)
 	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
@@ -411,5 +410,5 @@ func oneHot(n *node) []*val {
 	shape[0] = -1
 	places = n.reshape(places, shape...)
 	hot := n.op("eq", nil, index, places)
-	return one(n.wide("where", nil, hot, n.element(values, 1), n.element(values, 0)))
+	return one(n.widened("where", nil, hot, n.element(values, 1), n.element(values, 0)))
 }

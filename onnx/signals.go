@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dft takes its axis as an attribute before operator set 20.
+// dft has its axis as an attribute before operator set 20.
 func dft(n *node) []*val {
 	x := n.x(0)
 	rank := n.rank(x)
@@ -53,8 +53,8 @@ func stft(n *node) []*val {
 	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).ofRank(rank + 1))
 }
 
-// melWeightMatrix makes triangles over the bins of a spectrum: for each band one that rises
-// from its left edge to the centre and falls to the right edge.
+// melWeightMatrix makes triangles over the bins of a spectrum: each band rises from its left edge to the
+// centre and falls to its right edge.
 func melWeightMatrix(n *node) []*val {
 	d := n.dtypeAttr("output_datatype")
 	if d == tensor.Invalid {
@@ -95,8 +95,8 @@ func melWeightMatrix(n *node) []*val {
 	return one(n.cast(y.as(tensor.Float64, 2), d))
 }
 
-// seed turns the seed of an operator, a float or an integer, into one of ours; without one each node has
-// its own.
+// seed returns an integer seed from an operator's seed, a float or an integer; without one each node has its
+// own.
 func (n *node) seed() int {
 	switch a := n.attrs["seed"]; {
 	case a == nil:
@@ -131,7 +131,7 @@ func randomLike(op string) converter {
 	}
 }
 
-// moved scales and shifts standard numbers.
+// moved scales and shifts standard random numbers.
 func (n *node) moved(op string, x *val) *val {
 	scale, shift := n.float("scale", 1), n.float("mean", 0)
 	if op == "rand" {
@@ -157,8 +157,7 @@ func bernoulli(n *node) []*val {
 	return one(n.cast(n.op("lt", nil, draw, x), d))
 }
 
-// multinomial draws from unnormalised log-probabilities: where a uniform number falls among
-// the running sums.
+// multinomial samples from unnormalized log-probabilities, by comparing uniform numbers with cumulative sums.
 func multinomial(n *node) []*val {
 	x := n.x(0)
 	d := n.dtypeAttr("dtype")

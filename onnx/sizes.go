@@ -14,16 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sizes that are not known when a model is read are symbols: those of its inputs, and one for each size that
-// data decide. The graph is built for some sizes of the former, its hints, but nothing is decided by these: the
-// shapes that converters see are expressions, and a shape of which inference says one thing for some sizes and
-// another for others is an expression too, or a symbol of its own.
+// Sizes that are unknown during the import are symbols: those of the model's inputs, and new ones for sizes
+// that depend on data. The graph is built at hints for the former, but no decision rests on hints: converters
+// see symbolic shapes. A size that inference determines differently for different sizes is an expression too,
+// or a new symbol.
 
-// hints are sizes to build the graph for. Networks are picky about sizes: images must be large enough, texts
-// must not be too long, and some symbols must be equal. The i-th symbol has first+i*step.
+// hints are the sizes at which the graph is built. Networks may require large images, short texts, or equal
+// symbols. The i-th symbol gets first+i*step.
 var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
-// bindHints makes the symbols of the model's inputs known to the graph and to the Env.
+// bindHints enters the symbols of the model's inputs in the graph and the Env.
 func (im *importer) bindHints(first, step int) error {
 	im.g.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
@@ -54,21 +54,21 @@ func (im *importer) bindHints(first, step int) error {
 	return im.g.BindOnly(im.hints)
 }
 
-// unknown returns the symbol of one more integer that data decide, which is at least least.
+// unknown returns a new symbol for an integer that depends on data, with a lower bound.
 func (im *importer) unknown(least int) sym.Int {
 	for {
 		*im.unknowns++
 		name := fmt.Sprint(dataPrefix, *im.unknowns)
 		if _, taken := im.symbols[name]; !taken {
-			s, _ := im.env.Symbol(name, least, math.MaxInt, 2) // the name is fresh
+			s, _ := im.env.Symbol(name, least, math.MaxInt, 2) // the name is new
 			return s
 		}
 	}
 }
 
-// written returns an expression as attributes have it: a number, or text over the symbols of the graph. ok is
-// false where data decide what it is.
-func (im *importer) written(a sym.Int) (attr any, ok bool) {
+// intAttr returns an expression in the form of attributes: a number, or text over the symbols of the graph.
+// ok is false if it depends on data.
+func (im *importer) intAttr(a sym.Int) (attr any, ok bool) {
 	if n, known := a.Known(); known {
 		return n, true
 	}
@@ -77,7 +77,7 @@ func (im *importer) written(a sym.Int) (attr any, ok bool) {
 	return text, im.uses(text)
 }
 
-// uses notes the symbols in an expression or a condition, and reports whether all are of the graph.
+// uses records the symbols in an expression or a condition; it is false if one depends on data.
 func (im *importer) uses(text string) bool {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if slices.ContainsFunc(names, im.ofData) {
@@ -91,16 +91,16 @@ func (im *importer) uses(text string) bool {
 	return true
 }
 
-// ofData reports whether a name is that of a symbol that data decide.
+// ofData reports whether a symbol depends on data.
 func (im *importer) ofData(name string) bool {
 	_, ours := im.symbols[name]
 	return !ours && strings.HasPrefix(name, dataPrefix)
 }
 
-// dataPrefix begins the names of symbols that data decide.
+// dataPrefix begins the names of symbols that depend on data.
 const dataPrefix = "_u"
 
-// bySymbols reports whether attributes hold expressions.
+// bySymbols reports whether attributes contain expressions.
 func (im *importer) bySymbols(attrs graph.Attrs) bool {
 	is := func(x any) bool { text, ok := x.(string); return ok && im.texts[text] }
 	for _, a := range attrs {
@@ -111,7 +111,7 @@ func (im *importer) bySymbols(attrs graph.Attrs) bool {
 	return false
 }
 
-// shapeOf returns the sizes of x; nil where not even their number is known.
+// shapeOf returns the symbolic shape of x; nil if its rank is unknown.
 func (im *importer) shapeOf(x *val) []sym.Int {
 	if x.v == nil || x.data != nil || x.elements != nil {
 		return sym.Ints(x.meta().Shape...)
@@ -135,13 +135,13 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 	return s
 }
 
-// sizes returns the shape of x with -1 for what is not a number.
+// sizes returns the shape of x, with -1 for symbolic sizes.
 func (n *node) sizes(x *val) []int {
 	n.rank(x)
 	return plainSizes(n.shapeOf(x))
 }
 
-// plainSizes puts -1 in place of what is not a number.
+// plainSizes replaces symbolic sizes by -1.
 func plainSizes(shape []sym.Int) []int {
 	list := make([]int, len(shape))
 	for i, s := range shape {
@@ -153,7 +153,7 @@ func plainSizes(shape []sym.Int) []int {
 	return list
 }
 
-// shape returns the sizes of x, which must be numbers.
+// shape returns the shape of x, which must be numbers.
 func (n *node) shape(x *val) []int {
 	s := n.sizes(x)
 	if slices.Contains(s, -1) {
@@ -166,8 +166,8 @@ func (n *node) shape(x *val) []int {
 // symbolNames lists the symbols of the graph for errors.
 func (n *node) symbolNames() string { return strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", ") }
 
-// known1 is one size of x, which must be a number.
-func (n *node) known1(x *val, i int) int {
+// knownSize returns one size of x, which must be a number.
+func (n *node) knownSize(x *val, i int) int {
 	s := n.sizes(x)
 	if i >= len(s) || s[i] < 0 {
 		n.failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name,
@@ -176,7 +176,7 @@ func (n *node) known1(x *val, i int) int {
 	return s[i]
 }
 
-// static reports whether the shape of x is numbers: it depends on no symbol and no data.
+// static reports whether the shape of x is numbers, independent of symbols and data.
 func (im *importer) static(x *val) bool {
 	return !x.dynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
 }
@@ -188,22 +188,22 @@ func (n *node) dims(x *val) *val {
 	if s == nil {
 		return computed()
 	}
-	list := make([]entry, len(s))
+	list := make([]symElement, len(s))
 	for i := range s {
-		list[i] = entry{n: s[i]}
+		list[i] = symElement{n: s[i]}
 	}
-	return settled(&entries{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
 }
 
-// maxSize bounds expressions of sizes. A broadcast of unknown sizes compares both, so that without a bound expressions
-// would grow with the number of nodes.
+// maxSize bounds size expressions. Broadcasting unknown sizes compares both, so expressions would otherwise
+// grow with the number of nodes.
 const maxSize = 24
 
-// maxPaths bounds the ways through the inference of a node that are followed.
+// maxPaths bounds the paths through a node's inference that are explored.
 const maxPaths = 16
 
-// inferShapes notes the shapes of a node's results where they depend on symbols: as its op infers them for all
-// sizes that it takes. A size of which that says too little, or too much, is a symbol of its own, which the graph
+// inferShapes records the symbolic shapes of a node's results, as its op infers them for all sizes that it
+// accepts. A size without an expression, or with too large a one, becomes a new symbol, which the graph
 // computes.
 func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	node := vals[0].Node
@@ -215,7 +215,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	for i, a := range node.In {
 		types[i] = a.Type()
 		if shape := im.shapes[a.Value]; a.Kind == graph.TensorArg && shape != nil {
-			// How it lies is no matter: what is asked for are shapes.
+			// Only shapes are needed, so strides may be row-major.
 			open, types[i] = true, tensor.NewType(types[i].DType, shape...)
 		}
 	}
@@ -233,7 +233,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	if slices.ContainsFunc(cases, func(c answer) bool { return errors.Is(c.Err, sym.ErrNumber) && !im.beyond(c.If) }) {
 		err = sym.ErrNumber
 	}
-	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that it refuses
+	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that the op rejects
 	at := 0
 	for _, v := range vals {
 		shape := make([]sym.Int, v.Meta.Rank())
@@ -252,16 +252,16 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	}
 }
 
-// answers are, of each size of a node's results, the expressions that inference gives for some sizes or others.
+// answers holds, for each size of a node's results, the expressions of the different inference paths.
 type answers struct{ sizes [][]sym.Int }
 
-// answer tells of each size which expression it is.
+// answer is one path: for each size, the index of its expression.
 type answer = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// enter returns which expressions results have. What is the same under the conditions of the moment is one: N is 1
-// where N is 1.
+// enter returns the indexes of the results' sizes. Sizes that are equal under the current path's conditions
+// share an index: N and 1 where N is 1.
 func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var which []int
 	for i, v := range vals {
@@ -284,8 +284,7 @@ func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) 
 	return which, nil
 }
 
-// merged returns a size for all sizes that there are cases for; -1 where an expression would be larger than what
-// it is worth.
+// merged merges the expressions of a size on all paths; -1 if the result would be too large.
 func (a *answers) merged(cases []answer, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0

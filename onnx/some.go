@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A model can be read past what is wrong in it. A node that cannot be converted becomes one that
-// inference refuses, and so does what reads its results: the graph then is like one that
-// graphfile.ParseSome has read, and whoever drops what is refused has the rest. What a node runs as a
-// graph of its own, and a loop that is written out, is converted as a whole or not at all.
+// A model can be imported despite mistakes. A node that cannot be converted becomes one that inference
+// rejects, and so do its users: the graph then is like one of graphfile.ParseSome, and dropping the rejected
+// nodes leaves the rest. A graph that a node runs, and an unrolled loop, is converted completely or not at
+// all.
 
-// LoadSome is [Load] that goes on past what is wrong: see [Model.GraphSome].
+// LoadSome is [Load] that skips mistakes: see [Model.GraphSome].
 func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	m, err := Open(path)
 	if err != nil {
@@ -24,21 +24,20 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	return m.GraphSome(o)
 }
 
-// GraphSome is [Model.Graph] that goes on past what is wrong. A node that cannot be converted, or
-// reads what cannot be had, is refused by inference ([graph.Graph.InferAll]) under its name and
-// operator. The mistakes of initializers, inputs and outputs that cannot be had, which the graph
-// then lacks, are returned beside it. The error is that of a model of which nothing can be
-// converted.
+// GraphSome is [Model.Graph] that skips mistakes. A node that cannot be converted, or that reads an
+// unavailable value, is in the graph under its name and operator, and inference rejects it
+// ([graph.Graph.InferAll]). The errors of unavailable initializers, inputs and outputs, which the graph
+// lacks, are returned beside it. The last error is that of a model that cannot be converted at all.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
-	o.some = true
+	o.skipErrors = true
 	r, err := m.read(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.g, r.missing, nil
+	return r.g, r.skipped, nil
 }
 
-// dependency is the error of what reads a value that cannot be had.
+// dependency is the error of a node that reads an unavailable value.
 type dependency struct{ on *val }
 
 // Error names the value.
@@ -46,17 +45,17 @@ func (d *dependency) Error() string {
 	if d.on.v != nil {
 		return fmt.Sprintf("depends on %q, which was refused", d.on.v.Name)
 	}
-	return fmt.Sprintf("depends on %s %q, which cannot be read", d.on.lack, d.on.name)
+	return fmt.Sprintf("depends on %s %q, which cannot be read", d.on.source, d.on.name)
 }
 
-// miss notes that an initializer or an input cannot be had.
-func (im *importer) miss(s *scope, what, name string, err error) {
+// skipValue records that an initializer or an input is unavailable.
+func (im *importer) skipValue(s *scope, what, name string, err error) {
 	_ = im.g.TakeErr()
-	im.missing = append(im.missing, &graph.Error{Err: about(what, name, err)})
-	s.vals[name] = &val{name: name, kind: isLost, lack: what}
+	im.skipped = append(im.skipped, &graph.Error{Err: about(what, name, err)})
+	s.vals[name] = &val{name: name, kind: isUnavailable, source: what}
 }
 
-// about puts before an error what it is of, unless it begins so.
+// about prefixes an error with its subject, unless it begins so.
 func about(what, name string, err error) error {
 	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)
@@ -64,45 +63,43 @@ func about(what, name string, err error) error {
 	return err
 }
 
-// missOutput notes that an output cannot be had.
-func (im *importer) missOutput(name string, err error) {
+// skipOutput records that an output is unavailable.
+func (im *importer) skipOutput(name string, err error) {
 	_ = im.g.TakeErr()
-	im.missing = append(im.missing, im.g.FailOutput(graph.Output{Name: name}, err))
+	im.skipped = append(im.skipped, im.g.FailOutput(graph.Output{Name: name}, err))
 }
 
-// lose puts a node that inference refuses in the place of this one, of which some outputs cannot
-// be made.
-func (n *node) lose(err error, outputs []string) {
-	_ = n.g.TakeErr() // what its converter has left
+// skipNode replaces the node by one that inference rejects, for the given outputs.
+func (n *node) skipNode(err error, outputs []string) {
+	_ = n.g.TakeErr() // errors of its converter
 	var operands []*graph.Value
 	var d *dependency
 	if errors.As(err, &d) && d.on.v != nil {
 		operands = []*graph.Value{d.on.v}
 	} else {
-		n.refused++
+		n.rejected++
 	}
 	for i, v := range n.g.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
 		if i >= len(outputs) || outputs[i] == "" || n.scope.vals[outputs[i]] != nil {
 			continue
 		}
 		n.named[v] = true
-		n.scope.vals[outputs[i]] = &val{name: outputs[i], v: v, kind: isLost}
+		n.scope.vals[outputs[i]] = &val{name: outputs[i], v: v, kind: isUnavailable}
 	}
 }
 
-// goesOn reports whether an error costs no more than the node, or the initializer, that it is of.
-func (f *frame) goesOn(err error) bool { return f.some && !errors.As(err, new(limit)) }
+// canSkip reports whether an error can be skipped: it concerns only its node or initializer.
+func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
 
-// attempt is convert that takes it for a mistake of the node, where such cost no more than that,
-// if there is not enough memory.
+// attempt is convert; with some, a lack of memory is an error of the node.
 func (n *node) attempt(domain string) (out []*val, err error) {
-	if n.frame.some {
+	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
 	}
 	return n.convert(domain)
 }
 
-// enter gives the outputs of a node their names.
+// enter names the outputs of a node.
 func (n *node) enter(out []*val) error {
 	for i, name := range n.proto.Output {
 		var err error
@@ -118,8 +115,8 @@ func (n *node) enter(out []*val) error {
 		}
 		switch {
 		case err == nil:
-		case n.frame.some:
-			n.lose(err, []string{name})
+		case n.frame.skipErrors:
+			n.skipNode(err, []string{name})
 		default:
 			return err
 		}
@@ -127,15 +124,15 @@ func (n *node) enter(out []*val) error {
 	return nil
 }
 
-// weightOf is [Model.weight] for which too little memory is an error.
+// weightOf is [Model.weight]; with some, a lack of memory is an error.
 func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
-	if f.some {
+	if f.skipErrors {
 		defer tensor.CatchMemory(&err)
 	}
 	return im.model.weight(t)
 }
 
-// rebindSome is rebind for a graph of which inference refuses a part.
+// rebindSome is rebind for a graph with nodes that inference rejects.
 func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
@@ -149,7 +146,7 @@ func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	}
 	g.InferAll()
 	for name, n := range sizes {
-		g.Assume(name, n) // nobody gave them
+		g.Assume(name, n) // default sizes, which a caller may replace
 	}
 	return nil
 }

@@ -2,13 +2,13 @@ package onnx
 
 import "fmt"
 
-// standard holds all operators of the default domain that are known, by ONNX's name. Models find
-// converters in [conversion.operators], which is made of it: those of control flow look operators up
-// again, and could not be in a table that they refer to.
+// standard holds the converters of the default domain by operator name. Converters use [Options.table], which
+// is made from it: those of control flow look up operators themselves, and would make its initialization
+// cyclic.
 var standard = joined(elements, activations, reductions, shapes, products, normalisations, losses, vision, recurrents,
 	quantised, signals, control)
 
-// joined puts tables together. An operator that is in two of them is a mistake in the program.
+// joined merges tables. It panics if an operator is in two of them.
 func joined(tables ...map[string]converter) map[string]converter {
 	all := map[string]converter{}
 	for _, t := range tables {
@@ -22,7 +22,7 @@ func joined(tables ...map[string]converter) map[string]converter {
 	return all
 }
 
-// Elements.
+// Elementwise operators.
 var elements = map[string]converter{
 	"Abs": same("abs"), "Acos": same("acos"), "Acosh": same("acosh"), "Asin": same("asin"), "Asinh": same("asinh"),
 	"Atan": same("atan"), "Atanh": same("atanh"), "Ceil": same("ceil"), "Cos": same("cos"), "Cosh": same("cosh"),
@@ -58,7 +58,7 @@ var reductions = map[string]converter{
 	"LpNormalization": lpNormalization,
 }
 
-// Shapes and places.
+// Shapes and indexing.
 var shapes = map[string]converter{
 	"Shape": shapeOp, "Size": size, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
 	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice, "Pad": pad,
@@ -101,13 +101,13 @@ var recurrents = map[string]converter{
 	"RNN": recurrent("onnx_rnn", 6), "LSTM": recurrent("onnx_lstm", 8), "GRU": recurrent("onnx_gru", 6),
 }
 
-// Quantised.
+// Quantization.
 var quantised = map[string]converter{
 	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
 	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
 }
 
-// Signals, text and chance.
+// Signals, text and random numbers.
 var signals = map[string]converter{
 	"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0),
 	"BlackmanWindow": window(0.42, 0.5, 0.08),

@@ -7,44 +7,43 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// val is what a name of the model stands for: a value of the graph, known data, which
-// becomes a constant of the graph only if an op takes it, or a sequence of these.
+// val is a value of the model: a value of the graph, a constant that is added to the graph only if an op
+// needs it, or a sequence of these.
 type val struct {
 	name string
 	v    *graph.Value
 	data *tensor.Tensor
-	// elements are what is known of integers that are computed from sizes: see arithmetic.go. Such a value is one
-	// of the graph only if an op takes it.
-	elements *entries
+	// elements are the symbolic elements of integers computed from sizes: see arithmetic.go. Such a value is
+	// added to the graph only if an op needs it.
+	elements *symElements
 	list     []*val       // the members of a sequence
 	packed   *packed      // a sequence with unknown members; it has no list
-	member   tensor.DType // of an empty sequence, if it is stated
+	member   tensor.DType // of an empty sequence, if declared
 	kind     valKind
-	// outline is what is known of a value whose shape depends on data.
+	// outline is the known dtype and sizes of a value whose shape depends on data.
 	outline graph.Outline
-	// lack is what a lost val of no node is: an initializer or an input.
-	lack string
+	// source is the kind of an unavailable val that no node makes: an initializer or an input.
+	source string
 }
 
-// valKind tells what a val is.
+// valKind is the kind of a val.
 type valKind uint8
 
-// A missing val is an optional without a value. A lost one cannot be had: see some.go.
+// A missing val is an optional without a value. A lost one is unavailable: see some.go.
 const (
 	isTensor valKind = iota
 	isSequence
 	isMissing
-	isLost
+	isUnavailable
 )
 
-// known wraps data.
+// known returns a constant.
 func known(t *tensor.Tensor) *val { return &val{data: t} }
 
-// sequence wraps members.
+// sequence returns a sequence with known members.
 func sequence(list []*val) *val { return &val{list: list, kind: isSequence} }
 
-// meta returns dtype and shape; shape and strides mean nothing for a value that is
-// dynamic.
+// meta returns the meta; shape and strides are undefined for a dynamic value.
 func (x *val) meta() tensor.Meta {
 	switch {
 	case x.data != nil:
@@ -64,23 +63,22 @@ func (x *val) dtype() tensor.DType {
 	return x.meta().DType
 }
 
-// dynamic reports whether only the dtype is known before the graph runs.
+// dynamic reports whether the shape of x depends on data.
 func (x *val) dynamic() bool { return x.data == nil && x.elements == nil && x.v != nil && x.v.Dynamic }
 
-// as notes what is known of a value whose shape depends on data, where its op cannot tell.
+// as records dtype and rank of a value whose shape depends on data, if its op cannot infer them.
 func (x *val) as(d tensor.DType, rank int) *val {
 	x.outline.DType = d
 	return x.ofRank(rank)
 }
 
-// sized is as for a value of which some sizes are known, -1 standing for the others.
+// sized is as with known sizes; -1 is unknown.
 func (x *val) sized(d tensor.DType, sizes ...int) *val {
 	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
 	return x
 }
 
-// ofRank notes the number of dimensions of such a value; -1 adds nothing to what the op
-// tells.
+// ofRank records the rank of such a value; -1 is unknown and changes nothing.
 func (x *val) ofRank(rank int) *val {
 	if rank < 0 {
 		return x

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resize takes scales in front of sizes, and a region of interest since operator set 11.
+// resize has scales before sizes, and a region of interest since operator set 11.
 func resize(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
@@ -40,7 +40,7 @@ func resize(n *node) []*val {
 	return one(n.op("resize", attrs, x).ofRank(n.rank(x)))
 }
 
-// oldResize sets what operator set 10, and Upsample before it, had no attributes for.
+// oldResize sets the fixed modes of Upsample and of operator set 10.
 func (n *node) oldResize(attrs graph.Attrs) graph.Attrs {
 	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
 	return attrs
@@ -73,8 +73,8 @@ func (n *node) refFloats(x *val) any {
 	return out
 }
 
-// upsampled uses the ops that PyTorch has for images, where they say the same; else it
-// returns nil. scales are nil where there are sizes instead, nil if they depend on data.
+// upsampled uses aten's upsampling ops if they are equivalent; else it returns nil. scales are nil if sizes
+// are given, and sizes are nil if they depend on data.
 func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
 	in := n.shapeOf(x)
 	if len(in) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
@@ -110,7 +110,7 @@ func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []fl
 	return nil
 }
 
-// upsample is the older Resize; its scales were attributes before operator set 9.
+// upsample is the predecessor of Resize; its scales were attributes before operator set 9.
 func upsample(n *node) []*val {
 	x := n.x(0)
 	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
@@ -157,8 +157,8 @@ func affineGrid(n *node) []*val {
 	return one(n.op("affine_grid_generator", attrs, theta).ofRank(n.lengthOf(size)))
 }
 
-// roiAlign joins the images that regions are of with the regions. Before operator set 16
-// there was no shift by half a pixel.
+// roiAlign prepends the image index to each region. Before operator set 16 there was no shift by half a
+// pixel.
 func roiAlign(n *node) []*val {
 	x, rois, batch := n.x(0), n.x(1), n.x(2)
 	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).ofRank(2)
@@ -189,7 +189,7 @@ func nonMaxSuppression(n *node) []*val {
 	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).sized(tensor.Int64, -1, 3))
 }
 
-// window returns a cosine window: a - b cos(x) + c cos(2x).
+// window returns the converter of a cosine window: a - b cos(x) + c cos(2x).
 func window(a, b, c float64) converter {
 	return func(n *node) []*val {
 		d := n.dtypeAttr("output_datatype")
@@ -261,13 +261,14 @@ func tfIdf(n *node) []*val {
 	return one(y)
 }
 
-// gramGroup is the n-grams of one length in a pool.
+// gramGroup holds the n-grams of one length in a pool.
 type gramGroup struct {
 	length int
 	words  []int
 }
 
-// gramTable is what TfIdfVectorizer looks for, and where its counts go.
+// gramTable holds the n-grams that TfIdfVectorizer counts, and the output positions and weights of their
+// counts.
 type gramTable struct {
 	groups  []gramGroup
 	places  []int
@@ -318,8 +319,7 @@ func (n *node) gramTable() gramTable {
 	return t
 }
 
-// countGrams counts, in each row, the n-grams whose words stand skip+1 apart, for all skips
-// up to a greatest.
+// countGrams counts, in each row, the n-grams whose words are skip+1 apart, for all skips up to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 	s := n.form(rows)
 	grams := len(words) / length

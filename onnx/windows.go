@@ -10,8 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// geometry is where the windows of a convolution or a pool lie: one number for each spatial
-// dimension.
+// geometry describes the windows of a convolution or a pool, with one number per spatial dimension.
 type geometry struct {
 	stride, dilation      []int
 	kernel, before, after []sym.Int
@@ -49,7 +48,7 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	return g
 }
 
-// checkSteps refuses windows whose reach could overflow.
+// checkSteps rejects windows whose extent could overflow.
 func (n *node) checkSteps(kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
 		k, known := size.Known()
@@ -72,12 +71,12 @@ func (n *node) checkedPads(rank int) []int {
 	return pads
 }
 
-// reach is the number of elements from a window's first to its last.
+// reach returns the number of elements from the first to the last one of a window, in dimension i.
 func (g geometry) reach(i int) sym.Int {
 	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
 }
 
-// perDim reads a list of a length, or fills one.
+// perDim reads a list attribute of a given length; def fills an omitted one.
 func (n *node) perDim(name string, length, def int) []int {
 	list, ok := n.ints(name)
 	if !ok {
@@ -92,7 +91,7 @@ func (n *node) perDim(name string, length, def int) []int {
 	return list
 }
 
-// even reports whether a dimension is padded alike on both sides, and not cut.
+// even reports whether all dimensions are padded symmetrically and not cropped.
 func (g geometry) even() bool {
 	for i := range g.before {
 		if !g.before[i].Same(g.after[i]) || !notNegative(g.before[i]) {
@@ -102,9 +101,8 @@ func (g geometry) even() bool {
 	return true
 }
 
-// spatial pads x by hand where ops cannot: value goes in front of and behind its spatial
-// dimensions.
-func (n *node) spatial(x *val, before, after []sym.Int, value any) *val {
+// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
+func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
 	none := make([]sym.Int, 2)
 	return n.padded(x, slices.Concat(none, before), slices.Concat(none, after), value)
 }
@@ -133,12 +131,13 @@ func (n *node) window(w *val, rank int) []sym.Int {
 func (n *node) convolve(x, w, bias *val) *val {
 	g, attrs, whole := n.convolution(x, w)
 	if !whole {
-		x = n.spatial(x, g.before, g.after, 0)
+		x = n.padSpatial(x, g.before, g.after, 0)
 	}
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convolution returns the geometry and the attributes of a convolution; not whole: x is to be cut first.
+// convolution returns the geometry and the attributes of a convolution; whole is false if x must be cropped
+// first.
 func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
 	in := n.images(x)
 	g = n.geometryOf(in, n.window(w, len(in)))
@@ -155,8 +154,7 @@ func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool
 	return g, attrs, true
 }
 
-// convTranspose computes the whole result and cuts or extends it where padding differs by
-// side.
+// convTranspose computes the whole result, and crops or extends it if the padding is asymmetric.
 func convTranspose(n *node) []*val {
 	x, w, bias := n.x(0), n.x(1), n.opt(2)
 	in := n.images(x)
@@ -184,7 +182,7 @@ func convTranspose(n *node) []*val {
 			break
 		}
 		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.reach(i)).Sub(want)
-		// A negative total extends the result, and halves are rounded down then too.
+		// A negative total extends the result; halves are rounded down then too.
 		less := total.Div(sym.Of(2))
 		g.before[i], g.after[i] = total.Sub(less), less
 		if auto == "SAME_UPPER" {
@@ -215,7 +213,7 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 	for i := range extra {
 		before[i], after[i] = g.before[i].Neg(), sym.Of(extra[i]).Sub(g.after[i])
 	}
-	y = n.spatial(y, before, after, 0)
+	y = n.padSpatial(y, before, after, 0)
 	if bias == nil {
 		return y
 	}
@@ -234,7 +232,7 @@ func deformConv(n *node) []*val {
 	return one(n.op("deform_conv2d", attrs, x, w, n.x(2), n.opt(4), n.opt(3)))
 }
 
-// col2Im adds up blocks at their places in an image.
+// col2Im sums blocks at their positions in an image.
 func col2Im(n *node) []*val {
 	x, image, block := n.x(0), n.list(1), n.list(2)
 	rank := len(image)
@@ -268,13 +266,13 @@ func col2Im(n *node) []*val {
 		before[i], after[i] = b.before[i].Neg(), b.after[i].Neg()
 	}
 	y = n.reshapeFor(y, append([]sym.Int{s[0], c}, sym.Ints(b.padded...)...)...)
-	return one(n.spatial(y, before, after, 0))
+	return one(n.padSpatial(y, before, after, 0))
 }
 
-// blockGrid is where blocks lie in an image whose sizes are numbers.
+// blockGrid describes the positions of blocks in an image of known size.
 type blockGrid struct {
 	geometry
-	block, padded, counts []int // padded is the image with its padding, counts how many blocks there are along it
+	block, padded, counts []int // padded: sizes of the padded image; counts: blocks per dimension
 }
 
 func (n *node) blockGrid(image, block []int) blockGrid {

@@ -17,40 +17,38 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Numbers of fields in the file: those on the way to the data of weights.
+// Field numbers of the messages that lead to the data of weights.
 const (
 	modelGraph       protowire.Number = 7
 	graphInitializer protowire.Number = 5
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnusual says that a message cannot be read field by field: it is cut off, or has what no model has. Whoever gets
-// it has the protobuf library read the whole file.
+// errUnusual says that a message cannot be read field by field: it is truncated, or has unexpected fields.
+// The protobuf library then reads the whole file.
 var errUnusual = errors.New("not the fields of a model")
 
-// readAhead is how much of a file is read at a time where it is gone through field by field: the fields between two
-// weights, mostly.
+// readAhead is the number of bytes read at a time for the fields between weights.
 const readAhead = 1 << 16
 
-// wire reads a model from a file that is gone through field by field, so that each weight goes from the file into
-// memory of its own, where its kernels read it, and is in memory once: one read of the file and the protobuf library
-// would make three copies, the addresses of which do not suit their elements. It is all read at once, so that nothing
-// depends on the file afterwards.
+// wire reads a model file field by field, so that each weight is read directly into its own aligned memory.
+// Reading the file as a whole and decoding it with the protobuf library would copy weights three times, at
+// unaligned addresses. Everything is read at once, so the file may change afterwards.
 type wire struct {
-	ctx  context.Context // nil: none
+	ctx  context.Context // may be nil
 	from io.ReaderAt
 	size int
-	buf  []byte // what was read last, from at on
+	buf  []byte // the bytes read last, from offset at on
 	at   int
-	data map[*pb.TensorProto]span // where the raw data of weights lie
+	data map[*pb.TensorProto]span // raw data of the weights
 }
 
-// span is a part of the file.
+// span is a range of the file.
 type span struct{ begin, end int }
 
 func (s span) len() int { return s.end - s.begin }
 
-// readModel reads a model and the raw data of its initializers, which are not in their messages then.
+// readModel reads a model, and the raw data of its initializers separately from their messages.
 func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
@@ -72,7 +70,7 @@ func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProt
 	return m, data, err
 }
 
-// bytes returns a part of the file. It is valid until the next call.
+// bytes returns a range of the file. It is valid until the next call.
 func (w *wire) bytes(s span) ([]byte, error) {
 	if s.begin < w.at || s.end > w.at+len(w.buf) {
 		n := min(max(s.len(), readAhead), w.size-s.begin)
@@ -88,22 +86,22 @@ func (w *wire) bytes(s span) ([]byte, error) {
 	return w.buf[s.begin-w.at : s.end-w.at], nil
 }
 
-// readFull fills b with what the file has from a place on.
+// readFull fills b from offset at.
 func readFull(from io.ReaderAt, b []byte, at int) error {
 	n, err := from.ReadAt(b, int64(at))
 	switch {
 	case n == len(b):
 		return nil
 	case err == nil || errors.Is(err, io.EOF):
-		return errors.New("the file became shorter while it was read")
+		return errors.New("the file was truncated while it was read")
 	}
 	return err
 }
 
-// fields goes over the fields of a message. Those that take does not want, or that are no bytes, are returned as they
-// are, one after another.
+// fields iterates over the fields of a message and calls take for those with bytes. Fields that take
+// declines, and others, are returned in their encoding.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
-	const longest = 20 // of a tag and a number behind it
+	const longest = 20 // of a tag and a number after it
 	for at := s.begin; at < s.end; {
 		ends.Look(w.ctx)
 		head, err := w.bytes(span{at, min(at+longest, s.end)})
@@ -164,7 +162,7 @@ func (w *wire) model() (*pb.ModelProto, error) {
 	return m, merged(rest, m)
 }
 
-// graph reads the main graph; of several, which are one for protobuf, it adds another.
+// graph reads the main graph. Several graph fields are merged, as protobuf demands.
 func (w *wire) graph(g *pb.GraphProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != graphInitializer {
@@ -180,7 +178,7 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 	return merged(rest, g)
 }
 
-// tensor reads a weight without its raw data, and notes where these lie: the last of them, as protobuf has it.
+// tensor reads a weight without its raw data, and records their span: the last one, as protobuf demands.
 func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != tensorRawData {
@@ -195,7 +193,7 @@ func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	return merged(rest, t)
 }
 
-// merged reads fields into a message that has others.
+// merged decodes fields into a message that has others.
 func merged(fields []byte, m proto.Message) error {
 	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(fields, m) != nil {
 		return errUnusual
@@ -203,7 +201,7 @@ func merged(fields []byte, m proto.Message) error {
 	return nil
 }
 
-// weights reads the raw data of the initializers, each into memory of its own.
+// weights reads the raw data of the initializers, each into its own memory.
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
@@ -212,20 +210,20 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 		to := tensor.NewStorage(s.len())
 		data[t], list = to, pieces(list, to.Bytes(), s.begin)
 	}
-	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.at, b.at) }) // as the system reads ahead
+	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.at, b.at) }) // for the system's read-ahead
 	return data, readPieces(w.ctx, w.from, list)
 }
 
-// piece is what a worker reads at a time, from a place in the file.
+// piece is a range of the file that a worker reads at a time.
 type piece struct {
 	to []byte
 	at int
 }
 
-// longestPiece has pieces enough for all workers, and few calls.
+// longestPiece is small enough for all workers to have pieces, and large enough for few calls.
 const longestPiece = 4 << 20
 
-// pieces appends those of what is to be read into b.
+// pieces appends the pieces of the range that is read into b.
 func pieces(list []piece, b []byte, at int) []piece {
 	for len(b) > 0 {
 		n := min(len(b), longestPiece)
@@ -235,8 +233,7 @@ func pieces(list []piece, b []byte, at int) []piece {
 	return list
 }
 
-// readPieces reads pieces of a file, several at a time: the memory is touched for the first time, which takes longer
-// than to read.
+// readPieces reads pieces of a file concurrently: most of the time is spent on page faults of the new memory.
 func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

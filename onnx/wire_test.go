@@ -86,11 +86,11 @@ func TestWireUnusual(t *testing.T) {
 	model := appended(nil, modelGraph, first)
 	for n := 1; n < len(model); n++ {
 		_, _, err := readModel(context.Background(), bytes.NewReader(model[:n]), n)
-		assert.ErrorContains(t, err, "cut off", n)
+		assert.ErrorContains(t, err, "truncated", n)
 	}
 	wrong := appended(nil, modelGraph, appended(nil, 2, []byte{0xff}))
 	_, _, err := readModel(context.Background(), bytes.NewReader(wrong), 5)
-	assert.ErrorContains(t, err, "of another kind", "text that is no UTF-8")
+	assert.ErrorContains(t, err, "another format", "text that is no UTF-8")
 }
 
 // TestFileChanges changes files after they were read, and while they are.
@@ -121,7 +121,7 @@ func TestFileChanges(t *testing.T) {
 		assert.Equal(t, []float32{2, 0}, values[:2])
 	}
 	_, _, err = readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data))
-	assert.ErrorContains(t, err, "became shorter")
+	assert.ErrorContains(t, err, "was truncated")
 	_, err = Load(inside, Options{})
 	assert.ErrorContains(t, err, "not an ONNX model")
 }

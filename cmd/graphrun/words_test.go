@@ -48,10 +48,10 @@ func TestNothingLeaks(t *testing.T) {
 			"truncated header"},
 		{"d.json", open + `"file": "junk.npy"}]}`, "d.json:2:15: constant \"k\": junk.npy: not an .npy array: wrong magic"},
 		{"e.json", open + `"file": "junk.safetensors", "key": "k"}]}`,
-			"e.json:2:15: constant \"k\": junk.safetensors: header claims 8030883942550761326 bytes of 9: the file is cut " +
-				"off, or of another kind"},
+			"e.json:2:15: constant \"k\": junk.safetensors: header claims 8030883942550761326 bytes, 9 follow: the file " +
+				"is truncated, or not in the safetensors format"},
 		{"f.json", open + `"file": "types.safetensors", "key": "k"}]}`,
-			"f.json:2:15: constant \"k\": types.safetensors: tensor \"k\": \"shape/0\" is of the wrong type"},
+			"f.json:2:15: constant \"k\": types.safetensors: tensor \"k\": \"shape/0\" has the wrong type"},
 		{"junk.onnx", "\x00\x01\x02", "junk.onnx: not an ONNX model: the file is truncated, or has another format"},
 		{"zip.onnx", b.String(), "zip.onnx: not an ONNX model: it is a zip archive, as .npz files and PyTorch's " +
 			".pt files are"},
