@@ -169,8 +169,8 @@ func sum(sign int) func(c *computation, x []symElement) (symElement, bool) {
 		if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
 			return symElement{}, false
 		}
-		y := symElement{n: a.n.Mul(sym.Of(b.denominator)).Add(b.n.Mul(sym.Of(sign * a.denominator))), denominator: a.denominator * b.denominator,
-			exact: slices.Concat(a.exact, b.exact)}.reduced()
+		y := symElement{n: a.n.Mul(sym.Of(b.denominator)).Add(b.n.Mul(sym.Of(sign * a.denominator))),
+			denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}.reduced()
 		return y.requireExact(c.n, y.n, d)
 	}
 }
@@ -185,7 +185,8 @@ func product(c *computation, x []symElement) (symElement, bool) {
 	if !okA || !okB || a.rounded || b.rounded || max(a.denominator, b.denominator) > 1<<20 {
 		return symElement{}, false
 	}
-	y := symElement{n: a.n.Mul(b.n), denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}.reduced()
+	y := symElement{n: a.n.Mul(b.n), denominator: a.denominator * b.denominator,
+		exact: slices.Concat(a.exact, b.exact)}.reduced()
 	return y.requireExact(c.n, y.n, d)
 }
 
