@@ -195,7 +195,7 @@ func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, e
 // newProgram checks options, and notes what they and the graph fix.
 func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
-		return nil, errors.New("there is no graph to compile: it is nil")
+		return nil, errors.New("the graph to compile is nil")
 	}
 	if err := g.Err(); err != nil {
 		return nil, err

@@ -472,7 +472,7 @@ func TestLookupRefuses(t *testing.T) {
 // What is nil or was made by nobody is an error.
 func TestMisuse(t *testing.T) {
 	_, err := graphrun.Compile(nil, graphrun.Options{})
-	assert.EqualError(t, err, "there is no graph to compile: it is nil")
+	assert.EqualError(t, err, "the graph to compile is nil")
 	_, err = graphrun.Run(ctx, nil, nil)
 	assert.Error(t, err)
 	assert.Error(t, graphrun.Infer(nil))

@@ -15,26 +15,26 @@ import (
 func TestForeign(t *testing.T) {
 	const kib = 1 << 10
 	a := affinity{workers: 2}
-	assert.Zero(t, a.foreign(0, 64*kib), "nobody was there")
-	a.settle(0, 64*kib)
-	assert.Equal(t, -1, a.foreign(0, 64*kib), "the same place")
-	assert.Equal(t, 16*kib, a.foreign(0, 32*kib), "its second half was the first worker's")
-	assert.Equal(t, 16*kib, a.foreign(32*kib, 32*kib), "its first half was the second worker's")
-	assert.Zero(t, a.foreign(16*kib, 32*kib), "the halves meet where they did")
-	a.settle(16*kib, 8*kib)
-	assert.Equal(t, []tenant{{0, 16 * kib, 0, 64 * kib}, {16 * kib, 24 * kib, 16 * kib, 8 * kib},
+	assert.Zero(t, a.foreignBytes(0, 64*kib), "nobody was there")
+	a.record(0, 64*kib)
+	assert.Equal(t, -1, a.foreignBytes(0, 64*kib), "the same place")
+	assert.Equal(t, 16*kib, a.foreignBytes(0, 32*kib), "its second half was the first worker's")
+	assert.Equal(t, 16*kib, a.foreignBytes(32*kib, 32*kib), "its first half was the second worker's")
+	assert.Zero(t, a.foreignBytes(16*kib, 32*kib), "the halves meet where they did")
+	a.record(16*kib, 8*kib)
+	assert.Equal(t, []lastUse{{0, 16 * kib, 0, 64 * kib}, {16 * kib, 24 * kib, 16 * kib, 8 * kib},
 		{24 * kib, 64 * kib, 0, 64 * kib}}, a.tenants)
-	assert.Equal(t, 4*kib, a.foreign(0, 64*kib), "half of what came between")
-	a.settle(8*kib, 64*kib)
-	assert.Equal(t, []tenant{{0, 8 * kib, 0, 64 * kib}, {8 * kib, 72 * kib, 8 * kib, 64 * kib}}, a.tenants)
+	assert.Equal(t, 4*kib, a.foreignBytes(0, 64*kib), "half of what came between")
+	a.record(8*kib, 64*kib)
+	assert.Equal(t, []lastUse{{0, 8 * kib, 0, 64 * kib}, {8 * kib, 72 * kib, 8 * kib, 64 * kib}}, a.tenants)
 }
 
 // Memory is taken where the same workers were, else at the beginning of the smallest block.
 func TestChoose(t *testing.T) {
 	const kib = 1 << 10
 	a := affinity{workers: 2}
-	a.settle(0, 64*kib)
-	a.settle(64*kib, 128*kib)
+	a.record(0, 64*kib)
+	a.record(64*kib, 128*kib)
 	for _, c := range []struct {
 		blocks     []block
 		size       int
@@ -94,13 +94,13 @@ func TestSplits(t *testing.T) {
 func TestMovesPassOver(t *testing.T) {
 	p := rows(64<<10, 2, 0, 2)
 	p.steps[1].refs[0].storage, p.steps[2].refs[1].storage = 1, 1 // the step in between has its result where it is
-	assert.Equal(t, []move{{0, 2, 64 << 10 / 2 / machine.LineBytes * 3}}, p.moves(3))
+	assert.Equal(t, []transfer{{0, 2, 64 << 10 / 2 / machine.LineBytes * 3}}, p.transfers(3))
 }
 
 // Workers are expected some time before the section that is shared.
 func TestExpected(t *testing.T) {
 	p := &Program{}
-	p.addSerial([]float64{aheadNS, aheadNS, aheadNS / 2, aheadNS / 2, 0}, 1, 4, 1)
+	p.addSerial([]float64{wakeAheadNS, wakeAheadNS, wakeAheadNS / 2, wakeAheadNS / 2, 0}, 1, 4, 1)
 	require.Len(t, p.sections, 2)
 	assert.Equal(t, section{first: 1, end: 2}, p.sections[0])
 	assert.Equal(t, section{first: 2, end: 4, ahead: 1}, p.sections[1])

@@ -11,17 +11,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// prepared is a segment made ready for one class of values: a program, or the call of an op that
-// decides shapes, or, where shapes within the segment turned out to depend on data, its own
-// segments.
+// prepared is a segment prepared for one class of input values: a program, the call of an op that decides shapes, or
+// the segments of its own if shapes within it depend on data.
 type prepared struct {
 	program *Program
 	call    *graph.Call
 	inner   *cut
-	failed  graph.Errors // what was left out, where the run is to keep going
+	failed  graph.Errors // nodes left out, if the run is to keep going
 }
 
-// bytes is about what is held for it, its constants apart: with a session of its program.
+// bytes estimates the memory held for it, except constants: packed weights, and one session.
 func (p *prepared) bytes() int {
 	const aStep = 2 << 10
 	if p.program == nil {
@@ -31,12 +30,12 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// keepable reports whether another run may use it: what was left out may have been for want of memory.
+// keepable reports whether other runs may use it. Nodes may have been left out because memory was short at the time.
 func (p *prepared) keepable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
 
-// classes keeps what was prepared, by segment and class of values.
+// classes caches prepared segments, by segment and class of input values.
 type classes struct {
 	kept recent.Cache[classKey, *class]
 }
@@ -46,17 +45,17 @@ type classKey struct {
 	values  string
 }
 
-// class is a place for what is prepared for one. Its lock is held while that is done, so that
-// concurrent runs wait for it instead of doing it again, each as long as its own context lasts.
+// class is a cache entry. Its lock is held during preparation, so that concurrent runs wait, each within its own
+// context, instead of preparing the same.
 type class struct {
 	lock  ends.Mutex
 	ready *prepared
 }
 
-// maxClasses bounds what is kept of small segments, for which bytes do not.
+// maxClasses bounds the number of entries; small segments are not bounded by bytes.
 const maxClasses = 1024
 
-// get returns what is prepared for a class, by make where nothing is.
+// get returns the entry for a class, prepared by make if it is new.
 func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
 	x, ok := c.kept.Find(key)
 	if !ok {
@@ -71,7 +70,7 @@ func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared,
 	}
 	p, err := make()
 	if short(err) && c.kept.Clear() {
-		// What is kept may be what is in the way.
+		// Cached entries may occupy the memory that is missing.
 		debug.FreeOSMemory()
 		p, err = make()
 	}
@@ -84,7 +83,7 @@ func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared,
 	return p, nil
 }
 
-// short reports whether an error is that there is no memory.
+// short reports whether an error is a lack of memory.
 func short(err error) bool {
 	return errors.As(err, new(*MemoryError)) || errors.As(err, new(*tensor.MemoryError))
 }

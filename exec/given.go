@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// given are the caller's tensors for outputs of a run in segments; nil: there are none.
+// given holds the caller's tensors for outputs of a run in segments; nil if there are none.
 type given struct {
 	outputs []graph.Output
-	to      []*tensor.Tensor // by output; nil for one that is not handed over
-	of      map[string]int   // 1 + the output, by the name of its value
+	to      []*tensor.Tensor // by output; nil if none is given
+	of      map[string]int   // by name of the value: 1 + index of the output
 }
 
 func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
@@ -26,7 +26,7 @@ func newGiven(outputs []graph.Output, to []*tensor.Tensor) *given {
 	return g
 }
 
-// check refuses tensors that cannot be written, except for reasons that only the run shows.
+// check returns an error for tensors that cannot be written, as far as that is known before the run.
 func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
@@ -56,7 +56,7 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 			}
 		}
 		for _, c := range of.Constants {
-			if c.Const != nil && placeOf(t).meets(placeOf(c.Const)) {
+			if c.Const != nil && rangeOf(t).overlaps(rangeOf(c.Const)) {
 				return sharesMemory(o.Name, "constant", c.Name)
 			}
 		}
@@ -64,14 +64,14 @@ func (g *given) check(of *graph.Graph, in []*tensor.Tensor) error {
 	return nil
 }
 
-// fits refuses the tensor of output i unless it has a dtype and a shape.
+// fits returns an error unless the tensor of output i has a dtype and shape.
 func (g *given) fits(i int, d tensor.DType, shape []int) error {
 	return checkGiven(g.outputs[i].Name, d, shape, g.to[i])
 }
 
-// list returns, by output of a segment's program, the caller's tensor that the program writes: one of the same dtype
-// and shape. If another segment reads the value, strides and offset must be the same too: the plan of that segment
-// depends on them. Other entries are nil.
+// list returns, by output of a segment's program, the caller's tensor that the program can write directly: one of the
+// same dtype and shape. If another segment reads the value, strides and offset must be the same too, because the plan
+// of that segment depends on them. Other entries are nil.
 func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if g == nil {
@@ -91,14 +91,14 @@ func (g *given) list(c *cut, s *graph.Segment, p *Program) []*tensor.Tensor {
 	return out
 }
 
-// reads reports whether a segment reads a value that another one makes.
+// reads reports whether another segment reads a value.
 func (c *cut) reads(v *graph.Value) bool {
 	return slices.ContainsFunc(c.segments, func(s graph.Segment) bool {
 		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
 	})
 }
 
-// fill writes the tensors that no segment wrote.
+// fill copies the outputs that no segment wrote into the caller's tensors.
 func (g *given) fill(ctx context.Context, made []*tensor.Tensor, workers int) error {
 	for i, t := range made {
 		if t == nil || g.to[i] == nil || t == g.to[i] {

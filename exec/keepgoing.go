@@ -16,17 +16,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Incomplete says what a run that keeps going has left out. All other outputs are there.
+// Incomplete is the error of a run that left nodes out. All other outputs were computed.
 type Incomplete struct {
-	Failed  graph.Errors // the nodes that failed, each for a reason of its own
-	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph, those that it lacks last
+	Failed  graph.Errors // nodes that failed by themselves
+	LeftOut []LeftOut    // outputs that depend on them in the order of the graph, then outputs that the graph lacks
 }
 
-// LeftOut is an output that was not made, and the failed node that makes it or that it
-// depends on; empty if that is none of the graph's own.
+// LeftOut is an output that was not computed, and the failed node that it depends on; the node is empty if it is not in
+// the graph.
 type LeftOut struct{ Output, Node string }
 
-// String tells why the output is not there.
+// String returns the reason in one line.
 func (l LeftOut) String() string {
 	if l.Node == "" || l.Node == l.Output {
 		return fmt.Sprintf("output %q is left out", l.Output)
@@ -49,8 +49,8 @@ func (e *Incomplete) Error() string {
 // Unwrap returns the failures.
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
-// Without returns an [*Incomplete] for a graph of which some nodes failed, and nil if none
-// did. made tells whether an output is there; nil: none is.
+// Without returns an [*Incomplete] for a graph with failed nodes, or nil if none failed. made reports whether an output
+// exists; nil means that none does.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {
@@ -97,10 +97,9 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	return e
 }
 
-// compileSome compiles what can be compiled. What memory is too short for is left out, the
-// largest values first, until the rest fits. Values that take turns in the arena may all have to
-// go before it shrinks: so that they do not cost a compilation each, every round may leave out
-// twice as many as the last one, and looks for the fewest of these that will do.
+// compileSome compiles as much as fits into memory, leaving out the largest values first. Values that share the arena
+// may all have to go before it shrinks, so each round may leave out twice as many as the last, and searches for the
+// smallest sufficient number.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	rest, left := g, graph.Errors{}
 	for most := 1; ; most *= 2 {
@@ -128,14 +127,14 @@ func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	}
 }
 
-// shortage is what memory is too short for.
+// shortage describes a graph that needs too much memory.
 type shortage struct {
 	g     *graph.Graph
 	err   *MemoryError
-	bytes map[*graph.Node]int // of the results
-	order []*graph.Node       // those that have any, the largest first
-	// least is how many must go: those whose results would not fit if they were alone, and as
-	// many as make up for what is too much.
+	bytes map[*graph.Node]int // size of the results
+	order []*graph.Node       // nodes with results, in descending order of size
+	// least is the minimum number of nodes to leave out: those whose results alone exceed the limit, and as many as make
+	// up for the excess.
 	least int
 }
 
@@ -159,12 +158,12 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	return s
 }
 
-// drop returns the graph without the largest count nodes, and why each is left out. What depends
-// on one that is left out needs no reason of its own.
+// drop returns the graph without the count largest nodes, and the reason for each. Nodes that depend on another one
+// have no reason of their own.
 func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	drop := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
-		drop[n] = s.g.Fail(n, tooMuch(s.bytes[n], s.err))
+		drop[n] = s.g.Fail(n, noRoomFor(s.bytes[n], s.err))
 	}
 	gone := map[*graph.Value]bool{}
 	for _, n := range s.g.Nodes {
@@ -187,33 +186,33 @@ func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
 	return s.g.Drop(drop), why
 }
 
-// tooMuch is why a node is left out whose results take so many bytes. Where they would fit
-// alone, their size says nothing without that of the whole.
-func tooMuch(bytes int, e *MemoryError) error {
+// noRoomFor returns why a node whose results take the given bytes is left out. If they would fit alone, the error also
+// states the total.
+func noRoomFor(bytes int, e *MemoryError) error {
 	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
 	if bytes > e.Left {
 		return alone
 	}
-	return &oneOfMany{alone, e.Need.Total()}
+	return &jointMemoryError{alone, e.Need.Total()}
 }
 
-// oneOfMany is a refusal of memory for what is too much together with all else.
-type oneOfMany struct {
+// jointMemoryError reports a value that does not fit together with the others.
+type jointMemoryError struct {
 	*tensor.MemoryError
 	total int
 }
 
-// Error tells what it takes, what the run needs with it, and the limit.
-func (e *oneOfMany) Error() string {
+// Error gives the size of the value, the need of the run, and the limit.
+func (e *jointMemoryError) Error() string {
 	return fmt.Sprintf("it takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
 		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
-// Unwrap returns the refusal as that of one value.
-func (e *oneOfMany) Unwrap() error { return e.MemoryError }
+// Unwrap returns the error for the value alone.
+func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore gives a program the outputs of the whole graph, of which it makes some, and what
-// was left out before it was compiled.
+// restore sets the outputs of the whole graph, only some of which the program computes, and the errors of nodes that
+// were left out before it was compiled.
 func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.failed = append(left, p.failed...)
 	if len(left) == 0 {
@@ -235,10 +234,10 @@ func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
 	p.findInPlace()
 }
 
-// Failed lists the nodes that were left out when the program was compiled to keep going.
+// Failed lists the nodes that were left out at compilation.
 func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
-// loses notes that a node cannot run because what it reads is not made, and reports so.
+// loses reports whether a node reads a missing value, and then marks its results as missing.
 func (p *Program) loses(n *graph.Node) bool {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && p.lost[a.Value] {
@@ -253,14 +252,14 @@ func (p *Program) lose(n *graph.Node) {
 	for _, v := range n.Out {
 		p.lost[v] = true
 		if p.of.At(v) > 0 {
-			s := p.storageOf(v)          // its own: passes that keep going put no value within another
-			p.storages[s].kind = inArena // no run allocates it
+			s := p.storageOf(v)          // its own: passes with KeepGoing place no value in another
+			p.storages[s].kind = inArena // not allocated by runs
 			p.storages[s].bytes = 0
 		}
 	}
 }
 
-// findSources notes for every step which steps make what it reads.
+// findSources records for every step the steps that compute its operands.
 func (p *Program) findSources() {
 	maker := map[*graph.Node]int32{}
 	p.sources = make([][]int32, len(p.steps))
@@ -277,7 +276,7 @@ func (p *Program) findSources() {
 	}
 }
 
-// losses are the steps of a run that failed, or depend on such.
+// losses are the steps of a run that failed, or depend on failed ones.
 type losses struct {
 	p    *Program
 	any  atomic.Bool
@@ -287,7 +286,7 @@ type losses struct {
 	failed graph.Errors
 }
 
-// reset forgets the run before.
+// reset clears the losses of the previous run.
 func (l *losses) reset() {
 	if l.any.Swap(false) {
 		for i := range l.lost {
@@ -297,7 +296,7 @@ func (l *losses) reset() {
 	l.failed = nil
 }
 
-// add notes a failed step, once.
+// add records a failed step, once.
 func (l *losses) add(step int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -309,8 +308,8 @@ func (l *losses) add(step int, err error) {
 
 func (l *losses) has(step int) bool { return l.lost[step].Load() }
 
-// reach reports whether a step cannot run because one that it reads from is lost, and
-// loses it too. All of those are finished.
+// reach reports whether a step reads from a lost one, and then marks it as lost. All steps that it reads from are
+// finished.
 func (l *losses) reach(step int) bool {
 	if !l.any.Load() {
 		return false
@@ -324,8 +323,7 @@ func (l *losses) reach(step int) bool {
 	return false
 }
 
-// made returns which outputs are there after a run, in the order of the program; nil if
-// all are.
+// made returns which outputs were computed, in the order of the program; nil if all were.
 func (l *losses) made() []bool {
 	if len(l.p.lost) == 0 && !l.any.Load() {
 		return nil
@@ -344,7 +342,7 @@ func (l *losses) made() []bool {
 	return made
 }
 
-// summary is the error of a run in which something was lost; nil otherwise.
+// summary returns the error of a run with losses; nil otherwise.
 func (l *losses) summary(made []bool) error {
 	there := map[string]bool{}
 	for i, o := range l.p.outputs {

@@ -1,21 +1,21 @@
 package exec
 
-// Lifetime is memory that steps of a program use, and which: from the first of them to the last it holds something.
+// Lifetime is a block of memory, and the steps that use it. It is in use from the first step to the last.
 type Lifetime struct {
 	Bytes  int
-	Output bool  // it is the caller's after the run; else it is in the arena
+	Output bool  // owned by the caller after the run; else in the arena
 	Steps  []int // in order
 }
 
-// Lifetimes tells when the memory that a run takes is in use: that of values which steps make, and scratch memory
-// that the workers of a step share. Values that take over each other's memory are one. Because steps run side by side,
-// any of a lifetime's steps may be the one that ends it.
+// Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by
+// the workers of a step. Values that reuse each other's memory are one block. Because steps run concurrently, any of
+// the listed steps may be the last to finish.
 func (p *Program) Lifetimes() []Lifetime {
 	if p == nil {
 		return nil
 	}
 	list := make([]Lifetime, 0, len(p.storages))
-	place := make([]int, len(p.storages)) // 1 + that in the list
+	place := make([]int, len(p.storages)) // 1 + index in list, by storage
 	for i := range p.steps {
 		s := &p.steps[i]
 		for _, r := range s.refs {

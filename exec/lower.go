@@ -15,22 +15,21 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 )
 
-// lowered is what became of a node: its kernel, or why there is none. A view has neither.
+// lowered is the kernel of a node, or the error. A view has neither.
 type lowered struct {
 	kernel *graph.Kernel
 	err    error
 }
 
-// lowerBatch is how many nodes in a row one worker lowers: fewer than share the work out evenly where the code of some
-// takes a thousand times as long as others, and enough that starting workers costs little.
+// lowerBatch is the number of consecutive nodes that a worker lowers at a time: few enough to balance the load if some
+// nodes take a thousand times as long as others, and many enough to amortize starting workers.
 const lowerBatch = 16
 
-// lowerAll makes the kernels of all nodes, several at a time, for they do not depend on one another, and then maps
-// what machine code was made for them in one go. What it gives does not depend on the number of workers: all nodes
-// before the first that fails are lowered, and all there are where failing nodes are left out.
+// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code at once. The result does
+// not depend on the number of workers: all nodes before the first failing one are lowered, or all nodes with KeepGoing.
 func lowerAll(g *graph.Graph, o Options) []lowered {
 	list := make([]lowered, len(g.Nodes))
-	var failed atomic.Int64 // the first place known to fail
+	var failed atomic.Int64 // index of the first node known to fail
 	failed.Store(int64(len(list)))
 	batch := func(begin, end int) {
 		for i := begin; i < end && int64(i) < failed.Load(); i++ {
@@ -46,12 +45,12 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 		}
 	}
 	inBatches(len(list), o.Threads, batch)
-	// Where memory may not be executed after all, loops find that out when they run, and run in Go.
+	// If memory cannot be made executable, loops detect it at run time and run in Go.
 	_ = jit.Link()
 	return list
 }
 
-// inBatches calls do for all of n places, so many in a row, and for several batches at a time where there are workers.
+// inBatches calls do for batches of 0 to n-1, concurrently if there are several workers.
 func inBatches(n, threads int, do func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {
@@ -66,17 +65,17 @@ func inBatches(n, threads int, do func(begin, end int)) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what is done has places of its own, and so have errors
+	_ = group.Wait() // each batch stores its own results and errors
 }
 
-// lower makes the kernel of a node that is no view.
+// lower compiles the kernel of a node that is not a view.
 func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	defer recovered(&err)
 	if err := ends.Err(ctx); err != nil {
 		return nil, err
 	}
 	if n.Op.Decompose != nil {
-		return nil, errors.New("it is stated as other nodes: the graph must be planned first")
+		return nil, errors.New("it is a composite op: the graph must be planned first")
 	}
 	if n.Op.Compile == nil {
 		return nil, fmt.Errorf("no kernel makes this value")

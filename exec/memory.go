@@ -11,13 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// plan finds which step waits for which and where every storage is in the arena.
+// plan computes the dependencies between steps and the position of every storage in the arena.
 //
-// Storages take turns in the arena by their lifetimes in the order of the steps. As the
-// run is concurrent, that order must be made to hold where memory changes hands: a step
-// that writes into bytes taken over waits for all steps that used them before.
+// Storages share the arena by their lifetimes in the order of the steps. Because steps run concurrently, that order is
+// enforced where memory is reused: a step that writes to reused bytes waits for all steps that used them before.
 //
-// Of several workers each is to find in its cache what it wrote, as far as that takes little more memory: see affinity.
+// With several workers, memory is assigned so that a worker finds in its cache what it wrote, if that takes little more
+// memory: see affinity.
 func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
 		for _, r := range p.steps[i].refs {
@@ -26,7 +26,7 @@ func (p *Program) plan(ctx context.Context) {
 			}
 		}
 	}
-	p.hold()
+	p.extendLifetimes()
 	steps, storages := p.steps, p.storages
 	plan := func(anywhere []bool, most int) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
@@ -53,14 +53,14 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans so that values are where the same worker wrote last, but those that may be anywhere, by storages and
-// behind them by steps, whose scratch memory it is; nil: all of them. Where the arena would be larger than most, it
-// stops, and lets what there is be anywhere.
+// planFor plans memory with affinity, except for the storages marked in anywhere, and for the scratch memory of steps,
+// which follow the storages in it; nil means no affinity at all. If the arena would exceed most, it stops after marking
+// the values that are live.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		taken: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		anywhere: anywhere, most: most, near: affinity{workers: min(p.threads, mostParts)}}
+		anywhere: anywhere, most: most, affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -69,7 +69,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 	}
 	for i, end := 0, 0; i < len(p.steps); i++ {
 		if i >= end {
-			m.since, end = i, p.steps[i].band
+			m.since, end = i, p.steps[i].pipelineEnd
 		}
 		ends.Look(ctx)
 		m.step(i)
@@ -80,31 +80,31 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, most int) *memor
 	return m
 }
 
-// memoryPlanner walks the steps in order.
+// memoryPlanner visits the steps in order.
 type memoryPlanner struct {
 	p      *Program
-	merged []int                // by storage: the storage that it is in, by in-place writing
-	writer graph.ByValue[int32] // by value that has memory, or a part of another's: the step that writes it
-	taken  []bool               // by storage: it has its place in the arena
-	users  [][]int32            // by storage: the steps that touched it since
-	before [][]int32            // by storage: the steps that used its place in the arena before it was taken
+	merged []int                // by storage: the storage whose memory it reuses in place
+	writer graph.ByValue[int32] // by value with memory, or with a part of another's: the step that writes it
+	taken  []bool               // by storage: it has an address in the arena
+	users  [][]int32            // by storage: the steps that used it since then
+	before [][]int32            // by storage: the steps that used its address before
 	blocks []block              // free memory below top, by offset
 	top    int
 	waits  []int32 // by step: the last step that was made to wait for it
-	since  int     // the first step of the band that the step is in, or the step
-	// anywhere, by storage and by step, is what is not placed by affinity; nil: nothing is.
+	since  int     // first step of the current pipelined group, or the current step
+	// anywhere marks, by storage and then by step, memory that is placed without affinity; nil: all.
 	anywhere []bool
-	most     int // the arena's bytes, at most, where anywhere is not nil
-	near     affinity
+	most     int // limit on the arena's bytes, if anywhere is not nil
+	affinity affinity
 }
 
-// block is free memory, and the steps that used it last.
+// block is free memory, with the steps that used it last.
 type block struct {
 	at, size int
 	users    []int32
 }
 
-// find returns the storage in which a storage lies.
+// find returns the storage whose memory a storage uses.
 func (m *memoryPlanner) find(s int) int {
 	for m.merged[s] != s {
 		s = m.merged[s]
@@ -144,9 +144,9 @@ func (m *memoryPlanner) step(i int) {
 	m.release(i)
 }
 
-// place gives the storage of a result of step i its place in the arena. One that is written in place has its memory
-// already, and one of several values since the first was written: the steps that write the others, which need not wait
-// for that one, wait for the same steps as it does.
+// place assigns arena memory to the storage of a result of step i, unless it reuses an operand's, or the storage has
+// memory since another part of it was written. In the latter case the step waits for the same steps as the first
+// writer, but not for that one.
 func (m *memoryPlanner) place(i, storage int, v *graph.Value) {
 	st := &m.p.storages[storage]
 	switch {
@@ -167,13 +167,13 @@ func (m *memoryPlanner) planned(s int) bool {
 	return k == inArena || k == inFresh
 }
 
-// lastUsers returns the tail of a storage's users, enough to find a repeat of this step.
+// lastUsers returns the last user of a storage, to avoid adding a step twice.
 func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	u := m.users[storage]
 	return u[max(0, len(u)-1):]
 }
 
-// wait makes step i wait for step on, once.
+// wait makes step i wait for another step, once.
 func (m *memoryPlanner) wait(i int, on int32) {
 	if int(on) == i || m.waits[on] == int32(i) {
 		return
@@ -182,8 +182,7 @@ func (m *memoryPlanner) wait(i int, on int32) {
 	m.p.steps[on].next = append(m.p.steps[on].next, int32(i))
 }
 
-// inPlace lets outputs take over the memory of operands that die here, where the kernel
-// permits it.
+// inPlace lets outputs reuse the memory of operands that are not used later, if the kernel permits it.
 func (m *memoryPlanner) inPlace(i int) {
 	p := m.p
 	s := &p.steps[i]
@@ -211,8 +210,8 @@ func (m *memoryPlanner) inPlace(i int) {
 	}
 }
 
-// readsAlike reports whether all operands of step i in the storage of operand in read
-// every element at its own place, so that overwriting one after the other is safe.
+// readsAlike reports whether all operands of step i in the storage of operand in read each element at the address of
+// the operand's element, so that overwriting elements in order is safe.
 func (m *memoryPlanner) readsAlike(i, in int) bool {
 	s := &m.p.steps[i]
 	nout := len(s.node.Out)
@@ -229,11 +228,12 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 	return true
 }
 
-// mostArena is beyond all memory. Larger arenas count as it, so that sums of absurd sizes do not wrap.
+// mostArena caps the arena size, so that sums do not overflow.
 const mostArena = math.MaxInt / 4
 
-// alloc takes size bytes of the arena for step i, from a free block that holds them, else by growing, for a storage or,
-// by the step's number behind those, its scratch memory. It tells which steps used them before, for which step i waits.
+// alloc takes size bytes of the arena for step i: a free block, or by growing the arena. what is the storage, or the
+// number of storages plus the step for its scratch memory. It returns the steps that used the memory before, for which
+// step i waits.
 func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
@@ -246,7 +246,7 @@ func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 		if m.anywhere != nil && m.top > m.most {
 			m.yield(what)
 		}
-		m.near.settle(at, size)
+		m.affinity.record(at, size)
 		return at, nil
 	}
 	b := m.blocks[best]
@@ -261,11 +261,11 @@ func (m *memoryPlanner) alloc(i, size, what int) (at int, before []int32) {
 		rest = append(rest, block{at + size, end - at - size, b.users})
 	}
 	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
-	m.near.settle(at, size)
+	m.affinity.record(at, size)
 	return at, b.users
 }
 
-// yield lets be anywhere what is in memory beside something for which there is no room.
+// yield removes the affinity of memory that is live while the arena exceeds its limit.
 func (m *memoryPlanner) yield(what int) {
 	m.anywhere[what] = true
 	for s, users := range m.users {
@@ -273,11 +273,11 @@ func (m *memoryPlanner) yield(what int) {
 	}
 }
 
-// pick returns a free block that holds size bytes, and where in it these are to be; -1 where there is none. What may be
-// anywhere takes the smallest.
+// pick returns a free block with at least size bytes, and an address in it; -1 if there is none. Without affinity it is
+// the smallest such block.
 func (m *memoryPlanner) pick(size, what int) (best, at int) {
 	if m.anywhere != nil && !m.anywhere[what] {
-		return m.near.choose(m.blocks, size)
+		return m.affinity.choose(m.blocks, size)
 	}
 	best = -1
 	for k := range m.blocks {
@@ -291,7 +291,7 @@ func (m *memoryPlanner) pick(size, what int) (best, at int) {
 	return best, at
 }
 
-// release frees what step i used last, and at the end of a band what its steps did.
+// release frees memory whose last use was step i, or at the end of a pipelined group one of its steps.
 func (m *memoryPlanner) release(i int) {
 	p := m.p
 	s := &p.steps[i]
@@ -312,8 +312,7 @@ func (m *memoryPlanner) release(i int) {
 	}
 }
 
-// put returns memory to the free blocks. Neighbours are joined if few steps would have
-// to be waited for.
+// put returns memory to the free blocks, and merges it with its neighbours.
 func (m *memoryPlanner) put(at, size int, users []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
@@ -325,7 +324,7 @@ func (m *memoryPlanner) put(at, size int, users []int32) {
 	m.join(k - 1)
 }
 
-// join merges free block k with the next one if they touch.
+// join merges free block k with the next one if they are adjacent.
 func (m *memoryPlanner) join(k int) {
 	if k < 0 || k+1 >= len(m.blocks) {
 		return
@@ -340,8 +339,8 @@ func (m *memoryPlanner) join(k int) {
 	m.blocks = slices.Delete(m.blocks, k+1, k+2)
 }
 
-// few keeps lists of users short, so that planning stays linear: where many would have to
-// be waited for, the latest is made to wait for the others and stands for all.
+// few keeps lists of users short, so that planning takes linear time: of a long list, the latest step is made to wait
+// for the others and replaces them.
 func (m *memoryPlanner) few(users []int32) []int32 {
 	if len(users) <= 32 {
 		return users

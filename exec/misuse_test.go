@@ -16,11 +16,11 @@ import (
 
 func TestNothingToRun(t *testing.T) {
 	_, err := exec.Compile(nil, exec.Options{})
-	assert.EqualError(t, err, "there is no graph to compile: it is nil")
+	assert.EqualError(t, err, "the graph to compile is nil")
 	_, err = exec.NewRunner(nil, asItIs, exec.Options{})
-	assert.ErrorContains(t, err, "one of them is nil")
+	assert.ErrorContains(t, err, "the graph or the planner is nil")
 	_, err = exec.NewRunner(graph.New("g", lookup), nil, exec.Options{})
-	assert.ErrorContains(t, err, "one of them is nil")
+	assert.ErrorContains(t, err, "the graph or the planner is nil")
 	g := graph.New("g", lookup)
 	g.Input("x", tensor.Float32, -1)
 	_, err = exec.NewRunner(g, asItIs, exec.Options{})
@@ -54,8 +54,8 @@ func misused(t *testing.T, threads int) (p *exec.Program, c []float32) {
 
 func TestInputsAreLookedAt(t *testing.T) {
 	p, _ := misused(t, 1)
-	broken := tensor.Zeros(tensor.Float32, 4)
-	broken.Offset = 1 << 20
+	tracerPanic := tensor.Zeros(tensor.Float32, 4)
+	tracerPanic.Offset = 1 << 20
 	strides := tensor.Zeros(tensor.Float32, 4)
 	strides.Strides = nil
 	x := tensor.Zeros(tensor.Float32, 4)
@@ -63,7 +63,7 @@ func TestInputsAreLookedAt(t *testing.T) {
 		`input "x" is missing`:                  nil,
 		`input "x" is float64, the graph wants`: {"x": tensor.Zeros(tensor.Float64, 4)},
 		`input "x" has shape [2, 2]`:            {"x": tensor.Zeros(tensor.Float32, 2, 2)},
-		`input "x": setStorage: sizes [4]`:      {"x": broken},
+		`input "x": setStorage: sizes [4]`:      {"x": tracerPanic},
 		`input "x": mismatch in length`:         {"x": strides},
 		`input "x": it has no dtype`:            {"x": new(tensor.Tensor)},
 		`the graph has no input "z"; it has x`:  {"x": x, "z": x},

@@ -12,16 +12,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Need is the memory that a run takes, in bytes, by what it is for.
+// Need is the memory of a run in bytes, by purpose.
 type Need struct {
 	Inputs    int // the values of the inputs
-	Constants int // the constants, laid out as in the graph, and those kept beside what was packed of them
-	Packed    int // constants in the forms of implementations, and what kernels bring themselves
-	Arena     int // intermediate values and scratch of kernels, which take turns in one arena
+	Constants int // constants in the graph's layout, including those kept beside their packed form
+	Packed    int // packed constants, and constants of kernels
+	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
-	Scratch   int // what every worker has for itself, for all workers
-	// Largest holds the largest values among these, the largest first: those that share
-	// the arena may never be there at the same time.
+	Scratch   int // per-worker memory, for all workers
+	// Largest holds the largest of these values in descending order. Values in the arena may not be live at the same time.
 	Largest []Holding
 }
 
@@ -33,18 +32,18 @@ type Holding struct {
 	Bytes int
 }
 
-// String tells what it is and what it takes.
+// String describes the value and its size.
 func (h Holding) String() string {
 	return fmt.Sprintf("%s %q (%v%s, %s)", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape),
 		machine.Bytes(h.Bytes))
 }
 
-// mostHoldings bounds the values that a Need names.
-const mostHoldings = 5
+// maxHoldings bounds the values that a Need names.
+const maxHoldings = 5
 
-// add notes a value that takes memory.
+// add records a value that takes memory.
 func (n *Need) add(kind string, v *graph.Value, bytes int) {
-	if bytes == 0 || len(n.Largest) == mostHoldings && n.Largest[mostHoldings-1].Bytes >= bytes {
+	if bytes == 0 || len(n.Largest) == maxHoldings && n.Largest[maxHoldings-1].Bytes >= bytes {
 		return
 	}
 	n.Largest = append(n.Largest, Holding{kind, v.Name, v.Meta, bytes})
@@ -53,10 +52,10 @@ func (n *Need) add(kind string, v *graph.Value, bytes int) {
 
 func (n *Need) sort() {
 	slices.SortStableFunc(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	n.Largest = n.Largest[:min(len(n.Largest), mostHoldings)]
+	n.Largest = n.Largest[:min(len(n.Largest), maxHoldings)]
 }
 
-// AddInput adds the memory of an input. A nil one takes none.
+// AddInput adds the memory of an input; nil takes none.
 func (n *Need) AddInput(v *graph.Value) {
 	if v == nil {
 		return
@@ -68,7 +67,7 @@ func (n *Need) AddInput(v *graph.Value) {
 
 func storageBytes(v *graph.Value) int { return v.Meta.Extent() * v.Meta.DType.Size() }
 
-// sum adds sizes, of which some are absurd.
+// sum adds sizes and saturates instead of overflowing.
 func sum(sizes ...int) int {
 	total := 0
 	for _, s := range sizes {
@@ -80,27 +79,27 @@ func sum(sizes ...int) int {
 	return total
 }
 
-// Total is all of it.
+// Total returns the sum of all parts.
 func (n Need) Total() int {
 	return sum(n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch)
 }
 
-// Held is what the process holds already once the graph is compiled.
+// Held returns the memory that the process holds after compilation.
 func (n Need) Held() int { return n.Constants + n.Packed }
 
-// Category is a part of a [Need].
+// Category is one part of a [Need].
 type Category struct {
 	Name  string
 	Bytes int
 }
 
-// Categories lists the parts that are not empty.
+// Categories lists the nonzero parts.
 func (n Need) Categories() []Category {
 	return slices.DeleteFunc([]Category{{"inputs", n.Inputs}, {"constants", n.Constants}, {"packed weights", n.Packed},
 		{"arena", n.Arena}, {"outputs", n.Outputs}, {"scratch", n.Scratch}}, func(c Category) bool { return c.Bytes == 0 })
 }
 
-// String lists the parts that are not empty.
+// String lists the nonzero parts.
 func (n Need) String() string {
 	var parts []string
 	for _, c := range n.Categories() {
@@ -112,8 +111,7 @@ func (n Need) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Together is what runs of several programs of the same graph need at the same time: they
-// share inputs and constants.
+// Together returns the need of concurrent runs of several programs of the same graph, which share inputs and constants.
 func Together(programs ...*Program) Need {
 	var all Need
 	seen := map[string]bool{}
@@ -133,16 +131,16 @@ func Together(programs ...*Program) Need {
 	return all
 }
 
-// MemoryError says that a run needs more memory than it may have. Left is what it may
-// have beside what it holds, Limit the bound that says so, and From whose bound that is.
+// MemoryError reports that a run needs more memory than the limit. Left is the memory available beyond Held; From names
+// the origin of Limit.
 type MemoryError struct {
 	Need        Need
-	Held        int // of the need, what the process holds already
+	Held        int // part of the need that the process already holds
 	Left, Limit int
 	From        string
 }
 
-// Error tells the total, the limit, and the largest values.
+// Error gives the total, the limit, and the largest values.
 func (e *MemoryError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "a run needs %s of memory", machine.Bytes(e.Need.Total()))
@@ -163,16 +161,16 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// unasked is the need below which nobody asks what the process may have: to ask takes
-// longer than to compile a small graph.
-const unasked = 64 << 20
+// alwaysAllowed is the need in bytes below which the memory limit of the process is not queried: the query takes longer
+// than compiling a small graph.
+const alwaysAllowed = 64 << 20
 
-// Check returns a [*MemoryError] if a run may not have what it needs, of which the process
-// holds some bytes already. limit is as in [Options.MemoryLimit].
+// Check returns a [*MemoryError] if the need exceeds the limit, as defined in [Options.MemoryLimit]. held is the part
+// of it that the process already holds.
 func (n Need) Check(limit, held int) error {
 	total := n.Total()
 	switch {
-	case limit < 0, limit == 0 && total-held < unasked:
+	case limit < 0, limit == 0 && total-held < alwaysAllowed:
 		return nil
 	case limit > 0:
 		if total > limit {
@@ -186,14 +184,14 @@ func (n Need) Check(limit, held int) error {
 	return nil
 }
 
-// Need returns what a run takes. See [Options.MemoryLimit].
+// Need returns the memory of a run. See [Options.MemoryLimit].
 func (p *Program) Need() Need {
 	n := p.need
 	n.Largest = slices.Clone(n.Largest)
 	return n
 }
 
-// measure sums up what the storages of the program and its workers take.
+// measure computes the program's need.
 func (p *Program) measure() {
 	n := Need{Arena: p.arena, Scratch: p.worker * p.threads}
 	seen := map[*tensor.Storage]bool{}
@@ -227,13 +225,13 @@ func (p *Program) measure() {
 	}
 	for _, o := range p.outputs {
 		if p.storages[p.storageOf(o.Value)].kind == inConst {
-			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // a copy is handed out
+			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // the output is a copy
 		}
 	}
 	p.need = n
 }
 
-// addKept adds a constant that is kept beside what was packed of it.
+// addKept adds a constant that is kept beside its packed form.
 func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	kept := packed.Packed.Kept()
 	if kept == nil || seen[kept.Storage()] {
@@ -243,8 +241,7 @@ func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	n.Constants = sum(n.Constants, kept.Storage().Len())
 }
 
-// leastNeed is what a run of a graph needs at the least, found before anything is
-// compiled: the largest value beside inputs and outputs.
+// leastNeed returns a lower bound on the need, before compilation: inputs, outputs, and the largest other value.
 func leastNeed(g *graph.Graph) Need {
 	var n Need
 	for _, v := range g.Inputs {

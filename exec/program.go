@@ -16,30 +16,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Options choose how a program runs.
+// Options configure a program.
 type Options struct {
-	// Context ends compiling when it ends: the error has its cause. Runs have contexts of their own. Nil: none.
+	// Context cancels compilation: the error has its cause. Runs have contexts of their own. Nil means none.
 	Context context.Context
-	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. More than 4096 are
-	// as many as that.
+	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. The limit is 4096.
 	Threads int
-	// Costs are the prices of work by which a run chooses what its workers share; nil means those of a usual machine.
+	// Costs are prices of work, by which runs decide which steps workers share; nil means those of a typical machine.
 	Costs *machine.Profile
-	// Tracer, if set, sees what runs do. Without one nothing is paid for it.
+	// Tracer, if set, observes runs. Without one there is no overhead.
 	Tracer Tracer
-	// MemoryLimit bounds the bytes that a run may need, all of [Need]: a graph that needs
-	// more is refused with a [*MemoryError] before memory is taken. 0 means what the
-	// process may have when the graph is compiled: its limits, those of its control
-	// groups, and what the machine has left. Negative means that nobody asks.
+	// MemoryLimit bounds the [Need] of a run in bytes: a graph that needs more is rejected with a [*MemoryError] before
+	// memory is allocated. 0 means the memory available to the process at compilation: within its limits, those of its
+	// control groups, and the free memory of the machine. A negative number means no limit.
 	MemoryLimit int
-	// InputsHeld says that the inputs of the run are in memory already when the graph is
-	// compiled, so that they are not asked for a second time.
+	// InputsHeld says that the inputs of the run are in memory at compilation, so that they are not counted twice.
 	InputsHeld bool
-	// KeepGoing makes whatever can be made: a node that cannot be compiled, or fails in a
-	// run, is left out with what depends on it, and so are values that memory is too short
-	// for. The error of a run is then an [*Incomplete] beside the other outputs.
+	// KeepGoing continues after failures: a node that cannot be compiled or fails in a run is left out with its
+	// dependents, and so are values that do not fit into memory. The error of a run is then an [*Incomplete].
 	KeepGoing bool
-	// Pool provides the memory of results, and takes it back when they are released; nil: the program has its own pool.
+	// Pool provides the memory of results, and takes it back when they are released; nil means a pool of the program's
+	// own.
 	Pool *tensor.Pool
 }
 
@@ -52,42 +49,42 @@ type Program struct {
 	outputs  []graph.Output
 	steps    []step
 	calls    []call    // by step
-	sections []section // the steps, cut
+	sections []section // ranges of steps
 	storages []storage
-	of       graph.ByValue[int32] // number of the storage of each root value, plus 1: see storageOf
-	phases   int                  // over all steps
-	parts    []int                // by phase: where its parts begin among those of all that are shared
-	ptrs     int                  // operand addresses over all steps
+	of       graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
+	phases   int                  // number of phases of all steps
+	parts    []int                // by phase: index of its first part in the list of all parts
+	ptrs     int                  // number of operand addresses of all steps
 	arena    int                  // bytes
-	worker   int                  // bytes of scratch for each worker
+	worker   int                  // bytes of memory per worker
 	threads  int
 	tracer   Tracer
 	graph    *graph.Graph
 	need     Need
 
 	pool         *tensor.Pool
-	inPlace      []bool  // by output: see findInPlace
-	constants    []place // of constants, by address
-	readsStorage bool    // an op reads the storage of a value rather than its elements
+	inPlace      []bool         // by output: see findInPlace
+	constants    []addressRange // address ranges of constants, sorted
+	readsStorage bool           // an op reads storage rather than elements
 
-	// What keeps going has; nil otherwise.
-	failed  graph.Errors          // nodes left out when the graph was compiled
-	sources [][]int32             // by step: the steps that make its operands
-	lost    map[*graph.Value]bool // values left out then
-	whole   *graph.Graph          // with what was left out for want of memory; nil if nothing was
+	// Set with KeepGoing, else nil.
+	failed  graph.Errors          // nodes left out at compilation
+	sources [][]int32             // by step: the steps that compute its operands
+	lost    map[*graph.Value]bool // values left out at compilation
+	whole   *graph.Graph          // the graph before nodes were left out for lack of memory; nil if none were
 
 	mu   sync.Mutex
 	free []*Session
 }
 
-// storageKind tells where the bytes of a storage come from in a run.
+// storageKind is the origin of a storage's bytes in a run.
 type storageKind uint8
 
 const (
 	inArena storageKind = iota
 	inInput
 	inConst
-	inFresh // allocated for each run: what outputs are in
+	inFresh // allocated for each run: outputs
 )
 
 // storage is the memory of one root value and its views.
@@ -98,11 +95,11 @@ type storage struct {
 	input int            // index of the input
 	data  *tensor.Tensor // the constant
 	root  *graph.Value
-	last  int // last step that touches it
+	last  int // last step that uses it
 }
 
-// ref is an address: a storage and a byte offset, relative to the root value's first
-// element for inputs and to the start of the storage for others.
+// ref is an address: a storage and a byte offset, from the root value's first element for inputs and from the start of
+// the storage for others.
 type ref struct {
 	storage int
 	off     int
@@ -117,21 +114,22 @@ type step struct {
 	phase  int     // index of its first phase in a session
 	next   []int32 // steps that wait for this one, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
-	scratch int
-	band    int // the step behind the band that begins here; 0 where none does
+	scratch     int
+	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call is of a step what a run needs if it is one chunk: many of them are in a cache at once.
+// call holds the part of a step that a run needs if the step is one chunk; it is compact, so that many fit into a cache
+// line.
 type call struct {
-	run         func(*graph.Mem, int) error // nil for more than one chunk, and for one that needs scratch memory
+	run         func(*graph.Mem, int) error // nil for several chunks, and for a step with scratch memory
 	first, refs int32                       // its addresses in a session
 }
 
-// Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
-// that no kernel supports, or is a [*MemoryError].
+// Compile compiles a graph whose layouts are chosen (passes.Run). The error names a node without a kernel, or is a
+// [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
-		return nil, errors.New("there is no graph to compile: it is nil")
+		return nil, errors.New("the graph to compile is nil")
 	}
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
@@ -146,8 +144,8 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
-// compile makes one step of each node that is no view, in their order, and rewrites nothing. Bands, which hold more
-// memory at once, are where there is enough of it.
+// compile makes one step of each node that is not a view, in order. Pipelined groups, which keep more values live at
+// once, are used if there is enough memory.
 func compile(g *graph.Graph, o Options) (*Program, error) {
 	bands := o.Threads == 1 && !o.KeepGoing
 	p, err := compileBy(g, o, bands)
@@ -157,7 +155,7 @@ func compile(g *graph.Graph, o Options) (*Program, error) {
 	return p, err
 }
 
-// compileBy is compile with or without bands.
+// compileBy is compile with or without pipelined groups.
 func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer ends.Catch(&err)
@@ -197,10 +195,10 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 		p.findSources()
 	}
 	if bands {
-		p.findBands()
+		p.findPipelines()
 	}
 	p.plan(o.Context)
-	p.cut(o.Costs)
+	p.cutSections(o.Costs)
 	p.findConstants()
 	p.findInPlace()
 	p.measure()
@@ -211,7 +209,7 @@ func compileBy(g *graph.Graph, o Options, bands bool) (_ *Program, err error) {
 	return p, nil
 }
 
-// check compares what a run needs with what it may have.
+// check compares a need with the limit.
 func (o Options) check(n Need) error {
 	held := n.Held()
 	if o.InputsHeld {
@@ -220,15 +218,15 @@ func (o Options) check(n Need) error {
 	return n.Check(o.MemoryLimit, held)
 }
 
-// recovered, deferred, makes an error of a panic in an op: see panicked.
+// recovered, deferred, turns a panic in an op into an error: see panicked.
 func recovered(err *error) {
 	if x := recover(); x != nil {
 		*err = panicked(x)
 	}
 }
 
-// panicked is the error that stands for a panic in an op. That is a broken invariant of the
-// op, or storage that cannot be had, and must not end other work of the process.
+// panicked returns the error for a recovered panic in an op: a failed allocation, a cancelled context, or an internal
+// error. A panic must not end other work of the process.
 func panicked(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:
@@ -239,7 +237,7 @@ func panicked(x any) error {
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
-// addStorages gives every root value its storage.
+// addStorages creates the storages of all root values.
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
 	add := func(v *graph.Value, s storage) {
@@ -268,10 +266,10 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 }
 
-// storageOf returns the storage in which a value lies.
+// storageOf returns the index of the storage that holds a value.
 func (p *Program) storageOf(v *graph.Value) int { return int(max(p.of.At(v.Home())-1, 0)) }
 
-// addStep makes a step of a node and its kernel.
+// addStep adds a step for a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	defer recovered(&err)
 	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
@@ -300,7 +298,7 @@ func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	return nil
 }
 
-// bound is the address of a tensor that a kernel brings itself.
+// bound returns the address of a constant that a kernel provides.
 func (p *Program) bound(t *tensor.Tensor) ref {
 	if t.Numel() == 0 {
 		return ref{storage: -1}
@@ -321,15 +319,15 @@ type Step struct {
 	Name string
 	Ops  []string // the nodes that it computes
 	Node *graph.Node
-	Loop *iter.Iterator // nil for a kernel that is no pointwise loop
-	// Code lists the loops of expressions that the kernel runs; nil for a kernel that has none.
+	Loop *iter.Iterator // nil unless the kernel is a pointwise loop
+	// Code lists the compiled loops of the kernel; nil if there are none.
 	Code    func() []expr.Listing
 	Strides []int // of the first output, in elements
-	Buffer  int   // the storage of the first output: the same number, the same memory
+	Buffer  int   // the storage of the first output: equal numbers mean the same memory
 	Bytes   int   // of the outputs
 }
 
-// Steps returns what runs, in a valid order.
+// Steps returns the steps in a valid order.
 func (p *Program) Steps() []Step {
 	out, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
 	for i, s := range p.steps {
@@ -349,11 +347,10 @@ func (p *Program) Steps() []Step {
 	return out
 }
 
-// ArenaBytes returns the size of the memory that intermediate values of a run share.
+// ArenaBytes returns the size of the arena that intermediate values of a run share.
 func (p *Program) ArenaBytes() int { return p.arena }
 
-// PeakBytes returns the memory that a run takes beside its inputs and constants: arena,
-// outputs, and scratch of one worker.
+// PeakBytes returns the memory of a run beside inputs and constants: arena, outputs, and the memory of one worker.
 func (p *Program) PeakBytes() int {
 	total := p.arena + p.worker
 	for _, s := range p.storages {

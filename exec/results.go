@@ -22,7 +22,7 @@ func (p *Program) findInPlace() {
 	}
 }
 
-// allocate gets the memory of the outputs: the caller's tensor if it is laid out as the output, else memory of the
+// allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, else memory from the
 // pool. Memory with gaps between elements is cleared, so that no run sees bytes of another run.
 func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	p := s.p
@@ -51,15 +51,15 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	return nil
 }
 
-// wholly reports whether a value has an element in every byte of its storage.
+// wholly reports whether the elements of a value cover all bytes of its storage.
 func wholly(m tensor.Meta) bool { return m.Offset == 0 && m.IsNonOverlappingAndDense() }
 
-// isAligned reports whether elements have the alignment of their type, which kernels require where they write.
+// isAligned reports whether elements have the alignment of their type, which kernels require for writing.
 func isAligned(t *tensor.Tensor) bool {
 	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
-// checkGiven refuses a tensor that cannot take an output.
+// checkGiven returns an error for a tensor that cannot receive an output.
 func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) error {
 	switch err := t.Check(); {
 	case err != nil:
@@ -76,7 +76,7 @@ func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) erro
 	return nil
 }
 
-// laidOut returns the inputs in the layouts that the program was compiled for. An input of another layout is copied.
+// laidOut returns the inputs in the layouts that the program was compiled for, copied if necessary.
 func (s *Session) laidOut(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
 	for i, v := range s.p.inputs {
@@ -111,15 +111,15 @@ func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tens
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
-// hand keeps the memory of t, which the caller gets.
+// hand keeps the memory of t for the caller.
 func (s *Session) hand(t *tensor.Tensor) {
 	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
 		s.copies[i] = nil
 	}
 }
 
-// deliver sets output i: the storage that the run wrote, a view of an input, or a copy of a constant. The session keeps
-// outputs that the caller did not ask for.
+// deliver sets output i: the storage that the run wrote, a view of an input, or a copy of a constant. Outputs that the
+// caller did not ask for stay with the session.
 func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
 	o := s.p.outputs[i]
 	root := o.Value.Root()
@@ -134,7 +134,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	case inFresh:
 		f := &s.fresh[k]
 		if from := f.storage; f.given > 0 {
-			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:])) // the tensor is another output's
+			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:])) // the tensor belongs to another output
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
 			f.handed = true
 		}
@@ -142,7 +142,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		x := in[so.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
 		if shift%m.DType.Size() != 0 {
-			// No offset of the view's dtype says where it begins.
+			// The start is not a multiple of the view's element size.
 			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
 				return err
 			}

@@ -15,18 +15,16 @@ import (
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
-// An input must have the dtype and shape that the graph declares; one of another layout
-// is copied first. An output that is a view of an input shares its storage; two outputs
-// may share storage with each other. Outputs stay valid until they are released
-// ([tensor.Tensor.Release]), which is optional. The error names the node that failed first
-// in the order of the graph; a cancelled context gives its cause. Nothing of the run goes on
-// after the return. Where the program was compiled to keep going, outputs may be missing;
-// the error beside the others is then an [*Incomplete].
+// An input must have the dtype and shape that the graph declares; one of another layout is copied first. An output that
+// is a view of an input shares its storage; two outputs may share storage with each other. Outputs stay valid until
+// they are released ([tensor.Tensor.Release]), which is optional. The error names the first failed node in the order of
+// the graph, or is the cause of a cancelled context. No work of the run continues after it returns. If the program was
+// compiled with [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.run(ctx, nil, in)
 }
 
-// run is Run within another run or nil: see [Run.Parent].
+// run is Run within an enclosing run, or nil: see [Run.Parent].
 func (p *Program) run(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, err := p.acquire()
@@ -62,7 +60,7 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 	return res, err
 }
 
-// runNamedInto is [Runner.RunInto] of a static graph.
+// runNamedInto is [Runner.RunInto] for a static graph.
 func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	s, err := p.acquire()
 	if err != nil {
@@ -80,8 +78,7 @@ func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.T
 	return s.runInto(ctx, nil, s.in, s.out)
 }
 
-// listInputs puts inputs by name into a list in the order of the graph. It refuses names that the graph does not have;
-// an input that is missing is nil in the list.
+// listInputs lists inputs by name in the order of the graph; missing ones are nil. Unknown names are an error.
 func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {
@@ -101,10 +98,10 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 	return unknownName("input", names, in)
 }
 
-// maxListed bounds the names that a message lists.
+// maxListed bounds the names listed in a message.
 const maxListed = 12
 
-// unknownName reports the first name, by the alphabet, that the graph does not have.
+// unknownName returns an error for the first name, alphabetically, that the graph does not have.
 func unknownName(kind string, names []string, given map[string]*tensor.Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(names, name) {
@@ -119,7 +116,7 @@ func unknownName(kind string, names []string, given map[string]*tensor.Tensor) e
 	return nil
 }
 
-// CheckOutputs refuses tensors for outputs that a graph does not have, and nil ones.
+// CheckOutputs returns an error for names that are not outputs of the graph, and for nil tensors.
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	known := 0
 	for _, o := range outputs {
@@ -141,11 +138,10 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	return unknownName("output", names, out)
 }
 
-var errNoContext = errors.New("the context is nil: context.Background() is one that never ends")
+var errNoContext = errors.New("the context is nil; want for example context.Background()")
 
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor given
-// for an output is written, see [Runner.RunInto]; nil is replaced by a fresh tensor, or stays
-// where a run that keeps going ([Options.KeepGoing]) leaves the output out.
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. A tensor given for an output is written,
+// see [Runner.RunInto]; nil is replaced by a new tensor, unless a run with [Options.KeepGoing] leaves the output out.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return p.runInto(ctx, nil, in, out)
 }
@@ -159,13 +155,13 @@ func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 	return s.runInto(ctx, parent, in, out)
 }
 
-// RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs
-// given and inputs of the declared layout, it allocates nothing.
+// RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs given and inputs of the declared
+// layout, it does not allocate.
 func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// fill is the run itself.
+// fill executes the run.
 func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	p := s.p

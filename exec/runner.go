@@ -12,24 +12,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Planner chooses layouts and inserts copies: what a graph goes through before it is
-// compiled (passes.Run). One that keeps going may return a graph without the nodes that it
-// refuses together with a [graph.Errors] that lists those.
+// Planner chooses layouts and inserts copies before compilation (passes.Run). A planner that keeps going may return a
+// graph without the nodes that it rejects, together with a [graph.Errors] for these.
 type Planner func(*graph.Graph) (*graph.Graph, error)
 
-// Runner runs any graph. One whose shapes are all known is compiled once. One with shapes that
-// depend on data is cut once ([graph.Graph.Segments]); a run goes from segment to segment, and each
-// is planned and compiled when it is first run with values of its class ([graph.Segment.Class]).
-// So are the bodies of loops and branches.
+// Runner runs any graph. A graph with known shapes is compiled once. One with data-dependent shapes is divided into
+// segments once ([graph.Graph.Segments]); each is planned and compiled when it first runs with values of a class
+// ([graph.Segment.Class]). The same holds for the bodies of loops and branches.
 //
-// A Runner is safe for concurrent use. The programs that it keeps, those used last, take as much memory
-// as [Options.MemoryLimit] says, else half of what the process may have.
+// A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
+// of the memory available to the process.
 type Runner struct {
 	graph   *graph.Graph
 	plan    Planner
 	options Options
 	static  *Program
-	failed  graph.Errors // nodes of the static graph that planning refused
+	failed  graph.Errors // nodes of the static graph that planning rejected
 	cut     *cut         // of a graph that is not static
 
 	classes classes
@@ -40,7 +38,7 @@ type Runner struct {
 // NewRunner prepares a graph, which must be sorted and inferred.
 func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if g == nil || plan == nil {
-		return nil, errors.New("a runner needs a graph and a planner: one of them is nil")
+		return nil, errors.New("the graph or the planner is nil")
 	}
 	if err := g.Err(); err != nil {
 		return nil, err
@@ -66,13 +64,12 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	return r, err
 }
 
-// Program returns the compiled program, nil for a graph that runs in segments.
+// Program returns the compiled program, or nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
-// Ahead prepares what can be prepared before a run of a graph that is cut: the first segment whose shapes
-// are known ([graph.Segment.Ahead]), for inputs that are laid out as the graph declares them. Runs then find it
-// prepared. It returns the segment's place, and its program; without such a segment, -1 and nil. It ends with the
-// context.
+// Ahead prepares the first segment of a segmented graph whose shapes are known before a run ([graph.Segment.Ahead]),
+// for inputs in the declared layouts. It returns the index of the segment and its program, or -1 and nil if there is
+// none. It ends with the context.
 func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
 	if r.cut == nil {
 		return -1, nil, nil
@@ -83,11 +80,11 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 			return -1, nil, err
 		}
 		if g, err := s.Ahead(ctx); err != nil || g == nil || g.Dynamic() {
-			continue // what is refused, a run tells or leaves out
+			continue // runs report the error
 		}
 		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
-			known[v] = &tensor.Tensor{Meta: v.Meta} // nothing reads it
+			known[v] = &tensor.Tensor{Meta: v.Meta} // its data are not read
 		}
 		ready, err := r.classes.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
 			return r.prepare(ctx, s, known, r.options.KeepGoing)
@@ -100,8 +97,7 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 	return -1, nil, nil
 }
 
-// compile plans and compiles. Where o says to keep going, failed lists what planning
-// refused.
+// compile plans and compiles. With KeepGoing, failed lists the nodes that planning rejected.
 func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Errors, err error) {
 	planned, err := r.plan(g)
 	if err != nil && !(o.KeepGoing && planned != nil && errors.As(err, &failed)) {
@@ -114,13 +110,13 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 	return p, failed, err
 }
 
-// prepare makes a segment ready for the values at hand. It ends with the context.
+// prepare prepares a segment for known values. It ends with the context.
 func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
 	keep bool) (_ *prepared, err error) {
 	defer recovered(&err)
 	g, err := s.At(ctx, known)
 	defer func() {
-		if g != nil { // it is kept
+		if g != nil { // the graph is cached
 			g.SetContext(context.Background())
 		}
 	}()
@@ -148,14 +144,14 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 	return p, err
 }
 
-// inferSome returns a segment without the nodes that inference refuses, and those that are
-// refused for a reason of their own.
+// inferSome returns a segment without the nodes that inference rejects, and the errors of those that do not merely
+// depend on others.
 func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
 	refused := s.InferAll()
 	return s.Drop(refused), s.RootErrors(refused)
 }
 
-// Run runs the graph on inputs by name, as [Program.Run] does.
+// Run runs the graph on inputs by name, like [Program.Run].
 func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.static != nil {
 		out, err := r.static.Run(ctx, in)
@@ -199,7 +195,7 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 	return r.dynamic(ctx, in, list, newGiven(outputs, list))
 }
 
-// outputs are those of the graph, or of the part of it that is compiled.
+// outputs returns the outputs of the graph, or of the part of it that was compiled.
 func (r *Runner) outputs() []graph.Output {
 	if r.static != nil {
 		return r.static.outputs
@@ -268,7 +264,7 @@ func (r *Runner) own(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	}
 }
 
-// complete adds the nodes that planning refused to the error of a static run.
+// complete adds the nodes that planning rejected to the error of a static run.
 func (r *Runner) complete(err error) error {
 	if len(r.failed) == 0 {
 		return err
@@ -297,7 +293,7 @@ func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.O
 	return Without(whole, failed, func(name string) bool { return made[name] })
 }
 
-// caller is what ops with Eager see of a run.
+// caller is the view of a run that ops with Eager have.
 type caller struct {
 	r   *Runner
 	ctx context.Context
@@ -307,7 +303,7 @@ type caller struct {
 // Context returns the context of the run.
 func (rt caller) Context() context.Context { return rt.ctx }
 
-// Run runs a subgraph on inputs in its order. Where a part of it fails, all of it does.
+// Run runs a subgraph on inputs in its order. It fails if any part fails.
 func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
@@ -327,11 +323,10 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	return rt.r.piecewise(rt.ctx, rt.run, c, in, false, nil)
 }
 
-// maxBodies bounds the graphs whose cuts are kept. More are those of an op that makes graphs as it
-// runs.
+// maxBodies bounds the cached bodies. More can only come from an op that creates graphs at run time.
 const maxBodies = 1024
 
-// body returns the cut of a subgraph.
+// body returns the segments of a subgraph.
 func (r *Runner) body(g *graph.Graph) (*cut, error) {
 	if g == nil {
 		return nil, errors.New("the graph to run is nil")

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/team"
 )
 
-// execute runs all steps, section by section. A section to which nobody would come is not shared.
+// execute runs all sections in order. A shared section runs serially if no worker would come.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
@@ -30,7 +30,7 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// serial runs steps in order in this goroutine. A little step costs a look at the context and a call.
+// serial runs steps in order in the calling goroutine. A step of one chunk costs a check of the context and a call.
 func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {
@@ -41,8 +41,8 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	w.mem.Scratch = nil
 	for ; i < sec.end; i++ {
 		c := &s.p.calls[i]
-		if b := s.p.steps[i].band; c.run == nil && b > 0 {
-			if err := s.band(ctx, w, i, b); err != nil {
+		if b := s.p.steps[i].pipelineEnd; c.run == nil && b > 0 {
+			if err := s.runPipelined(ctx, w, i, b); err != nil {
 				return err
 			}
 			w.mem.Scratch = nil
@@ -67,7 +67,7 @@ func (s *Session) serial(ctx context.Context, sec *section) (err error) {
 	return nil
 }
 
-// failure is the error of a run in which a chunk of step i failed: the context's cause if that has ended.
+// failure returns the error for a failed chunk of step i: the cause of the context, if that has ended.
 func (s *Session) failure(ctx context.Context, i int, err error) error {
 	if ended := ends.Err(ctx); ended != nil {
 		return ended
@@ -75,12 +75,12 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
-// watched is serial for the tracer, and past steps that fail.
+// watched is serial with a tracer, or with steps that may fail.
 func (s *Session) watched(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
-		if b := s.p.steps[i].band; b > 0 {
-			if err := s.band(ctx, w, i, b); err != nil {
+		if b := s.p.steps[i].pipelineEnd; b > 0 {
+			if err := s.runPipelined(ctx, w, i, b); err != nil {
 				return err
 			}
 			i = b - 1
@@ -98,7 +98,7 @@ func (s *Session) watched(ctx context.Context, sec *section) error {
 	return nil
 }
 
-// whole runs all chunks of a step in this goroutine.
+// whole runs all chunks of a step in the calling goroutine.
 func (s *Session) whole(ctx context.Context, w *workerState, i int) error {
 	st := &s.p.steps[i]
 	s.prepare(w, st)
@@ -119,7 +119,7 @@ func (s *Session) whole(ctx context.Context, w *workerState, i int) error {
 	return nil
 }
 
-// prepare points the worker's memory at a step's operands.
+// prepare sets the addresses and scratch memory of a step for a worker.
 func (s *Session) prepare(w *workerState, st *step) {
 	w.mem.Ptrs = s.ptrs[st.first : st.first+len(st.refs)]
 	w.mem.Scratch = nil
@@ -128,7 +128,7 @@ func (s *Session) prepare(w *workerState, st *step) {
 	}
 }
 
-// call runs one chunk. A panic in a kernel comes back as an error: see panicked.
+// call runs one chunk. A panic in a kernel becomes an error: see panicked.
 func (s *Session) call(w *workerState, st *step, phase, c int) (err error) {
 	defer func() {
 		if x := recover(); x != nil {

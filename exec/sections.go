@@ -9,40 +9,39 @@ import (
 	"github.com/graphrun/graphrun/internal/team"
 )
 
-// section is a run of steps, which begins when all steps before it are done. One that is not shared is run by one
-// worker in order: nothing is counted and nobody is told, so that little steps cost what they would with one
-// worker.
+// section is a range of steps, which starts when all steps before it are done. One that is not shared is run by one
+// worker in order, without counters or notifications, so that cheap steps cost no more than with one worker.
 type section struct {
 	first, end int // steps
 	shared     *sharing
-	ahead      team.Worth // of one that is not shared, before one that is worth so much: workers are started for that
+	ahead      team.Worth // of the next section, if this one is serial: workers are woken for it
 }
 
-// sharing is what a section has whose steps are cut, or run side by side, by what they are estimated to cost.
+// sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	deps  []int32      // by step: how many of the section it waits for
+	deps  []int32      // by step: number of steps of the section that it waits for
 	costs []float64    // by step, in nanoseconds
-	worth []team.Worth // by step: what there is to share from it on
+	worth []team.Worth // by step: the work that can be shared from it on
 	most  team.Worth   // of these
-	share float64      // the cost worth handing to a worker that is awake
+	share float64      // the cost worth passing to another worker that is awake
 }
 
-// loneSteps is how many steps in a row, none of which can be shared, end a section: in one that is shared each of
-// them costs some tens of nanoseconds more.
-const loneSteps = 8
+// minSerialSteps is the number of consecutive unshared steps that end a shared section, in which each costs some tens
+// of nanoseconds more.
+const minSerialSteps = 8
 
-// aheadNS is about what it takes a worker that is started to come.
-const aheadNS = 1e5
+// wakeAheadNS is approximately the time until a woken worker starts.
+const wakeAheadNS = 1e5
 
-// wakeWindow is the time from a step on, in units of what must be saved, within which so much must be saved for
-// workers to be woken at the step: they sleep again where it comes seldom.
+// wakeWindow is the period, in units of the saving that justifies waking workers, within which that saving must be
+// made. Otherwise workers would sleep again between sections.
 const wakeWindow = 4
 
-// tries is the part of what must be saved for workers to be woken for which that is worth a try.
-const tries = 5
+// tryPart: waking workers is attempted from 1/tryPart of that saving.
+const tryPart = 5
 
-// cut finds the sections. What the plan of memory found that steps wait for must be known.
-func (p *Program) cut(costs *machine.Profile) {
+// cutSections finds the sections. Dependencies from the memory plan must be known.
+func (p *Program) cutSections(costs *machine.Profile) {
 	n := len(p.steps)
 	if p.threads == 1 || n == 0 {
 		p.sections = []section{{end: n}}
@@ -62,7 +61,7 @@ func (p *Program) cut(costs *machine.Profile) {
 			continue
 		}
 		end := i + 1
-		for k := end; k < n && k < end+loneSteps; k++ {
+		for k := end; k < n && k < end+minSerialSteps; k++ {
 			if saved[k] > 0 {
 				end = k + 1
 			}
@@ -81,11 +80,11 @@ func (p *Program) cut(costs *machine.Profile) {
 	}
 }
 
-// addSerial adds the steps from first to end that one worker runs, behind which there is so much to share. Workers that
-// are started when it begins come too late: they are when about as much is left to do before as they take to come.
+// addSerial adds a serial section from first to end, before a section with the given worth. Workers are woken when
+// about wakeAheadNS of it is left.
 func (p *Program) addSerial(costs []float64, first, end int, worth team.Worth) {
 	left, at := 0.0, end
-	for at > first && left < aheadNS {
+	for at > first && left < wakeAheadNS {
 		at--
 		left += costs[at]
 	}
@@ -95,7 +94,7 @@ func (p *Program) addSerial(costs []float64, first, end int, worth team.Worth) {
 	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
 }
 
-// part counts the parts that workers have of each phase: as many as can be at it.
+// part assigns to each shared phase as many parts as workers can take part.
 func (p *Program) part(split []bool) {
 	p.parts = make([]int, p.phases+1)
 	for _, sec := range p.sections {
@@ -113,7 +112,7 @@ func (p *Program) part(split []bool) {
 	}
 }
 
-// shared is the sharing of the steps from first to end.
+// shared returns the sharing of the steps from first to end.
 func (p *Program) shared(all sharing, first, end int) *sharing {
 	worth := all.worth[first:end]
 	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.share}
@@ -127,12 +126,12 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 	return &s
 }
 
-// mostElementNS is about what an element of a pointwise step takes at most.
+// mostElementNS is an upper estimate for an element of a pointwise step.
 const mostElementNS = 20
 
-// price estimates what each step takes one worker, in nanoseconds. A kernel of machine code knows its arithmetic.
-// Any other that is cut into chunks knows best that these are worth handing out, which holds for ops that do not
-// say what they cost, too. A pointwise step of a few elements is not asked for: it is not worth share.
+// price estimates the time of each step on one worker, in nanoseconds. A compiled kernel knows its arithmetic. For
+// other kernels the number of chunks is a lower estimate, also for ops without prices. Small pointwise steps are not
+// priced: they are not worth sharing.
 func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
 	inBatches(len(list), p.threads, func(begin, end int) {
@@ -143,7 +142,7 @@ func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	return list
 }
 
-// price is that of one step.
+// price is the estimate for one step.
 func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 	asks := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share
 	ns = max(s.kernel.Arithmetic, 0)
@@ -160,10 +159,9 @@ func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 	return ns
 }
 
-// priceOf prices a node by what its implementation says of it, or of that what it has to do with memory; 0 where it
-// says nothing.
+// priceOf prices a node by its implementation's work, or only the memory accesses of that; 0 if it states none.
 func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
-	defer func() { _ = recover() }() // who is wrong about the work may still do it
+	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	c := n.Call()
 	m := n.Op.Fitting(c)
 	if m == nil || m.Work == nil {
@@ -188,12 +186,13 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	return ns
 }
 
-// savings estimates what sharing a step may save: of a step that is split, all but a part; one that is not may run
-// beside another that is worth as much, if neither waits for the other.
+// savings estimates the time saved by sharing each step: for a split step all but one worker's part. A step that is not
+// split may run concurrently with another one if neither waits for the other; then half of the cheaper one is credited
+// to each.
 func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
-	// depth is how many of the steps that are worth it a step waits for, one after another, itself included: the
-	// next of them waits for the one before if it is deeper.
+	// depth is the length of the longest chain of worthwhile steps that ends at a step: a later step of greater depth may
+	// depend on the previous one.
 	depth := make([]int32, len(p.steps))
 	before := -1
 	for i := range p.steps {
@@ -220,10 +219,10 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 	return saved
 }
 
-// worths finds what there is to share from each step on, before long.
+// worths computes the work that can be shared from each step on, within wakeWindow.
 func worths(costs, saved []float64, wake float64) []team.Worth {
 	list := make([]team.Worth, len(costs))
-	for w, least := range map[team.Worth]float64{team.Try: wake / tries, team.Much: wake} {
+	for w, least := range map[team.Worth]float64{team.Try: wake / tryPart, team.Much: wake} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {

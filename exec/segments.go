@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cut is a graph in segments, the same for all runs.
+// cut is a graph divided into segments, the same for all runs.
 type cut struct {
 	graph    *graph.Graph
 	segments []graph.Segment
-	stepOf   []int // by segment: its number among those with an op that decides shapes
-	steps    int   // how many of those there are
-	// done are, by segment, the values that nothing reads behind it.
+	stepOf   []int // by segment: its index among those with an op that decides shapes
+	steps    int   // number of segments with such an op
+	// done lists, by segment, the values that no later segment reads.
 	done [][]*graph.Value
 }
 
@@ -33,8 +33,8 @@ func newCut(g *graph.Graph) *cut {
 	return c
 }
 
-// findDone finds the last reader of each value, or its maker where only other values of that are
-// read. Outputs stay, and so do inputs, which the caller holds and whose shapes bind symbols.
+// findDone finds the last reader of each value, or its producer if it has none. Outputs are kept, and so are inputs,
+// which the caller holds and whose shapes bind symbols.
 func (c *cut) findDone() {
 	c.done = make([][]*graph.Value, len(c.segments))
 	seen := graph.NewByValue[bool](c.graph)
@@ -49,7 +49,7 @@ func (c *cut) findDone() {
 	for i, s := range slices.Backward(c.segments) {
 		made := s.Out
 		if s.Eager {
-			made = s.Nodes[0].Out // all of them are noted
+			made = s.Nodes[0].Out // all of its outputs are recorded
 		}
 		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
 			for _, v := range list {
@@ -62,29 +62,28 @@ func (c *cut) findDone() {
 	}
 }
 
-// whole reports whether the graph is one segment that is compiled: a run of the graph is then one of
-// a program.
+// whole reports whether the graph is a single compiled segment, so that a run of it is a run of one program.
 func (c *cut) whole() bool { return len(c.segments) == 1 && c.steps == 0 }
 
-// pieces is one run from segment to segment.
+// pieces is a run in segments.
 type pieces struct {
 	caller
 	*cut
-	known map[*graph.Value]*tensor.Tensor // inputs, and what segments gave
-	keep  bool                            // go on past nodes that fail
-	// givenBack are the storages of constants in which results of ops that decide shapes lie.
+	known map[*graph.Value]*tensor.Tensor // inputs, and results of segments
+	keep  bool                            // continue after failed nodes
+	// givenBack holds the storages of constants that results of ops that decide shapes share.
 	givenBack map[*tensor.Storage]bool
 
-	traced bool // the tracer wants to see the steps
+	traced bool // the tracer observes the steps
 
 	failed graph.Errors
-	lost   map[*graph.Value]bool // values that are not made because something failed
+	lost   map[*graph.Value]bool // values that are missing because of failures
 
-	given *given // nil where no tensors are given for outputs
+	given *given // nil if no tensors are given for outputs
 }
 
-// piecewise runs a graph in segments and returns its outputs in order. Where it is to keep
-// going, the error may be an [*Incomplete] beside outputs of which some are nil.
+// piecewise runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete],
+// and some outputs nil.
 func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tensor.Tensor,
 	keep bool, given *given) (_ []*tensor.Tensor, err error) {
 	p := &pieces{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keep: keep, given: given,
@@ -96,7 +95,7 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 		p.beginRun(parent)
 		defer func() {
 			r.options.Tracer.EndRun(p.run, err)
-			err = p.run.broken.or(err)
+			err = p.run.tracerPanic.or(err)
 		}()
 	}
 	for i := range c.segments {
@@ -120,8 +119,7 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 	return p.outputs()
 }
 
-// drop forgets a value that nothing reads any more. Its memory goes back to the pool if it is that of a result in which
-// no other value lies.
+// drop removes a value that has no further reader. Its memory returns to the pool unless another value shares it.
 func (p *pieces) drop(v *graph.Value) {
 	t := p.known[v]
 	delete(p.known, v)
@@ -136,7 +134,7 @@ func (p *pieces) drop(v *graph.Value) {
 	_ = t.Release()
 }
 
-// segment runs a segment, as far as what it needs is there.
+// segment runs a segment, or the nodes of it whose operands exist.
 func (p *pieces) segment(i int) error {
 	s, kept := &p.segments[i], true
 	if len(p.lost) > 0 {
@@ -154,8 +152,8 @@ func (p *pieces) segment(i int) error {
 	return p.runSegment(s, kept)
 }
 
-// ready returns what a segment is prepared as; what is not to be kept, such as a part of one, is
-// prepared for this run.
+// ready returns a prepared segment. With kept it comes from the cache; otherwise, as for a part of a segment, it is
+// prepared for this run alone.
 func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
 	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.known, p.keep) }
 	if !kept {
@@ -164,7 +162,7 @@ func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
 	return p.r.classes.get(p.ctx, classKey{s, s.Class(p.known)}, prepare)
 }
 
-// runSegment runs a compiled segment and notes what it gives.
+// runSegment runs a compiled segment and stores its results.
 func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
 	ready, err := p.ready(s, kept)
 	if err != nil {
@@ -206,7 +204,7 @@ func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
 	return nil
 }
 
-// fail notes why a segment failed, and gives up what it did not make.
+// fail records the error of a segment and marks its missing results as lost.
 func (p *pieces) fail(s *graph.Segment, err error) {
 	var part *Incomplete
 	if errors.As(err, &part) {
@@ -214,7 +212,7 @@ func (p *pieces) fail(s *graph.Segment, err error) {
 	} else if one, ok := err.(*graph.Error); ok {
 		p.failed = append(p.failed, one)
 	} else {
-		// What failed is none of the nodes: all that the segment was to make is lost.
+		// The failure is not that of a node: all results of the segment are lost.
 		p.failed = append(p.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {
@@ -224,7 +222,7 @@ func (p *pieces) fail(s *graph.Segment, err error) {
 	}
 }
 
-// outputs lays the outputs out as they are pinned.
+// outputs returns the outputs in their pinned layouts.
 func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	made := map[string]bool{}
@@ -238,7 +236,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 			continue // it is lost
 		}
 		if p.given != nil {
-			out[i], made[o.Name] = t, true // it is copied to where the caller wants it
+			out[i], made[o.Name] = t, true // fill copies it to the caller's tensor
 			continue
 		}
 		if !o.Pin.Holds(t.Meta) {
@@ -257,7 +255,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 		} else if o.Value.Const != nil || p.givenBack[t.Storage()] {
 			m := t.Meta
 			m.Offset = 0
-			// The graph's own data is not handed out.
+			// The caller must not get the graph's own data.
 			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
 				return nil, err
 			}
@@ -302,7 +300,7 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 	return nil
 }
 
-// laidOut returns a tensor as it is pinned: itself, or a copy.
+// laidOut returns a tensor in its pinned layout, copied if necessary.
 func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Holds(t.Meta) {
 		return t, nil
@@ -315,8 +313,8 @@ func (p *pieces) laidOut(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error
 	return pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads)
 }
 
-// noteGivenBack notes a result that is in a constant operand, as that of a branch that hands its
-// input on.
+// noteGivenBack records a result that shares memory with a constant operand, such as that of a branch that returns its
+// input.
 func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
@@ -328,7 +326,7 @@ func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
 	}
 }
 
-// cause takes off an error what names the node that it is then said of.
+// cause removes the node from an error that will be wrapped with the same node.
 func cause(n *graph.Node, err error) error {
 	if e, ok := err.(*graph.Error); ok && e.Node == n.Name {
 		return e.Err

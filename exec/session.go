@@ -10,52 +10,51 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Session is the memory of one run at a time: the arena, the addresses of all operands,
-// and the counters of the schedule. It is not safe for concurrent use; [Program.Run] keeps
-// sessions for reuse by itself.
+// Session is the memory of one run at a time: the arena, the addresses of all operands, and the state of the schedule.
+// It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
 type Session struct {
 	p       *Program
 	arena   *tensor.Storage
 	ptrs    []unsafe.Pointer
 	patches []patch
-	fresh   []freshMemory     // by storage, in a run
-	copies  []*tensor.Storage // of inputs that were laid out otherwise, in a run
+	fresh   []freshMemory     // by storage, during a run
+	copies  []*tensor.Storage // copies of inputs with other layouts, during a run
 	workers []workerState
-	in, out []*tensor.Tensor // lists for a run by names, in that run
-	// onlyGiven says that outputs without a tensor of the caller's are not returned.
+	in, out []*tensor.Tensor // lists for a run by names, during that run
+	// onlyGiven says that outputs are returned only into the caller's tensors.
 	onlyGiven bool
 
-	round round // where steps are shared
+	round round // state of shared sections
 
 	losses *losses // nil unless the run keeps going
-	run    *Run    // in a run of which the tracer wants to see the steps
+	run    *Run    // during a run whose steps are traced
 }
 
-// freshMemory is the memory of an output's storage in a run.
+// freshMemory is the memory of an output's storage during a run.
 type freshMemory struct {
 	storage *tensor.Storage
-	shift   int  // the distance of the first element from its place in the program's storage, in bytes
-	given   int  // 1 + the output whose tensor, the caller's, is written in place
+	shift   int  // byte offset of the first element from its position in the program's storage
+	given   int  // 1 + the output whose tensor, owned by the caller, is written directly
 	handed  bool // the caller gets the storage
 }
 
-// patch is an address that differs from run to run.
+// patch is an operand address that differs between runs.
 type patch struct {
 	ptr int
 	ref ref
 }
 
-// workerState is what one worker has for itself.
+// workerState is the memory of one worker.
 type workerState struct {
 	mem    graph.Mem
 	cursor iter.Cursor
 	state  graph.WorkerState
 	index  int
-	at     int // 1 + the step that the tracer believes the worker at; 0 for none
+	at     int // 1 + the step that the tracer knows the worker to be at; 0 for none
 }
 
-// NewSession returns a session with its arena allocated. It panics with a
-// [*tensor.MemoryError] where that cannot be had.
+// NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
+// memory.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.ptrs),
 		fresh: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
@@ -92,7 +91,7 @@ func (p *Program) NewSession() *Session {
 
 func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
 
-// bind points the operands at the run's inputs and outputs.
+// bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
 		so := &s.p.storages[pt.ref.storage]
@@ -107,15 +106,15 @@ func (s *Session) bind(in []*tensor.Tensor) {
 	}
 }
 
-// setContext sets the context that chunks look at.
+// setContext sets the context for chunks.
 func (s *Session) setContext(ctx context.Context) {
 	for i := range s.workers {
 		s.workers[i].mem.Context = ctx
 	}
 }
 
-// release forgets the run's context, inputs and outputs, so that a kept session does not keep
-// them in memory, and releases the memory that the caller did not get.
+// release clears the run's context, inputs and outputs, so that a cached session does not retain them, and releases
+// memory that the caller did not get.
 func (s *Session) release() {
 	s.setContext(context.Background())
 	for k := range s.fresh {
@@ -135,8 +134,7 @@ func (s *Session) release() {
 	}
 }
 
-// acquire returns a session that was kept, or a new one. The error is that there is no
-// memory for another.
+// acquire returns a cached session or a new one. The error is a lack of memory.
 func (p *Program) acquire() (*Session, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {

@@ -14,7 +14,7 @@ import (
 // maxChunks bounds the chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
-// countable returns the kernel with at most maxChunks chunks in each phase: chunks of longer phases are joined.
+// countable returns the kernel with at most maxChunks chunks per phase, joining chunks if necessary.
 func countable(k *graph.Kernel) *graph.Kernel {
 	if !slices.ContainsFunc(k.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
 		return k
@@ -45,28 +45,28 @@ func countable(k *graph.Kernel) *graph.Kernel {
 	return &joined
 }
 
-// openPhase is a phase of a step with chunks left for any worker.
+// openPhase is a phase of a step with chunks that any worker may take.
 type openPhase struct{ step, phase int }
 
-// round is the run of a section whose steps are shared. A worker takes a ready step, or joins an open phase whose
-// chunks are not all handed out; whoever finishes the last chunk of a phase goes on with the next, and whoever
-// finishes a step goes on with one that waited for it: what was written last is in that worker's cache. So are the
-// chunks of a phase that are a worker's own part: those of the phase before had the same place. Others are
-// called to chunks, and to steps that are worth as much. The worker who runs the program never depends on others to
-// come; they leave when they find nothing to do.
+// round is the execution of a shared section. A worker takes a ready step, or joins an open phase with chunks left. The
+// worker that finishes the last chunk of a phase continues with the next phase, and the worker that finishes a step
+// continues with one that waited for it, so that it reads from its cache what was written last. For the same reason
+// each worker has a part of the chunks of every phase, at the same position in each. Helpers from the worker pool are
+// requested for chunks, and for further ready steps that are worth it. The worker that runs the program never waits for
+// helpers to start; they leave when there is nothing to do.
 type round struct {
 	job  team.Job
 	ctx  context.Context
 	sec  *section
-	left atomic.Int32 // steps to finish
-	near atomic.Int32 // hands that found nothing to do, and wait for more
+	left atomic.Int32 // unfinished steps
+	near atomic.Int32 // idle helpers that wait for more work
 	stop atomic.Bool
 
-	deps  []int32    // by step of the section: steps still to wait for
-	parts team.Parts // chunks to hand out: see Program.parts
-	done  []int32    // by phase of the program: chunks finished, of those that have parts
+	deps  []int32    // by step of the section: unfinished steps that it waits for
+	parts team.Parts // chunks to distribute: see Program.parts
+	done  []int32    // by phase of the program: finished chunks of shared phases
 
-	mu     team.Lock // of what follows
+	mu     team.Lock // guards the fields below
 	ready  []int32   // steps
 	open   []openPhase
 	free   []*workerState
@@ -74,7 +74,7 @@ type round struct {
 	failed int // the step of err; -1 for the context
 }
 
-// prepare makes room for the sections of a program.
+// prepare allocates the counters for the sections of a program.
 func (r *round) prepare(p *Program) {
 	longest := 0
 	for _, sec := range p.sections {
@@ -88,18 +88,18 @@ func (r *round) prepare(p *Program) {
 	}
 }
 
-// share runs a section with all workers that come.
+// share runs a section with all workers that are available.
 func (s *Session) share(ctx context.Context, sec *section) error {
 	s.reset(ctx, sec)
 	s.lead()
 	return s.round.err
 }
 
-// lead is the round of the worker who runs the program: the first to begin and the last to go.
+// lead is the loop of the worker that runs the program: it starts first and leaves last.
 func (s *Session) lead() {
 	r := &s.round
 	r.job.Begin()
-	defer r.job.End() // also where a kernel ends this goroutine
+	defer r.job.End() // also if a kernel calls runtime.Goexit
 	worthy := 0
 	for _, step := range r.ready {
 		if r.worthy(int(step)) {
@@ -121,9 +121,9 @@ func (s *Session) lead() {
 	}
 }
 
-var errEnded = errors.New("a kernel ended its goroutine")
+var errEnded = errors.New("a kernel called runtime.Goexit")
 
-// reset readies the counters.
+// reset initializes the counters.
 func (s *Session) reset(ctx context.Context, sec *section) {
 	r, p := &s.round, s.p
 	r.ctx, r.sec, r.err, r.failed = ctx, sec, nil, -1
@@ -143,17 +143,18 @@ func (s *Session) reset(ctx context.Context, sec *section) {
 	clear(r.done[p.steps[sec.first].phase : last.phase+len(last.kernel.Phases)])
 }
 
-// over reports whether there is nothing more to do.
+// over reports whether the section is finished or has failed.
 func (r *round) over() bool { return r.stop.Load() || r.left.Load() == 0 }
 
-// idle reports whether nobody can take anything.
+// idle reports whether there is no step or chunk to take.
 func (r *round) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.ready)+len(r.open) == 0 && !r.over()
 }
 
-// fail ends the round. Of several failed steps the first in the order of the program wins; step -1 is the context.
+// fail ends the section with an error. Among several failed steps the first in the order of the program wins; step -1
+// is the context.
 func (s *Session) fail(step int, err error) {
 	r := &s.round
 	r.mu.Lock()
@@ -164,7 +165,7 @@ func (s *Session) fail(step int, err error) {
 	r.stop.Store(true)
 }
 
-// help is what a hand of the team does for the session.
+// help is the loop of a helper from the worker pool.
 func (s *Session) help() {
 	r := &s.round
 	r.mu.Lock()
@@ -196,10 +197,10 @@ func (s *Session) help() {
 	}
 }
 
-// call tells others that there is work for so many of them: those that are near, and others for the rest.
+// call requests helpers for n further parts of work, counting idle ones first.
 func (r *round) call(n int, worth team.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
 
-// serve goes on until a worker finds nothing to do.
+// serve works until there is nothing to take.
 func (s *Session) serve(w *workerState) {
 	for {
 		step, phase, join := s.round.take()
@@ -221,9 +222,9 @@ func (s *Session) serve(w *workerState) {
 	}
 }
 
-// take returns the open phase of a step to join, or a step to begin, or a negative step. Chunks come before steps:
-// workers that do the same part of each step find in their caches what they wrote, where one that has a step of its own
-// fetches half of its operands from the other's, and leaves half of its results to be fetched.
+// take returns an open phase to join, a step to start, or a negative step. Chunks have priority: workers that compute
+// the same part of consecutive steps find their operands in their caches, while a worker with a step of its own reads
+// half of its operands from other cores, and leaves half of its results to be read from there.
 func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,16 +242,16 @@ func (r *round) take() (step, phase int, join bool) {
 	return -1, 0, false
 }
 
-// worthy reports whether a step is worth handing to another worker.
+// worthy reports whether a step is worth passing to another worker.
 func (r *round) worthy(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
 }
 
-// worth is what there is to share from a step on.
+// worth returns the work that can be shared from a step on.
 func (r *round) worth(step int) team.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
-// advance begins a phase of a step, and works on it until its chunks are handed out. It returns the step to go on
-// with, or a negative one to take another.
+// advance starts a phase of a step, and works on it until all chunks are taken. It returns the next step and phase, or
+// a negative step.
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
@@ -277,13 +278,13 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	return s.goOn(w, o)
 }
 
-// parts are what the chunks of a phase are handed out by; there are none where one worker does them all.
+// parts returns the parts of a phase; none if one worker runs all of its chunks.
 func (s *Session) parts(o openPhase) team.Parts {
 	at := s.p.parts[s.p.steps[o.step].phase+o.phase:]
 	return s.round.parts[at[0]:at[1]]
 }
 
-// chunks works on a phase that has parts until its chunks are handed out.
+// chunks works on a shared phase until all chunks are taken.
 func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	r, st, parts := &s.round, &s.p.steps[o.step], s.parts(o)
 	done, all, own := &r.done[st.phase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
@@ -307,7 +308,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	}
 }
 
-// goOn tells what comes after a phase whose chunks are finished.
+// goOn returns what follows a finished phase.
 func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
 	if s.losses != nil && s.losses.has(o.step) {
 		return s.finish(w, o.step), 0
@@ -315,8 +316,8 @@ func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
 	return o.step, o.phase + 1
 }
 
-// attempt runs a chunk, unless the round has ended. Where the run keeps going, a failure is noted and the rest of the
-// step is let be. It reports whether the round goes on.
+// attempt runs a chunk unless the section has ended. With KeepGoing, a failure is recorded and the rest of the step is
+// skipped. It reports whether the section continues.
 func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 	r := &s.round
 	if r.ctx.Err() != nil {
@@ -350,12 +351,12 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.mu.Lock()
 	r.open = append(r.open, o)
 	r.mu.Unlock()
-	// Those that are leaving are called back.
+	// Workers that are about to leave are requested, too.
 	r.call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
-// steal takes a chunk of another worker's part, and more of them as the worker's own. Where none is left nobody joins
-// the phase any more.
+// steal takes a chunk from another worker's part, and moves more of them to the worker's own. If none is left, the
+// phase is closed.
 func (r *round) steal(o openPhase, parts team.Parts, own int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -366,7 +367,7 @@ func (r *round) steal(o openPhase, parts team.Parts, own int) int {
 	return c
 }
 
-// withdraw ends that others join a phase.
+// withdraw closes a phase to other workers.
 func (r *round) withdraw(o openPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -379,7 +380,7 @@ func (r *round) remove(o openPhase) {
 	}
 }
 
-// finish readies the steps that waited for this one and returns one of them.
+// finish makes the steps that waited for this one ready, and returns one of them.
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.round, s.round.sec
 	s.endStep(w, true)

@@ -167,7 +167,7 @@ func TestKernelThatEndsItsGoroutine(t *testing.T) {
 		}
 	}
 	_, err := p.Run(t.Context(), in)
-	assert.ErrorContains(t, err, "a kernel ended its goroutine")
+	assert.ErrorContains(t, err, "a kernel called runtime.Goexit")
 	linger = func(int) {}
 	_, err = p.Run(t.Context(), in)
 	assert.NoError(t, err, "the program runs again")

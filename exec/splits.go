@@ -5,28 +5,27 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// What workers take who hand a phase over, and for a line that another core wrote last, in parts of the work that is
-// worth handing over: 1 us and 10 ns, where that is 5 us.
+// Costs of distributing a phase, and of a cache line that another core wrote last, as fractions of the work that is
+// worth sharing: 1 us and 10 ns if that is 5 us.
 const (
 	handingPart = 5
 	linePart    = 500
 )
 
-// mostSweeps bounds how often splits looks at all steps. Networks take two or three times.
-const mostSweeps = 8
+// maxPasses bounds the passes over all steps in splits. Networks need two or three.
+const maxPasses = 8
 
-// move is what goes from a step to another: half of the bytes from one core to the other, where workers share one of
-// the steps and a single one does the other.
-type move struct {
+// transfer is the data passed from a step to another: half of its bytes move between cores if one step is shared by
+// workers and the other is not.
+type transfer struct {
 	from, to int32
 	ns       float64
 }
 
-// splits chooses the steps whose chunks are handed out: those that are worth it, but for a few between others that are
-// not. A step that two workers share takes half as long, and what is written by one and read by both, or the other way
-// round, goes from core to core. Beginning with all that are worth it, a step between them that is not is split, too,
-// where that takes less time than to bring together what they have apart, until there is none; then a step is given to
-// one worker where that takes less time, as its neighbours are, until there is none.
+// splits chooses the steps whose chunks are distributed to several workers: roughly those that are worth it. A shared
+// step takes about half as long with two workers, but data between a shared and an unshared step moves between cores.
+// The search starts with all steps that are worth sharing. It first adds steps between them as long as the transfers
+// saved outweigh the cost; then it removes steps as long as that saves time.
 func (p *Program) splits(costs []float64, share float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
 	several := make([]bool, len(p.steps))
@@ -42,13 +41,13 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 		split[i] = several[i] && costs[i] >= share
 		gains[i] = costs[i]*(1-1/float64(min(chunks, p.threads))) - float64(phases)*share/handingPart
 	}
-	moves := p.moves(share / linePart)
-	lost := make([]float64, len(p.steps)) // that the neighbours are done otherwise, if the step is split
-	settle := func(to bool) {             // until no other step is better so
+	transfers := p.transfers(share / linePart)
+	lost := make([]float64, len(p.steps)) // by step: loss from transfers to and from neighbours if it is shared
+	settle := func(to bool) {             // change steps to the given state until none improves
 		settled := false
-		for n := 0; n < mostSweeps && !settled; n++ {
+		for n := 0; n < maxPasses && !settled; n++ {
 			clear(lost)
-			for _, m := range moves {
+			for _, m := range transfers {
 				lost[m.from] += m.loss(split[m.to])
 				lost[m.to] += m.loss(split[m.from])
 			}
@@ -65,20 +64,19 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss is what a step loses by being split, whose neighbour is or is not.
-func (m *move) loss(split bool) float64 {
+// loss returns what a step loses if it is shared, given the state of its neighbour.
+func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns
 	}
 	return m.ns
 }
 
-// moves lists what steps read that others write, at so much a line. Of several that write a value the last is counted,
-// what others wrote being older; steps that do nothing, as where parts of a value were written in their places, are
-// passed over.
-func (p *Program) moves(line float64) []move {
-	var list []move
-	writer := make([]int32, len(p.storages)) // plus 1
+// transfers lists the data that steps read from each other, with the given cost per cache line. If several steps write
+// a value, the last one counts. Steps without work, such as concatenations whose operands are in place, are skipped.
+func (p *Program) transfers(line float64) []transfer {
+	var list []transfer
+	writer := make([]int32, len(p.storages)) // by storage: the last writer, plus 1
 	for i := range p.steps {
 		s := &p.steps[i]
 		if !s.acts() {
@@ -89,7 +87,7 @@ func (p *Program) moves(line float64) []move {
 			if a := &s.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
 				from := writer[r.storage] - 1
 				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
-				list = append(list, move{from, int32(i), float64(bytes/2/machine.LineBytes) * line})
+				list = append(list, transfer{from, int32(i), float64(bytes/2/machine.LineBytes) * line})
 			}
 		}
 		for _, r := range s.refs[:outs] {
@@ -101,7 +99,7 @@ func (p *Program) moves(line float64) []move {
 	return list
 }
 
-// acts reports whether a step has anything to do.
+// acts reports whether a step has any chunks.
 func (s *step) acts() bool {
 	for _, ph := range s.kernel.Phases {
 		if ph.Chunks > 0 {

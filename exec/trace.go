@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tracer sees what runs do, as they do it ([Options.Tracer]). Every method is called by the
-// goroutine that does the work, before it and after it, so what a method takes the run takes
-// longer. Methods must be safe for concurrent use. The first panic of one is the error of the run.
+// Tracer observes runs ([Options.Tracer]). The goroutine that does the work calls the methods before and after it, so
+// their time adds to the run. Methods must be safe for concurrent use. The first panic of a method is the error of the
+// run.
 //
-// In a run, and whatever becomes of it:
+// In every run, whatever its outcome:
 //
 //   - BeginRun comes first and EndRun last, from the goroutine that called Run. That is worker 0.
 //   - What one worker calls nests: a step begins, its chunks begin and end one by one, the step
@@ -26,59 +26,56 @@ import (
 //     a chunk then begins after those have ended that it needs, and each turn is between a BeginStep
 //     and an EndStep.
 //
-// A run without an error has one BeginStep and EndStep (done) at least of each step, and each
-// chunk of each phase once. A run that fails or is cancelled has none of either twice. One that
-// keeps going has steps that are done without some of their chunks, or without any: those that
-// fail, and those that depend on them. In segments it may tell of none that depend on them.
+// A run without error has at least one BeginStep and EndStep (done) for each step, and each chunk of each phase exactly
+// once. A run that fails or is cancelled has none of these twice. A run with KeepGoing has steps that are done without
+// some of their chunks, or without any: those that fail, and their dependents. In segments, dependents may not be
+// reported.
 //
-// A graph whose shapes depend on data is a run of its own, whose steps are the ops that decide
-// shapes ([graph.Op.Eager]), each of one chunk. In it, between those steps, there is a run of each
-// segment that is compiled (itself such a run, where shapes within depend on data); and within a
-// step that runs a graph, such as a loop, there is a run of that graph for each call. These have the
-// first as their [Run.Parent]; their worker 0 is the goroutine that is worker 0 of the parent. What is
-// computed when a graph is compiled is no run.
+// A graph with data-dependent shapes is a run of its own, whose steps are the ops that decide shapes
+// ([graph.Op.Eager]), with one chunk each. Between those steps it contains a run for each compiled segment (itself such
+// a run, if shapes within depend on data); and within a step that runs a graph, such as a loop, a run of that graph for
+// each call. Their [Run.Parent] is the first run; their worker 0 is the goroutine that is worker 0 of the parent.
+// Computations during compilation are not reported.
 type Tracer interface {
-	// BeginRun tells of a run. Where it returns false, no steps and chunks are told of it, which
-	// then costs what a run without a tracer does; EndRun is called in any case.
+	// BeginRun is called at the start of a run. If it returns false, no steps and chunks are reported, and the run costs
+	// no more than without a tracer; EndRun is called in any case.
 	BeginRun(r *Run) bool
-	// EndRun tells that a run is over; err is what Run returns.
+	// EndRun is called at the end of a run; err is the result of Run.
 	EndRun(r *Run, err error)
-	// BeginStep tells that a worker takes up a step, or joins others at it. Phase and chunk mean
-	// nothing.
+	// BeginStep is called when a worker starts or joins a step. Phase and chunk are undefined.
 	BeginStep(w Work)
-	// EndStep tells that a worker leaves a step; done that it is finished by that.
+	// EndStep is called when a worker leaves a step; done says that this finished the step.
 	EndStep(w Work, done bool)
-	// BeginChunk tells that a worker begins a chunk of a phase.
+	// BeginChunk is called before a chunk of a phase.
 	BeginChunk(w Work)
-	// EndChunk tells that a chunk is over; err is why it failed, without the place in the graph.
+	// EndChunk is called after a chunk; err is the error of the chunk, without the place in the graph.
 	EndChunk(w Work, err error)
 }
 
-// Run is a run as a [Tracer] sees it. Its address tells it from others, at the same time or
-// later.
+// Run is a run as a [Tracer] sees it. Its address identifies it.
 type Run struct {
-	Graph   *graph.Graph // as it is run: of a program as [Compile] left it
-	Program *Program     // what runs; nil where the steps are ops that decide shapes
-	Parent  *Run         // the run within which this one is; nil for one that a caller asked for
-	Steps   int          // how many there are; [Work.Step] counts from 0
-	Workers int          // how many there may be; [Work.Worker] counts from 0
-	// Data is the tracer's: it may set it in BeginRun, and finds it in all that it is told of the run.
+	Graph   *graph.Graph // the graph that runs: for a program, as compiled
+	Program *Program     // nil if the steps are ops that decide shapes
+	Parent  *Run         // the enclosing run; nil for a run that a caller started
+	Steps   int          // number of steps; [Work.Step] counts from 0
+	Workers int          // maximum number of workers; [Work.Worker] counts from 0
+	// Data is for the tracer, which may set it in BeginRun.
 	Data any
 
-	broken broken
+	tracerPanic tracerPanic
 }
 
-// Work is a place in a run.
+// Work is a position in a run.
 type Work struct {
 	Run    *Run
-	Node   *graph.Node // what the step computes
-	Step   int         // its place in [Program.Steps], or among the ops that decide shapes
+	Node   *graph.Node // the node of the step
+	Step   int         // index in [Program.Steps], or among the ops that decide shapes
 	Worker int
-	Phase  int // of the step's kernel
-	Chunk  int // of the phase
+	Phase  int // index in the step's kernel
+	Chunk  int // index in the phase
 }
 
-// runInto is [Session.RunInto] within another run, or nil, that a tracer has been told of.
+// runInto is [Session.RunInto] within a traced run parent, or nil.
 func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	if s.p.tracer == nil {
 		return s.fill(ctx, in, out)
@@ -86,7 +83,7 @@ func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 	return s.traced(ctx, parent, in, out)
 }
 
-// traced is fill under the program's tracer.
+// traced is fill with the program's tracer.
 func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
 	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
 		Workers: len(s.workers)}
@@ -96,12 +93,12 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	defer func() {
 		s.run = nil
 		t.EndRun(r, err)
-		err = r.broken.or(err)
+		err = r.tracerPanic.or(err)
 	}()
 	return s.fill(ctx, in, out)
 }
 
-// beginStep tells the tracer that a worker is at a step, unless it has been told so.
+// beginStep reports to the tracer that a worker is at a step, once.
 func (s *Session) beginStep(w *workerState, step int) {
 	if s.run != nil && w.at != step+1 {
 		w.at = step + 1
@@ -109,7 +106,7 @@ func (s *Session) beginStep(w *workerState, step int) {
 	}
 }
 
-// endStep tells the tracer that a worker leaves the step that it is at, if it is at one.
+// endStep reports to the tracer that a worker leaves its current step, if any.
 func (s *Session) endStep(w *workerState, done bool) {
 	if s.run != nil && w.at != 0 {
 		step := w.at - 1
@@ -122,7 +119,7 @@ func (s *Session) work(w *workerState, step, phase, chunk int) Work {
 	return Work{Run: s.run, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
 }
 
-// chunk runs one chunk and tells the tracer.
+// chunk runs one chunk and reports it to the tracer.
 func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	st := &s.p.steps[step]
 	if s.run == nil {
@@ -135,13 +132,13 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	return err
 }
 
-// beginRun tells the tracer of a run in segments, within another or nil.
+// beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
 func (p *pieces) beginRun(parent *Run) {
 	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.steps, Workers: 1}
 	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
-// step runs an op that decides shapes, and tells the tracer. The error names its node.
+// step runs an op that decides shapes, and reports it to the tracer. The error names its node.
 func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
 	n := s.Nodes[0]
 	var err error

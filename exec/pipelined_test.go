@@ -21,9 +21,9 @@ const (
 	flowAhead = 100
 )
 
-// flowing makes an op whose chunks go through memory from its beginning to its end: an element of the result is the sum
-// of three of the operand, one of them far behind and one a little ahead.
-func flowing(name string, failing int) *graph.Op {
+// windowSums returns an op whose chunks process memory in order: an element of the result is the sum of three of the
+// operand, one of them far behind it and one a little ahead.
+func windowSums(name string, failing int) *graph.Op {
 	return defined(graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return c.One(tensor.New(tensor.Float32, flowN).Type()), nil
@@ -78,7 +78,7 @@ func flowInput(seed uint64) map[string]*tensor.Tensor {
 // Steps whose chunks say what they need run by turns where one worker runs them, and make the same as one after the
 // other; what a step reads is kept until the last of them is done.
 func TestBands(t *testing.T) {
-	op := flowing("flow", -1)
+	op := windowSums("flow", -1)
 	g := flowGraph(op, op, op, op, op)
 	rec := &recorder{}
 	p, whole := compileAs(t, g, exec.Options{Threads: 1, Tracer: rec}), compileAs(t, g, exec.Options{Threads: 2})
@@ -111,7 +111,7 @@ func TestBands(t *testing.T) {
 
 // Where memory is short steps run one after the other, and need less of it.
 func TestBandsNeedMemory(t *testing.T) {
-	op := flowing("flow", -1)
+	op := windowSums("flow", -1)
 	g := flowGraph(op, op, op, op, op)
 	band := compileAs(t, g, exec.Options{Threads: 1})
 	rec := &recorder{}
@@ -128,9 +128,9 @@ func TestBandsNeedMemory(t *testing.T) {
 
 // A chunk that fails ends the run in the name of its step, with everything that was begun ended.
 func TestBandsFail(t *testing.T) {
-	op := flowing("flow", -1)
+	op := windowSums("flow", -1)
 	rec := &recorder{}
-	g := flowGraph(op, flowing("broken", 5), op)
+	g := flowGraph(op, windowSums("broken", 5), op)
 	p := compileAs(t, g, exec.Options{Threads: 1, Tracer: rec})
 	_, err := p.Run(t.Context(), flowInput(1))
 	require.ErrorIs(t, err, errRefused)

@@ -1,0 +1,147 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// A pipelined group is a sequence of steps, each of which reads the result of the one before, that one worker runs
+// interleaved: as soon as enough chunks of a step have run for the next chunk of the following step, that one runs.
+// Values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no other
+// effect.
+//
+// Groups are not used with several workers: each processes a part of the rows, which fits better into its own cache,
+// and would wait for another's rows at the boundaries.
+
+const (
+	// minPipelined is the size in bytes of a value that is worth pipelining: smaller ones stay in the cache anyway.
+	minPipelined = machine.L2Bytes
+	// maxBuffered bounds the bytes computed but not yet read, of all values between the steps of a group: about the part
+	// of the L2 cache that is not used by weights and results.
+	maxBuffered = machine.L2Bytes
+	// maxPipelined bounds the number of steps in a group.
+	maxPipelined = 16
+)
+
+// findPipelines marks the first step of each group. Memory is planned with these.
+func (p *Program) findPipelines() {
+	for i := 0; i < len(p.steps); {
+		end, held := i+1, 0
+		for end < min(len(p.steps), i+maxPipelined) {
+			between := p.bufferedBytes(end)
+			if between < 0 || held+between > maxBuffered || p.readsFrom(end, i) {
+				break
+			}
+			held += between
+			end++
+		}
+		if end > i+1 {
+			p.steps[i].pipelineEnd = end
+		}
+		i = end
+	}
+}
+
+// pipelinePhase returns the phase of a step that can be in a group: it is the only one, and reports how far its chunks
+// progress.
+func (s *step) pipelinePhase() *graph.Phase {
+	k := s.kernel
+	if len(k.Phases) != 1 || k.Scratch > 0 || len(k.InPlace) > 0 || len(s.node.Out) != 1 || s.node.Out[0].Within != nil {
+		return nil
+	}
+	if ph := &k.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {
+		return ph
+	}
+	return nil
+}
+
+// bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if they are
+// interleaved. It is negative if they cannot be, or if that saves nothing.
+func (p *Program) bufferedBytes(i int) int {
+	before, st := &p.steps[i-1], &p.steps[i]
+	from, to := before.pipelinePhase(), st.pipelinePhase()
+	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
+		st.refs[1] != before.refs[0] {
+		return -1
+	}
+	made, read := before.node.Out[0].Meta, st.node.In[0].Meta()
+	if made.DType != read.DType || made.Numel() != read.Numel() || !made.SameAddresses(read) ||
+		made.Bytes() < minPipelined {
+		return -1
+	}
+	most, ready, done := 0, 0, 0
+	for c := range to.Chunks {
+		used := 0
+		if c > 0 {
+			used = to.Flow.Needs(c - 1)
+		}
+		for needs := to.Flow.Needs(c); ready < needs && done < from.Chunks; done++ {
+			ready = from.Flow.Made(done)
+		}
+		most = max(most, ready-used)
+	}
+	return most * made.DType.Size()
+}
+
+// readsFrom reports whether a step reads, besides its first operand, results of the steps from first to it.
+func (p *Program) readsFrom(i, first int) bool {
+	for _, r := range p.steps[i].refs[2:] {
+		for k := first; k < i && r.storage >= 0; k++ {
+			if p.steps[k].refs[0].storage == r.storage {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runPipelined runs a group: always the last step whose next chunk has its operands.
+func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
+	var next [maxPipelined]int // chunks
+	for i := end - 1; ; {
+		st := &s.p.steps[i]
+		ph, c := &st.kernel.Phases[0], next[i-first]
+		switch {
+		case c == ph.Chunks && i == end-1:
+			return nil
+		case c == ph.Chunks: // the next step has all of its operands
+			i++
+			continue
+		case i > first && s.p.needsMore(i, c, next[i-1-first]):
+			i--
+			continue
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		s.prepare(w, st)
+		s.beginStep(w, i)
+		err := s.chunk(w, i, 0, c)
+		s.endStep(w, err == nil && c == ph.Chunks-1)
+		if err != nil {
+			return s.failure(ctx, i, err)
+		}
+		next[i-first]++
+		i = end - 1
+	}
+}
+
+// needsMore reports whether a chunk of step i needs more than the first `made` chunks of the step before it compute.
+func (p *Program) needsMore(i, chunk, made int) bool {
+	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
+	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)
+}
+
+// extendLifetimes keeps all memory that a group uses until its last step, since none of its steps is complete before.
+func (p *Program) extendLifetimes() {
+	for i := range p.steps {
+		for k := i; k < p.steps[i].pipelineEnd; k++ {
+			for _, r := range p.steps[k].refs {
+				if r.storage >= 0 {
+					p.storages[r.storage].last = max(p.storages[r.storage].last, p.steps[i].pipelineEnd-1)
+				}
+			}
+		}
+	}
+}

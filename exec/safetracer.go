@@ -1,0 +1,72 @@
+package exec
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// safeTracer wraps a tracer so that its panics become the error of the run: workers call its methods, and a panic in a
+// worker would end the process. After a panic only EndRun is called.
+type safeTracer struct{ tracer Tracer }
+
+// guardedTracer wraps a tracer, at most once; nil stays nil.
+func guardedTracer(t Tracer) Tracer {
+	if _, already := t.(safeTracer); t == nil || already {
+		return t
+	}
+	return safeTracer{t}
+}
+
+// tracerPanic holds the first panic of a run's tracer.
+type tracerPanic struct{ err atomic.Pointer[error] }
+
+// catch, deferred, records a panic of a tracer's method.
+func (b *tracerPanic) catch(method string) {
+	if x := recover(); x != nil {
+		err := fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack())
+		b.err.CompareAndSwap(nil, &err)
+	}
+}
+
+// guard calls a method of the tracer unless one has panicked.
+func (b *tracerPanic) guard(method string, call func()) {
+	if b.err.Load() == nil {
+		defer b.catch(method)
+		call()
+	}
+}
+
+// or returns the error of a run, or else the panic of its tracer.
+func (b *tracerPanic) or(err error) error {
+	if why := b.err.Load(); err == nil && why != nil {
+		return *why
+	}
+	return err
+}
+
+func (g safeTracer) BeginRun(r *Run) bool {
+	defer r.tracerPanic.catch("BeginRun")
+	return g.tracer.BeginRun(r)
+}
+
+func (g safeTracer) EndRun(r *Run, err error) {
+	defer r.tracerPanic.catch("EndRun")
+	g.tracer.EndRun(r, err)
+}
+
+func (g safeTracer) BeginStep(w Work) {
+	w.Run.tracerPanic.guard("BeginStep", func() { g.tracer.BeginStep(w) })
+}
+
+func (g safeTracer) EndStep(w Work, done bool) {
+	w.Run.tracerPanic.guard("EndStep", func() { g.tracer.EndStep(w, done) })
+}
+
+func (g safeTracer) BeginChunk(w Work) {
+	w.Run.tracerPanic.guard("BeginChunk", func() { g.tracer.BeginChunk(w) })
+}
+
+func (g safeTracer) EndChunk(w Work, err error) {
+	w.Run.tracerPanic.guard("EndChunk", func() { g.tracer.EndChunk(w, err) })
+}
