@@ -1,15 +1,16 @@
-// Package jit keeps machine code that is made while the program runs, and calls it. It knows nothing of what the code
-// computes: package asm below writes it, for generators above.
+// Package jit manages and calls machine code that is generated at run time. It does not depend on the computation:
+// generators above write code with package asm.
 //
-// Code is in memory that was mapped for writing, filled, and made executable, and that is never both nor ever opened
-// again. What one compilation made is mapped together, and unmapped when nobody has a [Func] of it any more. Where
-// executable memory cannot be had, [Available] says why, and whoever has loops runs them in Go.
+// [Lookup] returns the [Func] for a key that describes the code, generating it if no program uses it at the moment;
+// [Link] maps new functions; [Func.Call] runs one with an [Args]. Memory is mapped writable, filled, and then made
+// executable: it is never both, and never writable again. Functions that are linked together share a mapping, which is
+// unmapped when none of them is reachable. [Available] reports why there is no executable memory; loops then run in Go.
 //
-// What is called keeps to rules that make it safe without the runtime's knowledge. A goroutine is not preempted while
-// it is in assembly, nor at an address that the runtime does not know, so nobody unwinds through the code; the price is
-// that stopping the world waits for it, so a call lasts under 50 us. Code calls nothing, writes no Go pointer, uses no
-// stack but its return address, and leaves SP, BP and MXCSR alone; every other register is its own. It ends in
-// VZEROUPPER and RET. It touches no byte outside of its operands: a fault there ends the process.
+// Code follows rules that make it safe without the runtime's knowledge. A goroutine is not preempted in assembly or at
+// addresses unknown to the runtime, so no stack is unwound through the code; but stopping the world waits for it, so a
+// call takes less than 50 us. Code makes no calls, writes no Go pointers, uses no stack except its return address, and
+// preserves SP, BP and MXCSR; all other registers are free. It ends in VZEROUPPER and RET. It accesses no byte outside
+// of its operands: a fault there ends the process.
 package jit
 
 import (
@@ -23,29 +24,29 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// MaxOperands is how many operands a call may have.
+// MaxOperands is the maximum number of operands of a call.
 const MaxOperands = 24
 
-// spillSlots is how many vectors of 512 bits the spill area holds.
+// spillSlots is the number of 512-bit vectors in the spill area.
 const spillSlots = 36
 
-// Args is what code is told: DI holds its address when it starts, and the offsets of its fields are constants of this
-// package. Code is special to dtypes and to classes of stride, so that programs for other sizes share it, and all that
-// depends on sizes is here. Pointers point into the heap (or memory outside of Go), at the first element of an operand,
-// which Args keeps alive. An Args belongs to one goroutine at a time and is used again from call to call.
+// Args holds the arguments of a call: DI has its address when the code starts, and the offsets of its fields are
+// constants of this package. Code depends on dtypes and kinds of strides alone, so that programs for different sizes
+// share it; sizes are passed here. Pointers point to the heap (or to memory outside of Go), at the first element of an
+// operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between calls.
 type Args struct {
 	N    int // elements in a row
 	Rows int
 
 	Ptr  [MaxOperands]unsafe.Pointer // first element of the first row
-	Step [MaxOperands]int            // bytes from an element to the next, where the code does not imply it
-	Row  [MaxOperands]int            // bytes from a row to the next
+	Step [MaxOperands]int            // bytes between elements, if the code does not imply it
+	Row  [MaxOperands]int            // bytes between rows
 
-	// Spill is scratch memory of the code: SpillBytes behind (address of Args + OffsetSpill + 63) &^ 63.
+	// Spill is scratch memory of the code: SpillBytes bytes at (address of Args + OffsetSpill + 63) &^ 63.
 	Spill [spillSlots*64 + 56]byte
 }
 
-// Offsets of the fields of Args, in bytes, as code needs them. Operand i's entry is 8*i bytes behind the first.
+// Offsets of the fields of Args, in bytes. The entry of operand i is 8*i bytes after the first.
 const (
 	OffsetN     = int32(unsafe.Offsetof(Args{}.N))
 	OffsetRows  = int32(unsafe.Offsetof(Args{}.Rows))
@@ -56,25 +57,25 @@ const (
 	SpillBytes  = spillSlots * 64
 )
 
-// Code is machine code and what is told of it.
+// Code is machine code with its description.
 type Code struct {
 	Bytes   []byte
-	Listing string // in the syntax of Go's assembler, where it was asked for
-	Work    Work   // none where who calls has a measure of his own
+	Listing string // in the syntax of Go's assembler, if requested
+	Work    Work   // zero if the caller bounds calls by itself
 }
 
-// Finish returns what was assembled.
+// Finish returns the assembled code.
 func Finish(a *asm.Assembler) (Code, error) {
 	text := a.Listing()
 	code, err := a.Finish()
 	return Code{Bytes: code, Listing: text}, err
 }
 
-// Work is how many instructions a loop executes at most, which bounds what goes in a call.
+// Work is an upper bound on the instructions that a loop executes, by which calls are kept short.
 type Work struct {
-	Row  int // for a row, aside from its elements
-	Turn int // for so many elements of it
-	Rest int // for so many of those that are left, or fewer
+	Row  int // per row, without its elements
+	Turn int // per iteration of TurnElements elements
+	Rest int // per iteration of at most RestElements remaining elements
 
 	TurnElements, RestElements int
 }
@@ -85,30 +86,30 @@ func (w Work) Of(n int) int {
 	return w.Row + n/w.TurnElements*w.Turn + (left+w.RestElements-1)/w.RestElements*w.Rest
 }
 
-// Func is a piece of code. It is safe for use by several goroutines.
+// Func is a function in machine code. It is safe for concurrent use.
 type Func struct {
 	name    string
 	make    func(list bool) (Code, error)
 	work    Work
-	entry   atomic.Uintptr // where the code is, or 0 before it is mapped
-	code    []byte         // until it is mapped
-	mapping *mapping       // which stays mapped as long as this refers to it
+	entry   atomic.Uintptr // address of the code; 0 before it is mapped
+	code    []byte         // nil once it is mapped
+	mapping *mapping       // keeps the mapping alive
 }
 
-// newFunc returns code as a function that can be called. The slice is the function's from then on.
+// newFunc returns code as a function, which takes ownership of the slice.
 func newFunc(name string, code []byte) *Func {
 	f := &Func{name: name, code: code}
 	enqueue(f)
 	return f
 }
 
-// Name returns the key of the function, by which profilers name it.
+// Name returns the key of the function, which profilers show.
 func (f *Func) Name() string { return f.name }
 
-// Work returns how many instructions a call executes, where the maker of the code says so.
+// Work returns a bound on the instructions of a call, if the generator gave one.
 func (f *Func) Work() Work { return f.work }
 
-// Listing returns the code in the syntax of Go's assembler. It is made anew.
+// Listing generates the code again and returns it in the syntax of Go's assembler.
 func (f *Func) Listing() string {
 	code, err := f.make(true)
 	if err != nil {
@@ -117,8 +118,7 @@ func (f *Func) Listing() string {
 	return code.Listing
 }
 
-// Call runs the code, which takes less than 50 us. An error says that it could not be mapped, and then nothing was
-// done.
+// Call runs the code, which takes less than 50 us. If it cannot be mapped, Call returns an error and does nothing.
 func (f *Func) Call(a *Args) error {
 	entry := f.entry.Load()
 	if entry == 0 {
@@ -132,7 +132,7 @@ func (f *Func) Call(a *Args) error {
 	return nil
 }
 
-// link maps the function with the others that wait.
+// link maps all pending functions.
 func (f *Func) link() error {
 	if err := Link(); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
@@ -140,19 +140,19 @@ func (f *Func) link() error {
 	return nil
 }
 
-// cache has the functions that somebody uses, by key. It keeps none alive.
+// cache holds the functions in use, by key, with weak pointers.
 var cache struct {
 	sync.Mutex
 	funcs map[string]weak.Pointer[Func]
 }
 
-// Fence orders what code wrote past the caches before whatever is written from here on.
+// Fence orders earlier non-temporal stores of code before all later stores.
 func Fence() { fence() }
 
-// Lookup returns the function of a key, which says all that its code depends on. If nobody has one at the moment, its
-// code is made; an error of make is returned as it is. Whoever asks while it is being made may make it, too, and all
-// get the same one. The code must be position-independent and keep to the rules of this package; it is mapped by the
-// next [Link], or when it is called first. The function keeps make, for listings.
+// Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
+// is in use, make generates it; errors of make are returned unchanged. Concurrent callers may both generate the code,
+// but get the same function. The code must be position-independent and follow the rules of this package; it is mapped
+// by the next [Link], or at the first call. The function keeps make for listings.
 func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 	if f := cached(key); f != nil {
 		return f, nil
@@ -182,7 +182,7 @@ func cached(key string) *Func {
 	return cache.funcs[key].Value()
 }
 
-// forget takes a key out of the cache, unless somebody made its function anew.
+// forget removes a key from the cache, unless its function was created again.
 func forget(key string) {
 	cache.Lock()
 	defer cache.Unlock()

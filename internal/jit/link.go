@@ -8,13 +8,13 @@ import (
 	"weak"
 )
 
-// codeAlign is what functions are aligned to: a line of the cache, and what constants behind the code rely on.
+// codeAlign is the alignment of functions: a cache line, which constants behind the code rely on.
 const codeAlign = 64
 
 // mapping is executable memory with the code of some functions. It is unmapped when none of them is reachable.
 type mapping struct{ memory []byte }
 
-// pending are the functions that are not mapped yet. It keeps none alive.
+// pending holds the functions that are not mapped yet, with weak pointers.
 var pending struct {
 	sync.Mutex
 	funcs []weak.Pointer[Func]
@@ -26,8 +26,8 @@ func enqueue(f *Func) {
 	pending.funcs = append(pending.funcs, weak.Make(f))
 }
 
-// Link maps all functions that wait for it, together. Compilers call it when they are done; a function that is called
-// before does it by itself. After an error the functions go on waiting.
+// Link maps all pending functions together. Compilers call it when they are done; otherwise the first call of a
+// function does. After an error the functions stay pending.
 func Link() error {
 	pending.Lock()
 	defer pending.Unlock()
@@ -40,7 +40,7 @@ func Link() error {
 		}
 	}
 	if len(funcs) > 0 {
-		if err := place(funcs, size); err != nil {
+		if err := mapFuncs(funcs, size); err != nil {
 			return err
 		}
 	}
@@ -50,8 +50,8 @@ func Link() error {
 
 func padded(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlign - 1) }
 
-// place copies code to new memory and makes it executable.
-func place(funcs []*Func, size int) error {
+// mapFuncs copies code to new memory and makes it executable.
+func mapFuncs(funcs []*Func, size int) error {
 	memory, err := mapExecutable(size, func(to []byte) {
 		for _, f := range funcs {
 			copy(to, f.code)
@@ -65,7 +65,7 @@ func place(funcs []*Func, size int) error {
 	runtime.AddCleanup(m, unmap, memory)
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	for _, f := range funcs {
-		tellProfiler(at, len(f.code), f.name)
+		reportToPerf(at, len(f.code), f.name)
 		n := padded(f)
 		f.code, f.mapping = nil, m
 		f.entry.Store(at)

@@ -4,7 +4,7 @@ package jit
 
 import "errors"
 
-// supported says whether this build can call code at all.
+// supported reports whether this build can call machine code.
 const supported = false
 
 var errUnsupported = errors.New("this build has none")
@@ -13,8 +13,8 @@ func mapExecutable(int, func([]byte)) ([]byte, error) { return nil, errUnsupport
 
 func unmap([]byte) {}
 
-// fence: no code writes past the caches.
+// fence does nothing: there are no non-temporal stores.
 func fence() {}
 
-// call is not reached: nothing was mapped.
+// call is unreachable, because nothing can be mapped.
 func call(uintptr, *Args) { panic("jit: " + errUnsupported.Error()) }

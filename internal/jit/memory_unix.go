@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supported says whether this build can call code at all.
+// supported reports whether this build can call machine code.
 const supported = true
 
-// mapExecutable maps memory, has it filled, and makes it executable and read-only.
+// mapExecutable maps memory, fills it, and makes it executable and read-only.
 func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -23,10 +23,10 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	return memory, nil
 }
 
-// unmap gives memory back. That it fails is no reason to stop: it would stay mapped.
+// unmap releases memory. After a failure the memory stays mapped, so the error is ignored.
 func unmap(memory []byte) { _ = unix.Munmap(memory) }
 
-// call calls the code at an address with an Args in DI. Args escapes, and so does what it points to: stacks move.
+// call calls the code at an address with an Args in DI. Args escapes, and so do its pointers, because stacks move.
 func call(entry uintptr, a *Args)
 
 //go:noescape

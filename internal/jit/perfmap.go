@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// perfMap is the file by which perf finds names for addresses, or nil. It is written where GRAPHRUN_PERFMAP is set.
+// perfMap is the file in which perf finds names of functions, or nil. It is written if GRAPHRUN_PERFMAP is set.
 var perfMap = sync.OnceValue(func() *os.File {
 	if os.Getenv("GRAPHRUN_PERFMAP") == "" {
 		return nil
 	}
-	name := fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()) // where perf looks
+	name := fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()) // the path that perf reads
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "GRAPHRUN_PERFMAP:", err)
@@ -20,8 +20,8 @@ var perfMap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// tellProfiler writes a function down for perf, if that is asked for.
-func tellProfiler(at uintptr, size int, name string) {
+// reportToPerf writes a function to perf's file, if requested.
+func reportToPerf(at uintptr, size int, name string) {
 	if f := perfMap(); f != nil {
 		fmt.Fprintf(f, "%x %x graphrun:%s\n", at, size, name)
 	}

@@ -2,5 +2,5 @@
 
 package jit
 
-// raceEnabled says that the race detector is built in.
+// raceEnabled reports whether the race detector is active.
 const raceEnabled = true

@@ -1,5 +1,9 @@
-// Package loops runs loops of expressions in the way that is fastest here: as machine code where the processor, the
-// system and the expression allow, else block by block in Go.
+// Package loops compiles and runs loops of expressions: as machine code if processor, system and expression allow it,
+// else block by block in Go.
+//
+// [New] prepares an [expr.Loop], and [Loop.Run] computes rows with it. Long work is cut into calls of less than 50 us,
+// because stopping the world waits for machine code. Each worker keeps a [State]. Packages that describe computations
+// import this package, not the code generators.
 package loops
 
 import (
@@ -15,29 +19,30 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Loop is an [expr.Loop] that was made ready. It is immutable and may run on any number of goroutines.
+// Loop is a prepared [expr.Loop]. It is immutable and safe for concurrent use.
 type Loop struct {
 	loop   *expr.Loop
 	folds  int
-	step   []int // bytes from an element to the next: outputs, then operands
-	most   int   // elements in a call of machine code
+	step   []int // bytes between elements: outputs, then operands
+	most   int   // maximum number of elements in a call of machine code
 	code   *vector.Loop
 	once   sync.Once
 	inGo   *expr.Interp
 	failed error
-	why    error // there is no machine code
+	why    error // why there is no machine code
 }
 
-// State is what a worker keeps for the loops that it runs. The zero value is ready. It is for one goroutine at a time.
+// State holds the memory that a worker reuses between loops. The zero value is ready to use. It is for one goroutine at
+// a time.
 type State struct {
-	// Context, if set, ends a long [Loop.Run] by the panic of [ends.Look].
+	// Context, if set, cancels a long [Loop.Run] by the panic of [ends.Look].
 	Context context.Context
 
 	accs [expr.MaxOperands]unsafe.Pointer
 	args *jit.Args
 }
 
-// Release forgets addresses and the context.
+// Release clears addresses and the context.
 func (s *State) Release() {
 	s.Context = nil
 	if s.args != nil {
@@ -45,20 +50,19 @@ func (s *State) Release() {
 	}
 }
 
-// Compiles reports whether machine code is made of loops here, where their expressions allow. Tests put another in its
-// place.
+// Compiles reports whether loops are compiled to machine code, if their expressions allow it. Tests replace it.
 var Compiles = func() bool { return jit.Available() == nil }
 
-// Choices that do not change results.
+// Options that do not affect results.
 type (
 	Options = vector.Options
 	Ahead   = vector.Ahead
 )
 
-// Fence follows the last run of loops that are Unfenced, before another goroutine reads what they wrote.
+// Fence must follow the last run of Unfenced loops, before another goroutine reads their outputs.
 func Fence() { vector.Fence() }
 
-// New makes a loop ready.
+// New prepares a loop.
 func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}
 	r.steps()
@@ -80,12 +84,12 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 	return r, r.failed
 }
 
-// Most returns the elements of a row that go in one call of machine code: rows of more are cut, which totals cannot be.
-// It is 0 where there is none.
+// Most returns the maximum number of elements of a row in one call of machine code; longer rows are cut, which is
+// impossible for totals. It is 0 without machine code.
 func (l *Loop) Most() int { return l.most }
 
-// rowElements is the fewest elements that a row counts as: a shorter one is a turn of a vector all the same, and AVX2
-// brings the elements of such a turn one by one where they have 8 or 16 bits.
+// rowElements is the minimum number of elements that a row counts as: a short row still takes an iteration, in which
+// AVX2 copies elements of 8 or 16 bits one by one.
 func rowElements() int {
 	if machine.Instructions() < machine.AVX512 {
 		return 256
@@ -93,7 +97,7 @@ func rowElements() int {
 	return 32
 }
 
-// MostRows returns how many rows of n0 elements go in one call of machine code.
+// MostRows returns the number of rows of n0 elements in one call of machine code.
 func (l *Loop) MostRows(n0 int) int {
 	return max(1, min(callElements/max(n0, rowElements()), callWork/l.code.Work().Of(n0)))
 }
@@ -101,11 +105,11 @@ func (l *Loop) MostRows(n0 int) int {
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
-// functionWork is about the instructions that an elementary function takes.
+// functionWork is the approximate number of instructions of an elementary function.
 const functionWork = 40
 
-// PerElement estimates what machine code takes for an element whose operands are at hand, in nanoseconds, from the
-// instructions that there are; it is 0 where the loop runs in Go.
+// PerElement estimates the time of machine code for an element with operands in the L1 cache, in nanoseconds; it is 0
+// if the loop runs in Go.
 func (l *Loop) PerElement() float64 {
 	if l.code == nil {
 		return 0
@@ -128,7 +132,7 @@ func (l *Loop) PerElement() float64 {
 	return float64(max(1, work)) / float64(lanes*perNS)
 }
 
-// Listing tells what was made of the loop, under a name. The code is listed anew.
+// Listing describes the compiled loop under a name. It generates the code again.
 func (l *Loop) Listing(name string) expr.Listing {
 	r := expr.Listing{Name: name, Loop: l.loop}
 	switch {
@@ -144,22 +148,21 @@ func (l *Loop) prepare() {
 	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })
 }
 
-// callWork is how many instructions go in a call, which the runtime waits for before it stops the world: it takes less
-// than 50 us (cos of 20,000 float64 took 52). callElements is how many elements do, of loops for which memory is what
-// takes time.
+// callWork bounds the instructions of a call, because stopping the world waits for it: it takes less than 50 us (cos of
+// 20,000 float64 took 52). callElements bounds the elements of a call of memory-bound loops.
 const (
 	callWork     = 200_000
 	callElements = 1 << 15
 )
 
-// limit finds how many elements of a row go in a call.
+// limit computes the maximum number of elements in a call.
 func (l *Loop) limit() {
 	w := l.code.Work()
 	turns := (callWork - w.Of(w.TurnElements-1)) / w.Turn
 	l.most = max(expr.Lanes, min(callElements, turns*w.TurnElements)&^(expr.Lanes-1))
 }
 
-// steps finds the bytes from an element to the next.
+// steps computes the bytes between elements.
 func (l *Loop) steps() {
 	for _, o := range l.loop.Code.Out {
 		l.step = append(l.step, o.DType.Size())
@@ -173,10 +176,10 @@ func (l *Loop) steps() {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then the
-// [expr.Lanes] accumulators of each fold, which the row is added to, or its total; strides are the bytes from a row to
-// the next in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are
-// trusted, must be of the heap, and are changed.
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, operands, then for each fold
+// its [expr.Lanes] accumulators, which each row updates, or its total; strides are the bytes between rows in the same
+// order, 0 for operands shared by all rows. An output that is not stored needs neither. Addresses are not checked, must
+// point to the heap, and ptrs is modified.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return
@@ -186,7 +189,7 @@ func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	}
 }
 
-// compiled runs machine code; false: it cannot be had after all, and nothing was done.
+// compiled runs machine code. It returns false, having done nothing, if the code cannot be mapped.
 func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
 	if s.args == nil {
 		s.args = new(jit.Args)
@@ -197,7 +200,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	for rows := l.MostRows(n0); ; {
 		n := min(rows, n1)
 		if err := l.code.Run(s.args, ptrs, strides, n0, n); err != nil {
-			return false // the first call: later ones have the code
+			return false // only the first call can fail
 		}
 		if n1 -= n; n1 == 0 {
 			return true
@@ -254,7 +257,7 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 			advance(ptrs, strides, n)
 		}
 	}
-	// Accumulators of the interpreter stay where they are from row to row.
+	// The interpreter's accumulators have the same address for all rows.
 	accs := s.accs[:l.folds]
 	for copy(accs, ptrs[ops:]); ; copy(accs, ptrs[ops:]) {
 		l.interpretedRow(s, ptrs[:ops], strides[:ops], accs, n0)
@@ -266,7 +269,7 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 	clear(accs)
 }
 
-// interpretedRow runs a row in Go: in pieces, but for totals.
+// interpretedRow runs a row in Go, in pieces unless there are totals.
 func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0 int) {
 	if n0 <= callElements || l.loop.Totals {
 		l.inGo.Run(nil, ptrs, strides, accs, n0, 1)

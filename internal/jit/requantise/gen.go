@@ -1,7 +1,7 @@
-// Package requantise makes machine code that scales and rounds sums of int32 to bytes, 64 to a turn, for AVX-512.
+// Package requantise generates machine code that converts sums of int32 to quantized bytes, 64 at a time, for AVX-512.
 //
-// A sum becomes a float32, is multiplied by the scale of its column, rounded to even, and with a zero point it
-// saturates; NaN becomes 0.
+// A sum is converted to float32, multiplied by the scale of its column, rounded to nearest even, and added to the zero
+// point with saturation; NaN becomes 0.
 package requantise
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Columns is how many columns code goes over.
+// Columns is the number of columns that the code processes.
 const Columns = 64
 
-// Operands: entries of Ptr of [jit.Args]; each begins Row[k] bytes behind Ptr[k]. Scales are of float32, and the zero
-// point is an int32. Args.Rows is how many rows there are, 1 or more.
+// Operands: indices into Ptr of [jit.Args]; operand k starts Row[k] bytes after Ptr[k]. Scales are float32, and the
+// zero point is an int32. Args.Rows is the number of rows, at least 1.
 const (
 	Out = iota
 	Sums
@@ -27,28 +27,28 @@ const (
 	Point
 )
 
-// Numbers: entries of Step.
+// Numbers: indices into Step.
 const (
-	Present = iota // a bit for each column that there is
-	NextOut        // bytes from a row of the result to the next
+	Present = iota // bit mask of the columns
+	NextOut        // bytes between rows of the result
 	NextSums
 )
 
 // CallRows bounds the rows of a call, which takes less than 50 us.
 const CallRows = 1 << 10
 
-// farLevel is a level that saturates whatever the zero point is, and is far from the bounds of int32.
+// farLevel is a quantized value that saturates with any zero point, and is far from the bounds of int32.
 const farLevel = 1 << 20
 
-// Levels emits code that makes sums levels, which are bytes once they are packed with saturation.
+// Levels emits code that converts sums to quantized values, which become bytes when they are packed with saturation.
 type Levels struct {
-	Signed    bool    // the bytes have a sign
-	Most, Add asm.Vec // what is kept in registers: the greatest level, and the zero point, as words without a sign
+	Signed    bool    // the bytes are signed
+	Most, Add asm.Vec // registers: the greatest value, and the zero point, as 16-bit elements for unsigned bytes
 	Ordered   asm.Mask
 	least     asm.Mem
 }
 
-// Begin loads what is kept; point is where the zero point is.
+// Begin loads the constants; point is the address of the zero point.
 func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
@@ -62,11 +62,11 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVUPS", lanes(farLevel), l.Most)
 }
 
-// Level makes the sums in a register levels, without the zero point if that has no sign. Of numbers below those of
-// int32 the conversion makes its least one, and so of NaN.
+// Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. Values
+// below the range of int32, and NaN, become the least int32.
 func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
-	a.Emit("VMINPS", v, l.Most, v) // NaN stays
+	a.Emit("VMINPS", v, l.Most, v) // NaN is preserved
 	if !l.Signed {
 		a.Emit("VCVTPS2DQ", v, v)
 		return
@@ -77,12 +77,13 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VPADDD", l.Add, v, l.Ordered.Zero(), v)
 }
 
-// Pack packs levels of four registers into bytes in the first: of each 16 bytes four are of each register. The first
-// and the third are overwritten. Zero points without a sign are added to words, which saturate.
+// Pack packs quantized values of four registers into bytes in the first: each 16 bytes hold four of each register. It
+// overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit elements, with
+// saturation.
 func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
 
-// pack is Pack of registers of either width, which it goes over by 16 bytes; add is what words without a sign take, in
-// a register or in memory.
+// pack implements Pack for registers of either width, per 16 bytes; add is the zero point for 16-bit elements, in a
+// register or in memory.
 func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, add asm.Arg) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])
@@ -95,7 +96,7 @@ func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, add asm.Arg) {
 	a.Emit("VPACKUSWB", v[2], v[0], v[0])
 }
 
-// Order loads the order of doublewords by which the bytes of each register that was packed come together.
+// Order loads the permutation of doublewords that makes the bytes of each packed register contiguous.
 func Order(a *asm.Assembler, to asm.Vec) {
 	order := make([]byte, 0, 64)
 	for i := range uint32(16) {
@@ -104,8 +105,8 @@ func Order(a *asm.Assembler, to asm.Vec) {
 	a.Emit("VMOVUPS", a.Constant(order), to)
 }
 
-// Compile makes the code for bytes with or without a sign, or finds that which somebody has. Calls leave their
-// arguments as they are, and read and write no column that there is not.
+// Compile generates the code for signed or unsigned bytes, or returns existing code. Calls do not modify their
+// arguments, and access only columns in Present.
 func Compile(signed bool, isa machine.ISA) (*jit.Func, error) {
 	if isa != machine.AVX512 {
 		return nil, fmt.Errorf("requantise: no machine code for %v", isa)
@@ -117,7 +118,7 @@ func Compile(signed bool, isa machine.ISA) (*jit.Func, error) {
 	})
 }
 
-// emit writes the whole function. Quarters of columns have masks K2 to K5.
+// emit writes the function. Masks K2 to K5 are for the quarters of the columns.
 func emit(a *asm.Assembler, signed bool) {
 	const out, sums, scales, rows, nextOut, nextSums = asm.DX, asm.SI, asm.BX, asm.R8, asm.R9, asm.R10
 	field := func(offset int32, k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: offset + int32(8*k)} }

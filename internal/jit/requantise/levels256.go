@@ -8,16 +8,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// Levels256 emits what [Levels] does, for vectors of 256 bits without masks. Few registers are left beside sums, so
-// that what is kept is in memory.
+// Levels256 is [Levels] for 256-bit vectors without masks. Few registers are free beside sums, so constants are in
+// memory.
 type Levels256 struct {
 	Signed      bool
-	Add         asm.Mem // 32 bytes: the zero point, as words without a sign
+	Add         asm.Mem // 32 bytes: the zero point, as 16-bit elements for unsigned bytes
 	Temp        asm.Vec // overwritten
 	least, most asm.Mem
 }
 
-// Begin writes what is kept; point is where the zero point is.
+// Begin writes the constants; point is the address of the zero point.
 func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 8))
@@ -31,14 +31,14 @@ func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVDQU", l.Temp, l.Add)
 }
 
-// Level makes the sums in a register levels, without the zero point if that has no sign. NaN becomes the least level,
-// which without a sign is 0 in the end, and with one is cleared.
+// Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. NaN
+// becomes the least value, which is 0 for unsigned bytes, and is cleared for signed ones.
 func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	if l.Signed {
 		a.Emit("VCMPPS", asm.Imm(7), v, v, l.Temp)
 	}
-	a.Emit("VMAXPS", l.least, v, v) // of NaN and another number, that is taken
+	a.Emit("VMAXPS", l.least, v, v) // returns the second operand if one is NaN
 	a.Emit("VMINPS", l.most, v, v)
 	a.Emit("VCVTPS2DQ", v, v)
 	if l.Signed {
@@ -47,11 +47,11 @@ func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	}
 }
 
-// Pack packs levels of four registers into bytes in the first, as those of [Levels]: of each 16 bytes four are of each
-// register. The first and the third are overwritten.
+// Pack packs quantized values of four registers into bytes in the first, as [Levels] does: each 16 bytes hold four of
+// each register. It overwrites the first and third registers.
 func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.Add) }
 
-// Order256 loads the order of doublewords by which the bytes of each register that was packed come together.
+// Order256 loads the permutation of doublewords that makes the bytes of each packed register contiguous.
 func Order256(a *asm.Assembler, to asm.Vec) {
 	order := make([]byte, 0, 32)
 	for i := range uint32(8) {

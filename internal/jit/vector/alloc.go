@@ -7,71 +7,71 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// move is a load into, or a copy to, the register of a value.
+// move is a pseudo-instruction: a load into, or a copy to, the register of a value.
 const move = "move"
 
-// placed is an instruction with its registers. Addresses are put in when it is written for a copy of the body.
+// placed is an instruction with its registers. Addresses are inserted when it is written for a copy of the body.
 type placed struct {
 	name, nt string
 	args     []any // asm.Arg, memory, element or accUse
 }
 
-// element is memory of which one element stands for all lanes.
+// element is memory with one element that is broadcast to all lanes.
 type element memory
 
 // accUse is the register of an accumulator at a width, 0 for its own.
 type accUse struct {
 	acc  *accRef
 	w    uint8
-	zero bool // as the mask of an instruction that makes other elements zero
+	zero bool // zeroing mask
 }
 
-// classes of registers.
+// Classes of registers.
 const (
 	vectors = iota
 	masks
 )
 
-// file says which registers there are for what.
+// file lists the available registers.
 type file struct {
-	pool  [2]uint32 // for what comes and goes
-	fixed []int8    // by val: the register that holds it throughout, or -1
-	slot  []int16   // by val: the vector of the spill area that holds it throughout, or -1
-	slots int       // of the spill area that are taken throughout
+	pool  [2]uint32 // for temporaries
+	fixed []int8    // by val: the register that always holds it, or -1
+	slot  []int16   // by val: the vector of the spill area that always holds it, or -1
+	slots int       // vectors of the spill area that are always in use
 }
 
-// allocator gives out registers along a list of instructions without jumps: where none is free, the value that is not
-// used for longest goes.
+// allocator assigns registers along a list of instructions without jumps. If none is free, the value whose next use is
+// farthest is evicted (Belady's rule).
 type allocator struct {
 	g    *gen
 	file *file
-	row  bool // the list runs once a row
+	row  bool // the list runs once per row
 	tail bool // elements are masked
 
-	uses   []int32 // positions at which values are used, by val
-	at     []int32 // by val: where in uses the first is that is not past
-	end    []int32 // by val: where in uses the next value's begin
+	uses   []int32 // positions of uses, grouped by val
+	at     []int32 // by val: index in uses of the next use
+	end    []int32 // by val: end of its uses
 	reg    []int8
 	spill  []int16
 	owner  [2][32]val
 	pinned [2]uint32
-	free   []int16 // vectors of the spill area below top that hold nothing
-	freed  []int16 // those that this instruction reads last
+	free   []int16 // free vectors of the spill area below top
+	freed  []int16 // vectors that the current instruction reads for the last time
 	top    int
 	pos    int32
 	out    []placed
-	args   []any   // of those in out
-	cost   float64 // of what the program does not say
+	args   []any   // arguments of the instructions in out
+	cost   float64 // extra instructions that allocation adds
 }
 
-// allocate gives out registers for a list. It gives up as soon as that costs as much as limit.
+// allocate assigns registers for a list. It stops when the cost reaches limit.
 func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limit float64) *allocator {
 	a := g.newAllocator(len(list))
 	a.g, a.file, a.row, a.tail, a.top = g, f, row, tail, f.slots
 	a.findUses(list)
 	a.pos = -1
 	for _, v := range exports {
-		if g.vals[v].rec != nil && !g.vals[v].konst {
+		if g.vals[v].rec != nil && !g.vals[v].constant {
 			a.export(v)
 		}
 	}
@@ -86,7 +86,7 @@ func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limi
 	return a
 }
 
-// export loads a value that is the same for a row to where it stays.
+// export loads a row constant to its place.
 func (a *allocator) export(v val) {
 	a.pinned = [2]uint32{}
 	if r := a.file.fixed[v]; r >= 0 {
@@ -136,7 +136,7 @@ func vec(n int, w uint8) asm.Vec {
 
 func (a *allocator) put(name string, args ...any) { a.putEither(name, "", args...) }
 
-// putEither places an instruction that has another name where stores go past the caches.
+// putEither adds an instruction that has another name for non-temporal stores.
 func (a *allocator) putEither(name, nt string, args ...any) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
@@ -150,7 +150,7 @@ func (a *allocator) storeName(v val) string {
 	return "VMOVUPS"
 }
 
-// copy places a copy from register to register, of the kind that v is.
+// copy adds a register copy for the kind of value v.
 func (a *allocator) copy(v val, from, to any) {
 	if a.g.vals[v].mask {
 		a.put("KORW", from, from, to)
@@ -159,7 +159,7 @@ func (a *allocator) copy(v val, from, to any) {
 	a.put("VMOVAPS", from, to)
 }
 
-// after returns the position of the next use after this instruction.
+// after returns the position of the next use after the current instruction.
 func (a *allocator) after(v val) int32 {
 	at, end := a.at[v], a.end[v]
 	for at < end && a.uses[at] <= a.pos {
@@ -186,12 +186,12 @@ func (a *allocator) pin(v val) {
 	}
 }
 
-// source returns how a value that is in no register is loaded.
+// source returns how a value without a register is loaded.
 func (a *allocator) source(v val) *recipe {
 	x := &a.g.vals[v]
 	slot := a.spill[v]
 	switch {
-	case x.rec != nil && (x.konst || !x.inv || a.row):
+	case x.rec != nil && (x.constant || !x.invariant || a.row):
 		return x.rec
 	case slot < 0:
 		slot = a.file.slot[v]
@@ -202,7 +202,7 @@ func (a *allocator) source(v val) *recipe {
 	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, n: int(slot)}}
 }
 
-// grab returns a register of a class that holds nothing. What was in it is spilled if it cannot be had otherwise.
+// grab returns a free register of a class, spilling a value if necessary.
 func (a *allocator) grab(class int) int8 {
 	var worst, farthest = int8(-1), int32(-1)
 	for m := a.file.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
@@ -216,7 +216,7 @@ func (a *allocator) grab(class int) int8 {
 		}
 	}
 	if worst < 0 {
-		a.g.fail("too many values at once")
+		a.g.fail("too many live values")
 		return 0
 	}
 	o := a.owner[class][worst]
@@ -246,7 +246,7 @@ func (a *allocator) own(v val, r int8) {
 	a.pinned[c] |= 1 << r
 }
 
-// take returns the register of a value, loading it if need be, and holds it for this instruction.
+// take returns the register of a value, loading it if necessary, and pins it for the current instruction.
 func (a *allocator) take(v val) int8 {
 	if r := a.lookup(v); r >= 0 {
 		a.pin(v)
@@ -256,7 +256,7 @@ func (a *allocator) take(v val) int8 {
 	r := a.grab(a.class(v))
 	a.own(v, r)
 	if rec == nil {
-		a.g.fail("a value that is nowhere")
+		a.g.fail("a value without a location")
 		return r
 	}
 	if rec.mem.kind != inOperand && rec.mem.kind != inAcc {
@@ -277,7 +277,7 @@ func (a *allocator) operand(s arg) any {
 	return a.arg(s.v, a.take(s.v), s.w)
 }
 
-// release gives up the registers of what is not used any more.
+// release frees the registers of values without further uses.
 func (a *allocator) release(vs ...val) {
 	for _, v := range vs {
 		if v == 0 || a.after(v) < math.MaxInt32 {
@@ -295,7 +295,7 @@ func (a *allocator) release(vs ...val) {
 	}
 }
 
-// foldable returns the operand by which an instruction reads a value where it lies in memory.
+// foldable returns a value as a memory operand, if the instruction can use one.
 func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	if s.v == 0 || s.w != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
 		return nil, false
@@ -310,7 +310,7 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 			return nil, false
 		}
 	case inSlot:
-		if !a.g.vals[s.v].inv && a.after(s.v) < math.MaxInt32 {
+		if !a.g.vals[s.v].invariant && a.after(s.v) < math.MaxInt32 {
 			return nil, false
 		}
 		a.cost += 0.3
@@ -326,7 +326,7 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 	return element(rec.mem), true
 }
 
-// one places an instruction.
+// one adds an instruction.
 func (a *allocator) one(in *inst) {
 	a.free = append(a.free, a.freed...)
 	a.freed = a.freed[:0]
@@ -416,7 +416,7 @@ func (a *allocator) plain(in *inst) {
 	a.finish(in)
 }
 
-// twice reports whether a source is also another of the same instruction, which then would be in a register anyway.
+// twice reports whether a source occurs again in the same instruction, so that it is needed in a register anyway.
 func (a *allocator) twice(src []arg, at int) bool {
 	for k, s := range src {
 		if k != at && s.v == src[at].v {
@@ -426,7 +426,7 @@ func (a *allocator) twice(src []arg, at int) bool {
 	return false
 }
 
-// result returns the destination of an instruction, after what the instruction uses last gave up its register.
+// result returns the destination of an instruction, after freeing registers that it uses for the last time.
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
@@ -472,7 +472,7 @@ func (a *allocator) define(v val) any {
 	return a.arg(v, r, 0)
 }
 
-// finish gives up what this instruction used last, and keeps its result if it is exported.
+// finish frees registers after their last use, and stores the result if it is exported.
 func (a *allocator) finish(in *inst) {
 	for _, s := range in.src {
 		a.release(s.v)

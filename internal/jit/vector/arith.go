@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst selects instructions for one of the expression, whose operands are there.
+// inst selects instructions for one of the expression, after its operands.
 func (g *gen) inst(v expr.Value) *lowered {
 	i := g.code.Insts[v]
 	d := i.DType
@@ -18,7 +18,7 @@ func (g *gen) inst(v expr.Value) *lowered {
 		return g.load(int(i.A), int(i.Imm))
 	case expr.Convert:
 		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
-			// What does not fit is the same before it is rounded.
+			// Values out of range give the same result before and after rounding.
 			return &lowered{v: g.op1("VCVTPS2DQ", 4, g.get(x.A).v), dtype: d, dirty: d.Size() < 4}
 		}
 		return g.convert(d, g.get(i.A))
@@ -40,15 +40,15 @@ func (g *gen) inst(v expr.Value) *lowered {
 	return g.apply(i.Op, d, args[0], args[1])
 }
 
-// fits32 reports whether floats become integers of a dtype by way of int32.
+// fits32 reports whether conversion from float to a dtype goes through int32.
 func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32 }
 
-// constOf returns a number of any dtype.
+// constOf returns a constant of any dtype.
 func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	l := &lowered{dtype: d}
 	switch {
 	case d == tensor.Bool && g.z:
-		// A comparison of two constants is made once a row.
+		// A comparison of two constants is executed once per row.
 		a, b := g.bits(4, 0), g.bits(4, imm)
 		l.v = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
 	case d == tensor.Bool:
@@ -114,7 +114,7 @@ func (g *gen) float(op expr.Op, l int, a, b val) val {
 
 func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
 
-// round rounds to an integer; exceptions are not of interest.
+// round rounds to an integer, without floating-point exceptions.
 func (g *gen) round(op expr.Op, l int, a val) val {
 	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: 11}
 	name := "VROUND"
@@ -128,8 +128,8 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 	return g.imm1(name+suffix(l), m, a)
 }
 
-// extremum is Min or Max. The instruction gives the second operand where one is NaN, which is right if only the second
-// can be, and where both are zeros, which is right unless it is the constant that may be another zero.
+// extremum is Min or Max. The instruction returns the second operand if either is NaN, or if both are zeros. That is
+// correct if only the second operand can be NaN, except for a constant zero of the other sign.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
@@ -140,7 +140,7 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 		case x != 0:
 			return g.op2(name, l, a, b)
 		case op == expr.Max && !math.Signbit(x):
-			// The other zero becomes this one: -0 + 0 is 0.
+			// Adding converts the other zero: -0 + 0 is 0.
 			return g.sym2("VADD"+suffix(l), l, g.op2(name, l, a, b), b)
 		}
 	}
@@ -160,7 +160,7 @@ func extremumName(op expr.Op, l int) string {
 	return "VMIN" + suffix(l)
 }
 
-// number returns the constant that a float value is.
+// number returns the value of a constant float.
 func (g *gen) number(v val, l int) (float64, bool) {
 	r := g.vals[v].rec
 	if r == nil || r.mem.kind != inConstant {
@@ -186,7 +186,7 @@ func (g *gen) cmp(l int, predicate int64, a, b val) val {
 		lane: uint8(l)})
 }
 
-// blend returns yes where the mask is set, else no. Without AVX-512 the mask has the lanes of the values.
+// blend returns yes where the mask is set, else no. Without AVX-512 the mask has lanes of the values' width.
 func (g *gen) blend(l int, mask, yes, no val) val {
 	dst := g.newVal(value{w: g.vals[yes].w})
 	if g.z {
@@ -199,9 +199,8 @@ func (g *gen) blend(l int, mask, yes, no val) val {
 	return g.add(inst{name: "VBLENDV" + suffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
 }
 
-// arithmetic returns the instruction selected for a value a short while ago, if it may as well be computed for a
-// part of the lanes, while others stay what they are: that spares a blend, and where the value is wanted otherwise,
-// too, costs no more than that.
+// arithmetic returns the recently selected instruction that computes a value, if it can be executed under a mask
+// instead: that saves a blend, and costs no more than the blend if the value is used elsewhere, too.
 func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == v {
@@ -212,7 +211,7 @@ func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	return inst{}, false
 }
 
-// fma is a fused multiply-add; factors and addends that were negated are so by the instruction.
+// fma is a fused multiply-add; negations of factors and addend are merged into the instruction.
 func (g *gen) fma(i expr.Inst) val {
 	l := lane(i.DType)
 	product, addend := false, false
@@ -264,7 +263,7 @@ func (g *gen) maskOp(n [2]string, a, b val) val {
 	return g.add(inst{name: n[1], src: of(b, a), dst: g.newVal(g.boolVal()), rm: 0})
 }
 
-// compare gives a bool.
+// compare returns a bool.
 func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	d := x.dtype
 	switch {
@@ -302,7 +301,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	return m
 }
 
-// less gives lanes of all bits where a < b, without AVX-512.
+// less returns lanes of all ones where a < b, without AVX-512.
 func (g *gen) less(l int, unsigned bool, a, b val) val {
 	if unsigned {
 		s := g.bits(l, signBit(l))
@@ -323,7 +322,7 @@ func (g *gen) compareBools(op expr.Op, a, b val) val {
 	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
 }
 
-// widenMask brings lanes of all bits or none to the width that bools have, without AVX-512.
+// widenMask extends lanes of all ones or zeros to the width of bools, without AVX-512.
 func (g *gen) widenMask(m val, l int) val {
 	if g.z || l == g.maskLane() {
 		return m
@@ -331,7 +330,7 @@ func (g *gen) widenMask(m val, l int) val {
 	return g.to("VPMOVSXDQ", g.width(8), 0, m)
 }
 
-// narrowMask brings a bool to lanes of 32 bits, without AVX-512.
+// narrowMask reduces a bool to 32-bit lanes, without AVX-512.
 func (g *gen) narrowMask(m val) val {
 	if g.maskLane() == 4 {
 		return m
@@ -339,14 +338,14 @@ func (g *gen) narrowMask(m val) val {
 	return g.low(m)
 }
 
-// low returns the low halves of lanes of 64 bits, without AVX-512.
+// low returns the low halves of 64-bit lanes, without AVX-512.
 func (g *gen) low(x val) val {
 	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
 	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}),
 		rm: -1})
 }
 
-// laneMask returns a bool as a mask of lanes.
+// laneMask returns a bool as a mask of lanes of a width.
 func (g *gen) laneMask(m val, l int) val {
 	if g.z || l == g.maskLane() {
 		return m

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convert selects instructions for a conversion, which gives what tensor.Converter does on amd64, whatever the value.
+// convert selects instructions for a conversion with the results of tensor.Converter on amd64 for every value.
 func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	switch {
@@ -37,17 +37,17 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	return g.intToInt(d, x)
 }
 
-// notZero compares with 0: NaN is not.
+// notZero compares with 0; it is true for NaN.
 func (g *gen) notZero(x *lowered) val {
 	zero := &lowered{v: g.bits(lane(x.dtype), 0), dtype: x.dtype}
-	if x.dtype.IsReducedFloat() { // both zeros have no other bit than the sign
+	if x.dtype.IsReducedFloat() { // both zeros differ only in the sign bit
 		x = &lowered{v: g.and(4, g.whole(x), g.bits(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
 	return g.compare(expr.Ne, x, zero)
 }
 
-// ofBool gives 1 or 0.
+// ofBool returns 1 or 0.
 func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
@@ -80,28 +80,28 @@ func (g *gen) float32Of(x *lowered) val {
 	return g.to("VCVTPH2PS", w, 0, x.half)
 }
 
-// halves packs lanes of 32 bits into words.
+// halves packs 32-bit lanes into 16-bit elements.
 func (g *gen) halves(x val) val {
 	w := g.vals[x].w
 	if g.z {
 		return g.add(inst{name: "VPMOVDW", src: of(x), dst: g.newVal(value{w: max(w/2, 16)}), rm: -1})
 	}
 	p := g.sym2("VPACKUSDW", 0, x, x)
-	if w == 32 { // each half of 128 bits is by itself
+	if w == 32 { // each 128-bit half was packed separately
 		p = g.imm1("VPERMQ", 0x08, p)
 		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
 	}
 	return p
 }
 
-// bfloat16 rounds to nearest, ties to even. The instruction that there is takes subnormal numbers for 0.
+// bfloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
 func (g *gen) bfloat16(x val) val {
 	odd := g.and(4, g.imm1("VPSRLD", 16, x), g.bits(4, 1))
 	sum := g.sym2("VPADDD", 4, g.sym2("VPADDD", 4, x, g.bits(4, 0x7fff)), odd)
 	return g.blend(4, g.cmp(4, 3, x, x), g.bits(4, 0x7fc0), g.imm1("VPSRLD", 16, sum))
 }
 
-// cvt is a conversion between vectors of other widths; the names of those that read 256 bits and write 128 end in Y.
+// cvt is a conversion between vectors of different widths; names of conversions from 256 to 128 bits end in Y.
 func (g *gen) cvt(name string, lane int, w uint8, x val) val {
 	if g.vals[x].w == 32 && w == 16 {
 		name += "Y"
@@ -131,28 +131,28 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 	case s.Size() == 8 && g.z:
 		return g.cvt("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
 	case s == tensor.Uint32 && d == tensor.Float32:
-		// The upper and the lower half are exact, and so is the product.
+		// The upper and lower halves are exact, and so is the product.
 		hi, lo := g.op1("VCVTDQ2PS", 4, g.imm1("VPSRLD", 16, v)), g.op1("VCVTDQ2PS", 4, g.and(4, v, g.bits(4, 0xffff)))
 		return g.fused("VFMADD", 4, hi, g.bits(4, uint64(math.Float32bits(1<<16))), lo)
 	case s == tensor.Uint32:
 		return g.doubleOf(g.to("VPMOVZXDQ", g.width(8), 0, v))
-	case d == tensor.Float32: // what rounds in float64 is brought there so that it does not
+	case d == tensor.Float32: // float64 must not round before float32 does
 		return g.cvt("VCVTPD2PS", 8, w, g.longToDouble(g.sticky(v, unsigned), unsigned))
 	}
 	return g.longToDouble(v, unsigned)
 }
 
-// exponent52 is 2^52, in whose significand an integer below it can be put.
+// exponent52 is 2^52: the significand of a float64 with this exponent holds an integer below 2^52.
 const exponent52 = 0x4330000000000000
 
-// doubleOf converts integers below 2^52 in lanes of 64 bits.
+// doubleOf converts integers below 2^52 in 64-bit lanes.
 func (g *gen) doubleOf(v val) val {
 	m := g.bits(8, exponent52)
 	return g.op2("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// longToDouble converts integers of 64 bits: both halves are put into the significands of numbers with large exponents,
-// and only the last addition rounds.
+// longToDouble converts 64-bit integers: both halves become significands of numbers with large exponents, and only the
+// last addition rounds.
 func (g *gen) longToDouble(v val, unsigned bool) val {
 	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
@@ -163,8 +163,8 @@ func (g *gen) longToDouble(v val, unsigned bool) val {
 	return g.sym2("VADDPD", 8, g.op2("VSUBPD", 8, g.bits(8, math.Float64bits(all)), hi), lo)
 }
 
-// sticky makes odd multiples of 2^11 of integers of 64 bits that float64 cannot hold, without AVX-512: float32 rounds
-// these as it would round the integers.
+// sticky replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512: float32
+// rounds these like the integers.
 func (g *gen) sticky(v val, unsigned bool) val {
 	below, none := g.bits(8, 1<<11-1), g.bits(8, 0)
 	exact := g.sym2("VPCMPEQQ", 8, g.and(8, v, below), none)
@@ -177,8 +177,8 @@ func (g *gen) sticky(v val, unsigned bool) val {
 	return g.blend(8, exact, v, odd)
 }
 
-// floatToInt truncates. What does not fit gives what the processor's conversions to 32 or 64 bits give, as Go does: of
-// uint8 and uint32 and those of 64 bits to 64 bits, of others to 32, and then the lower bits.
+// floatToInt truncates. Values out of range give the results of the processor's conversions to 32 or 64 bits, as in Go:
+// uint8, uint32 and 64-bit integers convert through 64 bits, others through 32, and keep the lower bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	s, l := x.dtype, lane(x.dtype)
 	out := func(v val) *lowered { return &lowered{v: v, dtype: d, dirty: d.Size() < 4} }
@@ -190,14 +190,14 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	case d == tensor.Uint32:
 		return out(g.uint32Of(x.v, l))
 	case d == tensor.Uint8 && s == tensor.Float64:
-		// The remainder of 256 is exact; so far as the lower bits go, that is what 64 bits give.
+		// The remainder modulo 256 is exact, and has the lower bits that a conversion through 64 bits gives.
 		v := g.round(expr.Trunc, 8, x.v)
 		q := g.round(expr.Floor, 8, g.sym2("VMULPD", 8, v, g.double(1./256)))
 		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.double(256), v)))
 	case s == tensor.Float64:
 		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.v))
 	}
-	// Of uint8, too: the lower bits of what 32 bits cannot hold are 0 in float32.
+	// Also for uint8: float32 values that 32 bits cannot hold have lower bits of 0.
 	return out(g.op1("VCVTTPS2DQ", 4, x.v))
 }
 
@@ -211,13 +211,13 @@ func (g *gen) floats(l int, x float64) val {
 	return g.bits(4, uint64(math.Float32bits(float32(x))))
 }
 
-// below63 says where the absolute value is less than 2^63.
+// below63 returns the mask of lanes with an absolute value below 2^63.
 func (g *gen) below63(x val, l int) val {
 	return g.cmp(l, 17, g.and(l, x, g.bits(l, signBit(l)-1)), g.floats(l, 1<<63))
 }
 
-// uint32Of gives the lower 32 bits of the conversion to 64, which is 0 of what these do not hold. The remainder of 2^32
-// that is nearest to 0 is exact, and 2^31 converts to the right bits.
+// uint32Of returns the lower 32 bits of the conversion to 64 bits, which is 0 out of range. The remainder modulo 2^32
+// nearest to 0 is exact, and 2^31 converts to the right bits.
 func (g *gen) uint32Of(x val, l int) val {
 	v := g.round(expr.Trunc, l, x)
 	q := g.round(expr.Rint, l, g.sym2("VMUL"+suffix(l), l, v, g.floats(l, 1./(1<<32))))
@@ -252,8 +252,8 @@ func (g *gen) long(x val, l int) val {
 	return g.blend(8, g.below63(x, 8), r, g.bits(8, signBit(8)))
 }
 
-// unsignedLong converts to uint64 as Go does: from 2^63 on, and of NaN, what is less by that is converted, and the
-// highest bit set.
+// unsignedLong converts to uint64 as Go does: from 2^63 on, and for NaN, 2^63 is subtracted before the conversion, and
+// the highest bit set afterwards.
 func (g *gen) unsignedLong(x val, l int) val {
 	if !g.z && l == 4 {
 		x, l = g.cvt("VCVTPS2PD", 4, g.width(8), x), 8
@@ -264,7 +264,7 @@ func (g *gen) unsignedLong(x val, l int) val {
 	return g.or(8, v, g.blend(8, m, g.bits(8, 0), g.bits(8, signBit(8))))
 }
 
-// intToInt keeps the lower bits, or extends by the sign of what is converted.
+// intToInt keeps the lower bits, or extends according to the sign of the source dtype.
 func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	s := x.dtype
 	out := &lowered{dtype: d}
@@ -291,7 +291,7 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	return out
 }
 
-// bitsOf takes the bits for those of another dtype of the size.
+// bitsOf reinterprets the bits as another dtype of the same size.
 func (g *gen) bitsOf(d tensor.DType, x *lowered) *lowered {
 	switch {
 	case x.dtype == d:

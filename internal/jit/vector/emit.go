@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// emit writes the code: for each row what is the same for it, turns, and tails for what is less than a turn.
+// emit writes the code: for each row its constants, full iterations, and tails.
 func (g *gen) emit() error {
 	if err := g.layOut(); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (g *gen) emit() error {
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.counter, regTemp))
 	g.savePointer(g.counter, regTemp)
 	for v := range g.vals {
-		if x := &g.vals[v]; x.rec != nil && x.konst && g.main.fixed[v] >= 0 {
+		if x := &g.vals[v]; x.rec != nil && x.constant && g.main.fixed[v] >= 0 {
 			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.main.fixed[v]), x.w))
 		}
 	}
@@ -66,10 +66,10 @@ func (g *gen) emit() error {
 	return g.err
 }
 
-// executed returns how many instructions what is written so far executes, the turns of its own loops once.
+// executed returns the number of instructions that the code written so far executes, counting full iterations once.
 func (g *gen) executed() int { return g.asm.Instructions() + g.again }
 
-// pointerRegister returns the register of a pointer, or another.
+// pointerRegister returns the register of a pointer, or another one.
 func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
 	if b := g.base[k]; b >= 0 {
 		return bases[b]
@@ -94,12 +94,12 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 	}
 }
 
-// nonTemporal reports whether there are stores past the caches.
+// nonTemporal reports whether the body has non-temporal stores.
 func (g *gen) nonTemporal() bool {
 	return slices.ContainsFunc(g.turn.out, func(p placed) bool { return p.nt != "" })
 }
 
-// turns writes the loop over whole turns.
+// turns writes the loop over full iterations.
 func (g *gen) turns() {
 	e, a := g.asm.Emit, g.asm
 	step := g.n * g.unroll
@@ -133,7 +133,7 @@ func (g *gen) turns() {
 	a.Bind(over)
 }
 
-// aligned jumps to a label unless all that is stored past the caches is aligned to vectors.
+// aligned jumps to a label unless all non-temporal stores are aligned to vectors.
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
 	for k := range g.outs {
@@ -142,7 +142,7 @@ func (g *gen) aligned(otherwise asm.Label) {
 		}) {
 			continue
 		}
-		r := g.pointerRegister(k, regIndex) // which is 0, and will be again
+		r := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
 		if g.base[k] < 0 {
 			g.asm.Emit("MOVQ", g.pointerSlot(k), r)
 		}
@@ -162,7 +162,7 @@ func (g *gen) turnLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executed()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for u := 0; u < g.unroll; u += g.together {
+	for u := 0; u < g.unroll; u += g.interleaved {
 		g.sequence(g.turn.out, u)
 	}
 	g.readAhead()
@@ -174,7 +174,7 @@ func (g *gen) turnLoop(step int) {
 	g.work.Row -= turn
 }
 
-// readAhead asks for the lines that lie ahead of those of a turn of the loop.
+// readAhead prefetches the lines at the requested distance from those of an iteration.
 func (g *gen) readAhead() {
 	bytes, name := g.opts.Ahead.Bytes, "PREFETCHT1"
 	if g.opts.Ahead.Near {
@@ -197,14 +197,14 @@ func (g *gen) advance(n int) {
 	}
 }
 
-// tails writes the loop over what is left, in turns of which some elements may be missing.
+// tails writes the loop over the remaining elements, in masked iterations.
 func (g *gen) tails() {
 	e, a := g.asm.Emit, g.asm
 	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
 	a.Bind(loop)
 	copies := 1
 	if g.loop.Totals {
-		copies = g.copies // whole turns have left off where these repeat
+		copies = g.copies // full iterations end at a multiple of these
 	}
 	for g.first = range copies {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
@@ -229,10 +229,10 @@ func (g *gen) tails() {
 	a.Bind(done)
 	all := g.executed() - before
 	g.work.Rest, g.work.RestElements = (all+copies-1)/copies, g.n
-	g.work.Row += 3 - all // that nothing is left is found by three
+	g.work.Row += 3 - all // three instructions detect an empty tail
 }
 
-// tailMasks sets the masks of a tail of regLimit elements or a whole turn.
+// tailMasks sets the masks of a tail of regLimit elements, at most an iteration.
 func (g *gen) tailMasks() {
 	e := g.asm.Emit
 	e("MOVQ", asm.Imm(-1), regTemp)
@@ -253,7 +253,7 @@ func (g *gen) tailMasks() {
 	e(mov, regTemp, tailMask+2)
 }
 
-// tailVectors sets the vectors of lanes that are in a tail.
+// tailVectors sets the tail masks in vector registers.
 func (g *gen) tailVectors() {
 	e := g.asm.Emit
 	small := vec(tailWide, g.width(4))
@@ -272,7 +272,7 @@ func (g *gen) tailVectors() {
 	}
 }
 
-// bounceIn copies the elements of a tail to the spill area, and bounceOut those from there that the body left.
+// bounceIn copies the elements of a tail to the spill area; bounceOut copies results back.
 func (g *gen) bounceIn() {
 	for k := g.outs; k < g.outs+len(g.code.In); k++ {
 		if _, ok := g.bounces[k]; ok {
@@ -308,7 +308,7 @@ func (g *gen) restoreTwice() {
 	}
 }
 
-// bounceCopy copies up to a turn of regLimit elements, one at a time. It takes regLimit, regTwice and regTemp.
+// bounceCopy copies up to an iteration of regLimit elements, one at a time. It uses regLimit, regTwice and regTemp.
 func (g *gen) bounceCopy(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
@@ -317,7 +317,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	if size == 16 {
 		e("LEAQ", asm.Mem{Base: regTwice, Index: regIndex, Scale: 8}, regTwice)
 	}
-	// The elements count down from the last of a turn, or from the last that there is.
+	// The element index counts down.
 	e("MOVL", asm.Imm(g.n), regTemp)
 	e("CMPQ", regLimit, regTemp)
 	e("CMOVQLT", regLimit, regTemp)
@@ -339,7 +339,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	g.again += (g.executed() - before) * (g.n*size/scale - 1)
 }
 
-// moveElement copies 1, 2 or 8 bytes by way of the lowest base that is free, or of a vector that holds no value.
+// moveElement copies 1, 2 or 8 bytes through a free vector register.
 func (g *gen) moveElement(from, to asm.Mem, size int) {
 	e := g.asm.Emit
 	x := asm.X(g.scratchVector())
@@ -356,7 +356,7 @@ func (g *gen) moveElement(from, to asm.Mem, size int) {
 	}
 }
 
-// scratchVector returns a register of tails that holds nothing between turns.
+// scratchVector returns a vector register that is free in tails.
 func (g *gen) scratchVector() int {
 	n := 31
 	for g.rest.pool[vectors]>>n&1 == 0 {
@@ -408,7 +408,7 @@ func (g *gen) accRegister(a accUse, u int) asm.Arg {
 	return vec(n, a.w)
 }
 
-// address returns where memory is in a copy of the body. It may take regTemp.
+// address returns the address of memory for a copy of the body. It may use regTemp.
 func (g *gen) address(m memory, u int) asm.Mem {
 	disp := m.off + int32(u)*m.step
 	switch m.kind {
@@ -432,7 +432,7 @@ func (g *gen) address(m memory, u int) asm.Mem {
 	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns where accumulators are: in a tail those of regIndex, which may be any turn of a row.
+// accAddress returns the address of accumulators; in a tail it depends on regIndex.
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.n)
 	if !g.dynamic {

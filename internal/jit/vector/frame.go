@@ -10,50 +10,50 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. Addresses of operands are in those of bases while there are enough, else in the spill area.
+// General registers. Addresses of operands are in bases while registers last, else in the spill area.
 const (
 	regArgs  = asm.DI
 	regSpill = asm.BX // the spill area
-	regIndex = asm.CX // elements of the row that are done
-	regLimit = asm.DX // the last index at which a turn fits; in tails what is left
+	regIndex = asm.CX // elements of the row already computed
+	regLimit = asm.DX // the last index at which an iteration fits; in tails the number of remaining elements
 	regTemp  = asm.AX
-	regTwice = asm.SI // 2*regIndex where an element has 16 bytes
+	regTwice = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
-// frame is where everything is while the code runs.
+// frame assigns registers and memory.
 type frame struct {
-	base     []int       // by pointer, and of the rows that are left: the register in bases, or -1
-	counter  int         // the place in base of the rows that are left
-	pointers int         // vectors of the spill area that hold the addresses without a register
-	bounces  map[int]int // by pointer: the vector of the spill area for elements of a tail
-	main     file        // registers of rows and turns
-	rest     file        // of tails, in which accumulators have none
-	copies   int         // of the body, until accumulators repeat
-	unroll   int         // copies of the body in a turn of the loop
-	inRegs   bool        // accumulators have registers, from those of accAt on
-	accAt    []int
-	lists    [2][]inst // the body with accumulators in memory and in registers
-	together int       // copies of the body that are interleaved
-	twice    bool      // an element has 16 bytes
+	base        []int       // by pointer, and for the row counter: index in bases, or -1
+	counter     int         // index in base of the row counter
+	pointers    int         // vectors of the spill area that hold addresses without a register
+	bounces     map[int]int // by pointer: vector of the spill area for tail elements
+	main        file        // registers of rows and iterations
+	rest        file        // registers of tails, where accumulators are in memory
+	copies      int         // copies of the body until accumulators repeat
+	unroll      int         // copies of the body per loop iteration
+	inRegs      bool        // accumulators are in registers, starting at accAt
+	accAt       []int
+	lists       [2][]inst // the body with accumulators in memory, and in registers
+	interleaved int       // number of interleaved copies of the body
+	twice       bool      // an element has 16 bytes
 
-	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
+	// Allocated code: once per row, the body for iterations and for tails, loads and stores of accumulator registers.
 	rows, turn, tail, accLoads, accStores *allocator
 
-	// While code is written: accumulators are found by the index, and stores go past the caches. Those in registers are
-	// those of this copy of the body, and on.
+	// State while writing code. dynamic: accumulators are addressed by the index. streaming: stores are non-temporal.
+	// first: the copy of the body at which accumulator registers start.
 	dynamic, streaming bool
 	first              int
 }
 
-// shortBody is how many instructions the body has of which memory is what takes time.
+// shortBody is the number of instructions up to which a body is memory-bound.
 const shortBody = 12
 
-// spillSlots is how many vectors the spill area has.
+// spillSlots is the number of vectors in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOut decides where everything is.
+// layOut assigns registers and memory.
 func (g *gen) layOut() error {
 	g.copies = 1
 	if len(g.loop.Folds) > 0 {
@@ -72,22 +72,21 @@ func (g *gen) layOut() error {
 	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
 	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
 	g.last = slices.Concat(g.body, g.folds[2], g.stores)
-	g.together = 1
+	g.interleaved = 1
 	cost, ok := g.search(uses, slots)
 	switch {
 	case !ok && g.loop.Totals:
-		return unsupported("totals of more accumulators than there are registers for")
+		return unsupported("totals need more accumulators than there are registers")
 	case !ok:
-		return unsupported("more values at once than there is room for")
+		return unsupported("too many live values")
 	}
 	length := len(g.turn.out)
-	g.tryTogether(uses, slots, cost, length)
+	g.tryInterleave(uses, slots, cost, length)
 	g.chooseUnroll(length)
 	return nil
 }
 
-// search tries how many of the values that stay the same for a row are best kept in registers, and takes what costs
-// least.
+// search tries different numbers of row constants in registers, and takes the cheapest.
 func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
 	best = math.Inf(1)
 	kept := g.frame
@@ -112,7 +111,7 @@ func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
 	return best, ok
 }
 
-// dtypes returns those of outputs and operands.
+// dtypes returns the dtypes of outputs and operands.
 func (g *gen) dtypes() []tensor.DType {
 	var d []tensor.DType
 	for _, o := range g.code.Out {
@@ -121,7 +120,7 @@ func (g *gen) dtypes() []tensor.DType {
 	return append(d, g.code.In...)
 }
 
-// still reports whether a pointer stays where it is along a row, or is of no use.
+// still reports whether a pointer is constant along a row, or unused.
 func (g *gen) still(k int) bool {
 	switch {
 	case k < g.outs:
@@ -134,7 +133,7 @@ func (g *gen) still(k int) bool {
 	return true
 }
 
-// layOutPointers gives registers to what turns go along, then to what rows need.
+// layOutPointers assigns registers to pointers that advance along rows, then to the others.
 func (g *gen) layOutPointers() {
 	g.counter = g.outs + len(g.code.In) + len(g.loop.Folds)
 	n := g.counter + 1
@@ -161,7 +160,7 @@ func (g *gen) layOutPointers() {
 	}
 }
 
-// shared returns what is the same for a row and what the body reads of it, the most used first.
+// shared returns the row constants that the body reads, in descending order of uses.
 func (g *gen) shared() []val {
 	times := make([]int, len(g.vals))
 	for _, list := range [][]inst{g.body, g.folds[0], g.folds[1], g.folds[2], g.stores} {
@@ -175,7 +174,7 @@ func (g *gen) shared() []val {
 	}
 	var vs []val
 	for v := 1; v < len(g.vals); v++ {
-		if g.vals[v].inv && times[v] > 0 {
+		if g.vals[v].invariant && times[v] > 0 {
 			vs = append(vs, val(v))
 		}
 	}
@@ -183,7 +182,7 @@ func (g *gen) shared() []val {
 	return vs
 }
 
-// attempt gives out registers with some values fixed in them, and tells what it costs, if that is less than a limit.
+// attempt allocates registers with some values fixed in them, and returns the cost if it is below a limit.
 func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
 	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
@@ -213,7 +212,7 @@ func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost floa
 		return 0, false
 	}
 	for _, v := range exports {
-		if x := &g.vals[v]; m.fixed[v] < 0 && (x.rec == nil || !x.konst) {
+		if x := &g.vals[v]; m.fixed[v] < 0 && (x.rec == nil || !x.constant) {
 			m.slot[v] = int16(slots)
 			slots++
 		}
@@ -237,7 +236,7 @@ func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost floa
 	return g.allocateAll(exports, limit)
 }
 
-// placeAccs decides whether accumulators have registers in the body.
+// placeAccs decides whether accumulators are in registers in the body.
 func (g *gen) placeAccs(used, all, k int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
@@ -250,7 +249,7 @@ func (g *gen) placeAccs(used, all, k int) {
 	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
 }
 
-// reserveAccs takes the accumulators' registers from the body's.
+// reserveAccs removes the accumulators' registers from the body's pool.
 func (g *gen) reserveAccs(used int) {
 	g.accAt = make([]int, len(g.accs))
 	k := 0
@@ -270,7 +269,7 @@ func (g *gen) reserveAccs(used int) {
 	g.main.pool[vectors] = g.main.pool[vectors] >> used << used
 }
 
-// restPool takes from the registers of tails what their masks are in.
+// restPool removes the registers of tail masks from the pool for tails.
 func (g *gen) restPool(all, used, k int) {
 	if g.inTail != 0 {
 		g.rest.fixed = slices.Clone(g.rest.fixed)
@@ -321,7 +320,7 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 	return g.turn.cost, g.err == nil
 }
 
-// chooseUnroll repeats short bodies, so that counting costs little beside them.
+// chooseUnroll unrolls short bodies, to amortize loop overhead.
 func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {
@@ -331,5 +330,5 @@ func (g *gen) chooseUnroll(length int) {
 	case length <= 40:
 		g.unroll = 2
 	}
-	g.unroll = max(g.unroll, g.copies, g.together)
+	g.unroll = max(g.unroll, g.copies, g.interleaved)
 }

@@ -2,8 +2,8 @@ package vector
 
 import "math"
 
-// fused places a fused multiply-add: the register of a factor or of the addend that is not used any more takes the
-// result, and one of the others may be in memory.
+// fused places a fused multiply-add. The result reuses the register of a factor or the addend that is used for the last
+// time; one of the other sources may be in memory.
 func (a *allocator) fused(in *inst) {
 	x, y, c := in.src[0], in.src[1], in.src[2]
 	dies := func(s arg) bool {
@@ -23,7 +23,7 @@ func (a *allocator) fused(in *inst) {
 	case absent(y):
 		tied, x, y = y, y, x
 	}
-	// Of the two others the one in memory comes first, if there is one.
+	// Among the other two sources, the one in memory comes first.
 	form, p, q := "213", c, y
 	if tied.v == c.v {
 		form, p, q = "231", x, y

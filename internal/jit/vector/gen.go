@@ -12,48 +12,48 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// gen makes the code of one loop.
+// gen generates the code of one loop.
 type gen struct {
 	loop *expr.Loop
 	code *expr.Code // without elementary functions
 	opts Options
 	wide bool // some value has 64 bits
-	n    int  // elements a turn
+	n    int  // elements per iteration
 	z    bool // AVX-512: masks, 32 registers of 512 bits
 	outs int
 
 	vals     []value
 	done     []*lowered     // by expr.Value
-	need     []int          // by expr.Value: registers that computing it takes, about
-	pairs    map[int][2]val // parts of complex operands
-	consts   map[memory]val // constants by data
-	bitMasks map[[2]val]val // lanes of a value that have a bit
+	need     []int          // by expr.Value: see countRegisters
+	pairs    map[int][2]val // by operand: parts of complex numbers
+	consts   map[memory]val // constants by their data
+	bitMasks map[[2]val]val // masks of lanes of a value with a bit set
 	looked   map[lookedUp]val
-	offsets  map[val]val // of rows of tables, by what says which
-	row      []inst      // once a row
-	body     []inst      // once a turn
-	folds    [3][]inst   // once a turn: accumulators in registers, in memory, in memory and some elements only
-	stores   []inst      // once a turn
-	last     []inst      // the body in tails
-	accIn    []inst      // accumulators into their registers
-	accOut   []inst      // and back
+	offsets  map[val]val // byte offsets of rows of tables, by index value
+	row      []inst      // executed once per row
+	body     []inst      // executed once per iteration
+	folds    [3][]inst   // once per iteration: accumulators in registers, in memory, in memory with some elements missing
+	stores   []inst      // once per iteration
+	last     []inst      // the body for tails
+	accIn    []inst      // loads of accumulator registers
+	accOut   []inst      // stores of accumulator registers
 	accs     []*accRef
-	spare    []*allocator // whose memory is used again
-	inTail   val          // which elements there are: without AVX-512, or for totals
+	spare    []*allocator // allocators for reuse
+	inTail   val          // mask of existing elements: without AVX-512, or for totals
 	err      error
 	asm      *asm.Assembler
-	again    int // instructions that loops within turns execute beyond the first time
+	again    int // instructions of inner loops beyond their first iteration
 	work     jit.Work
 	frame
 }
 
-// lowered is a value of an expression in a register. Integers of fewer than 32 bits lie in lanes of 32 bits,
-// extended by their sign or by zeros unless they are dirty; 16-bit floats so, by zeros, or as a half vector of
-// them; bools in masks or, without AVX-512, in lanes of all bits or none, as wide as the widest value.
+// lowered is a value of an expression in a register. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
+// zero-extended unless dirty; 16-bit floats likewise, zero-extended, or as a half vector; bools are masks or, without
+// AVX-512, lanes of all ones or zeros, as wide as the widest value.
 type lowered struct {
 	v     val
-	dirty bool // the bits above the dtype's are any
-	half  val  // 16-bit floats side by side
+	dirty bool // higher bits than the dtype's are undefined
+	half  val  // 16-bit floats, packed
 	dtype tensor.DType
 }
 
@@ -62,7 +62,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 		return nil, unsupported("for %v", isa)
 	}
 	if !l.Code.Compilable() {
-		return nil, unsupported("a function that only Go has")
+		return nil, unsupported("a function without machine code")
 	}
 	l, err := expand(l, TargetOf(isa))
 	if err != nil {
@@ -77,7 +77,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	for _, i := range g.code.Insts {
 		wide := i.DType.Size() == 8
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
-			wide = true // by way of float64
+			wide = true // through float64
 		}
 		g.wide = g.wide || wide
 	}
@@ -92,13 +92,13 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	return g, nil
 }
 
-// TargetOf says what an instruction set has that expansions make use of.
+// TargetOf returns the features of an instruction set that expansions use.
 func TargetOf(isa machine.ISA) expr.Target {
 	return expr.Target{Scale: isa == machine.AVX512}
 }
 
-// expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored
-// nowhere.
+// expand replaces elementary functions by primitives. Values of folds are passed through as outputs that are not
+// stored.
 func expand(l *expr.Loop, t expr.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
@@ -124,7 +124,7 @@ func (g *gen) fail(format string, args ...any) {
 	}
 }
 
-// lane returns the bytes in a register of an element that is computed with.
+// lane returns the bytes of an element in a register.
 func lane(d tensor.DType) int {
 	if d.Size() == 8 {
 		return 8
@@ -132,10 +132,10 @@ func lane(d tensor.DType) int {
 	return 4
 }
 
-// width returns the bytes of a register of elements of so many bytes.
+// width returns the bytes of a register with lanes of some bytes.
 func (g *gen) width(lane int) uint8 { return uint8(max(g.n*lane, 16)) }
 
-// maskLane is how wide the lanes of a bool are without AVX-512.
+// maskLane returns the width of the lanes of a bool without AVX-512.
 func (g *gen) maskLane() int {
 	if g.wide {
 		return 8
@@ -143,13 +143,13 @@ func (g *gen) maskLane() int {
 	return 4
 }
 
-// newVal returns a value of a register.
+// newVal adds a value.
 func (g *gen) newVal(v value) val {
 	g.vals = append(g.vals, v)
 	return val(len(g.vals) - 1)
 }
 
-// boolVal returns a value that holds bools.
+// boolVal describes a value that holds bools.
 func (g *gen) boolVal() value {
 	if g.z {
 		return value{mask: true}
@@ -157,13 +157,13 @@ func (g *gen) boolVal() value {
 	return value{w: g.width(g.maskLane())}
 }
 
-// add appends an instruction: to those once a row, if what it reads allows.
+// add appends an instruction, to the row's instructions if its sources allow.
 func (g *gen) add(in inst) val {
-	inv, konst := true, true
+	invariant, constant := true, true
 	note := func(v val) {
 		if v != 0 {
-			inv = inv && g.vals[v].inv
-			konst = konst && g.vals[v].konst
+			invariant = invariant && g.vals[v].invariant
+			constant = constant && g.vals[v].constant
 		}
 	}
 	for _, s := range in.src {
@@ -172,9 +172,9 @@ func (g *gen) add(in inst) val {
 	note(in.tied)
 	note(in.mask)
 	if in.dst != 0 {
-		g.vals[in.dst].inv, g.vals[in.dst].konst = inv, konst
+		g.vals[in.dst].invariant, g.vals[in.dst].constant = invariant, constant
 	}
-	if inv && in.dst != 0 {
+	if invariant && in.dst != 0 {
 		g.row = append(g.row, in)
 	} else {
 		g.body = append(g.body, in)
@@ -182,7 +182,7 @@ func (g *gen) add(in inst) val {
 	return in.dst
 }
 
-// of makes sources of values.
+// of makes sources from values.
 func of(vs ...val) []arg {
 	a := make([]arg, len(vs))
 	for k, v := range vs {
@@ -191,12 +191,12 @@ func of(vs ...val) []arg {
 	return a
 }
 
-// op2 is b op a, in the order of Go's assembler, of lanes of some bytes.
+// op2 is b op a in the order of Go's assembler, for lanes of some bytes.
 func (g *gen) op2(name string, lane int, b, a val) val {
 	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
 }
 
-// sym2 is a op b, which is b op a.
+// sym2 is a commutative operation.
 func (g *gen) sym2(name string, lane int, a, b val) val {
 	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, comm: true,
 		lane: uint8(lane)})
@@ -207,17 +207,17 @@ func (g *gen) op1(name string, lane int, a val) val {
 	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: g.vals[a].w}), rm: 0, lane: uint8(lane)})
 }
 
-// imm1 is an operation on a constant and a vector. Shifts of VEX take no memory.
+// imm1 is an operation on an immediate and a vector. VEX shifts take no memory operand.
 func (g *gen) imm1(name string, imm int64, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: -1})
 }
 
-// wide1 is an operation whose result has another width.
+// to is an operation whose result has another width.
 func (g *gen) to(name string, w uint8, lane int, a val) val {
 	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{w: w}), rm: 0, lane: uint8(lane)})
 }
 
-// bits returns a constant in all lanes of some bytes.
+// bits returns a constant in all lanes.
 func (g *gen) bits(lane int, x uint64) val {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:lane]
 	w := g.width(lane)
@@ -238,12 +238,12 @@ func (g *gen) constant(name string, w uint8, lane int, data string) val {
 		return v
 	}
 	rec := &recipe{name: name, mem: memory{kind: inConstant, data: data}, lane: uint8(lane), plain: true}
-	v := g.newVal(value{w: w, inv: true, konst: true, rec: rec})
+	v := g.newVal(value{w: w, invariant: true, constant: true, rec: rec})
 	g.consts[key] = v
 	return v
 }
 
-// vector returns a whole vector of bytes.
+// vector returns a constant vector.
 func (g *gen) vector(data []byte) val {
 	return g.constant("VMOVUPS", uint8(len(data)), 0, string(data))
 }
@@ -264,10 +264,10 @@ func elem(lane int) string {
 	return "D"
 }
 
-// get returns a value of the expression, computed.
+// get returns the register of an expression's value.
 func (g *gen) get(v expr.Value) *lowered { return g.done[v] }
 
-// clean returns the register of a value whose upper bits are those of its dtype.
+// clean returns the register of a value after normalizing the bits above its dtype.
 func (g *gen) clean(l *lowered) val {
 	if !l.dirty {
 		return g.whole(l)
@@ -283,7 +283,7 @@ func (g *gen) clean(l *lowered) val {
 	return l.v
 }
 
-// whole returns the register of a value, with 16-bit floats in lanes of 32 bits.
+// whole returns the register of a value, with 16-bit floats in 32-bit lanes.
 func (g *gen) whole(l *lowered) val {
 	if l.v == 0 && l.half != 0 {
 		l.v = g.to("VPMOVZXWD", g.width(4), 0, l.half)

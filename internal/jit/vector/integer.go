@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects instructions for an operation on integers. Those of fewer than 32 bits are cleaned only where the
-// bits above them would show.
+// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are normalized only where
+// higher bits would affect the result.
 func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
 	e := elem(l)
@@ -52,8 +52,8 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd is a or b: one instruction with AVX-512 where b is a conjunction that was selected a short while ago, as where
-// a sign is put on.
+// orAnd returns a or b: one instruction with AVX-512 if b is a conjunction that was selected recently, as for copying a
+// sign.
 func (g *gen) orAnd(l int, a, b val) val {
 	name := "VPAND" + elem(l)
 	for k := len(g.body) - 1; g.z && k >= max(0, len(g.body)-8); k-- {
@@ -72,7 +72,7 @@ func (g *gen) multiply(l int, a, b val) val {
 	case g.z:
 		return g.sym2("VPMULLQ", 8, a, b)
 	}
-	// By halves of 32 bits: what the upper ones make together is lost.
+	// By 32-bit halves; the product of the upper halves is shifted out.
 	cross := g.sym2("VPADDQ", 8, g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, a), b),
 		g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, b), a))
 	return g.sym2("VPADDQ", 8, g.imm1("VPSLLQ", 32, cross), g.sym2("VPMULUDQ", 8, a, b))
@@ -105,7 +105,7 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 	return g.sym2(name+"S"+elem(l), l, a, b)
 }
 
-// count returns by how much is shifted, if it is a constant, and else the register with it, reduced.
+// count returns the shift distance if it is constant, else the register with the distance modulo the width.
 func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
 	bits := uint64(8 * d.Size())
 	if r := g.vals[b.v].rec; r != nil && r.mem.kind == inConstant {
@@ -114,7 +114,7 @@ func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
 	return 0, g.and(lane(d), b.v, g.bits(lane(d), bits-1))
 }
 
-// shift shifts, filling with zeros.
+// shift shifts and fills with zeros.
 func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	l := lane(d)
 	imm, n := g.count(d, b)
@@ -124,18 +124,18 @@ func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	return g.op2(name+"V"+elem(l), l, n, a)
 }
 
-// shiftSigned shifts to the right, filling with the sign.
+// shiftSigned shifts right and fills with the sign.
 func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
 	if l := lane(d); g.z || l == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
-	// Where the sign bit comes to lie is subtracted, after it was flipped.
+	// The shifted sign bit is subtracted after flipping it.
 	sign := g.shift("VPSRL", d, g.bits(8, signBit(8)), b)
 	return g.op2("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
-// divide divides integers by way of floats with more bits than the quotient needs: one that is no integer is further
-// from the next than rounding goes.
+// divide divides integers through floats with more bits than the quotient needs: a quotient that is not an integer
+// differs from the next integer by more than the rounding error.
 func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 	f := tensor.Float64
 	switch d.Size() {

@@ -48,7 +48,7 @@ func TestUnsupported(t *testing.T) {
 		return &expr.Loop{Code: code, Scalar: []bool{false}}
 	}
 	for what, c := range map[string]func() (*Loop, error){
-		"a function that only Go has": func() (*Loop, error) {
+		"a function without machine code": func() (*Loop, error) {
 			return Compile(calls(), machine.AVX2, Options{})
 		},
 		"for portable": func() (*Loop, error) {

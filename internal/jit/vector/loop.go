@@ -1,11 +1,16 @@
-// Package vector makes machine code of loops of expressions: vectors of AVX-512 or AVX2 for amd64.
+// Package vector compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2 for amd64.
 //
-// The way: an expression's elementary functions are expanded ([expr.Code.Expand]); instructions of machines are
-// selected for each of its own (lower*.go, in the order that keeps few values alive), those that depend on nothing
-// but constants and Scalar operands apart, for these are computed once a row; registers are given out (alloc.go),
-// and the body is put between the loops over elements and rows (emit.go). A turn computes 16 elements with AVX-512
-// and 8 with AVX2, half of that where a value has 64 bits: every value of a turn lies in one register. What is less
-// than a turn goes by masks.
+// [Compile] works in five steps. Elementary functions are expanded into primitives ([expr.Code.Expand]). Instructions
+// are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order that keeps few
+// values live; values that depend on constants and Scalar operands alone are computed once per row. Registers are
+// allocated along the straight-line body (alloc.go): a value that a single load recomputes is loaded again or used from
+// memory; otherwise the value whose next use is farthest is spilled (Belady's rule). The number of row constants kept
+// in registers is chosen by trial (frame.go), and two or four iterations are interleaved if that causes little spilling
+// (interleave.go). Finally the loops over elements and rows are written (emit.go).
+//
+// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half of that if a value has 64 bits: every value
+// occupies one register. Integers of fewer bits are kept in lanes of 32 bits and normalized only where it matters;
+// bools are masks. The rest of a row is computed under masks, so that no byte next to an operand is accessed.
 package vector
 
 import (
@@ -19,29 +24,29 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ErrUnsupported is wrapped by errors that say what a loop has that there is no code for. It runs in Go then.
+// ErrUnsupported is wrapped by errors for loops that cannot be compiled, with the reason. They run in Go.
 var ErrUnsupported = errors.New("no machine code")
 
 func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// Options are choices that do not change results.
+// Options do not affect results.
 type Options struct {
-	// NonTemporal writes outputs past the caches, in rows in which all of them lie at multiples of 64 bytes.
+	// NonTemporal writes outputs with non-temporal stores in rows whose outputs are all aligned to 64 bytes.
 	NonTemporal bool
-	// Unfenced leaves it to the caller to call [Fence] after its last run, before another goroutine reads the outputs.
+	// Unfenced requires the caller to call [Fence] after its last run, before another goroutine reads the outputs.
 	Unfenced bool
-	// Kept are outputs that are written to the caches all the same, a bit each.
+	// Kept is a bit mask of outputs that use ordinary stores anyway.
 	Kept uint32
-	// Ahead is asked for while the loop runs, so that the caches have it later.
+	// Ahead requests prefetching.
 	Ahead Ahead
 
-	registers int // how many vector registers are used, for tests; 0 for all
+	registers int // number of vector registers, for tests; 0 for all
 }
 
-// key tells options apart in the keys of code. Those of most loops are none, and they are looked up whenever sizes are
-// bound.
+// key returns the options for keys of code. Default options have a short key, because lookups are frequent when sizes
+// are bound.
 func (o *Options) key() string {
 	if *o == (Options{}) {
 		return " plain "
@@ -49,28 +54,27 @@ func (o *Options) key() string {
 	return fmt.Sprintf(" %v ", *o)
 }
 
-// Ahead is what lies so many bytes behind operands that move along the row; no bytes stand for nothing. It need not be
-// memory.
+// Ahead requests prefetching at a distance of Bytes from operands that advance along the row; 0 means none. The
+// addresses need not be mapped.
 type Ahead struct {
 	Operands uint32 // a bit each
 	Bytes    int32
-	Near     bool // for the nearest cache, else for the one behind it
+	Near     bool // into L1, else into L2
 }
 
-// Loop is an [expr.Loop] as machine code. It is immutable and may run on any number of goroutines.
+// Loop is an [expr.Loop] as machine code. It is immutable and safe for concurrent use.
 type Loop struct {
 	fn   *jit.Func
-	ptrs int // outputs, operands and folds
+	ptrs int // number of outputs, operands and folds
 }
 
-// Compile makes machine code of a loop, or finds that which somebody has of an equal one. An error that wraps
-// [ErrUnsupported] says why there is none. Code can be made for any instruction set, and run where the processor
-// has it.
+// Compile compiles a loop, or returns existing code of an equal one. An error that wraps [ErrUnsupported] gives the
+// reason why it cannot be compiled. Code can be generated for any instruction set, and runs on processors that have it.
 func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	held := *l // which its owner may change
+	held := *l // the owner may change l
 	fn, err := jit.Lookup(isa.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
 		return assemble(&held, isa, opts, list)
 	})
@@ -80,7 +84,7 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	return &Loop{fn: fn, ptrs: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
 }
 
-// Listing returns the code in the syntax of Go's assembler. It is made anew.
+// Listing generates the code again and returns it in the syntax of Go's assembler.
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
 func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code, error) {
@@ -101,17 +105,17 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) (jit.Code,
 	return code, err
 }
 
-// Work returns how many instructions a run executes at most.
+// Work returns a bound on the instructions of a run.
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
-// Run computes rows of n elements each. ptrs are the addresses of the first row, outputs before operands before the
-// [expr.Lanes] accumulators of each fold, which are read and written anew for each row, or its total, which is written;
-// strides are the bytes from a row to the next, in the same order, and 0 for what all rows share. Outputs of dtype
-// Invalid need neither. An error says that executable memory could not be had, and then nothing was done.
+// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, operands, then for each fold
+// its [expr.Lanes] accumulators, which each row updates, or its total, which is written. strides are the bytes between
+// rows in the same order, 0 for operands shared by all rows. Outputs of dtype Invalid need neither. An error means that
+// there is no executable memory, and that nothing was done.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. The runtime waits
-// for a run to return before it stops the world: callers cut long work so that one takes less than 50 us. a is memory
-// that nobody else uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
+// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. Stopping the world
+// waits for a run, so callers cut long work such that a run takes less than 50 us. a is exclusively used by the run.
+// Addresses are not checked, and must point to the heap or to memory outside of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
 		panic("vector: Run of other operands than the loop has")
@@ -125,9 +129,9 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	return c.fn.Call(a)
 }
 
-// Fence waits until what loops that are Unfenced wrote past the caches is in memory.
+// Fence waits for the non-temporal stores of Unfenced loops.
 func Fence() { jit.Fence() }
 
-// Call is [Loop.Run] with what a says: N and Rows, both above 0, and as many of Ptr and Row as there are pointers. They
-// stay as they are, so that a step whose operands lie where they did is called again at the cost of a call.
+// Call is [Loop.Run] with arguments in a: N and Rows, both positive, and Ptr and Row for each pointer. They are not
+// modified, so that a step with unchanged operands can be called again at the cost of a call.
 func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }

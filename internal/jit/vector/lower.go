@@ -9,7 +9,7 @@ import (
 
 // lower selects instructions for the whole loop.
 func (g *gen) lower() error {
-	g.weigh()
+	g.countRegisters()
 	for _, f := range g.loop.Folds {
 		g.visit(f.V)
 	}
@@ -34,8 +34,9 @@ func (g *gen) lower() error {
 	return g.err
 }
 
-// weigh finds how many registers computing a value takes, as if nothing were used twice.
-func (g *gen) weigh() {
+// countRegisters estimates the registers needed to compute each value, as if no value were used twice (Sethi-Ullman
+// numbers).
+func (g *gen) countRegisters() {
 	g.need = make([]int, len(g.code.Insts))
 	for v, i := range g.code.Insts {
 		most, ties := 0, 0
@@ -54,8 +55,8 @@ func (g *gen) weigh() {
 	}
 }
 
-// visit selects instructions for a value after those for its operands, of which the one that needs most registers comes
-// first, so that few values wait in registers.
+// visit selects instructions for a value after those for its operands, the operand that needs most registers first, so
+// that few values are live.
 func (g *gen) visit(v expr.Value) {
 	if g.done[v] != nil {
 		return
@@ -76,12 +77,12 @@ func (g *gen) visit(v expr.Value) {
 	g.done[v] = g.inst(v)
 }
 
-// lowerFolds selects instructions that add up: in the body accumulators have registers if there are enough, and in
-// tails they are in memory. Loads and stores of the registers come before and after the turns.
+// lowerFolds selects instructions for folds. In the body accumulators are in registers if possible, in tails in memory;
+// loads and stores of the registers surround the iterations.
 func (g *gen) lowerFolds() {
 	for _, f := range g.loop.Folds {
 		if v := g.get(f.V); f.Op == expr.Min || f.Op == expr.Max {
-			g.clean(v) // here, for both ways
+			g.clean(v) // once, for both variants
 		}
 	}
 	if !g.z || g.loop.Totals {
@@ -99,12 +100,12 @@ func (g *gen) lowerFolds() {
 	g.body = body
 }
 
-// accMemory is where the accumulators of a fold are.
+// accMemory returns the address of the accumulators of a fold.
 func (g *gen) accMemory(k int) memory {
 	return memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * g.loop.DType(k).Size())}
 }
 
-// part returns what is selected meanwhile.
+// part returns the instructions that a function selects.
 func (g *gen) part(selecting func()) []inst {
 	g.body = nil
 	selecting()
@@ -169,14 +170,14 @@ func (g *gen) foldInRegisters(k int) {
 	})...)
 }
 
-// losesNaN reports whether the instruction that folds loses a NaN that the accumulator has: with AVX-512, where a
-// mask notes the lanes without one, which nothing else has to wait for.
+// losesNaN reports whether the fold instruction drops a NaN in the accumulator. With AVX-512, a mask records the lanes
+// without NaN, off the critical path.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 	return g.z && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto adds up a value in registers: ordered is the mask of an instruction that loses NaN, else 0. It is compared
-// under itself, so that what it lacks it never has again.
+// foldInto folds a value into a register. ordered is the NaN mask, or 0. The comparison is masked by itself, so that a
+// lane once cleared stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
 		l := lane(v.dtype)
@@ -193,7 +194,7 @@ func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	}
 }
 
-// prune drops instructions whose results nobody needs.
+// prune removes instructions whose results are unused.
 func (g *gen) prune() {
 	live := make([]bool, len(g.vals))
 	mark := func(in *inst) {

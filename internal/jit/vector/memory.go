@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// load returns a part of operand k.
+// load returns part 0 or 1 of operand k.
 func (g *gen) load(k, part int) *lowered {
 	d, at := g.code.In[k], g.outs+k
 	if d.IsComplex() {
@@ -24,11 +24,11 @@ func (g *gen) load(k, part int) *lowered {
 
 // from returns a value that is loaded.
 func (g *gen) from(w uint8, name string, plain bool, mem memory) val {
-	inv := mem.kind == inRow
-	return g.newVal(value{w: w, inv: inv, rec: &recipe{name: name, mem: mem, plain: plain}})
+	invariant := mem.kind == inRow
+	return g.newVal(value{w: w, invariant: invariant, rec: &recipe{name: name, mem: mem, plain: plain}})
 }
 
-// loadVector returns elements that lie one behind another.
+// loadVector returns contiguous elements.
 func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	l := &lowered{dtype: d}
 	mem.lane = uint8(d.Size())
@@ -49,13 +49,13 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	default:
 		l.v = g.from(w, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
-			g.vals[l.v].rec.name = "VMOVUPD" // a mask counts in elements
+			g.vals[l.v].rec.name = "VMOVUPD" // masks count elements of this size
 		}
 	}
 	return l
 }
 
-// halfMove moves n elements of 2 bytes.
+// halfMove returns the instruction that moves n elements of 2 bytes.
 func (g *gen) halfMove() string {
 	switch {
 	case g.n == 4:
@@ -66,7 +66,7 @@ func (g *gen) halfMove() string {
 	return "VMOVDQU"
 }
 
-// loadBool returns which elements are not 0.
+// loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem memory) val {
 	if !g.z {
 		name, l := "VPMOVZXBD", g.maskLane()
@@ -84,7 +84,7 @@ func (g *gen) loadBool(mem memory) val {
 	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
 }
 
-// loadScalar returns one element in all lanes.
+// loadScalar broadcasts one element.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	mem := memory{kind: inRow, n: at, off: off}
 	l := &lowered{dtype: d}
@@ -139,7 +139,7 @@ func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	return p
 }
 
-// split loads pairs of elements, and parts them.
+// split loads complex elements and separates their parts.
 func (g *gen) split(at, size int) [2]val {
 	w := g.width(size)
 	var h [2]val
@@ -165,13 +165,13 @@ func (g *gen) split(at, size int) [2]val {
 	return p
 }
 
-// half returns where a half of a turn's pairs lies.
+// half returns the address of one half of an iteration's complex elements.
 func (g *gen) half(at, k, size int) memory {
 	return memory{kind: inOperand, n: at, off: int32(k * g.n * size), step: int32(2 * g.n * size), part: uint8(1 + k),
 		lane: uint8(size)}
 }
 
-// evenOdd returns the places of the first or second parts in two vectors of n elements.
+// evenOdd returns the indices of the first or second parts in two vectors of n elements.
 func evenOdd(n, part int) []int {
 	at := make([]int, n)
 	for k := range at {
@@ -180,7 +180,7 @@ func evenOdd(n, part int) []int {
 	return at
 }
 
-// permute2 picks elements of two vectors.
+// permute2 selects elements of two vectors by constant indices.
 func (g *gen) permute2(a, b val, lane int, at []int) val {
 	var data []byte
 	for _, x := range at {
@@ -190,14 +190,14 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 	return g.pick2(a, b, g.vector(data), lane)
 }
 
-// pick2 picks of two vectors the elements that the lowest bits of the lanes of a third say.
+// pick2 selects elements of two vectors by the lowest bits of the lanes of a third.
 func (g *gen) pick2(a, b, at val, lane int) val {
 	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, at), tied: a, dst: g.newVal(value{w: g.vals[a].w}),
 		rm: 0})
 }
 
-// lookup picks elements of a table by the lowest 5 bits of lanes. What a table has twice is looked up once, and where
-// an instruction has too few elements to pick from, the halves are, and the highest of the bits says which.
+// lookup selects elements of a table by the lowest 5 bits of lanes. A table of two equal halves is looked up as one
+// half. If an instruction cannot hold the table, both halves are looked up and the highest index bit selects.
 func (g *gen) lookup(table []float32, at val) val {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -215,7 +215,7 @@ func (g *gen) lookup(table []float32, at val) val {
 	return g.blend(4, g.bitOf(at, half), high, low)
 }
 
-// numbers is a vector of constants.
+// numbers returns a constant vector.
 func (g *gen) numbers(x []float32) val {
 	var data []byte
 	for _, x := range x {
@@ -224,7 +224,7 @@ func (g *gen) numbers(x []float32) val {
 	return g.vector(data)
 }
 
-// bitOf is the mask of lanes with a bit.
+// bitOf returns the mask of lanes with a bit set.
 func (g *gen) bitOf(at val, bit int) val {
 	key := [2]val{at, val(bit)}
 	m, ok := g.bitMasks[key]
@@ -239,29 +239,29 @@ func (g *gen) bitOf(at val, bit int) val {
 	return m
 }
 
-// shuffle is an operation on a constant and two vectors.
+// shuffle is an operation on an immediate and two vectors.
 func (g *gen) shuffle(name string, imm int64, b, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: 1})
 }
 
-// emitStore makes a store. An operand that is stored as it is must be in a register before anything is: an output may
-// be its memory.
+// emitStore returns a store. An operand that is stored unchanged must be loaded before any store, because an output may
+// share its memory.
 func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
 		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
 	}
-	if !g.past(mem) {
+	if !g.isNonTemporal(mem) {
 		nt = ""
 	}
 	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
 }
 
-// past reports whether memory is that of an output that goes past the caches.
-func (g *gen) past(mem memory) bool {
+// isNonTemporal reports whether memory is an output with non-temporal stores.
+func (g *gen) isNonTemporal(mem memory) bool {
 	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.n&1 == 0
 }
 
-// store writes a value to memory. What brings it into the form that memory has goes to the body.
+// store returns the store of a value. Conversions to the element format are added to the body.
 func (g *gen) store(mem memory, l *lowered) inst {
 	d := l.dtype
 	mem.lane = uint8(d.Size())
@@ -288,7 +288,7 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	return g.storeNarrow(mem, l)
 }
 
-// streamed returns the instruction that stores a turn of elements of 1 or 2 bytes past the caches, if there is one.
+// streamed returns the non-temporal store of an iteration of elements of 1 or 2 bytes, if there is one.
 func (g *gen) streamed(size int) string {
 	if g.n*size < 16 {
 		return ""
@@ -296,14 +296,14 @@ func (g *gen) streamed(size int) string {
 	return "VMOVNTDQ"
 }
 
-// storeLow packs lanes into elements of 1 or 2 bytes with AVX-512, in the store unless that goes past the caches.
+// storeLow packs lanes into elements of 1 or 2 bytes with AVX-512, within the store unless that is non-temporal.
 func (g *gen) storeLow(mem memory, size int, v val) inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
 	}
 	nt := g.streamed(size)
-	if nt == "" || !g.past(mem) {
+	if nt == "" || !g.isNonTemporal(mem) {
 		return g.emitStore(name, "", mem, v)
 	}
 	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{w: uint8(g.n * size)}), rm: -1})
@@ -337,7 +337,7 @@ func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], g.streamed(size), mem, x)
 }
 
-// storePair writes complex numbers.
+// storePair stores complex numbers.
 func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	size := d.ToReal().Size()
 	var h [2]val

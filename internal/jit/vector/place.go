@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// Masks of a tail: of elements, and of the halves of a turn's pairs. Without AVX-512 there are vectors of them, as wide
-// as the widest value and as 32 bits where that is another.
+// Masks of a tail: of elements, and of the halves of an iteration's pairs. Without AVX-512 these are vectors, as wide
+// as the widest value and, if different, of 32-bit lanes.
 const (
 	tailMask  = asm.K1
 	tailWide  = 15
@@ -35,7 +35,7 @@ func (a *allocator) load(rec *recipe, dst any) {
 	a.put(name, a.g.bounce(rec.mem), dst)
 }
 
-// store places a store, args being what is stored.
+// store places a store of args.
 func (a *allocator) store(in *inst, args []any) {
 	mem, name := *in.store, in.name
 	switch {
@@ -46,7 +46,7 @@ func (a *allocator) store(in *inst, args []any) {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
 		args = append(args, tailMask+asm.Mask(mem.part), mem)
-	case mem.kind == inAcc && mem.lane < 4: // the others were blended in
+	case mem.kind == inAcc && mem.lane < 4: // missing elements were blended in
 		args = append(args, mem)
 	case mem.kind == inAcc || !a.g.bounced(mem):
 		name = "VMASKMOV" + suffix(int(mem.lane))
@@ -57,7 +57,7 @@ func (a *allocator) store(in *inst, args []any) {
 	a.putEither(name, in.nt, args...)
 }
 
-// tailVector returns the register with the mask of a tail for elements of some bytes, without AVX-512.
+// tailVector returns the register with the tail mask for elements of some bytes, without AVX-512.
 func (g *gen) tailVector(lane int) asm.Vec {
 	if lane == g.maskLane() {
 		return vec(tailWide, g.width(lane))
@@ -65,19 +65,19 @@ func (g *gen) tailVector(lane int) asm.Vec {
 	return vec(tailSmall, g.width(lane))
 }
 
-// bounced reports whether elements of a tail go by way of the spill area: there are masks for whole 4 and 8 bytes only.
+// bounced reports whether tail elements are copied through the spill area: AVX2 masks only whole 4 and 8 bytes.
 func (g *gen) bounced(mem memory) bool { return mem.lane < 4 || mem.part != 0 }
 
-// bounce returns where an operand's elements are in the spill area.
+// bounce returns the address of an operand's elements in the spill area.
 func (g *gen) bounce(mem memory) memory {
 	s, ok := g.bounces[mem.n]
 	if !ok {
-		g.fail("an operand that does not go by way of memory")
+		g.fail("an operand without a bounce buffer")
 	}
 	return memory{kind: inSlot, n: s, off: mem.off}
 }
 
-// findUses finds where values are used in a list: twice where an instruction uses one twice.
+// findUses lists the uses of each value in a list of instructions, once per occurrence.
 func (a *allocator) findUses(list []inst) {
 	for k := range list {
 		in := &list[k]
@@ -108,7 +108,7 @@ func (a *allocator) findUses(list []inst) {
 	}
 }
 
-// newAllocator returns one with nothing in it, in the memory of one that is not needed any more if there is one.
+// newAllocator returns an empty allocator, reusing memory of an old one.
 func (g *gen) newAllocator(length int) *allocator {
 	var a *allocator
 	if n := len(g.spare); n > 0 {
@@ -137,7 +137,7 @@ func (g *gen) newAllocator(length int) *allocator {
 	return a
 }
 
-// sized returns a slice of n elements, which may be any, in the memory of one if that has room.
+// sized returns a slice of n elements with any contents, reusing s if it is large enough.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -145,10 +145,10 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// spare has allocators whose memory is used again by other loops.
+// spare holds allocators for reuse by other loops.
 var spare sync.Pool
 
-// release gives the memory of allocators back, when the code is written.
+// release returns allocators to spare after the code is written.
 func (g *gen) release() {
 	g.discard(&g.frame)
 	for _, a := range g.spare {
@@ -159,7 +159,7 @@ func (g *gen) release() {
 	}
 }
 
-// discard keeps the memory of what was placed for an attempt that was not taken.
+// discard keeps the allocators of an attempt that was not taken, for reuse.
 func (g *gen) discard(f *frame) {
 	for _, a := range []*allocator{f.rows, f.turn, f.tail, f.accLoads, f.accStores} {
 		if a != nil {

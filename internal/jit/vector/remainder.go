@@ -9,17 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceWork is as how many of its turns a reduction counts: it takes 42 at most, since a quotient of float64 has up to
-// 2,098 bits, of which a turn takes 51 at least, and in each everything waits for a division.
+// reduceWork is the weight of a reduction's loop body: it runs at most 42 times, since a quotient of float64 has up to
+// 2,098 bits, of which an iteration takes at least 51, and each iteration waits for a division.
 const reduceWork = 4 * 42
 
-// reduce is what is left of a division of floats, where one step did not do.
+// reduce is a pseudo-instruction: the rest of a division of floats that one step did not complete.
 const reduce = "reduce"
 
-// mod is C's fmod. Of a quotient that is rounded to nearest and then to an integer, a fused multiply-add gives the
-// remainder exactly: one that may be as large as half of the quotient's last place, times the divisor. So whatever the
-// quotient a step leaves a remainder that is some 2^23 or 2^52 times smaller. Nearly always one is enough; for a
-// vector with an element for which it is not there are instructions to jump over (writeReduce).
+// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly; it is at most
+// half of the quotient's last place times the divisor. So each step leaves a remainder that is some 2^23 or 2^52 times
+// smaller. One step is nearly always enough; a vector with an element for which it is not takes a loop that is
+// otherwise skipped (writeReduce).
 func (g *gen) mod(l int, x, y val) val {
 	ps := suffix(l)
 	a, d := g.float(expr.Abs, l, x, 0), g.float(expr.Abs, l, y, 0)
@@ -38,7 +38,7 @@ func (g *gen) mod(l int, x, y val) val {
 	return g.or(l, r, g.and(l, x, g.bits(l, signBit(l))))
 }
 
-// reduce places the instructions of that name: they need some registers more than there are operands.
+// reduce places the pseudo-instruction of that name, which needs several scratch registers.
 func (a *allocator) reduce(in *inst) {
 	x, d := a.operand(in.src[0]), a.operand(in.src[1])
 	args := []any{a.result(in), x, d}
@@ -66,16 +66,16 @@ func (a *allocator) reduce(in *inst) {
 type reducer struct {
 	g          *gen
 	lane       int
-	r, x, d    asm.Arg // the remainder, or what one step made of it, and sizes of the dividend and the divisor
-	t, s, u, m asm.Arg // what comes and goes: m is a mask
+	r, x, d    asm.Arg // the remainder after one step, and the absolute values of dividend and divisor
+	t, s, u, m asm.Arg // scratch; m is a mask
 	chosen     asm.Arg // a mask, with AVX-512
 	ps         string
 }
 
-// writeReduce writes what is jumped over where the remainder is less than the divisor already. Else it begins anew:
-// the quotient may have been infinite. While the remainder is not less than the divisor, a multiple of it is taken off,
-// of the divisor times a power of 2 if the quotient would be too large for its dtype. The remainder may become negative
-// on the way. Divisors that are NaN are in no order, and make NaN of it at the end; infinite ones leave it alone.
+// writeReduce writes the loop, which is skipped if the remainder is less than the divisor. Otherwise it starts again
+// from the dividend, because the quotient may have been infinite. While the remainder is not less than the divisor, a
+// multiple of the divisor is subtracted, scaled by a power of 2 if the quotient would overflow. The remainder may
+// become negative. NaN divisors are unordered, and make the result NaN at the end; infinite ones leave it unchanged.
 func (g *gen) writeReduce(args []any) {
 	lane := int(args[len(args)-1].(asm.Imm))
 	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
@@ -113,12 +113,12 @@ func (w *reducer) compare(predicate int, b, a, to asm.Arg) {
 	w.g.asm.Emit("VCMP"+w.ps, asm.Imm(predicate), b, a, to)
 }
 
-// abs sets t to the size of the remainder.
+// abs sets t to the absolute value of the remainder.
 func (w *reducer) abs() {
 	w.g.asm.Emit("VAND"+w.ps, w.constant(signBit(w.lane)-1), w.r, w.t)
 }
 
-// none jumps where the mask has no element.
+// none jumps if the mask is empty.
 func (w *reducer) none(to asm.Label) {
 	e := w.g.asm.Emit
 	if w.g.z {
@@ -130,7 +130,7 @@ func (w *reducer) none(to asm.Label) {
 	e("JEQ", to)
 }
 
-// step takes a multiple of the divisor off, where t is not less than that.
+// step subtracts a multiple of the divisor, where t is not less than it.
 func (w *reducer) step() {
 	e := w.g.asm.Emit
 	scale := scaleOf(w.lane)
@@ -160,8 +160,8 @@ func (w *reducer) step() {
 	e("VBLENDV"+w.ps, w.m, w.u, w.r, w.r)
 }
 
-// scaleOf returns the bits of a power of 2 by which divisors are multiplied at most twice, so that no quotient of two
-// numbers is too large.
+// scaleOf returns the bits of a power of 2; multiplying divisors by it at most twice keeps every quotient from
+// overflowing.
 func scaleOf(lane int) uint64 {
 	if lane == 8 {
 		return (1023 + 1000) << 52
@@ -169,7 +169,7 @@ func scaleOf(lane int) uint64 {
 	return (127 + 100) << 23
 }
 
-// constant returns a number in all lanes.
+// constant returns a number broadcast to all lanes.
 func (w *reducer) constant(x uint64) asm.Arg {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
 	if w.g.z {
@@ -180,9 +180,9 @@ func (w *reducer) constant(x uint64) asm.Arg {
 	return w.g.asm.Constant(bytes.Repeat(b, int(w.g.width(w.lane))/w.lane))
 }
 
-// divideLong divides integers of 64 bits by way of float64. The quotient of the numbers that are nearest to them there
-// is less than 2^13/divisor off, so that the remainder, which wraps as the products do, has 64 bits with its sign; that
-// of what is left is right but for the rounding, which is to nearest here.
+// divideLong divides 64-bit integers through float64. The quotient of the nearest float64 values is wrong by less than
+// 2^13/divisor, so the remainder, computed modulo 2^64, fits 64 bits with its sign. The quotient of that remainder is
+// correct except for rounding, which is to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *lowered { return &lowered{v: g.bits(8, x), dtype: tensor.Int64} }
@@ -190,7 +190,7 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	inverse := &lowered{v: g.op2("VDIVPD", 8, g.convert(tensor.Float64, b).v, g.double(1)), dtype: tensor.Float64}
 	quotient := func(x *lowered) *lowered {
 		q := do(expr.Mul, g.convert(tensor.Float64, x), inverse)
-		if x.dtype == tensor.Uint64 { // which does not hold 2^64
+		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
 			q.v = g.extremum(expr.Min, 8, q.v, g.double(0x1.fffffffffffffp63))
 		}
 		return g.convert(x.dtype, &lowered{v: g.round(expr.Rint, 8, q.v), dtype: q.dtype})
@@ -207,10 +207,10 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	}
 	if d == tensor.Uint64 {
 		q = g.selectOf(less(rest, zero), do(expr.Sub, q, number(1)), q)
-		// Beyond 2^63 the remainder may have more bits, but the quotient is 0 or 1.
+		// Beyond 2^63 the remainder may need more bits, but the quotient is 0 or 1.
 		return as(d, g.selectOf(less(y, zero), g.selectOf(less(a, b), zero, number(1)), as(d, q)))
 	}
-	// A remainder of the other sign than the dividend's: the quotient is one too far from 0.
+	// If the remainder's sign differs from the dividend's, the quotient is one too far from 0.
 	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
 		&lowered{v: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
 	nearer := g.selectOf(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))

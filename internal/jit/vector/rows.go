@@ -9,25 +9,25 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// tableRows is an instruction of two rows of a table, those that lanes k and k+4 of the first source say: one becomes
-// the lower half of the result, the other the upper.
+// tableRows is a pseudo-instruction that loads two rows of a table, selected by lanes k and k+4 of the first source,
+// into the lower and upper half of the result.
 const tableRows = "rows"
 
-// Tables whose numbers one index picks are also one table of rows of rowTables numbers each.
+// Several tables with the same index are combined into one table with rows of rowTables numbers.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
-	regTable  = regTwice // where a table is: no element of 16 bytes has as many lanes
+	regTable  = regTwice // address of the table; this is free, because no element of 16 bytes has as many lanes
 )
 
-// lookedUp is what is looked up in a table by the lanes of a value.
+// lookedUp identifies the lookup of a table by the lanes of a value.
 type lookedUp struct {
 	table uint64
 	at    val
 }
 
-// lookupOf picks elements of a table. With AVX2 a table of 32 takes four permutations, all of one port, and three
-// blends. Where several have the same index, as those of a piecewise polynomial, rows of four of them are loaded and
+// lookupOf selects elements of a table. With AVX2 a table of 32 takes four permutations, all on one port, and three
+// blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are loaded and
 // transposed instead, in three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) val {
 	at := g.get(i.A).v
@@ -42,7 +42,7 @@ func (g *gen) lookupOf(i expr.Inst) val {
 	return g.lookup(table[:], at)
 }
 
-// lookedUpTogether returns the lookups that are made with one, by rows.
+// lookedUpTogether returns the lookups that are combined with i by rows.
 func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	if g.z || g.wide || g.width(4) != 32 {
 		return nil
@@ -62,7 +62,7 @@ func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	return group
 }
 
-// lookupRows looks up the numbers of some tables: rows of four lanes become columns.
+// lookupRows performs several lookups: rows of four lanes become columns.
 func (g *gen) lookupRows(group []expr.Inst, at val) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {
@@ -89,7 +89,7 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 	}
 }
 
-// rowOffsets is where in a table of rows those are that the lowest 5 bits of lanes say, in bytes.
+// rowOffsets returns the byte offsets of rows, from the lowest 5 bits of lanes.
 func (g *gen) rowOffsets(at val) val {
 	v, ok := g.offsets[at]
 	if !ok {
@@ -99,7 +99,7 @@ func (g *gen) rowOffsets(at val) val {
 	return v
 }
 
-// rows places the instructions of that name: the offsets go to general registers by way of memory.
+// rows places a tableRows pseudo-instruction: offsets reach general registers through memory.
 func (a *allocator) rows(in *inst) {
 	slot := a.newSlot()
 	a.freed = append(a.freed, slot)

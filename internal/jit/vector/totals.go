@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for a fold of each row by itself. Its accumulators are in registers throughout: they
-// begin with what is neutral, elements that a tail lacks are neutral, too, and after the tails the registers are
-// combined, in halves, down to one element.
+// foldTotal selects instructions for a fold that reduces each row. Accumulators stay in registers: they start as the
+// neutral element, missing elements of a tail are neutral too, and after the tails the registers are combined pairwise
+// down to one element.
 func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.get(f.V)
@@ -50,7 +50,7 @@ func (g *gen) accCopies(acc val) []val {
 	return vs
 }
 
-// halves folds a list from its middle on into what comes before, down to one.
+// halved repeatedly joins the second half of a list into the first, down to one value.
 func halved(vs []val, join func(a, b val) val) val {
 	for n := len(vs) / 2; n > 0; n /= 2 {
 		for k := range n {
@@ -75,7 +75,7 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 		r = g.blend(l, ok, r, g.floats(l, math.NaN()))
 	case d == tensor.Bool:
 		r = halved(vs, join)
-		d = tensor.Int32 // from here on
+		d = tensor.Int32 // in the following steps
 		r = g.ofBool(d, r).v
 	default:
 		r = halved(vs, join)
@@ -86,7 +86,7 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	return r
 }
 
-// storeOne writes the first element.
+// storeOne stores the first element.
 func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
 	first := []arg{{v: v, w: 16}}
 	switch d.Size() {
@@ -100,7 +100,7 @@ func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
 	return inst{name: "VMOVQ", src: first, store: &mem, rm: -1}
 }
 
-// upper brings what lies so many bytes behind the first element to the front. The elements behind it are any.
+// upper moves the element at an offset of some bytes to the front. Other elements are undefined.
 func (g *gen) upper(bytes int, v val) val {
 	switch {
 	case bytes == 32:

@@ -1,16 +1,16 @@
 package vector
 
-// twins is a list of instructions being doubled.
-type twins struct {
+// interleaver duplicates a list of instructions.
+type interleaver struct {
 	g    *gen
-	by   int   // turns that the list has
-	vals []val // by val: that of so many turns later, or 0
+	by   int   // number of iterations in the list
+	vals []val // by val: its copy `by` iterations later, or 0
 }
 
-// interleave gives a list of some turns twice, an instruction for the later turns after that for the earlier: a
-// processor finds work in the one while results of the other wait for one another.
+// interleave doubles the iterations in a list, with each instruction of a later iteration after that of the earlier
+// one, to overlap their latencies.
 func (g *gen) interleave(list []inst, by int) []inst {
-	t := twins{g: g, vals: make([]val, len(g.vals)), by: by}
+	t := interleaver{g: g, vals: make([]val, len(g.vals)), by: by}
 	out := make([]inst, 0, 2*len(list))
 	sources := 0
 	for k := range list {
@@ -37,10 +37,10 @@ func (g *gen) interleave(list []inst, by int) []inst {
 	return out
 }
 
-// of returns the value that the earlier (0) or the later (1) turns have for one of the list.
-func (t *twins) of(k int, v val) val {
+// of returns the value of the earlier (0) or later (1) iterations for a value of the list.
+func (t *interleaver) of(k int, v val) val {
 	x := t.g.vals[v]
-	if k == 0 || v == 0 || x.inv {
+	if k == 0 || v == 0 || x.invariant {
 		return v
 	}
 	if y := t.vals[v]; y != 0 {
@@ -59,16 +59,16 @@ func (t *twins) of(k int, v val) val {
 	return y
 }
 
-// after is where memory is some turns later.
+// after returns the address some iterations later.
 func (m memory) after(turns int) memory {
 	m.off += int32(turns) * m.step
 	return m
 }
 
-// tryTogether interleaves two turns, then four, unless that reads and writes much more memory: it was faster with an
-// access more for six instructions (gelu with AVX-512, whose constants then do not all fit registers, by a fifth), and
-// not tried beyond. Bodies of which memory is what takes time gain nothing from four.
-func (g *gen) tryTogether(uses []val, slots int, cost float64, length int) {
+// tryInterleave interleaves two iterations, then four, unless that adds more than one memory access per six
+// instructions. Up to there it was faster: gelu with AVX-512, whose constants then do not all fit into registers, by a
+// fifth. More was not tried. Memory-bound bodies gain nothing from four.
+func (g *gen) tryInterleave(uses []val, slots int, cost float64, length int) {
 	most := 4
 	switch {
 	case length > 150 || len(g.bounces) > 0:
@@ -77,14 +77,14 @@ func (g *gen) tryTogether(uses []val, slots int, cost float64, length int) {
 		most = 2
 	}
 	if len(g.loop.Folds) > 0 {
-		most = min(most, g.copies) // each has accumulators of its own, which may take several instructions
+		most = min(most, g.copies) // each iteration needs accumulators, which may take several instructions
 	}
 	for n := 2; n <= most; n *= 2 {
 		before := g.frame
 		for k := range g.lists {
 			g.lists[k] = g.interleave(g.lists[k], n/2)
 		}
-		g.together = n
+		g.interleaved = n
 		all, ok := g.search(uses, slots)
 		if !ok {
 			g.frame = before
