@@ -216,7 +216,7 @@ func (a *allocator) grab(class int) int8 {
 		}
 	}
 	if worst < 0 {
-		a.g.fail("too many live values")
+		a.g.fail("no register is free")
 		return 0
 	}
 	o := a.owner[class][worst]

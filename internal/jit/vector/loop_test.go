@@ -383,8 +383,8 @@ func TestTotals(t *testing.T) {
 // values than there is.
 func expectMissing(t *testing.T, missing map[string]int, of int) {
 	for why, n := range missing {
-		ok := strings.HasSuffix(why, "than there is room for") && n <= of/50000 ||
-			strings.HasSuffix(why, "than there are registers for") && n <= of/10
+		ok := strings.HasSuffix(why, "too many live values") && n <= of/50000 ||
+			strings.HasSuffix(why, "than there are registers") && n <= of/10
 		if !ok {
 			t.Error(why)
 		}
