@@ -13,9 +13,14 @@ CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
 PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./iter/... ./kernels/... ./exec \
 	./passes ./passes/layout ./internal/whole ./onnx
 
-# What asks whether there is machine code, which on the paths without assembly there never is. Whole graphs without
-# machine code are run by these and by the race detector, from which machine code is kept away, too.
-ASKS = ./internal/jit/... ./iter/...
+# Code generators. Their tests make the code of every instruction set and run all code that the processor can run, so
+# that make test, where there is AVX-512, has run all that the path without it would.
+GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/slide \
+	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
+
+# Packages whose tests run with machine code switched off. Under the race detector, which has no machine code either, whole
+# graphs run.
+ASKS = ./internal/jit ./iter/...
 
 # What computes on the matrix unit where there is one; whole graphs in which it has a part.
 UNIT = ./internal/machine ./internal/jit/tile ./kernels/product ./kernels/conv ./kernels/quantised
@@ -49,9 +54,11 @@ check: test paths lint
 # The tests on the paths that this machine does not take by itself, and the long one of machine code.
 paths: avx2 nounit portable noasm loops extreme
 
-# Tests that make the code of both instruction sets, and run it where there are both: a process that has AVX-512 has
-# done what they do here.
+# Tests outside GENERATORS that run the code of both instruction sets: a process that has AVX-512 has run all of it.
 BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
+
+# Tests that make code of every instruction set and run none: they are the same with and without assembly.
+CODE_ONLY = ^(TestEmittedForms|TestForms)$$
 
 # What this process has, as a test tells it. One that fails or does not tell fails what asks.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
@@ -61,7 +68,8 @@ avx2:
 	@$(SAID); \
 	case "$$said" in \
 	*'this process: avx512'*) set -x; \
-		GODEBUG=cpu.avx512f=off $(TEST) -count=1 -vet=off -skip '$(BOTH_SETS)' $(PATHS) ;; \
+		GODEBUG=cpu.avx512f=off $(TEST) -count=1 -vet=off -skip '$(BOTH_SETS)' \
+			$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS))") ;; \
 	*'this process: '*) echo "avx2: nothing to do, this processor has no AVX-512: make test ran without" ;; \
 	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac
@@ -88,7 +96,7 @@ portable:
 # Nothing of ours in assembly: what other processors run.
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
-	$(TEST) -tags noasm -vet=off $(PATHS)
+	$(TEST) -tags noasm -vet=off -skip '$(CODE_ONLY)' $(PATHS)
 
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
