@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends/endstest"
 	"github.com/graphrun/graphrun/passes"
@@ -85,13 +86,13 @@ func TestVerificationEnds(t *testing.T) {
 			require.NoError(t, err)
 			p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
 			require.NoError(t, err)
-			c, err := p.Certificate()
+			c, err := experiment.Certify(p)
 			require.NoError(t, err)
 			sweep(t, func(ctx context.Context) error {
-				_, err := graphrun.VerifyContext(ctx, g, c)
+				_, err := experiment.VerifyContext(ctx, g, c)
 				return err
 			})
-			_, err = graphrun.Verify(g, c)
+			_, err = experiment.Verify(g, c)
 			require.NoError(t, err)
 		})
 	}
@@ -116,8 +117,8 @@ func TestContextIsLetGo(t *testing.T) {
 			_, err = p.Run(t.Context(), in)
 			require.NoError(t, err)
 			p.Report()
-			if _, err := p.Problem(); err == nil {
-				_, err = p.Advice()
+			if _, err := experiment.Problem(p); err == nil {
+				_, err = experiment.Advise(p)
 				require.NoError(t, err)
 			}
 			require.NoError(t, g.Infer())

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/inspect"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
@@ -23,7 +24,7 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	for _, name := range []string{"batch-size", "batch_size"} {
 		p, err := graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{name: 1}, {name: 64}}})
 		require.NoError(t, err, name)
-		classes, err := p.Classes()
+		classes, err := inspect.Specializations(p)
 		require.NoError(t, err)
 		require.Len(t, classes, 2)
 		_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{name: 3}})

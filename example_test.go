@@ -171,23 +171,3 @@ func ExampleLookup() {
 	fmt.Println(out["y"].At(2))
 	// Output: 0.8807970881462097
 }
-
-// A certificate holds what it takes to be certain that no plan costs less, by the prices of its profile: whoever has
-// the graph can check it.
-func ExampleVerify() {
-	g, err := graphrun.Load("examples/models/residual.json")
-	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
-	check(err)
-	c, err := p.Certificate()
-	check(err)
-	v, err := graphrun.Verify(g, c)
-	check(err)
-	fmt.Println(v.Optimal, v.CostNS == v.BoundNS)
-	c.Solution.Cost-- // somebody claims more than is so
-	_, err = graphrun.Verify(g, c)
-	fmt.Println(err != nil)
-	// Output:
-	// true true
-	// true
-}

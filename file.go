@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
@@ -39,7 +40,7 @@ func (l Loader) Open(name string) (*File, error) { return l.OpenContext(context.
 func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	switch {
 	case ctx == nil:
-		return nil, errNoContext
+		return nil, program.ErrNoContext
 	case l.FS != nil:
 		r, err := files.OpenFS(l.FS, name)
 		if err != nil {
@@ -160,7 +161,7 @@ func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Bac
 // GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After that it may be called again.
 func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	if ctx == nil {
-		return nil, errNoContext
+		return nil, program.ErrNoContext
 	}
 	if f == nil || f.signature == nil {
 		return nil, errors.New("no file was opened: Loader.Open opens one")
@@ -199,7 +200,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 	return f.model.Graph(o)
 }
 
-// sizes are those of symbols that are given, by name or by the shapes of inputs.
+// sizes returns the sizes of symbols that are given by name or follow from given shapes.
 func (f *File) sizes() (map[string]int, error) {
 	if f.model != nil {
 		sizes, err := f.model.Sizes(f.Loader.Sizes)
@@ -211,33 +212,28 @@ func (f *File) sizes() (map[string]int, error) {
 	symbols := f.signature.Symbols
 	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
 		if _, ok := symbols[name]; !ok {
-			return nil, noSymbol(name, f.signature)
+			return nil, program.UnknownSymbol(name, f.signature)
 		}
 	}
 	if f.model == nil {
 		for _, name := range slices.Sorted(maps.Keys(f.Loader.Shapes)) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
-					words.DidYouMean(words.Nearest(name, names(f.signature.Inputs))))
+					words.DidYouMean(words.Nearest(name, inputNames(f.signature))))
 			}
 		}
 	}
 	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
-	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
+	return program.SizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes, symbols)
 }
 
-// noSymbol is the error of a size for what is no symbol.
-func noSymbol(name string, g *graph.Graph) error {
-	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
-	switch {
-	case len(g.Symbols) == 0:
-		hint = ": all its sizes are numbers"
-	case hint == "":
-		var all []string
-		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
-			all = append(all, g.SymbolText(symbol))
+// inputNames iterates over the names of the inputs.
+func inputNames(g *graph.Graph) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, v := range g.Inputs {
+			if !yield(v.Name) {
+				return
+			}
 		}
-		hint = "; it has " + strings.Join(all, ", ")
 	}
-	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/onnx"
@@ -403,7 +404,7 @@ func TestMemoryLimit(t *testing.T) {
 	p, err := graphrun.Compile(g, graphrun.Options{MemoryLimit: 1 << 24})
 	require.NoError(t, err)
 	assert.Equal(t, p.Report().Memory.Total, p.Need().Total())
-	assert.Equal(t, 2*p.Need().Outputs, graphrun.Together(p, nil, p).Outputs)
+	assert.Equal(t, 2*p.Need().Outputs, experiment.Together(p, nil, p).Outputs)
 }
 
 // The report's JSON has lists where there is nothing to list, and no key that is not described.

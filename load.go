@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/onnx"
 )
 
@@ -80,7 +79,7 @@ func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
 // ReadContext is [Loader.Read] that ends when the context does: see [LoadContext].
 func (l Loader) ReadContext(ctx context.Context, r io.Reader, name string) (*graph.Graph, error) {
 	if ctx == nil {
-		return nil, errNoContext
+		return nil, program.ErrNoContext
 	}
 	if r == nil {
 		return nil, fmt.Errorf("%s: the reader is nil", name)
@@ -111,7 +110,7 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 		}
 		return g, err
 	}
-	if err := inferUnder(ctx, g); err != nil {
+	if err := program.InferContext(ctx, g); err != nil {
 		if ends.Err(ctx) != nil {
 			err = inFile(f.path, err)
 		}
@@ -120,81 +119,11 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 	return g, nil
 }
 
-// sizesNamed returns sizes by the symbols of a graph, by whichever of their names they are given.
-func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		if _, ok := g.SymbolNamed(name); !ok {
-			return nil, noSymbol(name, g)
-		}
-	}
-	return g.SizesNamed(sizes)
-}
+// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors] of those with a mistake of
+// their own, in the order of the file.
+func Infer(g *graph.Graph) error { return program.Infer(g) }
 
-// sizesOf returns given sizes of symbols and those that follow from shapes of inputs. What is given
-// stays: whoever compares the shape tells where it does not agree.
-func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
-	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
-	sizes, from := maps.Clone(given), map[string]string{}
-	if sizes == nil {
-		sizes = map[string]int{}
-	}
-	for _, v := range inputs {
-		shape, ok := shapeOf(v.Name)
-		if !ok || len(shape) != len(v.Dims) {
-			continue
-		}
-		for i, d := range v.Dims {
-			if d.Symbol == "" {
-				continue
-			}
-			n, known := sizes[d.Symbol]
-			if !known {
-				sizes[d.Symbol], from[d.Symbol] = shape[i], v.Name
-			} else if n != shape[i] && from[d.Symbol] != "" {
-				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], shape[i], v.Name)
-			}
-		}
-	}
-	return sizes, solve(inputs, shapeOf, sizes, bounds)
-}
-
-func names(values []*graph.Value) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, v := range values {
-			if !yield(v.Name) {
-				return
-			}
-		}
-	}
-}
-
-// inferUnder is [Infer] that ends with a context.
-func inferUnder(ctx context.Context, g *graph.Graph) error {
-	g.SetContext(ctx)
-	defer g.SetContext(context.Background())
-	err := Infer(g)
-	if ended := ends.Err(ctx); ended != nil {
-		return fmt.Errorf("inferring types: %w", ended)
-	}
-	return err
-}
-
-// Infer infers a graph. Where nodes are refused, the error is a [graph.Errors] of all that are for a
-// reason of their own, in the order of the file.
-func Infer(g *graph.Graph) error {
-	if g == nil {
-		return errors.New("there is no graph to infer: it is nil")
-	}
-	if refused := g.InferAll(); len(refused) > 0 {
-		return g.RootErrors(refused)
-	}
-	if errs := g.PinErrors(nil); len(errs) > 0 {
-		return errs
-	}
-	return nil
-}
-
-// inFile puts a file's name before an error that has no place in it.
+// inFile prefixes an error with the name of a file, unless it has a place in a file already.
 func inFile(path string, err error) error {
 	var one *graph.Error
 	if errors.As(err, &one) && one.File != "" {

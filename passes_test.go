@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -39,7 +40,7 @@ func TestOwnPasses(t *testing.T) {
 	for _, done := range p.Report().Passes {
 		names = append(names, done.Pass)
 		if done.Pass == "negate" {
-			assert.Equal(t, graphrun.PassReport{Pass: "negate", Doc: "negates outputs", Did: "1 negated", Nodes: 3,
+			assert.Equal(t, report.Pass{Pass: "negate", Doc: "negates outputs", Did: "1 negated", Nodes: 3,
 				MS: done.MS}, done)
 		}
 	}

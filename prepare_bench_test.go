@@ -1,4 +1,4 @@
-package graphrun
+package graphrun_test
 
 import (
 	"flag"
@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest/networks"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,13 +43,13 @@ func resident() (now, most float64) {
 func BenchmarkPrepare(b *testing.B) {
 	load := func() *graph.Graph {
 		if *modelFile == "" {
-			return residualNet(64, 3, 4, 6, 3)
+			return networks.Bottlenecks(64, 3, 4, 6, 3)
 		}
-		g, err := Load(*modelFile)
+		g, err := graphrun.Load(*modelFile)
 		require.NoError(b, err)
 		return g
 	}
-	var p *Program
+	var p *graphrun.Program
 	for b.Loop() {
 		g := load()
 		b.StopTimer()
@@ -57,7 +59,8 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 		b.StartTimer()
 		var err error
-		p, err = Compile(g, Options{Strategy: Optimal, Sizes: g.Bound(), Threads: runtime.GOMAXPROCS(0)})
+		p, err = graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, Sizes: g.Bound(),
+			Threads: runtime.GOMAXPROCS(0)})
 		require.NoError(b, err)
 		b.StopTimer()
 		for range 10 {

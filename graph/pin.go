@@ -19,6 +19,19 @@ type Pin struct {
 	Impl   string
 }
 
+// PinError is a pin that cannot be met, by the name of its value, node or output.
+type PinError struct {
+	Name string
+	Pin  Pin
+	Err  error
+}
+
+// Error returns the pin and the reason.
+func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, e.Pin, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PinError) Unwrap() error { return e.Err }
+
 // ParsePin reads a pin as the command line has it: a memory format, "order:0,2,3,1", or "impl:nhwc".
 func ParsePin(text string) (Pin, error) {
 	if list, ok := strings.CutPrefix(text, "order:"); ok {

@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -177,36 +179,36 @@ type benchReport struct {
 	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
-	graphrun.Spread
+	experiment.Spread
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
-	*graphrun.PlanCosts
+	*report.Costs
 	*profileDoc
 	Samples  []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	Call     string     `json:"call" doc:"The call that was measured: Run, whose results take new memory and are dropped."`
 	Released callReport `json:"released" doc:"The same for Run with a release of its results after each run."`
 	Into     callReport `json:"into" doc:"The same for RunInto, which writes existing tensors."`
-	graphrun.Notes
+	report.Notes
 }
 
 // callReport has the times of one way to call a program.
 type callReport struct {
-	graphrun.Spread
+	experiment.Spread
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 }
 
 func callReportOf(times []float64) callReport {
-	return callReport{graphrun.SpreadOf(times), filled(times)}
+	return callReport{experiment.SpreadOf(times), filled(times)}
 }
 
 // show prints what was measured.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &benchReport{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
-		Spread: graphrun.SpreadOf(r.times[byRun]), Samples: filled(r.times[byRun]), Call: byRun.String(),
-		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: graphrun.NotesOf(g)}
+		Spread: experiment.SpreadOf(r.times[byRun]), Samples: filled(r.times[byRun]), Call: byRun.String(),
+		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
-		doc.PlanCosts = &costs
+		doc.Costs = &costs
 	} else {
 		doc.Piecewise = true
 	}
@@ -237,10 +239,10 @@ func (d *benchReport) writeTimes(w io.Writer, to display) {
 	t := newTable(nameCol("strategy"), nameCol("call"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"),
 		wholeCol("min"), wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
 	peak := "?"
-	if d.PlanCosts != nil {
+	if d.Costs != nil {
 		peak = byteSize(d.PeakBytes)
 	}
-	for how, s := range [ways]graphrun.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
 			t.add(d.Strategy, way(how).String(), s.Runs, d.Threads, nanoseconds(*s.Median), nanoseconds(*s.Min),
 				nanoseconds(*s.P10), nanoseconds(*s.P90), nanoseconds(*s.Max), peak)

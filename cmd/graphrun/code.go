@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/report"
 )
 
 // writeCode prints what a step runs for a reader.
-func writeCode(w io.Writer, show display, c *graphrun.CodeReport) {
+func writeCode(w io.Writer, show display, c *inspect.StepCode) {
 	fmt.Fprintf(w, "step %s: %s\n", c.Step, strings.Join(c.Ops, ", "))
 	if c.Why != "" {
 		fmt.Fprintf(w, "no code was generated: %s\n", c.Why)
@@ -45,14 +46,14 @@ const mostApart = 5
 
 // writeApart prints the pairs of nodes that stayed apart, together those for which there is one reason: of many some,
 // and how many there are.
-func writeApart(w io.Writer, show display, list []graphrun.ApartReport) {
-	seen, folded := map[string]int{}, []graphrun.ApartReport{}
+func writeApart(w io.Writer, show display, list []report.Apart) {
+	seen, folded := map[string]int{}, []report.Apart{}
 	for _, a := range list {
 		if seen[a.Why]++; seen[a.Why] <= mostApart {
 			folded = append(folded, a)
 		}
 	}
-	slices.SortStableFunc(folded, func(a, b graphrun.ApartReport) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
+	slices.SortStableFunc(folded, func(a, b report.Apart) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
 	for i := range folded {
 		why := folded[i].Why
 		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > mostApart {
@@ -60,5 +61,5 @@ func writeApart(w io.Writer, show display, list []graphrun.ApartReport) {
 		}
 	}
 	writeList(w, show, "Apart", folded, []column{nameCol("node"), nameCol("reader"), proseCol("why")},
-		func(a graphrun.ApartReport) []any { return []any{a.Node, a.Reader, a.Why} })
+		func(a report.Apart) []any { return []any{a.Node, a.Reader, a.Why} })
 }

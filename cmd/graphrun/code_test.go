@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/report"
 )
 
 // coded is a graph with two nodes in one loop, a function in Go, and one that reads that.
@@ -27,7 +28,7 @@ func TestPlanCode(t *testing.T) {
 			t.Fatalf("code of %s: %+v", step, c)
 		}
 		l := c.Loops[0]
-		want := []graphrun.AccessReport{{DType: "float32", Access: "contiguous"}, {DType: "float32", Access: "broadcast"}}
+		want := []inspect.Access{{DType: "float32", Access: "contiguous"}, {DType: "float32", Access: "broadcast"}}
 		if !slices.Equal(l.Operands, want) || len(l.Results) != 1 || !strings.Contains(l.Expression, "mul.float32 v0 v1") {
 			t.Errorf("loop %+v", l)
 		}
@@ -47,7 +48,7 @@ func TestPlanCode(t *testing.T) {
 		jit.Available() == nil != strings.Contains(out, "\nfold: add of v") {
 		t.Errorf("what is folded: %s", out)
 	}
-	if out := succeed(t, "plan", path, "--code", "quotient"); !strings.Contains(out, "stated by no expression") {
+	if out := succeed(t, "plan", path, "--code", "quotient"); !strings.Contains(out, "has no expression") {
 		t.Errorf("a function in Go: %s", out)
 	}
 	r := call(t, "plan", path, "--code", "quotent")
@@ -70,7 +71,7 @@ func TestPlanCodeInGo(t *testing.T) {
 func TestNoFusion(t *testing.T) {
 	path := write(t, "g.json", coded)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
-	want := []graphrun.ApartReport{{Node: "quotient", Reader: "e", Why: "quotient is stated by no expression"}}
+	want := []report.Apart{{Node: "quotient", Reader: "e", Why: "quotient is stated by no expression"}}
 	if len(doc.Steps) != 3 || !slices.Equal(doc.Apart, want) {
 		t.Errorf("%d steps, apart %+v", len(doc.Steps), doc.Apart)
 	}
@@ -93,11 +94,11 @@ func TestNoFusion(t *testing.T) {
 
 // Of many pairs that stayed apart for one reason some are printed, and how many there are.
 func TestApartIsFolded(t *testing.T) {
-	var list []graphrun.ApartReport
+	var list []report.Apart
 	for i := range 100 {
-		list = append(list, graphrun.ApartReport{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
+		list = append(list, report.Apart{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
 	}
-	list = append(list, graphrun.ApartReport{Node: "p", Reader: "q", Why: "one"})
+	list = append(list, report.Apart{Node: "p", Reader: "q", Why: "one"})
 	var out bytes.Buffer
 	writeApart(&out, display{}, list)
 	if text := out.String(); strings.Count(text, "many") != mostApart || !strings.Contains(text, "so are 95 more") ||

@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 )
 
 type compareFlags struct {
@@ -235,7 +237,7 @@ type comparison struct {
 	Interrupted bool     // before all of it was done
 	Unchecked   bool     // for some there were no outputs to compare
 	Different   []string // what values differ, and by how much
-	notes       graphrun.Notes
+	notes       report.Notes
 	seen        map[string]bool // of what was told beside results
 }
 
@@ -280,7 +282,7 @@ func (s *comparison) load(j *job, path string, dims []string) (t timed, err erro
 
 // measure measures the strategies on one number of threads. dims are the sizes that were given.
 func (s *comparison) measure(j *job, path string, t timed, dims []string, threads int) error {
-	var list []graphrun.Candidate
+	var list []experiment.Candidate
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
 		Costs: s.flags.prices, SolveLimit: s.flags.solver.option(), Progress: j.enterUntilRun}
@@ -291,7 +293,7 @@ func (s *comparison) measure(j *job, path string, t timed, dims []string, thread
 	if err != nil {
 		return named(path, err)
 	}
-	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, Turn: s.flags.turn,
+	c, err := experiment.Compare(j.ctx, list, t.in.values, experiment.Options{Runs: s.flags.runs, Turn: s.flags.turn,
 		BoundNS: bound, Seed: s.flags.src.seed, Progress: j.report})
 	if err != nil {
 		return t.in.blame(err)
@@ -307,9 +309,9 @@ func (s *comparison) measure(j *job, path string, t timed, dims []string, thread
 // compile plans a graph by every strategy, and finds what any plan costs at least. The constants that the first program
 // computes and packs, and its machine code, are the others' too, so each is compiled again while all are there: what
 // that takes can be compared.
-func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate,
+func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
-	var first []graphrun.Candidate
+	var first []experiment.Candidate
 	for range 2 {
 		first, list, bound = list, nil, nil
 		for _, name := range s.flags.strategies {
@@ -318,13 +320,13 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 			if err != nil {
 				return nil, nil, err
 			}
-			list = append(list, graphrun.Candidate{Program: p})
+			list = append(list, experiment.Candidate{Program: p})
 			bound = cmp.Or(bound, p.Report().LowerBoundNS)
 		}
 	}
 	runtime.KeepAlive(first)
 	if bound == nil {
-		bound, err = graphrun.LowerBound(g, o)
+		bound, err = experiment.LowerBound(g, o)
 	}
 	return list, bound, err
 }
@@ -349,7 +351,7 @@ func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 }
 
 // add keeps what was measured of one combination.
-func (s *comparison) add(path string, dims map[string]int, threads int, c *graphrun.Comparison) {
+func (s *comparison) add(path string, dims map[string]int, threads int, c *experiment.Comparison) {
 	for _, m := range c.Rows {
 		s.rows = append(s.rows, compareRow{s.files[path], dims, threads, m})
 	}
@@ -364,7 +366,7 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *graph
 
 // tell prints what should be known beside the results, each thing once, and keeps it for documents.
 func (s *comparison) tell(cmd *cobra.Command, path string, t timed) {
-	n := graphrun.NotesOf(t.g)
+	n := report.NotesOf(t.g)
 	if text := fmt.Sprint(path, n); !s.seen[text] {
 		s.seen[text] = true
 		tell(cmd, path, t.g)

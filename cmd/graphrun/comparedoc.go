@@ -10,7 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/report"
 )
 
 // compareReport is what compare prints.
@@ -19,7 +20,7 @@ type compareReport struct {
 	Equal       bool         `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string     `json:"differences" doc:"The outputs that differ, in words."`
 	Strategies  []compareRow `json:"strategies" doc:"The strategies on each file, with each sizes and threads; the first is the base."`
-	graphrun.Notes
+	report.Notes
 }
 
 // compareRow is a strategy that was measured.
@@ -27,7 +28,7 @@ type compareRow struct {
 	File    string         `json:"file" doc:"The file of the graph."`
 	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
 	Threads int            `json:"threads" doc:"The workers of a run."`
-	graphrun.Measurement
+	experiment.Measurement
 }
 
 func (s *comparison) doc() *compareReport {
@@ -68,7 +69,7 @@ func (r *compareRow) dimText(name string) string {
 	return "-"
 }
 
-// table lays the rows out: what tells the combinations apart, then what [graphrun.TableOf] makes of them.
+// table lays the rows out: what tells the combinations apart, then what [experiment.TableOf] makes of them.
 func (s *comparison) table() *table {
 	var t table
 	texts := func(c column, of func(*compareRow) string) {
@@ -86,11 +87,11 @@ func (s *comparison) table() *table {
 		texts(numberCol(name), func(r *compareRow) string { return r.dimText(name) })
 	}
 	texts(numberCol("threads"), func(r *compareRow) string { return strconv.Itoa(r.Threads) })
-	rows := make([]graphrun.Measurement, len(s.rows))
+	rows := make([]experiment.Measurement, len(s.rows))
 	for i, r := range s.rows {
 		rows[i] = r.Measurement
 	}
-	measured := graphrun.TableOf(rows)
+	measured := experiment.TableOf(rows)
 	for c, head := range measured.Heads {
 		cells := make([]string, len(rows))
 		for i, row := range measured.Rows {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 )
 
 // costsFlag says by which profile of a machine work is priced.
@@ -52,7 +52,7 @@ func pricesOf(cmd *cobra.Command, path string) (*machine.Profile, error) {
 }
 
 // pricedBy tells which profile a plan was priced by, in words.
-func pricedBy(p graphrun.ProfileReport) string {
+func pricedBy(p report.Profile) string {
 	digest := p.Digest
 	if len(digest) > shortDigest {
 		digest = digest[:shortDigest]

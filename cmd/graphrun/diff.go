@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 )
 
 type diffFlags struct {
@@ -95,8 +97,8 @@ func (f *diffFlags) ways(files int) (list [2]string, err error) {
 // diffReport is what diff prints.
 type diffReport struct {
 	Files []string `json:"files" doc:"The file of the first plan, and that of the second."`
-	*graphrun.Difference
-	graphrun.Notes
+	*experiment.Difference
+	report.Notes
 }
 
 func diff(cmd *cobra.Command, args []string, f diffFlags) error {
@@ -123,13 +125,13 @@ func diff(cmd *cobra.Command, args []string, f diffFlags) error {
 	for i, g := range graphs {
 		if g != nil && (i == 0 || paths[1] != paths[0]) {
 			tell(cmd, paths[i], g)
-			addNotes(&r.Notes, graphrun.NotesOf(g))
+			addNotes(&r.Notes, report.NotesOf(g))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if r.Difference, err = graphrun.Diff(programs[0], programs[1]); err != nil {
+	if r.Difference, err = experiment.Diff(programs[0], programs[1]); err != nil {
 		return err
 	}
 	return j.do(printing, func() error {
@@ -185,7 +187,7 @@ func writeDifference(w io.Writer, show display, r *diffReport, pinned bool) {
 	}
 	writeTotals(w, show, r, first, second)
 	writeList(w, show, "Values laid out otherwise", r.Values, []column{nameCol("value"), listCol(first),
-		phraseCol("layout", 12), listCol(second), phraseCol("layout", 12)}, func(d graphrun.ValueDifference) []any {
+		phraseCol("layout", 12), listCol(second), phraseCol("layout", 12)}, func(d experiment.ValueDifference) []any {
 		name := d.Value
 		if d.Other != "" {
 			name += ", there " + d.Other
@@ -194,13 +196,13 @@ func writeDifference(w io.Writer, show display, r *diffReport, pinned bool) {
 	})
 	for _, only := range []struct {
 		who    string
-		copies []graphrun.CopyReport
+		copies []report.Copy
 	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
 		writeCopies(w, show, "Copies that only "+only.who+" makes", only.copies)
 	}
 	writeList(w, show, "Steps that differ", r.Steps, []column{wholeCol("differs"), nameCol("step"),
 		phraseCol(first, 14), phraseCol(second, 14), numberCol("cost"), numberCol("then"), numberCol("difference")},
-		func(d graphrun.StepDifference) []any {
+		func(d experiment.StepDifference) []any {
 			name := stepNames(d.First)
 			if len(d.First) == 0 {
 				name = stepNames(d.Second)
@@ -229,15 +231,15 @@ func writeTotals(w io.Writer, show display, r *diffReport, first, second string)
 	}
 	for _, row := range []struct {
 		name   string
-		of     func(*graphrun.PlanTotals) int
+		of     func(*experiment.Totals) int
 		format func(float64) string
 	}{
-		{"steps", func(p *graphrun.PlanTotals) int { return p.Steps }, whole},
-		{"inserted copies", func(p *graphrun.PlanTotals) int { return p.Copies }, whole},
-		{"copied", func(p *graphrun.PlanTotals) int { return p.CopiedBytes }, bytesText},
-		{"moved", func(p *graphrun.PlanTotals) int { return p.MovedBytes }, bytesText},
-		{"peak memory", func(p *graphrun.PlanTotals) int { return p.PeakBytes }, bytesText},
-		{"with weights", func(p *graphrun.PlanTotals) int { return p.PeakWithWeights }, bytesText},
+		{"steps", func(p *experiment.Totals) int { return p.Steps }, whole},
+		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, whole},
+		{"copied", func(p *experiment.Totals) int { return p.CopiedBytes }, bytesText},
+		{"moved", func(p *experiment.Totals) int { return p.MovedBytes }, bytesText},
+		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
+		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
 	} {
 		x, y := float64(row.of(a)), float64(row.of(b))
 		t.add(row.name, row.format(x), row.format(y), difference(x, y, row.format))
@@ -279,7 +281,7 @@ func signed(ns float64) string {
 }
 
 // stepNames names what steps compute, a few of many steps.
-func stepNames(steps []graphrun.StepSummary) string {
+func stepNames(steps []experiment.StepSummary) string {
 	const most = 6
 	var names []string
 	for _, s := range steps[:min(len(steps), most)] {
@@ -292,7 +294,7 @@ func stepNames(steps []graphrun.StepSummary) string {
 }
 
 // stepText tells by what steps are computed: the implementation of one, else how many there are.
-func stepText(steps []graphrun.StepSummary) string {
+func stepText(steps []experiment.StepSummary) string {
 	switch len(steps) {
 	case 0:
 		return "-"

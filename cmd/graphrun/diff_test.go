@@ -5,14 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/report"
 )
 
 type diffDoc struct {
 	toldDoc
 	Version int      `json:"version"`
 	Files   []string `json:"files"`
-	graphrun.Difference
+	experiment.Difference
 }
 
 func TestDiff(t *testing.T) {
@@ -24,7 +25,7 @@ func TestDiff(t *testing.T) {
 		!slices.Equal(doc.Files, []string{"residual.json", "residual.json"}) {
 		t.Errorf("%+v", doc)
 	}
-	i := slices.IndexFunc(doc.OnlySecond, func(c graphrun.CopyReport) bool {
+	i := slices.IndexFunc(doc.OnlySecond, func(c report.Copy) bool {
 		return c.Value == "conv1.unpinned" && c.Why == `"conv1" is pinned to contiguous`
 	})
 	if i < 0 || len(doc.OnlyFirst) != 0 || len(doc.Steps) != 2 || doc.Steps[0].What != "copy" {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,13 +16,13 @@ import (
 // documents are what commands print under --json, by the names of the commands.
 var documents = map[string]reflect.Type{
 	"infer":   reflect.TypeFor[inferReport](),
-	"plan":    reflect.TypeFor[graphrun.Report](),
+	"plan":    reflect.TypeFor[planDoc](),
 	"run":     reflect.TypeFor[runReport](),
 	"bench":   reflect.TypeFor[benchReport](),
 	"compare": reflect.TypeFor[compareReport](),
 	"diff":    reflect.TypeFor[diffReport](),
 	"explain": reflect.TypeFor[explainReport](),
-	"verify":  reflect.TypeFor[graphrun.Verdict](),
+	"verify":  reflect.TypeFor[experiment.Verdict](),
 	"ops":     reflect.TypeFor[opsReport](),
 	"prove":   reflect.TypeFor[proveReport](),
 
@@ -30,7 +31,7 @@ var documents = map[string]reflect.Type{
 
 // writtenFiles are what plan writes and reads beside, by the names of the flags.
 var writtenFiles = map[string]reflect.Type{
-	"certificate": reflect.TypeFor[graphrun.Certificate](),
+	"certificate": reflect.TypeFor[experiment.Certificate](),
 	"problem":     reflect.TypeFor[wcsp.Problem](),
 	"solution":    reflect.TypeFor[wcsp.Solution](),
 }
@@ -46,8 +47,8 @@ var wordsOf = map[string]func() []string{
 			iter.FastNonOverlappingDense})
 	},
 	"kind":       kindNames,
-	"rule":       graphrun.LayoutRules,
-	"difference": graphrun.StepDifferences,
+	"rule":       inspect.LayoutRules,
+	"difference": experiment.StepDifferences,
 	"access":     func() []string { return []string{"contiguous", "broadcast", "staged"} },
 }
 

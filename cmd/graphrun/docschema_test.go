@@ -13,8 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 )
 
 // valid holds a document to the schema that the command prints for it.
@@ -170,11 +170,11 @@ func TestContractIsInTheSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are ours.
-	doc["profile"] = graphrun.ProfileReport{}
-	doc["memory"], doc["passes"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}}, []graphrun.PassReport{}
-	doc["folded"], doc["decomposed"] = []graphrun.FoldingReport{}, []graphrun.PartsReport{}
+	doc["profile"] = report.Profile{}
+	doc["memory"], doc["passes"] = report.Memory{Largest: []report.Holding{}}, []report.Pass{}
+	doc["folded"], doc["decomposed"] = []report.Folding{}, []report.Decomposition{}
 	doc["moved_bytes"] = 1024
-	doc["packed"], doc["apart"] = []graphrun.PackingReport{}, []graphrun.ApartReport{}
+	doc["packed"], doc["apart"] = []report.Packing{}, []report.Apart{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

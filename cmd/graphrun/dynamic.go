@@ -5,14 +5,15 @@ import (
 	"io"
 	"strings"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
 )
 
 // refuseDynamic says of a graph whose shapes depend on data what cannot be done with it, and the first node
 // that decides some.
 func refuseDynamic(g *graph.Graph, what string) error {
-	known := graphrun.KnownOf(g)
+	known := program.KnownOf(g)
 	if known == nil {
 		return nil
 	}
@@ -23,7 +24,7 @@ func refuseDynamic(g *graph.Graph, what string) error {
 }
 
 // writeSegments prints the segments of a graph that has some.
-func writeSegments(w io.Writer, show display, segments []graphrun.SegmentReport) {
+func writeSegments(w io.Writer, show display, segments []report.Segment) {
 	if len(segments) == 0 {
 		return
 	}

@@ -15,7 +15,10 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -79,9 +82,9 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 type explainReport struct {
 	Breaks textOrNull `json:"breaks" doc:"The format that --first-break asked for; null for none."`
 	Value  *valueDoc  `json:"value" doc:"The value, as infer shows it; null where --first-break found none."`
-	*graphrun.Explanation
+	*inspect.Explanation
 	Guards []guardDoc `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which value and layout hold; run and copies are for these sizes."`
-	graphrun.Notes
+	report.Notes
 }
 
 func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
@@ -153,16 +156,16 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 // explained explains the value of a name, or the first that loses a format.
 func explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	o graphrun.Options) (*explainReport, error) {
-	r := &explainReport{Notes: graphrun.NotesOf(g)}
+	r := &explainReport{Notes: report.NotesOf(g)}
 	if format != tensor.NoFormat {
 		r.Breaks = textOrNull(format.String())
-		v, err := graphrun.FirstBreak(g, format)
+		v, err := inspect.FirstBreak(g, format)
 		if err != nil || v == nil {
 			return r, err
 		}
 		value = v.Name
 	}
-	v, err := graphrun.ValueNamed(g, value)
+	v, err := inspect.ValueNamed(g, value)
 	if err != nil {
 		return nil, wrongf("%s: %w", path, err)
 	}
@@ -170,10 +173,10 @@ func explained(ctx context.Context, g *graph.Graph, path, value string, format t
 	if err != nil {
 		return nil, err
 	}
-	if r.Explanation, err = p.Explain(v.Name); err != nil {
+	if r.Explanation, err = inspect.Explain(p, v.Name); err != nil {
 		return nil, err
 	}
-	known := graphrun.KnownOf(g)
+	known := program.KnownOf(g)
 	d := valueOf(v, known)
 	if r.Value = &d; d.Dynamic {
 		symbolicValue(&d, known.Unbacked(), v)
@@ -188,7 +191,7 @@ func (r *explainReport) leaveOpen(g *graph.Graph, v *graph.Value) error {
 		return err
 	}
 	before := len(s.Env.Guards())
-	layout, err := graphrun.ExplainLayout(s.Graph, v.Name)
+	layout, err := inspect.ExplainLayout(s.Graph, v.Name)
 	if err != nil {
 		return err
 	}
@@ -260,9 +263,9 @@ func writeLayout(w io.Writer, show display, r *explainReport) {
 		wrapped(r.Layout.Why, show.proseWidth()))
 	writeList(w, show, "What the permutation rule sees", r.Layout.Operands,
 		[]column{nameCol("operand"), listCol("effective strides")},
-		func(o graphrun.EffectiveReport) []any { return []any{o.Name, o.Strides.String()} })
+		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
 	writeList(w, show, "Comparisons of dimensions", r.Layout.Sort, []column{wholeCol("faster"), wholeCol("slower"),
-		nameCol("decided by"), proseCol("why"), wholeCol("outcome")}, func(c graphrun.CompareReport) []any {
+		nameCol("decided by"), proseCol("why"), wholeCol("outcome")}, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {
 			outcome = "exchanged"
@@ -274,7 +277,7 @@ func writeLayout(w io.Writer, show display, r *explainReport) {
 	}
 }
 
-func writeFate(w io.Writer, show display, e *graphrun.Explanation, assumed map[string]int) {
+func writeFate(w io.Writer, show display, e *inspect.Explanation, assumed map[string]int) {
 	f := &e.Run
 	head := "Under strategy " + f.Strategy
 	if len(assumed) > 0 {
@@ -292,9 +295,9 @@ func writeFate(w io.Writer, show display, e *graphrun.Explanation, assumed map[s
 		fmt.Fprintf(w, "it lies by %s\n", ints(f.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
-	list := make([]graphrun.CopyReport, len(e.Copies))
+	list := make([]report.Copy, len(e.Copies))
 	for i, c := range e.Copies {
-		list[i] = c.CopyReport
+		list[i] = c.Copy
 	}
 	writeCopies(w, show, "Copies", list)
 	for _, c := range e.Copies {
@@ -304,7 +307,7 @@ func writeFate(w io.Writer, show display, e *graphrun.Explanation, assumed map[s
 }
 
 // writeSides tells why the two sides of a copy disagree, and what it would cost to do without.
-func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
+func writeSides(w io.Writer, show display, c inspect.CopyReason) {
 	fmt.Fprintf(w, "\n%s\n", show.paint(strong, fmt.Sprintf("The copy of %s into %s", c.Value, ints(c.To))))
 	for _, side := range []struct {
 		what string

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 )
 
 // hardened is set where the process is to be refused executable memory, as services with systemd's
@@ -81,7 +81,7 @@ func TestHardened(t *testing.T) {
 	if plan.code != exitDone || !strings.Contains(plan.out, "\n"+why+"; all loops run in Go\n") {
 		t.Errorf("exit %d, %s%s", plan.code, plan.out, plan.errors)
 	}
-	var report graphrun.Report
+	var report report.Plan
 	doc := piped(t, env, "plan", graph, "--json")
 	if err := json.Unmarshal([]byte(doc.out), &report); err != nil || refused+report.NoCode != why {
 		t.Errorf("%v: no_machine_code is %q", err, report.NoCode)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 // mostHints bounds the sizes for which a graph is planned.
@@ -62,7 +63,7 @@ func splitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 
 // noteRefused tells of the sizes of --dim for which there is no plan.
 func noteRefused(cmd *cobra.Command, path string, p *graphrun.Program) {
-	for _, h := range p.RefusedHints() {
+	for _, h := range (*program.Program)(p).Refused() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, sizesText(h.Sizes), h.Why)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
 )
 
 type inferFlags struct {
@@ -110,7 +112,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	for _, e := range errs {
 		if !f.json {
-			report(cmd, named(path, e))
+			printError(cmd, named(path, e))
 		}
 	}
 	if err == nil && len(errs) > 0 {
@@ -195,11 +197,11 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 
 // inferReport is what infer prints.
 type inferReport struct {
-	Values stream[valueDoc]   `json:"values" doc:"Inputs, constants, and what nodes make."`
-	Errors []graphrun.Mistake `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
-	Guards []guardDoc         `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
-	Fewer  *fewerGuards       `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
-	graphrun.Notes
+	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
+	Errors []report.Mistake `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
+	Guards []guardDoc       `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
+	Fewer  *fewerGuards     `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
+	report.Notes
 	segments bool // shapes depend on data
 }
 
@@ -208,9 +210,9 @@ type valueDoc struct {
 	Name       string            `json:"name" doc:"The name of the value."`
 	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
 	DType      textOrNull        `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
-	Shape      graphrun.Sizes    `json:"shape" doc:"Its sizes; null if unknown."`
-	Strides    graphrun.Sizes    `json:"strides" doc:"Steps in elements; null if unknown."`
-	Offset     *graphrun.Size    `json:"offset" doc:"Where it begins; null if unknown."`
+	Shape      report.Sizes      `json:"shape" doc:"Its sizes; null if unknown."`
+	Strides    report.Sizes      `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *report.Size      `json:"offset" doc:"Where it begins; null if unknown."`
 	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides, for all sizes."`
 	AliasOf    textOrNull        `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
 	Conditions map[string]string `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
@@ -218,7 +220,7 @@ type valueDoc struct {
 	Segment    *int              `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
 }
 
-func valueOf(v *graph.Value, known *graphrun.Known) valueDoc {
+func valueOf(v *graph.Value, known *program.Known) valueDoc {
 	d := valueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
 	if t := known.DType(v); t.Valid() {
 		d.DType = textOrNull(t.String())
@@ -229,7 +231,7 @@ func valueOf(v *graph.Value, known *graphrun.Known) valueDoc {
 	if v.Dynamic {
 		return d
 	}
-	d.Strides, d.Offset, d.Flags = graphrun.SizesOf(v.Type.Strides), &graphrun.Size{N: v.Meta.Offset}, v.Meta.Flags()
+	d.Strides, d.Offset, d.Flags = report.SizesOf(v.Type.Strides), &report.Size{N: v.Meta.Offset}, v.Meta.Flags()
 	if v.Alias != nil {
 		d.AliasOf = textOrNull(v.Alias.Name)
 	}
@@ -238,7 +240,7 @@ func valueOf(v *graph.Value, known *graphrun.Known) valueDoc {
 
 func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *inferReport {
 	values := func(yield func(*valueDoc) bool) {
-		known := graphrun.KnownOf(g)
+		known := program.KnownOf(g)
 		var d valueDoc
 		more := true
 		inferred(g, errs, func(v *graph.Value) {
@@ -253,7 +255,7 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *infe
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), Guards: guardsOf(s), Notes: graphrun.NotesOf(g),
+	return &inferReport{Values: values, Errors: errorsOf(errs), Guards: guardsOf(s), Notes: report.NotesOf(g),
 		segments: g != nil && g.Dynamic()}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 )
 
 // A document is what a command prints under --json: a struct whose fields have the keys as json
@@ -160,14 +160,14 @@ func memberOf(f reflect.StructField) (member, bool) {
 }
 
 // errorOf is a mistake in a graph, in words for those who do not read Go.
-func errorOf(e *graph.Error) graphrun.Mistake {
-	m := graphrun.MistakeOf(e)
+func errorOf(e *graph.Error) report.Mistake {
+	m := report.MistakeOf(e)
 	m.Message = plain(e.Err)
 	return m
 }
 
-func errorsOf(errs []*graph.Error) []graphrun.Mistake {
-	list := make([]graphrun.Mistake, len(errs))
+func errorsOf(errs []*graph.Error) []report.Mistake {
+	list := make([]report.Mistake, len(errs))
 	for i, e := range errs {
 		list[i] = errorOf(e)
 	}

@@ -46,7 +46,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		e = &exitError{exitWrong, err}
 	}
 	if e.err != nil {
-		report(root, e.err)
+		printError(root, e.err)
 	}
 	return e.code
 }
@@ -103,9 +103,9 @@ func action(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command
 	}
 }
 
-// report prints an error. Those that start with a place in a file stand alone, so that
+// printError prints an error. Those that start with a place in a file stand alone, so that
 // editors find them; others are preceded by the program's name.
-func report(cmd *cobra.Command, err error) {
+func printError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)
 	text := strings.TrimSuffix(plain(err), "\n")

@@ -95,9 +95,9 @@ func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
 }
 
 // report names every node of the file that failed with its reason, and every output that is not there.
-func (o omissions) report(cmd *cobra.Command, path string) {
+func (o omissions) printError(cmd *cobra.Command, path string) {
 	for _, e := range o.Failed {
-		report(cmd, named(path, e))
+		printError(cmd, named(path, e))
 	}
 	for _, l := range o.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/report"
 )
 
 // pinFlags demand two layouts of the residual block: without them image and act1 are channels-last.
@@ -20,15 +21,15 @@ func onResidual(command string, more ...string) []string {
 
 // laidOut reports whether a plan has a value in a layout, computed or copied.
 func laidOut(doc planJSON, name string, strides []int) bool {
-	return slices.ContainsFunc(doc.Steps, func(s graphrun.StepReport) bool {
+	return slices.ContainsFunc(doc.Steps, func(s report.Step) bool {
 		return s.Name == name && slices.Equal(s.Strides, strides)
-	}) || slices.ContainsFunc(doc.Copies, func(c graphrun.CopyReport) bool {
+	}) || slices.ContainsFunc(doc.Copies, func(c report.Copy) bool {
 		return c.Value == name+".unpinned" && slices.Equal(c.To, strides)
 	})
 }
 
-func copiesImage(list []graphrun.CopyReport) bool {
-	return slices.ContainsFunc(list, func(c graphrun.CopyReport) bool {
+func copiesImage(list []report.Copy) bool {
+	return slices.ContainsFunc(list, func(c report.Copy) bool {
 		return c.Value == "image" && c.Why == `"image" is pinned to contiguous` && slices.Equal(c.To, rowMajor)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 )
@@ -160,14 +161,14 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	}
 	var p *graphrun.Program
-	var r *graphrun.Report
+	var r *planDoc
 	watch := newStepWatch()
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err = j.do(planning, func() (err error) {
 		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
 			return err
 		}
-		if r.Classes, err = p.Classes(); err != nil {
+		if r.Classes, err = inspect.Specializations(p); err != nil {
 			return err
 		}
 		if err := f.prove(p, r); err != nil {
@@ -194,10 +195,10 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 
 // finish measures and prints a plan, and holds it to what was demanded.
 func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.Program, g *graph.Graph,
-	r *graphrun.Report, watch *stepWatch) (err error) {
+	r *planDoc, watch *stepWatch) (err error) {
 	f.limits.tell(cmd, r)
 	if f.code != "" {
-		if r.Code, err = p.Code(f.code); err != nil {
+		if r.Code, err = inspect.Code(p, f.code); err != nil {
 			return wrongf("%s: --code: %w", path, err)
 		}
 	}
@@ -226,9 +227,9 @@ func (f *planFlags) finish(cmd *cobra.Command, path string, j *job, p *graphrun.
 }
 
 // prove asks for what is to hold for all sizes.
-func (f *planFlags) prove(p *graphrun.Program, r *graphrun.Report) error {
+func (f *planFlags) prove(p *graphrun.Program, r *planDoc) error {
 	for _, property := range f.forAll {
-		a, err := p.ForAll(property)
+		a, err := inspect.ForAll(p, property)
 		if err != nil {
 			return wrongf("--for-all: %w", err)
 		}
@@ -257,7 +258,7 @@ func (f *planFlags) load(ctx context.Context, path string) (*graph.Graph, error)
 
 // plan compiles the graph within the limits.
 func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
-	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
+	dump io.Writer) (*graphrun.Program, *planDoc, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
 		Exact: f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.option(),
 		MemoryLimit: -1} // it may be for another machine
@@ -274,7 +275,7 @@ func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *
 	return f.limits.keep(j.ctx, p, g, o)
 }
 
-func (f *planFlags) print(cmd *cobra.Command, j *job, p *graphrun.Program, r *graphrun.Report) error {
+func (f *planFlags) print(cmd *cobra.Command, j *job, p *graphrun.Program, r *planDoc) error {
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		switch {

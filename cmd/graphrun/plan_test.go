@@ -9,49 +9,51 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 )
 
 type planJSON struct {
 	toldDoc
-	Version   int                        `json:"version"`
-	Strategy  string                     `json:"strategy"`
-	Exact     bool                       `json:"exact"`
-	Optimal   bool                       `json:"optimal"`
-	CostNS    float64                    `json:"cost_ns"`
-	Copies    []graphrun.CopyReport      `json:"copies"`
-	Elided    []graphrun.ElisionReport   `json:"elided"`
-	Passes    []graphrun.PassReport      `json:"passes"`
-	Folded    []graphrun.FoldingReport   `json:"folded"`
-	Packed    []graphrun.PackingReport   `json:"packed"`
-	InRuns    []graphrun.RunPacking      `json:"packed_in_runs"`
-	Parts     []graphrun.PartsReport     `json:"decomposed"`
-	Apart     []graphrun.ApartReport     `json:"apart"`
-	NoCode    string                     `json:"no_machine_code"`
-	Code      *graphrun.CodeReport       `json:"code"`
-	Steps     []graphrun.StepReport      `json:"steps"`
-	Constants float64                    `json:"constants_bytes"`
-	Moved     int                        `json:"moved_bytes"`
-	PeakBytes int                        `json:"peak_bytes"`
-	Rejected  []graphrun.RejectionReport `json:"rejected"`
-	Within    *graphrun.WithinReport     `json:"within_memory"`
-	Memory    graphrun.MemoryReport      `json:"memory"`
-	PlanMS    float64                    `json:"plan_ms"`
-	Profile   graphrun.ProfileReport     `json:"profile"`
-	Bound     *float64                   `json:"lower_bound_ns"`
-	Advice    *graphrun.AdviceReport     `json:"advice"`
-	Best      []graphrun.PlanChoice      `json:"best"`
-	Sensitive *layout.Sensitivity        `json:"sensitivity"`
-	Measured  *graphrun.MeasuredReport   `json:"measured"`
-	Classes   []graphrun.ClassReport     `json:"classes"`
-	ForAll    []graphrun.ForAllReport    `json:"for_all"`
+	Version   int                      `json:"version"`
+	Strategy  string                   `json:"strategy"`
+	Exact     bool                     `json:"exact"`
+	Optimal   bool                     `json:"optimal"`
+	CostNS    float64                  `json:"cost_ns"`
+	Copies    []report.Copy            `json:"copies"`
+	Elided    []report.Elision         `json:"elided"`
+	Passes    []report.Pass            `json:"passes"`
+	Folded    []report.Folding         `json:"folded"`
+	Packed    []report.Packing         `json:"packed"`
+	InRuns    []report.RunPacking      `json:"packed_in_runs"`
+	Parts     []report.Decomposition   `json:"decomposed"`
+	Apart     []report.Apart           `json:"apart"`
+	NoCode    string                   `json:"no_machine_code"`
+	Code      *inspect.StepCode        `json:"code"`
+	Steps     []report.Step            `json:"steps"`
+	Constants float64                  `json:"constants_bytes"`
+	Moved     int                      `json:"moved_bytes"`
+	PeakBytes int                      `json:"peak_bytes"`
+	Rejected  []rejectedPlan           `json:"rejected"`
+	Within    *withinMemory            `json:"within_memory"`
+	Memory    report.Memory            `json:"memory"`
+	PlanMS    float64                  `json:"plan_ms"`
+	Profile   report.Profile           `json:"profile"`
+	Bound     *float64                 `json:"lower_bound_ns"`
+	Advice    *experiment.Advice       `json:"advice"`
+	Best      []experiment.Choice      `json:"best"`
+	Sensitive *layout.Sensitivity      `json:"sensitivity"`
+	Measured  *measuredPlan            `json:"measured"`
+	Classes   []inspect.Specialization `json:"classes"`
+	ForAll    []inspect.Proof          `json:"for_all"`
 }
 
 type timesDoc struct {
 	StrategyIs string `json:"strategy"`
-	graphrun.Spread
-	graphrun.PlanCosts
+	experiment.Spread
+	report.Costs
 	Samples []float64 `json:"samples_ns"`
 }
 
@@ -95,7 +97,7 @@ func TestPlanJSON(t *testing.T) {
 			t.Errorf("%v: no %q", err, key)
 		}
 	}
-	i := slices.IndexFunc(doc.Steps, func(s graphrun.StepReport) bool { return slices.Contains(s.Ops, "y") })
+	i := slices.IndexFunc(doc.Steps, func(s report.Step) bool { return slices.Contains(s.Ops, "y") })
 	if i < 0 {
 		t.Fatalf("no step runs y: %+v", doc.Steps)
 	}
@@ -145,10 +147,10 @@ func TestPlanShowsThePasses(t *testing.T) {
  "nodes": [{"name": "h", "op": "neg", "inputs": ["c"]}, {"name": "y", "op": "add", "inputs": ["x", "h"]}],
  "outputs": ["y"]}`)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
-	if len(doc.Folded) != 1 || doc.Folded[0] != (graphrun.FoldingReport{Node: "h", Op: "neg", Bytes: 16}) {
+	if len(doc.Folded) != 1 || doc.Folded[0] != (report.Folding{Node: "h", Op: "neg", Bytes: 16}) {
 		t.Errorf("folded %+v", doc.Folded)
 	}
-	i := slices.IndexFunc(doc.Passes, func(p graphrun.PassReport) bool { return p.Pass == "fold" })
+	i := slices.IndexFunc(doc.Passes, func(p report.Pass) bool { return p.Pass == "fold" })
 	if i < 0 || doc.Passes[i].Did != "1 node folded into 16 bytes of constants" || doc.Passes[i].Nodes != 1 {
 		t.Errorf("passes %+v", doc.Passes)
 	}
@@ -190,7 +192,7 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
-	var doc struct{ Unchecked []graphrun.UncheckedReport }
+	var doc struct{ Unchecked []report.Unchecked }
 	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 ||
 		!slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
 		t.Errorf("%v, %+v", err, doc)

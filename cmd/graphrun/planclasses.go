@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/inspect"
 )
 
 // writeClasses prints the plans that serve several sets of sizes: what they hold for, and what they cost elsewhere.
-func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
+func writeClasses(w io.Writer, show display, classes []inspect.Specialization) {
 	for _, c := range classes {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Plan for "+sizesText(c.Hint)+" and sizes like these"))
 		switch {
@@ -50,7 +50,7 @@ func writeClasses(w io.Writer, show display, classes []graphrun.ClassReport) {
 }
 
 // askedBy names the node that asked for a condition, and what it left one size.
-func askedBy(g graphrun.GuardReport) string {
+func askedBy(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
 		text = fmt.Sprintf(", asked by %s (%s)", g.Node, g.Op)
@@ -71,7 +71,7 @@ func sizesText(sizes map[string]int) string {
 }
 
 // writeForAll prints what was proved, or what breaks it.
-func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
+func writeForAll(w io.Writer, show display, list []inspect.Proof) {
 	for _, a := range list {
 		fmt.Fprintln(w, "\n"+show.paint(strong, a.Property+" for all sizes"))
 		switch {
@@ -95,7 +95,7 @@ func writeForAll(w io.Writer, show display, list []graphrun.ForAllReport) {
 }
 
 // caseText states the conditions of a case in one line, those that are alternatives in brackets.
-func caseText(c graphrun.CaseReport) string {
+func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {
 	case 0:

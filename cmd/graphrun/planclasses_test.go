@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/inspect"
 )
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
@@ -82,7 +82,7 @@ func TestForAll(t *testing.T) {
 
 // Conditions of a case that are alternatives are told apart from those that all hold.
 func TestCaseText(t *testing.T) {
-	for want, c := range map[string]graphrun.CaseReport{
+	for want, c := range map[string]inspect.Case{
 		"all sizes":                                {},
 		"Lt(N, 3) | Eq(L, 1)":                      {Holds: []string{"Lt(N, 3) | Eq(L, 1)"}},
 		"Le(1, N) & (Lt(N, 3) | Eq(L, 1))":         {Holds: []string{"Le(1, N)", "Lt(N, 3) | Eq(L, 1)"}},

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 )
 
 // planLimits are what a plan may not exceed.
@@ -58,19 +60,19 @@ func parseBytes(text string) (int, error) {
 }
 
 // bytesNeeded is what a run on one worker needs in all: --max-memory counts it, since plans do not depend on threads.
-func bytesNeeded(r *graphrun.Report) int {
+func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
 // keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the plans of other
 // strategies, and of the cheapest plans of all, that does, with a report that lists those that were rejected.
 func (l *planLimits) keep(ctx context.Context, p *graphrun.Program, g *graph.Graph,
-	o graphrun.Options) (*graphrun.Program, *graphrun.Report, error) {
-	wanted := p.Report()
-	if l.memory == "" || bytesNeeded(wanted) <= l.bytes {
+	o graphrun.Options) (*graphrun.Program, *planDoc, error) {
+	wanted := planDocOf(p)
+	if l.memory == "" || bytesNeeded(&wanted.Plan) <= l.bytes {
 		return p, wanted, nil
 	}
-	f := fitting{limit: l.bytes, graph: g, options: o, rejected: []graphrun.RejectionReport{rejectionOf(wanted)},
+	f := fitting{limit: l.bytes, graph: g, options: o, rejected: []rejectedPlan{rejectedOf(wanted)},
 		least: wanted}
 	f.options.Dump = nil
 	for _, s := range graphrun.Strategies() {
@@ -97,10 +99,10 @@ type fitting struct {
 	limit    int
 	graph    *graph.Graph
 	options  graphrun.Options
-	rejected []graphrun.RejectionReport
-	least    *graphrun.Report  // of the plans that were rejected, the one that needs least
+	rejected []rejectedPlan
+	least    *planDoc          // of the plans that were rejected, the one that needs least
 	best     *graphrun.Program // nil: none so far
-	report   *graphrun.Report  // of best
+	report   *planDoc          // of best
 }
 
 // try plans by a strategy. Plans that need too much are listed by the names of strategies alone.
@@ -110,12 +112,12 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	if err != nil {
 		return err
 	}
-	switch r := p.Report(); {
-	case bytesNeeded(r) > f.limit:
+	switch r := planDocOf(p); {
+	case bytesNeeded(&r.Plan) > f.limit:
 		if listed {
-			f.rejected = append(f.rejected, rejectionOf(r))
+			f.rejected = append(f.rejected, rejectedOf(r))
 		}
-		if bytesNeeded(r) < bytesNeeded(f.least) {
+		if bytesNeeded(&r.Plan) < bytesNeeded(&f.least.Plan) {
 			f.least = r
 		}
 	case f.best == nil || r.CostNS < f.report.CostNS:
@@ -130,12 +132,12 @@ const mostTried = 16
 // cheapest tries the cheapest plans one after another, until one needs no more or none can be cheaper than the best so
 // far. As they come in the order of their costs, what any plan that needs no more costs at least is known then. It is
 // nil for a graph whose cheapest plans are not known.
-func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*graphrun.WithinReport, error) {
-	list, err := p.Best(mostTried)
+func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*withinMemory, error) {
+	list, err := experiment.Best(p, mostTried)
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: strategies are all there is
 	}
-	w := &graphrun.WithinReport{}
+	w := &withinMemory{}
 	for _, c := range list {
 		w.LowerBoundNS = c.CostNS
 		if f.asCheap(c.CostNS) {
@@ -158,13 +160,13 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*graphrun.
 // asCheap reports whether there is a plan that costs no more, but for the rounding of sums.
 func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
 
-func rejectionOf(r *graphrun.Report) graphrun.RejectionReport {
-	return graphrun.RejectionReport{Strategy: r.Strategy, Bytes: bytesNeeded(r), CostNS: r.CostNS}
+func rejectedOf(r *planDoc) rejectedPlan {
+	return rejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
 }
 
 // refusal tells what stands in the way of all strategies, by the plan that needs least.
-func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphrun.Report,
-	within *graphrun.WithinReport) error {
+func (l *planLimits) refusal(rejected []rejectedPlan, least *planDoc,
+	within *withinMemory) error {
 	var needs []string
 	for _, r := range rejected {
 		needs = append(needs, r.Strategy+" "+byteSize(r.Bytes))
@@ -188,13 +190,13 @@ func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphru
 }
 
 // tell says which plans were rejected, and what that costs.
-func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
+func (l *planLimits) tell(cmd *cobra.Command, r *planDoc) {
 	if len(r.Rejected) == 0 {
 		return
 	}
 	wanted := r.Rejected[0]
 	note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost of %s "+
-		"instead of %s: %s", wanted.Strategy, byteSize(wanted.Bytes), l.memory, r.Strategy, byteSize(bytesNeeded(r)),
+		"instead of %s: %s", wanted.Strategy, byteSize(wanted.Bytes), l.memory, r.Strategy, byteSize(bytesNeeded(&r.Plan)),
 		nanoseconds(r.CostNS), nanoseconds(wanted.CostNS), difference(wanted.CostNS, r.CostNS, nanoseconds))
 	if w := r.Within; w != nil && w.Optimal {
 		note(cmd, "no plan that needs no more costs less: that follows from the order in which plans come by their cost")
@@ -206,7 +208,7 @@ func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
 }
 
 // countCopies fails where there are more copies than --max-copies, of values that are no constants, and lists them.
-func (l *planLimits) countCopies(g *graph.Graph, copies []graphrun.CopyReport) error {
+func (l *planLimits) countCopies(g *graph.Graph, copies []report.Copy) error {
 	if !l.counted {
 		return nil
 	}

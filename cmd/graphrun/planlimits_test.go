@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -115,7 +116,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 			plans = append(plans, plan{r.CostNS, bytesNeeded(r)})
 			return p
 		}
-		list, err := compiled(graphrun.Optimal).Best(mostTried)
+		list, err := experiment.Best(compiled(graphrun.Optimal), mostTried)
 		require.NoError(t, err)
 		for _, c := range list {
 			compiled(c.Strategy())

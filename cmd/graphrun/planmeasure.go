@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -56,7 +57,7 @@ const (
 // measurePlan runs a program on inputs that are made up, with one worker, and puts the median time of each step beside
 // what it was estimated to cost: the least is that of a processor that had rested, and no run has it for all steps.
 // Watch is the program's tracer.
-func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *graphrun.Report) error {
+func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *planDoc) error {
 	in, err := sources{}.values(g, &given{})
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, 
 	if err != nil {
 		return err
 	}
-	r.Measured = &graphrun.MeasuredReport{Runs: runs}
+	r.Measured = &measuredPlan{Runs: runs}
 	var errors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -85,21 +86,21 @@ func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, 
 		if len(took) == 0 {
 			continue
 		}
-		ns := *graphrun.SpreadOf(took).Median
+		ns := *experiment.SpreadOf(took).Median
 		s.MeasuredNS = &ns
 		r.Measured.MeasuredNS += ns
 		r.Measured.PredictedNS += s.CostNS
 		errors = append(errors, math.Abs(s.CostNS/ns-1))
 	}
 	if len(errors) > 0 {
-		spread := graphrun.SpreadOf(errors)
+		spread := experiment.SpreadOf(errors)
 		r.Measured.MedianError, r.Measured.P90Error = *spread.Median, *spread.P90
 	}
 	return nil
 }
 
 // writeMeasured prints what was predicted beside what was measured.
-func writeMeasured(w io.Writer, m *graphrun.MeasuredReport) {
+func writeMeasured(w io.Writer, m *measuredPlan) {
 	if m != nil {
 		fmt.Fprintf(w, "%s by one worker: steps take %s in all, and %s were estimated\n"+
 			"a step's estimate is off by %s in the median, and by %s in the worst tenth\n", count(m.Runs, "run"),

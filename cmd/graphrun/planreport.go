@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/report"
 )
 
 // writePlan prints the plan for a reader.
-func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need) {
+func writePlan(w io.Writer, show display, r *planDoc, need graphrun.Need) {
 	exact := ""
 	if r.Exact {
 		exact = ", exact"
@@ -24,7 +25,7 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
-	writeBound(w, r)
+	writeBound(w, &r.Plan)
 	writeStudy(w, show, r)
 	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
 	if r.NoCode != "" {
@@ -36,38 +37,38 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeSegments(w, show, r.Segments)
 	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},
-		func(e graphrun.ElisionReport) []any { return []any{e.Node, e.Why} })
+		func(e report.Elision) []any { return []any{e.Node, e.Why} })
 	writeList(w, show, "Written in place", r.Placed, []column{nameCol("value"), nameCol("within"), wholeCol("bytes"),
-		wholeCol("saved")}, func(v graphrun.PlacedReport) []any {
+		wholeCol("saved")}, func(v report.Placed) []any {
 		return []any{v.Value, v.Within, byteSize(v.Bytes), nanoseconds(v.SavedNS)}
 	})
 	writeList(w, show, "Folded nodes", r.Folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"),
-		proseCol("why")}, func(f graphrun.FoldingReport) []any {
+		proseCol("why")}, func(f report.Folding) []any {
 		return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
 	})
 	writeList(w, show, "Composite nodes", r.Decomposed, []column{nameCol("node"), nameCol("op"), proseCol("stated as"),
-		proseCol("why")}, func(d graphrun.PartsReport) []any {
+		proseCol("why")}, func(d report.Decomposition) []any {
 		return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 	})
 	writeSteps(w, show, r.Steps)
 	writeApart(w, show, r.Apart)
 	writeList(w, show, "Packed constants", r.Packed, []column{nameCol("constant"), proseCol("form"),
-		wholeCol("bytes"), nameCol("readers")}, func(c graphrun.PackingReport) []any {
+		wholeCol("bytes"), nameCol("readers")}, func(c report.Packing) []any {
 		return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")}
 	})
 	writeList(w, show, "Packed in every run", r.PackedInRuns, []column{nameCol("operand"), proseCol("form"),
-		nameCol("reader")}, func(c graphrun.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
+		nameCol("reader")}, func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 	writeList(w, show, "Passes", r.Passes, []column{nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did")},
-		func(p graphrun.PassReport) []any {
+		func(p report.Pass) []any {
 			return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
 		})
 	writeMemory(w, show, need)
 }
 
 // writeCopies prints copies and why there are.
-func writeCopies(w io.Writer, show display, title string, copies []graphrun.CopyReport) {
+func writeCopies(w io.Writer, show display, title string, copies []report.Copy) {
 	writeList(w, show, title, copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
-		wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
+		wholeCol("cost"), proseCol("why")}, func(c report.Copy) []any {
 		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
 	})
 }
@@ -85,13 +86,13 @@ func writeList[T any](w io.Writer, show display, title string, list []T, columns
 	t.write(w, show)
 }
 
-func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
+func writeSteps(w io.Writer, show display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
 	columns := []column{nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
 		wholeCol("buffer").ifRoom(), wholeCol("cost"), wholeCol("measured"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24)}
 	const at = 6 // of what was measured
-	measured := slices.ContainsFunc(steps, func(d graphrun.StepReport) bool { return d.MeasuredNS != nil })
+	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
 	if !measured {
 		columns = slices.Delete(columns, at, at+1)
 	}
@@ -119,7 +120,7 @@ func measuredText(ns *float64) string {
 	return nanoseconds(*ns)
 }
 
-func loopText(l *graphrun.LoopReport) string {
+func loopText(l *report.Loop) string {
 	if l == nil {
 		return "-"
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 )
 
 // planStudy is what plan is asked for about the problem of layouts.
@@ -74,9 +76,9 @@ func (s *planStudy) strategy(name string) graphrun.Strategy {
 }
 
 // ask adds to the report what was asked for, and writes the files.
-func (s *planStudy) ask(ctx context.Context, p *graphrun.Program, r *graphrun.Report) (err error) {
+func (s *planStudy) ask(ctx context.Context, p *graphrun.Program, r *planDoc) (err error) {
 	if s.problem != "" {
-		problem, err := p.Problem()
+		problem, err := experiment.Problem(p)
 		if err != nil {
 			return fmt.Errorf("--problem: %w", err)
 		}
@@ -85,7 +87,7 @@ func (s *planStudy) ask(ctx context.Context, p *graphrun.Program, r *graphrun.Re
 		}
 	}
 	if s.certificate != "" {
-		c, err := p.Certificate()
+		c, err := experiment.Certify(p)
 		if err != nil {
 			return fmt.Errorf("--certificate: %w", err)
 		}
@@ -94,23 +96,23 @@ func (s *planStudy) ask(ctx context.Context, p *graphrun.Program, r *graphrun.Re
 		}
 	}
 	if s.best > 0 {
-		if r.Best, err = p.Best(s.best); err != nil {
+		if r.Best, err = experiment.Best(p, s.best); err != nil {
 			return fmt.Errorf("--k-best: %w", err)
 		}
 	}
 	if s.sensitivity {
-		if r.Sensitivity, err = p.Sensitivity(); err != nil {
+		if r.Sensitivity, err = experiment.Sensitivity(p); err != nil {
 			return fmt.Errorf("--sensitivity: %w", err)
 		}
 	}
 	if r.Strategy == layout.Optimal.Name() && r.LowerBoundNS != nil {
-		r.Advice, _ = p.Advice() // nobody asked for it
+		r.Advice, _ = experiment.Advise(p) // nobody asked for it
 	}
 	return nil
 }
 
 // writeBound tells how near the cost is to the least.
-func writeBound(w io.Writer, r *graphrun.Report) {
+func writeBound(w io.Writer, r *report.Plan) {
 	if r.LowerBoundNS == nil {
 		return
 	}
@@ -128,7 +130,7 @@ func writeBound(w io.Writer, r *graphrun.Report) {
 }
 
 // writeStudy prints what was asked for about the problem of layouts.
-func writeStudy(w io.Writer, show display, r *graphrun.Report) {
+func writeStudy(w io.Writer, show display, r *planDoc) {
 	if r.Advice != nil && len(r.Advice.Hints) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "What the caller could change"))
 		for _, h := range r.Advice.Hints {
@@ -145,7 +147,7 @@ func writeStudy(w io.Writer, show display, r *graphrun.Report) {
 	}
 	writeSensitivity(w, show, r.Sensitivity)
 	writeList(w, show, "Cheapest plans", r.Best, []column{wholeCol("cost"), wholeCol("more"),
-		proseCol("what it does otherwise")}, func(b graphrun.PlanChoice) []any {
+		proseCol("what it does otherwise")}, func(b experiment.Choice) []any {
 		return []any{nanoseconds(b.CostNS), "+" + nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,7 +36,7 @@ func TestProfile(t *testing.T) {
 	files, _ := filepath.Glob(models + "/*.json")
 	for _, file := range files {
 		steps := map[string]bool{}
-		var planned graphrun.Report
+		var planned report.Plan
 		if err := json.Unmarshal([]byte(succeed(t, "plan", file, "--json")), &planned); err != nil {
 			t.Fatal(err)
 		}

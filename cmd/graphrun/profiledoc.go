@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -84,7 +84,7 @@ func (p *profile) doc(ops map[string]string) *profileDoc {
 	for w := range d.ByWorker {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
-	d.Profile = profiledDoc{Runs: len(p.samples), Median: *graphrun.SpreadOf(all).Median, Run: took,
+	d.Profile = profiledDoc{Runs: len(p.samples), Median: *experiment.SpreadOf(all).Median, Run: took,
 		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
 	d.ByStep = p.steps(calm, ops)
 	d.ByOp = byOp(d.ByStep)

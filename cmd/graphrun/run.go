@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -107,7 +108,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	aside := sync.OnceFunc(func() {
 		j.end()
 		tell(cmd, path, w.g)
-		w.left.report(cmd, path)
+		w.left.printError(cmd, path)
 		w.in.say(cmd)
 	})
 	defer aside()
@@ -250,10 +251,10 @@ func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*ten
 
 // runReport is what run prints.
 type runReport struct {
-	Outputs stream[outputDoc]  `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
-	Errors  []graphrun.Mistake `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
-	LeftOut []leftOutDoc       `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
-	graphrun.Notes
+	Outputs stream[outputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
+	Errors  []report.Mistake  `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
+	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
+	report.Notes
 }
 
 type outputDoc struct {
@@ -269,7 +270,7 @@ type outputDoc struct {
 }
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left omissions) *runReport {
-	r := &runReport{Notes: graphrun.NotesOf(g)}
+	r := &runReport{Notes: report.NotesOf(g)}
 	r.Outputs = streamOf(entries(g, out), func(e npz.Entry) outputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()

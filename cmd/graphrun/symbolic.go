@@ -7,14 +7,14 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // symbolicOf infers a graph for the sizes that nobody gave; nil where there are none, or where shapes depend on
-// data: see [graphrun.Known.Unbacked]. Refused nodes are left out.
+// data: see [program.Known.Unbacked]. Refused nodes are left out.
 func symbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
@@ -146,8 +146,8 @@ func symbolicValue(d *valueDoc, s *graph.Symbolic, v *graph.Value) {
 		d.AliasOf = textOrNull(w.Alias.Name)
 	}
 	t := w.Type.Simplify()
-	d.Shape, d.Strides = graphrun.SizesOf(t.Shape), graphrun.SizesOf(t.Strides)
-	d.Offset = &graphrun.SizesOf([]sym.Int{t.Offset})[0]
+	d.Shape, d.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
+	d.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
 	d.Flags, d.Conditions = []string{}, nil
 	for _, f := range flagsOf {
 		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 )
 
 // tell prints what a user should know of a graph beside its results: the sizes that were
@@ -30,7 +30,7 @@ func warn(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e
 		marked.Err = fmt.Errorf("warning: %w", e.Err)
-		report(cmd, named(source, &marked))
+		printError(cmd, named(source, &marked))
 	}
 }
 
@@ -45,7 +45,7 @@ func dimExample(symbol string) string {
 }
 
 // addNotes adds what should be known of another graph.
-func addNotes(to *graphrun.Notes, n graphrun.Notes) {
+func addNotes(to *report.Notes, n report.Notes) {
 	to.Warnings = append(to.Warnings, n.Warnings...)
 	if to.Assumed == nil && len(n.Assumed) > 0 {
 		to.Assumed = map[string]int{}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 )
@@ -50,7 +50,7 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 	if err != nil {
 		return wrong(err)
 	}
-	c, err := graphrun.ReadCertificate(bufio.NewReader(f))
+	c, err := experiment.ReadCertificate(bufio.NewReader(f))
 	f.Close()
 	if err != nil {
 		return wrongf("%s: %w", certificate, err)
@@ -65,8 +65,8 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	var v *graphrun.Verdict
-	err = j.do(verifying, func() (err error) { v, err = graphrun.VerifyContext(j.ctx, g, c); return err })
+	var v *experiment.Verdict
+	err = j.do(verifying, func() (err error) { v, err = experiment.VerifyContext(j.ctx, g, c); return err })
 	j.end()
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
@@ -107,7 +107,7 @@ func loadSized(ctx context.Context, path string, sizes map[string]int) (*graph.G
 	return g, inferStrictly(ctx, g)
 }
 
-func writeVerdict(w io.Writer, v *graphrun.Verdict) {
+func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	if v.Optimal {
 		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", nanoseconds(v.CostNS), v.CostNS)
 	} else {

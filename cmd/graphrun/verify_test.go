@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 )
 
 // certified plans a file and returns the certificate's path.
@@ -56,7 +56,7 @@ func TestVerifyExamples(t *testing.T) {
 	path := certified(t, file, "--dim", "N=5", "--pin", "a=channels_last", "--pin", "b=order:0,1,2,3", "--no-fusion")
 	v := decode[struct {
 		toldDoc
-		graphrun.Verdict
+		experiment.Verdict
 		Version int `json:"version"`
 	}](t, succeed(t, "verify", file, path, "--json"))
 	plan := decode[planJSON](t, succeed(t, "plan", file, "--strategy", "optimal", "--dim", "N=5", "--pin",
@@ -75,8 +75,8 @@ func TestVerifyRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := func(f func(c *graphrun.Certificate)) string {
-		c := new(graphrun.Certificate)
+	change := func(f func(c *experiment.Certificate)) string {
+		c := new(experiment.Certificate)
 		if err := json.Unmarshal(text, c); err != nil {
 			t.Fatal(err)
 		}
@@ -88,31 +88,33 @@ func TestVerifyRefuses(t *testing.T) {
 		return write(t, "c.json", string(changed))
 	}
 	for name, test := range map[string]struct{ file, certificate, want string }{
-		"weight":    {write(t, "g.json", tallWith("2", "0")), path, "the graph is another"},
-		"attribute": {write(t, "g.json", tallWith("1", "1")), path, "the graph is another"},
-		"symbols":   {models + "/residual.json", path, "the graph is another"},
-		"cost": {file, change(func(c *graphrun.Certificate) {
+		"weight":    {write(t, "g.json", tallWith("2", "0")), path, "the graph is not the certified one"},
+		"attribute": {write(t, "g.json", tallWith("1", "1")), path, "the graph is not the certified one"},
+		"symbols":   {models + "/residual.json", path, "the graph is not the certified one"},
+		"cost": {file, change(func(c *experiment.Certificate) {
 			c.Solution.Cost -= 1000
 		}), "the labels cost"},
-		"cost and bound": {file, change(func(c *graphrun.Certificate) {
+		"cost and bound": {file, change(func(c *experiment.Certificate) {
 			c.Solution.Cost -= 1000
 			c.Solution.Bound -= 1000
 		}), "the labels cost"},
-		"bound": {file, change(func(c *graphrun.Certificate) { c.Solution.Bound-- }), "the proof gives"},
-		"copy":  {file, change(func(c *graphrun.Certificate) { withoutCopy(t, c) }), "the labels cost"},
-		"problem": {file, change(func(c *graphrun.Certificate) {
+		"bound": {file, change(func(c *experiment.Certificate) { c.Solution.Bound-- }), "the proof gives"},
+		"copy":  {file, change(func(c *experiment.Certificate) { withoutCopy(t, c) }), "the labels cost"},
+		"problem": {file, change(func(c *experiment.Certificate) {
 			c.Problem.Factors[len(c.Problem.Factors)-1].Costs[0]++
 		}), "another problem than the graph's: factor"},
-		"variable": {file, change(func(c *graphrun.Certificate) { c.Problem.Variables[0].Name = "z" }), "variable 0"},
-		"profile":  {file, change(func(c *graphrun.Certificate) { c.Profile = nil }), "the profile"},
-		"prices": {file, change(func(c *graphrun.Certificate) { dearer(t, c) }),
+		"variable": {file, change(func(c *experiment.Certificate) { c.Problem.Variables[0].Name = "z" }), "variable 0"},
+		"profile":  {file, change(func(c *experiment.Certificate) { c.Profile = nil }), "the profile"},
+		"prices": {file, change(func(c *experiment.Certificate) { dearer(t, c) }),
 			"another problem than the graph's: factor"},
-		"digest": {file, change(func(c *graphrun.Certificate) { c.ProfileDigest = c.OptionsDigest }),
-			"the profile: not what"},
-		"options":  {file, change(func(c *graphrun.Certificate) { c.Options.NoFusion = true }), "the options: not what"},
-		"size":     {file, change(func(c *graphrun.Certificate) { c.Options.Sizes["N"]++ }), "the options: not what"},
-		"proof":    {file, change(func(c *graphrun.Certificate) { c.Solution.Proof.Root.Steps[0].Variable++ }), "verify: "},
-		"no proof": {file, change(func(c *graphrun.Certificate) { c.Solution.Proof = nil }), "no proof"},
+		"digest": {file, change(func(c *experiment.Certificate) { c.ProfileDigest = c.OptionsDigest }),
+			"the profile: the digest is"},
+		"options": {file, change(func(c *experiment.Certificate) { c.Options.NoFusion = true }),
+			"the options: the digest is"},
+		"size": {file, change(func(c *experiment.Certificate) { c.Options.Sizes["N"]++ }),
+			"the options: the digest is"},
+		"proof":    {file, change(func(c *experiment.Certificate) { c.Solution.Proof.Root.Steps[0].Variable++ }), "verify: "},
+		"no proof": {file, change(func(c *experiment.Certificate) { c.Solution.Proof = nil }), "no proof"},
 	} {
 		r := call(t, "verify", test.file, test.certificate)
 		code := exitFailed
@@ -139,7 +141,7 @@ func TestVerifyRefuses(t *testing.T) {
 }
 
 // dearer has another price of a step in the profile, and the digest of that.
-func dearer(t *testing.T, c *graphrun.Certificate) {
+func dearer(t *testing.T, c *experiment.Certificate) {
 	t.Helper()
 	text, err := json.Marshal(c.Profile)
 	if err != nil {
@@ -153,7 +155,7 @@ func dearer(t *testing.T, c *graphrun.Certificate) {
 }
 
 // withoutCopy gives the first variable with a label that is another set of layouts that label.
-func withoutCopy(t *testing.T, c *graphrun.Certificate) {
+func withoutCopy(t *testing.T, c *experiment.Certificate) {
 	t.Helper()
 	for v, x := range c.Problem.Variables {
 		if was := c.Solution.Labels[v]; x.Name == "value x" && strings.Contains(x.Labels[was], "channels_last") {

@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/layered"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
 )
 
 type viewFlags struct {
@@ -117,36 +118,36 @@ func view(cmd *cobra.Command, path string, f viewFlags) error {
 // drawn is a graph in the language of the output file, as it is written or as it runs under a strategy.
 func (f *viewFlags) drawn(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
 	title := filepath.Base(path)
-	runs, program, report := g, (*graphrun.Program)(nil), (*graphrun.Report)(nil)
+	runs, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
 	if f.strategy != "" {
 		if err := refuseDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
 			return nil, err
 		}
 		var err error
-		program, err = graphrun.CompileContext(ctx, g, graphrun.Options{Strategy: strategyOf(f.strategy),
+		p, err = graphrun.CompileContext(ctx, g, graphrun.Options{Strategy: strategyOf(f.strategy),
 			NoFusion: f.noFusion, Exact: f.exact, Costs: costs, MemoryLimit: -1}) // it may be for another machine
 		if err != nil {
 			return nil, err
 		}
-		runs, report = program.Graph(), program.Report()
+		runs, plan = p.Graph(), p.Report()
 	}
 	if filepath.Ext(f.out) == ".dot" {
 		return runs.DOT()
 	}
-	p := pictured(title, runs, report)
-	if report == nil {
-		p.remarks = append(p.remarks, fmt.Sprintf("as written: %s, %s", count(len(g.Nodes), "node"),
+	drawing := pictured(title, runs, plan)
+	if plan == nil {
+		drawing.remarks = append(drawing.remarks, fmt.Sprintf("as written: %s, %s", count(len(g.Nodes), "node"),
 			count(len(g.Constants), "constant")))
 	}
-	p.tellSizes(g)
-	svg, err := p.svg()
+	drawing.tellSizes(g)
+	svg, err := drawing.svg()
 	if errors.Is(err, layered.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: graphrun view -o OUT.dot leaves the drawing to Graphviz", err)
 	}
 	if err != nil || filepath.Ext(f.out) == ".svg" {
 		return svg, err
 	}
-	return p.page(ctx, svg, g, program)
+	return drawing.page(ctx, svg, g, p)
 }
 
 // tellSizes tells for which sizes of symbols the graph is drawn.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 //go:embed view.html
@@ -78,13 +80,13 @@ func (p *picture) page(ctx context.Context, svg []byte, g *graph.Graph, program 
 type explainer struct {
 	graph   *graph.Graph
 	program *graphrun.Program // nil: what becomes of them is not told
-	known   *graphrun.Known
+	known   *program.Known
 	named   map[string][]*graph.Value // of inputs by name, and of nodes
 }
 
 // newExplainer returns one for a graph; the program is nil for a graph as it is written.
-func newExplainer(g *graph.Graph, program *graphrun.Program) *explainer {
-	e := &explainer{graph: g, program: program, known: graphrun.KnownOf(g), named: map[string][]*graph.Value{}}
+func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
+	e := &explainer{graph: g, program: p, known: program.KnownOf(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		e.named[v.Name] = []*graph.Value{v}
 	}
@@ -100,13 +102,13 @@ func (e *explainer) texts(name string) (list []string) {
 		d := valueOf(v, e.known)
 		var b strings.Builder
 		if e.program == nil {
-			l, err := graphrun.ExplainLayout(e.graph, v.Name)
+			l, err := inspect.ExplainLayout(e.graph, v.Name)
 			if err != nil {
 				continue
 			}
-			writeLayout(&b, display{}, &explainReport{Value: &d, Explanation: &graphrun.Explanation{Layout: *l}})
+			writeLayout(&b, display{}, &explainReport{Value: &d, Explanation: &inspect.Explanation{Layout: *l}})
 		} else {
-			x, err := e.program.Explain(v.Name)
+			x, err := inspect.Explain(e.program, v.Name)
 			if err != nil {
 				continue
 			}

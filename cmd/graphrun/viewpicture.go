@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/report"
 )
 
 // boxKind is what a box of a picture stands for.
@@ -65,9 +66,9 @@ type pictureLayout struct {
 
 // pictured makes the picture of a graph. The report is that of the program that runs it; nil for a graph as it is
 // written.
-func pictured(title string, g *graph.Graph, r *graphrun.Report) *picture {
+func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
 	p := &painter{picture: &picture{title: title}, report: r, made: map[*graph.Value]int{}, lies: map[string]int{},
-		steps: map[string]*graphrun.StepReport{}, copies: map[string]*graphrun.CopyReport{}}
+		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
 		p.tellPlan(r)
 	}
@@ -89,13 +90,13 @@ func pictured(title string, g *graph.Graph, r *graphrun.Report) *picture {
 // painter makes a picture.
 type painter struct {
 	*picture
-	report *graphrun.Report
+	report *report.Plan
 	most   float64 // what the dearest step costs
-	steps  map[string]*graphrun.StepReport
-	copies map[string]*graphrun.CopyReport // by the value and its new strides
-	made   map[*graph.Value]int            // the boxes that make values
-	lies   map[string]int                  // places in the legend by name
-	hands  []int                           // the boxes of outputs
+	steps  map[string]*report.Step
+	copies map[string]*report.Copy // by the value and its new strides
+	made   map[*graph.Value]int    // the boxes that make values
+	lies   map[string]int          // places in the legend by name
+	hands  []int                   // the boxes of outputs
 }
 
 func (p *painter) add(b pictureBox) int {
@@ -104,7 +105,7 @@ func (p *painter) add(b pictureBox) int {
 }
 
 // tellPlan notes what the report tells of steps and copies, and the remarks of the picture.
-func (p *painter) tellPlan(r *graphrun.Report) {
+func (p *painter) tellPlan(r *report.Plan) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		p.steps[s.Name], p.most = s, max(p.most, s.CostNS)
@@ -137,7 +138,7 @@ func (p *painter) lay(v *graph.Value) int {
 	if v.Dynamic || !v.Meta.DType.Valid() {
 		return -1
 	}
-	name := graphrun.LayoutName(v.Meta)
+	name := inspect.LayoutName(v.Meta)
 	if strings.HasPrefix(name, "not dense") {
 		name = partLayout
 	}
@@ -207,7 +208,7 @@ func (p *painter) node(n *graph.Node) pictureBox {
 }
 
 // price tells what a step costs.
-func (p *painter) price(b *pictureBox, s *graphrun.StepReport) {
+func (p *painter) price(b *pictureBox, s *report.Step) {
 	text := nanoseconds(s.CostNS)
 	if p.report.CostNS > 0 {
 		b.share = s.CostNS / p.report.CostNS
@@ -229,7 +230,7 @@ func (p *painter) price(b *pictureBox, s *graphrun.StepReport) {
 }
 
 // copyOf is what the report tells of a node that is a copy; nil for others.
-func (p *painter) copyOf(n *graph.Node) *graphrun.CopyReport {
+func (p *painter) copyOf(n *graph.Node) *report.Copy {
 	if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg || len(n.Out) == 0 {
 		return nil
 	}
@@ -242,7 +243,7 @@ func (p *painter) kinds(list []*graph.Value, lies bool) []string {
 	var lines []string
 	for _, v := range list[:min(most, len(list))] {
 		if lines = append(lines, typeText(v)); lies && !v.Dynamic {
-			lines = append(lines, "to "+graphrun.LayoutName(v.Meta))
+			lines = append(lines, "to "+inspect.LayoutName(v.Meta))
 		}
 	}
 	if len(list) > most {
@@ -270,7 +271,7 @@ func valueFacts(name string, v *graph.Value) []fact {
 		if v.Meta.Offset != 0 {
 			text += fmt.Sprintf(" from %d on", v.Meta.Offset)
 		}
-		text += ", " + graphrun.LayoutName(v.Meta) + ", " + byteSize(v.Meta.Bytes())
+		text += ", " + inspect.LayoutName(v.Meta) + ", " + byteSize(v.Meta.Bytes())
 	}
 	return []fact{{name, text}}
 }

@@ -14,9 +14,11 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -45,15 +47,15 @@ func main() {
 // measure runs all strategies side by side, and prints the table that graphrun compare prints: on standard error, as
 // times are never the same.
 func measure(g *graph.Graph) error {
-	var list []graphrun.Candidate
+	var list []experiment.Candidate
 	for _, s := range append(graphrun.Strategies(), descent{}) {
 		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
 		if err != nil {
 			return err
 		}
-		list = append(list, graphrun.Candidate{Program: p})
+		list = append(list, experiment.Candidate{Program: p})
 	}
-	c, err := graphrun.Compare(context.Background(), list, photo(), graphrun.CompareOptions{})
+	c, err := experiment.Compare(context.Background(), list, photo(), experiment.Options{})
 	if err != nil {
 		return err
 	}
@@ -72,12 +74,12 @@ func photo() map[string]*tensor.Tensor {
 }
 
 // copies reports whether a plan copies a value.
-func copies(r *graphrun.Report, value string) bool {
-	return slices.ContainsFunc(r.Copies, func(c graphrun.CopyReport) bool { return c.Value == value })
+func copies(r *report.Plan, value string) bool {
+	return slices.ContainsFunc(r.Copies, func(c report.Copy) bool { return c.Value == value })
 }
 
 // implOf is the implementation by which a plan computes a node.
-func implOf(r *graphrun.Report, node string) string {
+func implOf(r *report.Plan, node string) string {
 	for _, s := range r.Steps {
 		if s.Name == node {
 			return s.Impl

@@ -189,14 +189,14 @@ func tryOp(op *graph.Op, seed uint64) string {
 // numbers are what differs between faults of one kind.
 var numbers = regexp.MustCompile(`-?[0-9]+`)
 
-// report counts faults, each kind of a target once.
-type report struct {
+// faults counts the faults, each kind of a target once.
+type faults struct {
 	t      *testing.T
 	calls  int
 	faulty map[string]bool
 }
 
-func (r *report) count(name string, seed uint64, call func() string) {
+func (r *faults) count(name string, seed uint64, call func() string) {
 	r.calls++
 	if *announce {
 		fmt.Fprintln(os.Stderr, name, seed)
@@ -211,7 +211,7 @@ func (r *report) count(name string, seed uint64, call func() string) {
 // TestEveryFunction calls everything that is exported.
 func TestEveryFunction(t *testing.T) {
 	t.Chdir(t.TempDir()) // some of it writes files
-	r := &report{t: t, faulty: map[string]bool{}}
+	r := &faults{t: t, faulty: map[string]bool{}}
 	for _, f := range targets() {
 		for seed := range uint64(*calls) {
 			r.count(f.name, seed, func() string { return try(f, seed) })

@@ -5,8 +5,10 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/conv"
 	"github.com/graphrun/graphrun/kernels/index"
@@ -23,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/sym/contiguity"
@@ -30,10 +33,11 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "sym", "sym/contiguity", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile",
-	"kernels", "passes", "passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors",
-	"onnx", "kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
-	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
+var packages = []string{".", "report", "inspect", "experiment", "sym", "sym/contiguity", "tensor", "expr", "iter",
+	"iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "passes/layout/wcsp",
+	"passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx", "kernels/conv", "kernels/index",
+	"kernels/pointwise", "kernels/product", "kernels/quantised", "kernels/reduce", "kernels/sequence", "kernels/view",
+	"kernels/window"}
 
 // functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
@@ -226,36 +230,49 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"onnx.Parse":       onnx.Parse,
 	"onnx.Read":        onnx.Read,
 
-	"graphrun.Compare":         graphrun.Compare,
-	"graphrun.Compile":         graphrun.Compile,
-	"graphrun.CompileContext":  graphrun.CompileContext,
-	"graphrun.Diff":            graphrun.Diff,
-	"graphrun.Infer":           graphrun.Infer,
-	"graphrun.KnownOf":         graphrun.KnownOf,
-	"graphrun.SizesOf":         graphrun.SizesOf,
-	"graphrun.Load":            graphrun.Load,
-	"graphrun.LoadContext":     graphrun.LoadContext,
-	"graphrun.Lookup":          graphrun.Lookup,
-	"graphrun.MistakeOf":       graphrun.MistakeOf,
-	"graphrun.LayoutName":      graphrun.LayoutName,
-	"graphrun.New":             graphrun.New,
-	"graphrun.NotesOf":         graphrun.NotesOf,
-	"graphrun.ExplainLayout":   graphrun.ExplainLayout,
-	"graphrun.ValueNamed":      graphrun.ValueNamed,
-	"graphrun.FirstBreak":      graphrun.FirstBreak,
-	"graphrun.LayoutRules":     graphrun.LayoutRules,
-	"graphrun.LowerBound":      graphrun.LowerBound,
-	"graphrun.Run":             graphrun.Run,
-	"graphrun.ReadCertificate": graphrun.ReadCertificate,
-	"graphrun.Verify":          graphrun.Verify,
-	"graphrun.VerifyContext":   graphrun.VerifyContext,
-	"graphrun.SpreadOf":        graphrun.SpreadOf,
-	"graphrun.StepDifferences": graphrun.StepDifferences,
-	"graphrun.Strategies":      graphrun.Strategies,
-	"graphrun.StrategyNamed":   graphrun.StrategyNamed,
-	"graphrun.TableOf":         graphrun.TableOf,
-	"graphrun.Together":        graphrun.Together,
-	"graphrun.VersusOf":        graphrun.VersusOf,
+	"graphrun.Compile":        graphrun.Compile,
+	"graphrun.CompileContext": graphrun.CompileContext,
+	"graphrun.Infer":          graphrun.Infer,
+	"graphrun.Load":           graphrun.Load,
+	"graphrun.LoadContext":    graphrun.LoadContext,
+	"graphrun.Lookup":         graphrun.Lookup,
+	"graphrun.New":            graphrun.New,
+	"graphrun.Run":            graphrun.Run,
+	"graphrun.Strategies":     graphrun.Strategies,
+	"graphrun.StrategyNamed":  graphrun.StrategyNamed,
+
+	"report.MistakeOf": report.MistakeOf,
+	"report.NotesOf":   report.NotesOf,
+	"report.SizesOf":   report.SizesOf,
+
+	"inspect.Accesses":        inspect.Accesses,
+	"inspect.Code":            inspect.Code,
+	"inspect.Explain":         inspect.Explain,
+	"inspect.ExplainLayout":   inspect.ExplainLayout,
+	"inspect.FirstBreak":      inspect.FirstBreak,
+	"inspect.ForAll":          inspect.ForAll,
+	"inspect.LayoutName":      inspect.LayoutName,
+	"inspect.LayoutRules":     inspect.LayoutRules,
+	"inspect.Report":          inspect.Report,
+	"inspect.Specializations": inspect.Specializations,
+	"inspect.ValueNamed":      inspect.ValueNamed,
+
+	"experiment.Advise":          experiment.Advise,
+	"experiment.Best":            experiment.Best,
+	"experiment.Certify":         experiment.Certify,
+	"experiment.Compare":         experiment.Compare,
+	"experiment.Diff":            experiment.Diff,
+	"experiment.LowerBound":      experiment.LowerBound,
+	"experiment.Problem":         experiment.Problem,
+	"experiment.ReadCertificate": experiment.ReadCertificate,
+	"experiment.Sensitivity":     experiment.Sensitivity,
+	"experiment.SpreadOf":        experiment.SpreadOf,
+	"experiment.StepDifferences": experiment.StepDifferences,
+	"experiment.TableOf":         experiment.TableOf,
+	"experiment.Together":        experiment.Together,
+	"experiment.Verify":          experiment.Verify,
+	"experiment.VerifyContext":   experiment.VerifyContext,
+	"experiment.VersusOf":        experiment.VersusOf,
 })
 
 // receivers are the exported types whose methods are called. What is an interface, or has
@@ -359,19 +376,18 @@ var receivers = append(append(exprReceivers, iterReceivers...),
 	reflect.TypeFor[onnx.Node](),
 	reflect.TypeFor[onnx.Value](),
 
-	reflect.TypeFor[*graphrun.Comparison](),
+	reflect.TypeFor[*experiment.Comparison](),
 	reflect.TypeFor[*graphrun.File](),
-	reflect.TypeFor[*graphrun.Certificate](),
-	reflect.TypeFor[*graphrun.Known](),
+	reflect.TypeFor[*experiment.Certificate](),
 	reflect.TypeFor[graphrun.Loader](),
 	reflect.TypeFor[*graphrun.PinError](),
 	reflect.TypeFor[*graphrun.Program](),
-	reflect.TypeFor[graphrun.PlanChoice](),
-	reflect.TypeFor[*graphrun.Report](),
-	reflect.TypeFor[graphrun.Size](),
-	reflect.TypeFor[graphrun.Sizes](),
-	reflect.TypeFor[*graphrun.Table](),
-	reflect.TypeFor[graphrun.UncheckedReport](),
+	reflect.TypeFor[experiment.Choice](),
+	reflect.TypeFor[*report.Plan](),
+	reflect.TypeFor[report.Size](),
+	reflect.TypeFor[report.Sizes](),
+	reflect.TypeFor[*experiment.Table](),
+	reflect.TypeFor[report.Unchecked](),
 )
 
 func joined(maps ...map[string]any) map[string]any {

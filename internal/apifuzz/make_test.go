@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
@@ -135,12 +136,12 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Pointwise](): func(w *world) any {
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
-	reflect.TypeFor[*layout.Problem]():       func(w *world) any { return w.problem() },
-	reflect.TypeFor[*layout.Draft]():         func(w *world) any { return layout.NewDraft(w.problem()) },
-	reflect.TypeFor[*layout.Model]():         func(w *world) any { return w.layoutModel() },
-	reflect.TypeFor[wcsp.Solver]():           func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
-	reflect.TypeFor[*graphrun.Certificate](): func(w *world) any { return w.certificate() },
-	reflect.TypeFor[*layout.Copy]():          func(w *world) any { return w.layoutCopy() },
+	reflect.TypeFor[*layout.Problem]():         func(w *world) any { return w.problem() },
+	reflect.TypeFor[*layout.Draft]():           func(w *world) any { return layout.NewDraft(w.problem()) },
+	reflect.TypeFor[*layout.Model]():           func(w *world) any { return w.layoutModel() },
+	reflect.TypeFor[wcsp.Solver]():             func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
+	reflect.TypeFor[*experiment.Certificate](): func(w *world) any { return w.certificate() },
+	reflect.TypeFor[*layout.Copy]():            func(w *world) any { return w.layoutCopy() },
 	reflect.TypeFor[*layout.Profile](): func(w *world) any {
 		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
 	},
@@ -152,12 +153,9 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
 	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },
-	reflect.TypeFor[graphrun.CompareOptions](): func(w *world) any {
-		return graphrun.CompareOptions{Runs: w.rng.IntN(4) - 1, Seed: w.rng.Uint64(),
+	reflect.TypeFor[experiment.Options](): func(w *world) any {
+		return experiment.Options{Runs: w.rng.IntN(4) - 1, Seed: w.rng.Uint64(),
 			BoundNS: pick(w, []*float64{nil, new(0.0), new(math.NaN())})}
-	},
-	reflect.TypeFor[*graphrun.Known](): func(w *world) any {
-		return pick(w, []*graphrun.Known{nil, graphrun.KnownOf(dynamic())})
 	},
 	reflect.TypeFor[*graphrun.File](): func(w *world) any { return w.opened() },
 	reflect.TypeFor[*onnx.Model]():    func(w *world) any { return model() },
@@ -260,18 +258,18 @@ func (w *world) layoutModel() *layout.Model {
 	return m
 }
 
-func (w *world) certificate() *graphrun.Certificate {
+func (w *world) certificate() *experiment.Certificate {
 	p, err := graphrun.Compile(small(), graphrun.Options{Strategy: graphrun.Optimal})
 	if err != nil {
 		panic(err)
 	}
-	c, err := p.Certificate()
+	c, err := experiment.Certify(p)
 	if err != nil {
 		panic(err)
 	}
 	switch w.rng.IntN(6) {
 	case 0:
-		return pick(w, []*graphrun.Certificate{nil, new(graphrun.Certificate)})
+		return pick(w, []*experiment.Certificate{nil, new(experiment.Certificate)})
 	case 1:
 		c.Problem = w.constraints()
 	case 2:
@@ -279,7 +277,7 @@ func (w *world) certificate() *graphrun.Certificate {
 	case 3:
 		c.Options.Sizes = map[string]int{pick(w, words): w.int()}
 	case 4:
-		c.Options.Pins = []graphrun.CertifiedPin{{Name: pick(w, words), Pin: pick(w, words)}}
+		c.Options.Pins = []experiment.CertifiedPin{{Name: pick(w, words), Pin: pick(w, words)}}
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -89,7 +90,7 @@ func TestFillsOfSizes(t *testing.T) {
 	}
 	_, err = p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 7)})
 	require.ErrorContains(t, err, "value cannot be converted to type int8_t without overflow")
-	classes, err := p.Classes()
+	classes, err := inspect.Specializations(p)
 	require.NoError(t, err)
 	require.Len(t, classes, 1)
 	require.Contains(t, classes[0].Holds, "Le(20*N, 127)")

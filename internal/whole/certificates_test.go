@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -20,14 +21,14 @@ func TestCertificates(t *testing.T) {
 		g, _ := grow(seed)
 		p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, MemoryLimit: -1})
 		require.NoError(t, err, "seed %d", seed)
-		c, err := p.Certificate()
+		c, err := experiment.Certify(p)
 		require.NoError(t, err, "seed %d", seed)
 		var text bytes.Buffer
 		require.NoError(t, c.Write(&text))
-		read, err := graphrun.ReadCertificate(&text)
+		read, err := experiment.ReadCertificate(&text)
 		require.NoError(t, err, "seed %d", seed)
 		again, _ := grow(seed)
-		v, err := graphrun.Verify(again, read)
+		v, err := experiment.Verify(again, read)
 		require.NoError(t, err, "seed %d", seed)
 		r := p.Report()
 		require.True(t, v.Optimal && r.Optimal, "seed %d", seed)

@@ -1,0 +1,100 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/cmplx"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// tolerances bound the difference of two results, relative to 1 + |value|: strategies may change the order of summation
+// only. For programs with implementations by other formulas (graphrun.Options.Exact is false), such as Winograd
+// convolutions, whose error is proportional to the largest value of a tensor, it is relative to 1 + that value.
+var tolerances = map[tensor.DType]float64{
+	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
+	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
+}
+
+// disagree lists in words the outputs of the last runs that differ. It is empty if one of them has not run.
+func disagree(base, x *contender) []string {
+	if base.out == nil || x.out == nil {
+		return nil
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(base.out)) {
+		why := "it is missing"
+		if x.out[name] != nil {
+			why = differ(base.out[name], x.out[name], base.exact && x.exact)
+		}
+		if why != "" {
+			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, x.name, why))
+		}
+	}
+	return list
+}
+
+// differ tells how the values of two results differ; empty if they agree within the tolerance of their dtype, relative
+// to each value for exact programs and to the largest for others. Layouts may differ, and NaN equals NaN.
+func differ(a, b *tensor.Tensor, exact bool) string {
+	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
+		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
+	}
+	if a.Numel() == 0 {
+		return ""
+	}
+	bound, inexact := tolerances[a.DType]
+	if !inexact {
+		return differExactly(a, b)
+	}
+	x, y := asComplex(a), asComplex(b)
+	scale, worst := 0.0, 0.0
+	for _, v := range y {
+		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values give no scale
+			scale = max(scale, size)
+		}
+	}
+	for i := range x {
+		if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
+			continue
+		}
+		d := cmplx.Abs(x[i]-y[i]) / (1 + max(scale, cmplx.Abs(y[i])))
+		if math.IsNaN(d) {
+			d = math.Inf(1)
+		}
+		worst = max(worst, d)
+	}
+	if worst <= bound {
+		return ""
+	}
+	to := " to the largest value"
+	if exact {
+		to = ""
+	}
+	return fmt.Sprintf("off by %.3g relative%s, %.3g is tolerated", worst, to, bound)
+}
+
+// asComplex returns the elements in logical order as complex numbers.
+func asComplex(t *tensor.Tensor) []complex128 {
+	c := t.CopyTo(tensor.New(tensor.Complex128, t.Shape...))
+	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
+}
+
+// differExactly tells how many elements of two results differ in their bits; empty for none.
+func differExactly(a, b *tensor.Tensor) string {
+	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
+		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
+	n := 0
+	for size := a.DType.Size(); len(x) > 0; x, y = x[size:], y[size:] {
+		if !slices.Equal(x[:size], y[:size]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d elements differ", n, a.Numel())
+}

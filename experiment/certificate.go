@@ -1,0 +1,196 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// CertificateVersion is the version of certificate files.
+const CertificateVersion = 1
+
+// Certificate proves the cost of a plan, and a lower bound on the cost of all plans, to a reader who does not trust its
+// author: [Verify] rebuilds the problem from the graph and checks the proof.
+type Certificate struct {
+	Version       int              `json:"version" doc:"The version of the file: 1."`
+	Graph         CertifiedGraph   `json:"graph" doc:"The graph that was planned."`
+	Options       CertifiedOptions `json:"options" doc:"The options that the problem depends on."`
+	OptionsDigest string           `json:"options_digest" doc:"The sha256 of the options' canonical JSON (RFC 8785), in hexadecimal digits."`
+	Profile       *layout.Profile  `json:"profile" doc:"The prices of the machine."`
+	ProfileDigest string           `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
+	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
+	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
+}
+
+// CertifiedGraph identifies the graph of a certificate.
+type CertifiedGraph struct {
+	Name   string `json:"name" doc:"The name of the graph; it may be empty."`
+	Digest string `json:"digest" doc:"The sha256 of structure, attributes, layouts and the data of constants."`
+}
+
+// CertifiedOptions are the options that the problem depends on.
+type CertifiedOptions struct {
+	Strategy    string         `json:"strategy" doc:"The strategy that made the plan."`
+	Sizes       map[string]int `json:"sizes" doc:"The sizes of all symbols."`
+	Pins        []CertifiedPin `json:"pins" doc:"The pins of the graph, those of the file among them."`
+	NoFusion    bool           `json:"no_fusion" doc:"Whether each node is a step of its own."`
+	Exact       bool           `json:"exact" doc:"Whether implementations that compute by another formula than the op's definition were excluded."`
+	MemoryLimit int            `json:"memory_limit" doc:"The limit on the bytes of a run; 0: the available memory; negative: none."`
+}
+
+// CertifiedPin is a pin, as the command line has it.
+type CertifiedPin struct {
+	Name string `json:"name" doc:"The value, the node or the output."`
+	Pin  string `json:"pin" doc:"A memory format, an order or an implementation."`
+}
+
+// Certify returns a certificate of a program's plan, for the sizes that Compile planned. It requires a strategy that
+// solves the exact problem, such as Optimal and [layout.Given], a graph whose shapes do not depend on data, and the
+// built-in list of passes.
+func Certify(p *graphrun.Program) (*Certificate, error) {
+	in, b, err := inside(p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := in.Model()
+	if err != nil {
+		return nil, err
+	}
+	o, found := in.Options(), b.Plan.Solution
+	switch {
+	case found == nil:
+		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: there is nothing to certify; "+
+			"strategy optimal does", o.Strategy.Name())
+	case in.OwnPasses():
+		return nil, errors.New("the program has a list of passes of its own: others could not plan the graph again")
+	case o.KeepGoing:
+		return nil, errors.New("a program with Options.KeepGoing has no certificate")
+	}
+	cost, err := m.WCSP.Cost(found.Labels)
+	if err != nil {
+		return nil, fmt.Errorf("the problem is not the one that was solved: %w", err)
+	}
+	if cost != found.Cost {
+		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
+			cost, found.Cost)
+	}
+	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: m.Problem.Search()})
+	if err != nil {
+		return nil, err
+	}
+	g := b.Graph
+	c := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: o.Costs,
+		Options: CertifiedOptions{Strategy: o.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
+			NoFusion: o.NoFusion, Exact: o.Exact, MemoryLimit: o.MemoryLimit},
+		Problem: m.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(found.Labels), Cost: cost,
+			Bound: proved.Bound, Proof: proved.Proof}}
+	if c.Options.Sizes == nil {
+		c.Options.Sizes = map[string]int{}
+	}
+	if c.Profile == nil {
+		c.Profile = layout.DefaultProfile()
+	}
+	if c.Graph.Digest, err = digestOf(context.Background(), b.Whole()); err != nil {
+		return nil, err
+	}
+	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)
+	return c, nil
+}
+
+// Write writes the certificate as JSON.
+func (c *Certificate) Write(w io.Writer) error {
+	if c == nil || w == nil {
+		return errors.New("there is no certificate, or no writer")
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// ReadCertificate reads a certificate that [Certificate.Write] wrote. Unknown keys, missing parts and other versions
+// are errors. It does not verify the certificate: see [Verify].
+func ReadCertificate(r io.Reader) (*Certificate, error) {
+	if r == nil {
+		return nil, errors.New("there is no reader")
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	c := new(Certificate)
+	if err := files.JSON(text, c); err != nil {
+		return nil, fmt.Errorf("this is no certificate: %w", err)
+	}
+	return c, c.check()
+}
+
+// check checks that the certificate is complete.
+func (c *Certificate) check() error {
+	switch {
+	case c.Version != CertificateVersion:
+		return fmt.Errorf("this is no certificate of version %d: its version is %d", CertificateVersion, c.Version)
+	case c.Profile == nil || c.Problem == nil || c.Solution == nil:
+		return errors.New("this is no certificate: the profile, the problem or the solution is missing")
+	case c.Solution.Proof == nil:
+		return errors.New("this is no certificate: the solution has no proof")
+	}
+	if err := c.Profile.Check(); err != nil {
+		return fmt.Errorf("this is no certificate: its profile: %w", err)
+	}
+	if err := c.Problem.Validate(); err != nil {
+		return fmt.Errorf("this is no certificate: %w", err)
+	}
+	return nil
+}
+
+// pinsOf lists the pins of a graph by name: those of its file and those that were added.
+func pinsOf(g *graph.Graph) []CertifiedPin {
+	list := []CertifiedPin{}
+	add := func(name string, p graph.Pin) {
+		if p.Lays() {
+			list = append(list, CertifiedPin{name, graph.Pin{Format: p.Format, Order: p.Order}.String()})
+		}
+		if p.Impl != "" {
+			list = append(list, CertifiedPin{name, graph.Pin{Impl: p.Impl}.String()})
+		}
+	}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		add(v.Name, v.Pin)
+	}
+	for _, n := range g.Nodes {
+		add(n.Name, n.Pin)
+	}
+	for _, o := range g.Outputs {
+		if g.Value(o.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
+			add(o.Name, o.Pin)
+		}
+	}
+	return list
+}
+
+// repin adds pins to those of a graph.
+func repin(g *graph.Graph, list []CertifiedPin) error {
+	for _, c := range list {
+		pin, err := graph.ParsePin(c.Pin)
+		if err == nil {
+			err = g.Pin(c.Name, pin)
+		}
+		if err != nil {
+			return fmt.Errorf("pin %s=%s: %w", c.Name, c.Pin, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Difference has the differences of two plans. Values, copies and steps are matched by content, not by position.
+type Difference struct {
+	First   Totals  `json:"first" doc:"The totals of the first plan."`
+	Second  Totals  `json:"second" doc:"The totals of the second plan."`
+	Same    bool    `json:"same" doc:"Whether there is no difference."`
+	DeltaNS float64 `json:"delta_ns" doc:"The estimated cost of the second plan less that of the first, in nanoseconds."`
+	// Values are stored in both programs. Views are left out: their layouts follow from others.
+	Values      []ValueDifference `json:"values" doc:"The values with different layouts."`
+	OnlyFirst   []report.Copy     `json:"copies_only_first" doc:"The copies of the first plan only."`
+	OnlySecond  []report.Copy     `json:"copies_only_second" doc:"The copies of the second plan only."`
+	Steps       []StepDifference  `json:"steps" doc:"The steps that differ, the greatest difference in cost first."`
+	NodesFirst  []string          `json:"nodes_only_first" doc:"Nodes of the first graph without a match in the second."`
+	NodesSecond []string          `json:"nodes_only_second" doc:"Nodes of the second graph without a match in the first."`
+}
+
+// Totals are the totals of a plan.
+type Totals struct {
+	Strategy string   `json:"strategy" doc:"The strategy that was applied."`
+	BoundNS  *float64 `json:"lower_bound_ns" doc:"A lower bound on the estimated cost of any plan; null if unknown."`
+	report.Costs
+}
+
+// ValueDifference is a value with different layouts.
+type ValueDifference struct {
+	Value  string      `json:"value" doc:"The value, by its name in the first graph."`
+	Other  string      `json:"other,omitzero" doc:"Its name in the second graph, if it differs."`
+	First  ValueLayout `json:"first" doc:"Its layout in the first plan."`
+	Second ValueLayout `json:"second" doc:"Its layout in the second plan."`
+}
+
+// ValueLayout is the layout of a value.
+type ValueLayout struct {
+	Strides []int  `json:"strides" doc:"Its strides, in elements."`
+	Layout  string `json:"layout" doc:"The layout in words: a memory format, or the order of its dimensions."`
+}
+
+// StepDifference has steps of two plans that compute the same nodes with other implementations, in other groups or at
+// another cost, or steps of one plan only.
+type StepDifference struct {
+	What     string        `json:"what" of:"difference" doc:"The kind of difference."`
+	First    []StepSummary `json:"first" doc:"The steps of the first plan; empty for none."`
+	Second   []StepSummary `json:"second" doc:"The steps of the second plan; empty for none."`
+	FirstNS  float64       `json:"first_ns" doc:"Their estimated cost in the first plan, in nanoseconds."`
+	SecondNS float64       `json:"second_ns" doc:"Their estimated cost in the second plan, in nanoseconds."`
+	DeltaNS  float64       `json:"delta_ns" doc:"The second cost less the first, in nanoseconds."`
+}
+
+// StepSummary is a step and its implementation.
+type StepSummary struct {
+	Name string   `json:"name" doc:"The name of the step."`
+	Ops  []string `json:"ops" doc:"The nodes that it computes."`
+	Impl string   `json:"impl,omitzero" doc:"The implementation of the op."`
+}
+
+// The values of [StepDifference.What].
+const (
+	diffImpl  = "implementation"
+	diffCost  = "layout"
+	diffCopy  = "copy"
+	diffGroup = "grouping"
+	diffOnly  = "nodes"
+)
+
+// StepDifferences lists the values of [StepDifference.What]: another implementation; another cost only, because of the
+// layouts of operands or results; a copy of one plan; other groups of nodes; nodes of one graph.
+func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
+
+// Diff compares the plans of two programs, of one graph or of two versions of it. Each program has the costs of its
+// own profile. The error is that a program was not made by Compile, or that shapes depend on data, so that there is no
+// plan of the whole graph.
+func Diff(a, b *graphrun.Program) (*Difference, error) {
+	for i, p := range []*graphrun.Program{a, b} {
+		switch _, binding, err := inside(p); {
+		case err != nil:
+			return nil, fmt.Errorf("program %d was not made by Compile", i)
+		case binding.Segmented():
+			return nil, errors.New("shapes depend on data: there is no plan of the whole graph")
+		}
+	}
+	first, second := sideOf(a, "first"), sideOf(b, "second")
+	pairs := pair(first.p.Runs, second.p.Runs)
+	first.number(nil, nil)
+	second.number(pairs, first)
+	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
+		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
+	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
+	for _, n := range first.p.Runs.Nodes {
+		if len(n.Out) > 0 && pairs.to[n.Out[0]] == nil {
+			d.NodesFirst = append(d.NodesFirst, n.Name)
+		}
+	}
+	for _, n := range second.p.Runs.Nodes {
+		if len(n.Out) > 0 && pairs.from[n.Out[0]] == nil {
+			d.NodesSecond = append(d.NodesSecond, n.Name)
+		}
+	}
+	d.DeltaNS = d.Second.CostNS - d.First.CostNS
+	d.Same = len(d.Values)+len(d.OnlyFirst)+len(d.OnlySecond)+len(d.Steps)+len(d.NodesFirst)+len(d.NodesSecond) == 0
+	return d, nil
+}
+
+// side is one of the two programs. Matching parts of both have equal keys.
+type side struct {
+	name   string
+	p      *program.Binding
+	report *report.Plan
+	leaves map[string]string       // keys of inputs and constants, by name
+	nodes  map[string]string       // keys of the nodes of the original graph, by name
+	parts  map[string]string       // for parts of composite nodes, the composite's name
+	copies map[string]*graph.Node  // inserted copies, by name
+	values map[string]*graph.Value // stored values and views, by name
+}
+
+func sideOf(p *graphrun.Program, name string) *side {
+	s := &side{name: name, p: (*program.Program)(p).First(), report: p.Report(),
+		leaves: map[string]string{}, nodes: map[string]string{},
+		parts: map[string]string{}, copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
+	for _, d := range s.p.Plan.Decomposed {
+		for _, part := range d.Into {
+			s.parts[part] = d.Node
+		}
+	}
+	for _, c := range s.p.Plan.Copies {
+		s.copies[c.Node.Name] = c.Node
+	}
+	s.p.Plan.Graph.Values(func(v *graph.Value) { s.values[v.Name] = v })
+	return s
+}
+
+// number gives keys to the nodes and leaves of the original graph: those of their matches in the other graph, else new
+// ones.
+func (s *side) number(pairs *pairing, other *side) {
+	for i, v := range pairable(s.p.Runs) {
+		key := fmt.Sprintf("%s %d", s.name, i)
+		if pairs != nil && pairs.from[v] != nil {
+			w := pairs.from[v]
+			if key = other.leaves[w.Name]; w.Node != nil {
+				key = other.nodes[w.Node.Name]
+			}
+		}
+		if v.Node != nil {
+			s.nodes[v.Node.Name] = key
+		} else {
+			s.leaves[v.Name] = key
+		}
+	}
+}
+
+// key is the key of a node of the plan: a node of the original graph, a part of one, a copy of a value, or another
+// inserted node, by its name.
+func (s *side) key(name string) string {
+	if key := s.nodes[name]; key != "" {
+		return key
+	}
+	if whole := s.parts[name]; whole != "" {
+		return s.key(whole) + "/" + strings.TrimPrefix(name, whole)
+	}
+	if n := s.copies[name]; n != nil {
+		return s.copyKey(n)
+	}
+	return "inserted " + name
+}
+
+// copyKey is the key of a copy: of its value, and its order of dimensions.
+func (s *side) copyKey(n *graph.Node) string {
+	of, to := n.In[0].Value, n.Out[0].Meta
+	order := tensor.ListString(to.Strides)
+	if o, dense := tensor.OrderOf(to); dense {
+		order = o.String()
+	}
+	if of.Node == nil {
+		return fmt.Sprintf("%s as %s", cmp.Or(s.leaves[of.Name], of.Name), order)
+	}
+	return fmt.Sprintf("%s#%d as %s", s.key(of.Node.Name), of.Index, order)
+}
+
+func (s *side) totals() Totals {
+	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
+}
+
+// copiesOnlyHere lists the copies that the other plan does not have.
+func (s *side) copiesOnlyHere(other *side) []report.Copy {
+	there := map[string]int{}
+	for _, n := range other.copies {
+		there[other.copyKey(n)]++
+	}
+	list := []report.Copy{}
+	for _, c := range s.p.Plan.Copies {
+		if k := s.copyKey(c.Node); there[k] > 0 {
+			there[k]--
+		} else {
+			list = append(list, program.CopyOf(c))
+		}
+	}
+	return list
+}
+
+// differentValues lists the values that are stored in both programs with different layouts.
+func differentValues(pairs *pairing, a, b *side) []ValueDifference {
+	list := []ValueDifference{}
+	a.p.Runs.Values(func(v *graph.Value) {
+		w := pairs.to[v]
+		if w == nil {
+			return
+		}
+		x, y := a.values[v.Name], b.values[w.Name]
+		if x == nil || y == nil || x.Alias != nil || y.Alias != nil || !layoutsDiffer(x.Meta, y.Meta) {
+			return
+		}
+		d := ValueDifference{Value: v.Name, First: layoutOf(x.Meta), Second: layoutOf(y.Meta)}
+		if w.Name != v.Name {
+			d.Other = w.Name
+		}
+		list = append(list, d)
+	})
+	return list
+}
+
+// layoutsDiffer compares strides, or the order of dimensions of values with different shapes.
+func layoutsDiffer(x, y tensor.Meta) bool {
+	if slices.Equal(x.Shape, y.Shape) {
+		return !slices.Equal(x.Strides, y.Strides)
+	}
+	return inspect.LayoutName(x) != inspect.LayoutName(y)
+}
+
+func layoutOf(m tensor.Meta) ValueLayout {
+	return ValueLayout{notNil(m.Strides), inspect.LayoutName(m)}
+}
+
+// stepGroup has the steps of both plans that are connected by common nodes, and the keys of these nodes.
+type stepGroup struct {
+	steps [2][]report.Step
+	keys  [2][]string
+}
+
+// joins is a union-find structure over the steps of both plans: steps with a common node are connected.
+type joins struct {
+	parent []int
+	owner  map[string]int // by key, a step that has it
+}
+
+// add adds a step that computes nodes.
+func (j *joins) add(keys []string) {
+	step := len(j.parent)
+	j.parent = append(j.parent, step)
+	for _, key := range keys {
+		if other, ok := j.owner[key]; ok {
+			a, b := j.root(other), j.root(step)
+			j.parent[max(a, b)] = min(a, b)
+		} else {
+			j.owner[key] = step
+		}
+	}
+}
+
+// root is the representative of a step.
+func (j *joins) root(step int) int {
+	for j.parent[step] != step {
+		j.parent[step] = j.parent[j.parent[step]]
+		step = j.parent[step]
+	}
+	return step
+}
+
+// groupsOfSteps returns the connected steps of two plans.
+func groupsOfSteps(a, b *side) []*stepGroup {
+	j := joins{owner: map[string]int{}}
+	var keys [][]string
+	for _, s := range []*side{a, b} {
+		for _, step := range s.report.Steps {
+			list := make([]string, len(step.Ops))
+			for i, op := range step.Ops {
+				list[i] = s.key(op)
+			}
+			keys = append(keys, list)
+			j.add(list)
+		}
+	}
+	of, groups, at := map[int]*stepGroup{}, []*stepGroup{}, 0
+	for i, s := range []*side{a, b} {
+		for _, step := range s.report.Steps {
+			root := j.root(at)
+			g := of[root]
+			if g == nil {
+				g = &stepGroup{}
+				of[root], groups = g, append(groups, g)
+			}
+			g.steps[i], g.keys[i] = append(g.steps[i], step), append(g.keys[i], keys[at]...)
+			at++
+		}
+	}
+	return groups
+}
+
+// differentSteps lists the steps that differ, the greatest difference in cost first.
+func differentSteps(a, b *side) []StepDifference {
+	list := []StepDifference{}
+	for _, g := range groupsOfSteps(a, b) {
+		if what := g.what(a, b); what != "" {
+			list = append(list, g.difference(what))
+		}
+	}
+	slices.SortStableFunc(list, func(x, y StepDifference) int {
+		return cmp.Compare(math.Abs(y.DeltaNS), math.Abs(x.DeltaNS))
+	})
+	return list
+}
+
+// what is the kind of difference; empty for none.
+func (g *stepGroup) what(a, b *side) string {
+	x, y := g.steps[0], g.steps[1]
+	if len(x) == 0 || len(y) == 0 {
+		for i, s := range []*side{a, b} {
+			for _, step := range g.steps[i] {
+				if s.copies[step.Name] == nil {
+					return diffOnly
+				}
+			}
+		}
+		return diffCopy
+	}
+	switch {
+	case len(x) > 1 || len(y) > 1 || !sameKeys(g.keys[0], g.keys[1]):
+		return diffGroup
+	case x[0].Impl != y[0].Impl:
+		return diffImpl
+	case x[0].CostNS != y[0].CostNS:
+		return diffCost
+	}
+	return ""
+}
+
+// sameKeys reports whether two steps compute the same nodes, in any order.
+func sameKeys(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (g *stepGroup) difference(what string) StepDifference {
+	sum := func(steps []report.Step) (list []StepSummary, ns float64) {
+		list = []StepSummary{}
+		for _, s := range steps {
+			list = append(list, StepSummary{s.Name, s.Ops, s.Impl})
+			ns += s.CostNS
+		}
+		return list, ns
+	}
+	d := StepDifference{What: what}
+	d.First, d.FirstNS = sum(g.steps[0])
+	d.Second, d.SecondNS = sum(g.steps[1])
+	d.DeltaNS = d.SecondNS - d.FirstNS
+	return d
+}

@@ -1,0 +1,33 @@
+package experiment_test
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+)
+
+// A certificate proves that no plan costs less at the prices of its profile, to anyone who has the graph.
+func ExampleVerify() {
+	g, err := graphrun.Load("../examples/models/residual.json")
+	check(err)
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
+	check(err)
+	c, err := experiment.Certify(p)
+	check(err)
+	v, err := experiment.Verify(g, c)
+	check(err)
+	fmt.Println(v.Optimal, v.CostNS == v.BoundNS)
+	c.Solution.Cost-- // a false claim
+	_, err = experiment.Verify(g, c)
+	fmt.Println(err != nil)
+	// Output:
+	// true true
+	// true
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,46 @@
+// Package experiment compares programs: by measured time, by what their plans do differently, and by proofs about the
+// cost of plans.
+//
+// [Compare] measures candidates side by side and tests whether they differ; a candidate is a program that was compiled
+// in any way, by a strategy of one's own for instance:
+//
+//	c, err := experiment.Compare(ctx, []experiment.Candidate{{Program: p}, {Program: q}}, in, experiment.Options{})
+//	fmt.Print(c.Table())
+//	d, err := experiment.Diff(p, q) // the values, copies and steps that differ, and their costs
+//
+// The other functions are about the problem of layouts that planning a graph states, and that strategy Optimal solves:
+// [LowerBound], [Best] for the cheapest plans, [Sensitivity] to the price of copies, [Advise] for layouts that a caller
+// could change, [Problem] for a solver of one's own. [Certify] gives a certificate of the cost of a plan, and [Verify]
+// checks one; package passes/layout/wcsp/verify checks the proof alone.
+package experiment
+
+import (
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/program"
+)
+
+// inside returns the inside of a compiled program and its first binding. The error is that it is not compiled.
+func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
+	in := (*program.Program)(p)
+	if b := in.First(); b != nil {
+		return in, b, nil
+	}
+	return nil, nil, program.ErrNotCompiled
+}
+
+// Together returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
+func Together(programs ...*graphrun.Program) graphrun.Need {
+	list := make([]*program.Program, len(programs))
+	for i, p := range programs {
+		list[i] = (*program.Program)(p)
+	}
+	return program.Together(list...)
+}
+
+// notNil returns an empty slice for nil, so that JSON has a list.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+)
+
+// maxExact bounds the samples of each side whose probability is counted exactly. The rank sum of larger samples is
+// close to normally distributed.
+const maxExact = 25
+
+// ranked has the rank statistics of two sides. Equal samples share the mean of their ranks, so ranks are doubled to be
+// integers.
+type ranked struct {
+	n1, n2 int
+	ties   []int // numbers of equal samples, from the least sample to the greatest
+	sum    int   // of the first side's doubled ranks
+}
+
+// rank ranks samples without NaN.
+func rank(a, b []float64) ranked {
+	r := ranked{n1: len(a), n2: len(b)}
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	for before := 0; len(a)+len(b) > 0; {
+		least := math.Inf(1)
+		if len(a) > 0 {
+			least = a[0]
+		}
+		if len(b) > 0 {
+			least = min(least, b[0])
+		}
+		i, j := equalTo(a, least), equalTo(b, least)
+		r.ties = append(r.ties, i+j)
+		r.sum += i * (2*before + i + j + 1)
+		before += i + j
+		a, b = a[i:], b[j:]
+	}
+	return r
+}
+
+// equalTo counts the samples at the start of a sorted list that equal x.
+func equalTo(sorted []float64, x float64) int {
+	n := 0
+	for n < len(sorted) && sorted[n] == x {
+		n++
+	}
+	return n
+}
+
+// mannWhitney is the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail, since
+// with ties the distribution is not symmetric. Neither side is empty, and no sample is NaN.
+func mannWhitney(a, b []float64) float64 {
+	r := rank(a, b)
+	if len(r.ties) == 1 {
+		return 1 // all are equal
+	}
+	if r.n1 <= maxExact && r.n2 <= maxExact {
+		return r.exact()
+	}
+	return r.normal()
+}
+
+// exact counts the draws of the first side's ranks with a sum at most, and at least, as large.
+func (r ranked) exact() float64 {
+	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
+	ways := make([][]float64, r.n1+1)
+	for k := range ways {
+		ways[k] = make([]float64, 2*r.n1*(r.n1+r.n2)+1)
+	}
+	ways[0][0] = 1
+	before := 0
+	for _, t := range r.ties {
+		twice := 2*before + t + 1
+		for k := r.n1; k > 0; k-- {
+			choices := 1.0 // the binomial coefficient of t and drawn: exact for t <= 2*maxExact
+			for drawn := 1; drawn <= min(k, t); drawn++ {
+				choices = choices * float64(t-drawn+1) / float64(drawn)
+				for s := len(ways[k]) - 1; s >= drawn*twice; s-- {
+					ways[k][s] += choices * ways[k-drawn][s-drawn*twice]
+				}
+			}
+		}
+		before += t
+	}
+	var below, above, all float64
+	for s, n := range ways[r.n1] {
+		all += n
+		if s <= r.sum {
+			below += n
+		}
+		if s >= r.sum {
+			above += n
+		}
+	}
+	return min(1, 2*min(below, above)/all)
+}
+
+// normal is the p-value of the normal approximation, with corrections for ties and for continuity.
+func (r ranked) normal() float64 {
+	n1, n2 := float64(r.n1), float64(r.n2)
+	n, ties := n1+n2, 0.0
+	for _, t := range r.ties {
+		ties += float64(t) * (float64(t)*float64(t) - 1)
+	}
+	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
+	apart := max(0, math.Abs(float64(r.sum)/2-n1*(n+1)/2)-0.5)
+	return min(1, 2*normalCDF(-apart/deviation))
+}
+
+// normalCDF is the cumulative distribution function of the standard normal distribution.
+func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
+
+// medianInterval returns the index from either end of n sorted samples whose two order statistics enclose the median
+// of the distribution with probability [Confidence], for every distribution. It returns false for too few samples.
+func medianInterval(n int) (int, bool) {
+	// The number of samples below the median is binomial with p = 1/2. The loop finds the least number that is not in
+	// the lower tail. Terms are added as logarithms, because the first ones underflow.
+	log, below := -float64(n)*math.Ln2, 0.0
+	for k := 0; ; k++ {
+		if below += math.Exp(log); 2*below > 1-Confidence {
+			return k - 1, k > 0
+		}
+		log += math.Log(float64(n-k) / float64(k+1))
+	}
+}

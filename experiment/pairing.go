@@ -1,0 +1,181 @@
+package experiment
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
+// of equal content, and match the remaining ones.
+type pairing struct {
+	to   map[*graph.Value]*graph.Value // from the first graph's to the second's
+	from map[*graph.Value]*graph.Value
+}
+
+// pair matches the values of two sorted graphs. Values computed from equal operands come first, because names that
+// exporters number may denote other values in the second graph. Values after a node that differs are matched by their
+// uses, and the rest by name and op.
+func pair(a, b *graph.Graph) *pairing {
+	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
+	ids := interner{}
+	for _, content := range []func(*graph.Graph, interner) map[*graph.Value]int{made, used, called} {
+		inA, inB := content(a, ids), content(b, ids)
+		p.by(a, b, func(v *graph.Value) string { return v.Name }, inA, inB)
+		p.by(a, b, func(*graph.Value) string { return "" }, inA, inB)
+	}
+	return p
+}
+
+// by matches values of equal content and equal result of name, in their order.
+func (p *pairing) by(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
+	type key struct {
+		content int
+		name    string
+	}
+	left := map[key][]*graph.Value{}
+	for _, v := range pairable(b) {
+		if p.from[v] == nil {
+			k := key{inB[v], name(v)}
+			left[k] = append(left[k], v)
+		}
+	}
+	for _, v := range pairable(a) {
+		k := key{inA[v], name(v)}
+		if p.to[v] != nil || len(left[k]) == 0 {
+			continue
+		}
+		w := left[k][0]
+		left[k] = left[k][1:]
+		p.join(v, w)
+	}
+}
+
+// join matches two values, and all results of their nodes.
+func (p *pairing) join(v, w *graph.Value) {
+	p.to[v], p.from[w] = w, v
+	if v.Node == nil || w.Node == nil {
+		return
+	}
+	for i := range min(len(v.Node.Out), len(w.Node.Out)) {
+		p.to[v.Node.Out[i]], p.from[w.Node.Out[i]] = w.Node.Out[i], v.Node.Out[i]
+	}
+}
+
+// pairable lists inputs, constants, and the first result of each node, which represents all of them.
+func pairable(g *graph.Graph) []*graph.Value {
+	list := slices.Concat(g.Inputs, g.Constants)
+	for _, n := range g.Nodes {
+		if len(n.Out) > 0 {
+			list = append(list, n.Out[0])
+		}
+	}
+	return list
+}
+
+// interner numbers texts from 1; equal texts have equal numbers.
+type interner map[string]int
+
+func (in interner) id(text string) int {
+	if in[text] == 0 {
+		in[text] = len(in) + 1
+	}
+	return in[text]
+}
+
+// made numbers values by their computation: leaves by dtype and shape, results by op, attributes and operands.
+func made(g *graph.Graph, in interner) map[*graph.Value]int {
+	ids := map[*graph.Value]int{}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		ids[v] = in.id(leaf(v))
+	}
+	for _, n := range g.Nodes {
+		var b strings.Builder
+		b.WriteString(callOf(n, func(v *graph.Value) string { return strconv.Itoa(ids[v]) }))
+		for _, a := range n.In {
+			switch a.Kind {
+			case graph.TensorArg:
+				fmt.Fprintf(&b, " %d", ids[a.Value])
+			case graph.NumberArg:
+				fmt.Fprintf(&b, " %v:%v", a.Number.DType(), a.Number)
+			default:
+				b.WriteString(" -")
+			}
+		}
+		for i, v := range n.Out {
+			ids[v] = in.id("made " + b.String() + "#" + strconv.Itoa(i))
+		}
+	}
+	return ids
+}
+
+// used numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
+func used(g *graph.Graph, in interner) map[*graph.Value]int {
+	readers := map[*graph.Value][]string{}
+	for i, o := range g.Outputs {
+		readers[o.Value] = append(readers[o.Value], fmt.Sprintf("output %d", i))
+	}
+	ids := map[*graph.Value]int{}
+	uses := func(v *graph.Value) string {
+		slices.Sort(readers[v])
+		return strings.Join(readers[v], ";")
+	}
+	for _, n := range slices.Backward(g.Nodes) {
+		text := "used " + callOf(n, func(*graph.Value) string { return "" })
+		for _, v := range n.Out {
+			text += " > " + strconv.Itoa(in.id(uses(v)))
+		}
+		id := in.id(text)
+		for _, v := range n.Out {
+			ids[v] = id
+		}
+		for i, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				readers[a.Value] = append(readers[a.Value], fmt.Sprintf("%d at %d", id, i))
+			}
+		}
+	}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		ids[v] = in.id("used " + leaf(v) + " > " + uses(v))
+	}
+	return ids
+}
+
+// called numbers values by name and kind.
+func called(g *graph.Graph, in interner) map[*graph.Value]int {
+	ids := map[*graph.Value]int{}
+	for _, v := range pairable(g) {
+		ids[v] = in.id("called " + v.Kind() + " " + v.Name)
+	}
+	return ids
+}
+
+// leaf describes an input or a constant without its name.
+func leaf(v *graph.Value) string {
+	return fmt.Sprintf("%s %v%s", v.Kind(), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+}
+
+// callOf describes the op and the attributes of a node; ref describes a value that an attribute is read from.
+func callOf(n *graph.Node, ref func(*graph.Value) string) string {
+	var b strings.Builder
+	b.WriteString(n.Op.Name)
+	for name, x := range n.Written() {
+		switch x := x.(type) {
+		case graph.Ref:
+			fmt.Fprintf(&b, " %s=value %s", name, ref(x.Value))
+		case *graph.Graph: // a body is identified by its name
+			fmt.Fprintf(&b, " %s=graph %s", name, x.Name)
+		default:
+			if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && !v.IsNil() {
+				x = v.Elem().Interface()
+			}
+			fmt.Fprintf(&b, " %s=%v", name, x)
+		}
+	}
+	return b.String()
+}

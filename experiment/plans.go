@@ -1,0 +1,103 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// Problem returns the problem of layouts that planning the graph of a program states, for the sizes that Compile
+// planned. It does not depend on the program's strategy. [layout.Given] applies the solution of another solver.
+func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
+	m, err := (*program.Program)(p).Model()
+	if err != nil {
+		return nil, err
+	}
+	return m.WCSP, nil
+}
+
+// LowerBound returns a lower bound on the cost of any plan of a graph under the options, whose Strategy is ignored, as
+// strategy Optimal proves it; nil if it proves none. The error is that the graph cannot be planned.
+func LowerBound(g *graph.Graph, o graphrun.Options) (*float64, error) {
+	o.Strategy, o.Tracer, o.Check, o.Dump = graphrun.Optimal, nil, false, nil
+	p, err := graphrun.Compile(g, o)
+	if err != nil {
+		return nil, err
+	}
+	return p.Report().LowerBoundNS, nil
+}
+
+// Choice is one of the cheapest plans.
+type Choice struct {
+	CostNS float64       `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	MoreNS float64       `json:"more_ns" doc:"Its cost less that of the cheapest plan, in nanoseconds."`
+	Change layout.Change `json:"change" doc:"Its differences from the cheapest plan."`
+
+	rank     int
+	solution *wcsp.Solution
+}
+
+// Strategy returns a strategy that plans by the choice. It applies to the graph and the options that [Best] was called
+// with. It rejects graphs with another problem of layouts, and that of the zero Choice rejects all.
+func (c Choice) Strategy() graphrun.Strategy { return chosen{layout.Given(c.solution), c.rank} }
+
+// chosen is a strategy that applies a choice.
+type chosen struct {
+	graphrun.Strategy
+	rank int
+}
+
+// Name returns the rank of the plan.
+func (c chosen) Name() string { return fmt.Sprintf("optimal plan %d", c.rank) }
+
+// Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
+// [layout.Model.Best].
+func Best(p *graphrun.Program, k int) ([]Choice, error) {
+	m, err := (*program.Program)(p).Model()
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.Best(k)
+	if err != nil {
+		return nil, err
+	}
+	choices := make([]Choice, len(list))
+	for i, o := range list {
+		choices[i] = Choice{float64(o.PS) / 1000, float64(o.PS-list[0].PS) / 1000, o.Since(list[0]), i + 1,
+			&wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
+	}
+	return choices, nil
+}
+
+// Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.
+func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
+	m, err := (*program.Program)(p).Model()
+	if err != nil {
+		return nil, err
+	}
+	return m.Sensitive()
+}
+
+// Advice lists changes of the caller, without a change to the graph, that reduce the cost: see [layout.Advise].
+type Advice struct {
+	Tried    int           `json:"tried" doc:"The number of changes that were priced."`
+	Possible int           `json:"possible" doc:"The number of possible changes."`
+	Hints    []layout.Hint `json:"hints" doc:"The changes, the largest saving first."`
+}
+
+// Advise prices other layouts of inputs and outputs. It plans the graph up to 32 times.
+func Advise(p *graphrun.Program) (*Advice, error) {
+	problem, err := (*program.Program)(p).Problem()
+	if err != nil {
+		return nil, err
+	}
+	a, err := layout.Advise(problem)
+	if err != nil {
+		return nil, err
+	}
+	return &Advice{a.Tried, a.Possible, notNil(a.Hints)}, nil
+}

@@ -1,0 +1,78 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+)
+
+// Spread summarises measured times, in nanoseconds. Fields are nil without enough runs.
+type Spread struct {
+	Runs   int      `json:"runs" doc:"The number of measured runs."`
+	Median *float64 `json:"median_ns" doc:"The median time of a run, in nanoseconds; null without runs."`
+	Low    *float64 `json:"low_ns" doc:"The lower end of the median's 95% confidence interval; null for fewer than 6 runs."`
+	High   *float64 `json:"high_ns" doc:"The upper end of the median's 95% confidence interval; null for fewer than 6 runs."`
+	Min    *float64 `json:"min_ns" doc:"The least time, in nanoseconds; null without runs."`
+	P10    *float64 `json:"p10_ns" doc:"The time that a tenth of the runs stay below; null without runs."`
+	P90    *float64 `json:"p90_ns" doc:"The time that a tenth of the runs exceed; null without runs."`
+	Max    *float64 `json:"max_ns" doc:"The greatest time, in nanoseconds; null without runs."`
+}
+
+// Confidence is the confidence of the interval from [Spread.Low] to [Spread.High].
+const Confidence = 0.95
+
+// SpreadOf summarises times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
+// interval are order statistics, by the binomial distribution, so that it holds for any distribution of times.
+func SpreadOf(times []float64) Spread {
+	t := slices.Sorted(slices.Values(finite(times)))
+	if len(t) == 0 {
+		return Spread{}
+	}
+	at := func(q float64) *float64 { return new(quantile(t, q)) }
+	s := Spread{Runs: len(t), Median: at(0.5), Min: at(0), P10: at(0.1), P90: at(0.9), Max: at(1)}
+	if k, ok := medianInterval(len(t)); ok {
+		s.Low, s.High = &t[k], &t[len(t)-1-k]
+	}
+	return s
+}
+
+// quantile returns quantile q of sorted values, interpolated.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[i]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// finite returns the finite values.
+func finite(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+}
+
+// Significance is the p-value below which [Versus.Significant] is true.
+const Significance = 0.05
+
+// Versus compares measured times with those of the base, the first candidate.
+type Versus struct {
+	Base        string   `json:"base,omitzero" doc:"The name of the base; left out for the base itself."`
+	Ratio       *float64 `json:"ratio" doc:"Its median divided by the median of the base; null if one of them was not measured."`
+	P           *float64 `json:"p_value" doc:"The p-value of the Mann-Whitney U test; null for the base."`
+	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_value below 0.05."`
+}
+
+// VersusOf compares times with those of a base, both in nanoseconds and in any order, by the two-sided Mann-Whitney U
+// test, as benchstat does. It is exact for few times and assumes no distribution. If all times are equal, P is 1. NaN
+// and infinities are ignored; P is nil if one side is empty.
+func VersusOf(base, times []float64) Versus {
+	a, b := SpreadOf(base), SpreadOf(times)
+	if a.Runs == 0 || b.Runs == 0 {
+		return Versus{}
+	}
+	v := Versus{P: new(mannWhitney(finite(base), finite(times)))}
+	if *a.Median > 0 {
+		v.Ratio = new(*b.Median / *a.Median)
+	}
+	v.Significant = *v.P < Significance
+	return v
+}

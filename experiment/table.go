@@ -1,0 +1,140 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a [Comparison] as text: a row for each measurement, and headings with units.
+type Table struct {
+	Heads []string
+	Right []bool // by column: it is aligned to the right
+	Rows  [][]string
+}
+
+// Table returns the comparison as a table: see [TableOf].
+func (c *Comparison) Table() *Table {
+	if c == nil {
+		return TableOf(nil)
+	}
+	return TableOf(c.Rows)
+}
+
+// TableOf returns measurements of one comparison or several as a table. The columns are the name; the estimated cost,
+// and its gap to the lower bound if one is known; the median time, the half width of its confidence interval in
+// percent, the difference from the base if it is significant ("~" otherwise) and its p-value; inserted copies and
+// their bytes; the bytes that steps read and write; peak memory beside inputs and constants, and with the constants;
+// the time of planning. The numbers of a column have the unit in its heading. Unknown numbers are dashes.
+func TableOf(rows []Measurement) *Table {
+	t := &Table{Rows: make([][]string, len(rows))}
+	texts := func(head string, right bool, of func(*Measurement) string) {
+		t.Heads, t.Right = append(t.Heads, head), append(t.Right, right)
+		for i := range rows {
+			t.Rows[i] = append(t.Rows[i], of(&rows[i]))
+		}
+	}
+	numbers := func(head string, u units, of func(*Measurement) *float64) {
+		values := make([]*float64, len(rows))
+		for i := range rows {
+			values[i] = of(&rows[i])
+		}
+		unit, cells := u.cells(values)
+		at := -1
+		texts(head+"/"+unit, true, func(*Measurement) string { at++; return cells[at] })
+	}
+	size := func(of func(*Measurement) int) func(*Measurement) *float64 {
+		return func(m *Measurement) *float64 { return new(float64(of(m))) }
+	}
+	base := "base"
+	if len(rows) > 0 {
+		base = rows[0].Name
+	}
+	texts("strategy", false, func(m *Measurement) string { return m.Name })
+	numbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
+	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
+		texts("gap", true, func(m *Measurement) string { return m.gap() })
+	}
+	numbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
+	texts("±", true, func(m *Measurement) string { return m.reach() })
+	texts("vs "+base, true, func(m *Measurement) string { return m.change() })
+	texts("p", true, func(m *Measurement) string { return m.pValue() })
+	texts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
+	numbers("copied", byteUnits, size(func(m *Measurement) int { return m.CopiedBytes }))
+	numbers("moved", byteUnits, size(func(m *Measurement) int { return m.MovedBytes }))
+	numbers("peak", byteUnits, size(func(m *Measurement) int { return m.PeakBytes }))
+	numbers("+weights", byteUnits, size(func(m *Measurement) int { return m.PeakWithWeights }))
+	numbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
+	return t
+}
+
+// gap prints the gap to the lower bound.
+func (m *Measurement) gap() string {
+	if m.Gap == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100**m.Gap)
+}
+
+// reach prints the half width of the confidence interval of the median, as benchstat does.
+func (s *Spread) reach() string {
+	switch {
+	case s.Median == nil || *s.Median == 0:
+		return "-"
+	case s.Low == nil:
+		return "∞"
+	}
+	return fmt.Sprintf("%.0f%%", 100*max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
+}
+
+// change prints the difference from the base, if it is significant.
+func (v *Versus) change() string {
+	switch {
+	case v.Base == "" || v.P == nil || v.Ratio == nil:
+		return "-"
+	case !v.Significant:
+		return "~"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*(*v.Ratio-1))
+}
+
+// pValue prints the p-value.
+func (v *Versus) pValue() string {
+	switch {
+	case v.Base == "" || v.P == nil:
+		return "-"
+	case *v.P < 0.001:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", *v.P)
+}
+
+// String prints the table in columns, two spaces apart.
+func (t *Table) String() string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	widths := make([]int, len(t.Heads))
+	lines := append([][]string{t.Heads}, t.Rows...)
+	for _, line := range lines {
+		for i := range min(len(line), len(widths)) {
+			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
+		}
+	}
+	for _, line := range lines {
+		text := ""
+		for i := range min(len(line), len(widths)) {
+			blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(line[i]))
+			if i < len(t.Right) && t.Right[i] {
+				text += blanks + line[i] + "  "
+			} else {
+				text += line[i] + blanks + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,44 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+)
+
+// units are the units of a quantity, from the smallest to the largest.
+type units struct {
+	names []string
+	step  float64 // the factor from one to the next
+}
+
+var (
+	timeUnits = units{[]string{"ns", "µs", "ms", "s"}, 1000}
+	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
+)
+
+// cells prints the numbers of a column in the unit of the largest one, and returns the unit. All numbers have the
+// decimals that three digits of the smallest need, at most 3. A nil number is a dash.
+func (u units) cells(values []*float64) (unit string, cells []string) {
+	largest, smallest := 0.0, math.Inf(1)
+	for _, x := range values {
+		if x != nil && *x > 0 {
+			largest, smallest = max(largest, *x), min(smallest, *x)
+		}
+	}
+	at, scale := 0, 1.0
+	for at+1 < len(u.names) && largest >= scale*u.step {
+		at, scale = at+1, scale*u.step
+	}
+	decimals := 0
+	if at > 0 {
+		decimals = min(3, max(0, 2-int(math.Floor(math.Log10(smallest/scale)))))
+	}
+	for _, x := range values {
+		if x == nil {
+			cells = append(cells, "-")
+		} else {
+			cells = append(cells, fmt.Sprintf("%.*f", decimals, *x/scale))
+		}
+	}
+	return u.names[at], cells
+}

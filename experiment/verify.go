@@ -1,0 +1,165 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+)
+
+// Verdict is the result of checking a certificate.
+type Verdict struct {
+	Optimal   bool    `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	CostNS    float64 `json:"cost_ns" doc:"The recomputed cost of the plan, in nanoseconds."`
+	BoundNS   float64 `json:"lower_bound_ns" doc:"The proved lower bound on the cost of any plan, in nanoseconds."`
+	Strategy  string  `json:"strategy" doc:"The strategy that made the plan."`
+	Digest    string  `json:"digest" doc:"The sha256 of the graph."`
+	Variables int     `json:"variables" doc:"The number of decisions."`
+	Factors   int     `json:"factors" doc:"The number of cost tables."`
+}
+
+// Verify checks a certificate against a graph as it was loaded; sizes and pins are those of the certificate. It plans
+// the graph up to its layouts with the certificate's profile, compares the problem of layouts with the certificate's,
+// entry by entry, recomputes the cost of the chosen plan, and checks the proof of the bound with code that is
+// independent of the solver. The error says which check fails. The graph is not changed.
+//
+// A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
+// that the problem states all choices, or that the prices are true.
+func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
+	return VerifyContext(context.Background(), g, c)
+}
+
+// VerifyContext is [Verify] that ends when the context does: the error is then [context.Cause], after the stage that
+// was interrupted.
+func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdict, error) {
+	if ctx == nil {
+		return nil, program.ErrNoContext
+	}
+	v, err := c.verify(ctx, g)
+	if ended := ends.Err(ctx); err != nil && ended != nil {
+		return nil, fmt.Errorf("verifying the certificate: %w", ended)
+	}
+	return v, err
+}
+
+// verify panics when the context ends: see [ends.Look].
+func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
+	defer ends.Catch(&err)
+	ends.Look(ctx)
+	if c == nil {
+		return nil, errors.New("there is no certificate: it is nil")
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	for _, d := range []struct {
+		what, is string
+		of       any
+	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
+		if digest := machine.DigestOfJSON(d.of); digest != d.is {
+			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", d.what, short(digest), short(d.is))
+		}
+	}
+	problem, err := c.rebuild(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameProblem(problem, c.Problem); err != nil {
+		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
+	}
+	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
+		return nil, err
+	}
+	s := c.Solution
+	return &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
+		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Variables: len(problem.Variables),
+		Factors: len(problem.Factors)}, nil
+}
+
+func short(digest string) string { return digest[:min(12, len(digest))] }
+
+// rebuild states the problem of a graph with the options of the certificate.
+func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*wcsp.Problem, error) {
+	if g == nil {
+		return nil, errors.New("there is no graph: it is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	own := g.Clone()
+	if err := repin(own, c.Options.Pins); err != nil {
+		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
+	}
+	p, err := program.New(own, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
+		Exact: c.Options.Exact, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
+	if err != nil {
+		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
+	}
+	b, err := p.Unplanned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := digestOf(ctx, b.Graph)
+	if err != nil {
+		return nil, err
+	}
+	if digest != c.Graph.Digest {
+		return nil, fmt.Errorf("the graph is not the certified one: its digest is %s, not %s", short(digest),
+			short(c.Graph.Digest))
+	}
+	l, err := p.ProblemOf(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	l.Graph.SetContext(ctx)
+	m, err := layout.NewModel(l)
+	if err != nil {
+		return nil, err
+	}
+	return m.WCSP, nil
+}
+
+// sameProblem returns the first difference of two problems as an error.
+func sameProblem(p, q *wcsp.Problem) error {
+	if len(p.Variables) != len(q.Variables) || len(p.Factors) != len(q.Factors) {
+		return fmt.Errorf("it has %d variables and %d factors, not %d and %d", len(p.Variables), len(p.Factors),
+			len(q.Variables), len(q.Factors))
+	}
+	for i, v := range p.Variables {
+		w := q.Variables[i]
+		if v.Name != w.Name || !slices.Equal(v.Labels, w.Labels) {
+			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, w.Name, w.Labels)
+		}
+	}
+	for i, f := range p.Factors {
+		h := q.Factors[i]
+		if !slices.Equal(f.Scope, h.Scope) || len(f.Costs) != len(h.Costs) {
+			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, h.Scope)
+		}
+		for k, cost := range f.Costs {
+			if cost != h.Costs[k] {
+				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(p, f.Scope), k, cost, h.Costs[k])
+			}
+		}
+	}
+	return nil
+}
+
+func scopeText(p *wcsp.Problem, scope []int) string {
+	text := ""
+	for i, v := range scope {
+		if text += " and "; i == 0 {
+			text = " of "
+		}
+		text += fmt.Sprintf("%q", p.Variables[v].Name)
+	}
+	return text
+}

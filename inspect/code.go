@@ -1,0 +1,117 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// StepCode has the loops of a step that are compiled from expressions.
+type StepCode struct {
+	Step  string     `json:"step" doc:"The name of the step."`
+	Ops   []string   `json:"ops" doc:"The nodes that it computes."`
+	Why   string     `json:"why,omitzero" doc:"Why it has no such loops; left out if it has."`
+	Loops []LoopCode `json:"loops" doc:"The loops, in the order of execution."`
+}
+
+// LoopCode is the expression of a loop over rows, and the code that was generated for it.
+type LoopCode struct {
+	Name       string   `json:"name,omitzero" doc:"The name of the loop, if the step has several."`
+	Expression string   `json:"expression" doc:"The computation of one element, one value per line."`
+	Results    []Access `json:"results" doc:"The results that it writes."`
+	Operands   []Access `json:"operands" doc:"The operands that it reads."`
+	Folds      []string `json:"folds,omitzero" doc:"The reductions over a row, such as \"add of v1\"."`
+	Assembly   string   `json:"assembly,omitzero" doc:"The machine code, in the syntax of Go's assembler."`
+	Why        string   `json:"why,omitzero" doc:"Why it runs in Go; left out if there is machine code."`
+}
+
+// Access is how a loop accesses an operand along a row: contiguous; broadcast, one element for the row; or staged,
+// through a block of the worker's memory.
+type Access struct {
+	DType  string `json:"dtype" of:"dtype" doc:"Its dtype in memory."`
+	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
+}
+
+// Accesses lists the values of [Access.Access].
+func Accesses() []string { return []string{accessContiguous, accessBroadcast, accessStaged} }
+
+const (
+	accessContiguous = "contiguous"
+	accessBroadcast  = "broadcast"
+	accessStaged     = "staged"
+)
+
+// Code returns the code of a step, by its own name or that of one of its nodes. If shapes depend on data, these are the
+// steps of the compiled segment. The error is that there is no such step.
+func Code(p *graphrun.Program, step string) (*StepCode, error) {
+	b := (*program.Program)(p).First()
+	if b == nil || b.Program == nil {
+		return nil, errors.New("there is no step: nothing is planned before the run")
+	}
+	steps := b.Program.Steps()
+	i := slices.IndexFunc(steps, func(s exec.Step) bool { return s.Name == step })
+	if i < 0 {
+		i = slices.IndexFunc(steps, func(s exec.Step) bool { return slices.Contains(s.Ops, step) })
+	}
+	if i < 0 {
+		near := words.Nearest(step, func(yield func(string) bool) {
+			for _, s := range steps {
+				if !yield(s.Name) {
+					return
+				}
+			}
+		})
+		return nil, fmt.Errorf("there is no step %q%s", step, words.DidYouMean(near))
+	}
+	s := steps[i]
+	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}
+	if s.Code != nil {
+		r.Loops = mapped(s.Code(), loopCodeOf)
+	}
+	switch {
+	case len(r.Loops) > 0:
+	case s.Loop != nil:
+		r.Why = "the op computes elements by a Go function: it has no expression"
+	default:
+		r.Why = "its kernel is written in Go, or is a copy: it has no expression"
+	}
+	return r, nil
+}
+
+func loopCodeOf(l expr.Listing) LoopCode {
+	r := LoopCode{Name: l.Name, Results: []Access{}, Operands: []Access{}, Assembly: l.Assembly, Why: l.Why}
+	if l.Loop == nil {
+		return r
+	}
+	c := l.Loop.Code
+	r.Expression = c.String()
+	access := func(d tensor.DType, at int, scalar bool) Access {
+		a := Access{d.String(), accessContiguous}
+		switch {
+		case scalar:
+			a.Access = accessBroadcast
+		case at < len(l.Staged) && l.Staged[at]:
+			a.Access = accessStaged
+		}
+		return a
+	}
+	for i, o := range c.Out {
+		if o.DType != tensor.Invalid {
+			r.Results = append(r.Results, access(o.DType, i, false))
+		}
+	}
+	for i, d := range c.In {
+		r.Operands = append(r.Operands, access(d, len(c.Out)+i, l.Loop.Scalar[i]))
+	}
+	for _, f := range l.Loop.Folds {
+		r.Folds = append(r.Folds, fmt.Sprintf("%v of v%d", f.Op, f.V))
+	}
+	return r
+}

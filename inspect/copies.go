@@ -1,0 +1,45 @@
+package inspect
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
+)
+
+// CopyReason is a copy, with the reasons for the layouts on both sides and the cost of a plan without it.
+type CopyReason struct {
+	report.Copy
+	Written []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
+	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy on to the node that determines it."`
+	// WithoutNS is nil if there is no plan without the copy, if the problem of layouts was not solved, or if solving it
+	// for all copies that were asked about takes too long.
+	WithoutNS *float64       `json:"without_ns" doc:"The cost of the cheapest plan without the copy less that of the cheapest plan, in nanoseconds; null if unknown."`
+	Instead   *layout.Change `json:"instead" doc:"The differences of that plan from the cheapest plan; null if unknown."`
+}
+
+// copyReasons explains the copies of a value, and the copies that the step that computes it reads.
+func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Plan) []CopyReason {
+	list := []CopyReason{}
+	for i := range plan.Copies {
+		c := &plan.Copies[i]
+		if !concerns(c, v, o) {
+			continue
+		}
+		sides := plan.Sides(c)
+		r := CopyReason{Copy: program.CopyOf(*c), Written: notNil(sides.Written), Wanted: notNil(sides.Wanted)}
+		r.WithoutNS, r.Instead = p.WithoutCopy(c)
+		list = append(list, r)
+	}
+	return list
+}
+
+// concerns reports whether a copy is one of a value, or is read by the step that computes the value.
+func concerns(c *passes.Copy, v *graph.Value, o *Outcome) bool {
+	return c.Value == v.Name || c.Node != nil && slices.ContainsFunc(c.Node.Out, func(copied *graph.Value) bool {
+		return slices.Contains(o.Reads, copied.Name)
+	})
+}

@@ -1,0 +1,303 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Explanation tells why a value has its layout in the original graph, and how a program computes it.
+type Explanation struct {
+	Layout Layout         `json:"layout" doc:"Why it has the strides that infer shows."`
+	Run    Outcome        `json:"run" doc:"How the program computes it."`
+	Copies []CopyReason   `json:"copies" doc:"The copies of it, and the copies of operands for the step that computes it."`
+	Apart  []report.Apart `json:"apart" doc:"Neighbouring nodes whose ops could be fused with its own, in other steps."`
+}
+
+// Layout tells why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
+type Layout struct {
+	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
+	Why      string       `json:"why" doc:"The reason in words."`
+	Operands []Operand    `json:"operands" doc:"The operands of the permutation rule; empty for other rules."`
+	Sort     []Comparison `json:"sort" doc:"The comparisons of the sort; empty if nothing was sorted."`
+	Order    []int        `json:"order" doc:"The dimensions in the order of the permutation rule, the slowest first."`
+}
+
+// Operand is an operand of the permutation rule.
+type Operand struct {
+	Name    string       `json:"name" doc:"The operand: a value or a number."`
+	Strides report.Sizes `json:"strides" doc:"Its strides over the broadcast shape: 0 in repeated dimensions."`
+}
+
+// Comparison is one comparison of two dimensions.
+type Comparison struct {
+	Faster    int    `json:"faster" doc:"The dimension that is the faster one so far."`
+	Slower    int    `json:"slower" doc:"The dimension that is the slower one so far."`
+	Exchanged bool   `json:"exchanged" doc:"Whether they are exchanged."`
+	By        string `json:"by,omitzero" doc:"The operand that decides; left out if none does."`
+	Why       string `json:"why" doc:"The strides or sizes that decide."`
+}
+
+// The values of [Layout.Rule].
+const (
+	ruleGraph       = "graph"
+	ruleView        = "view"
+	rulePermutation = "permutation"
+	ruleOp          = "op"
+	ruleData        = "data"
+)
+
+// LayoutRules lists the values of [Layout.Rule].
+func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutation, ruleOp, ruleData} }
+
+// Explain tells why a value of the original graph has its layout, and how the program computes it. If shapes depend on
+// data, steps are those of the compiled segment. The error is that there is no value of the name.
+func Explain(p *graphrun.Program, value string) (*Explanation, error) {
+	in, b, err := inside(p)
+	if err != nil {
+		return nil, err
+	}
+	v, err := ValueNamed(b.Graph, value)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{Layout: layoutOf(v)}
+	addOutcome(e, in, b, v)
+	return e, nil
+}
+
+// ExplainLayout tells why a value of an inferred graph has its layout. In a graph of [graph.Graph.Symbolic] strides
+// are expressions; comparisons that expressions and bounds leave open are decided by the hints. The error is that
+// there is no value of the name.
+func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
+	v, err := ValueNamed(g, value)
+	if err != nil {
+		return nil, err
+	}
+	r := layoutOf(v)
+	return &r, nil
+}
+
+var errNoGraph = errors.New("the graph is nil")
+
+// ValueNamed returns the value of a name, or the value of the output of that name. The error is that there is neither.
+func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
+	if g == nil {
+		return nil, errNoGraph
+	}
+	if v := g.Value(name); v != nil {
+		return v, nil
+	}
+	for _, o := range g.Outputs {
+		if o.Name == name {
+			return o.Value, nil
+		}
+	}
+	near := words.Nearest(name, func(yield func(string) bool) {
+		more := true
+		g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
+	})
+	return nil, fmt.Errorf("there is no value %q%s", name, words.DidYouMean(near))
+}
+
+// layoutOf tells why a value has its inferred layout.
+func layoutOf(v *graph.Value) Layout {
+	r := Layout{Operands: []Operand{}, Sort: []Comparison{}, Order: []int{}}
+	n := v.Node
+	switch {
+	case n == nil:
+		r.Rule, r.Why = ruleGraph, "the graph declares this layout"
+		if v.Const != nil {
+			r.Why = "its data have this layout in the graph"
+		}
+	case v.Dynamic:
+		r.Rule, r.Why = ruleData, "its shape depends on data: its layout is known when the graph runs"
+	case v.Alias != nil:
+		if r.Rule = ruleView; n.Op.Identity {
+			r.Why = fmt.Sprintf("%s has no effect here: its result is %s itself", n.Op.Name, v.Alias.Name)
+			break
+		}
+		t := v.Alias.Type.Simplify()
+		r.Why = fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
+			n.Op.Name, v.Alias.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
+	case n.Op.Pointwise != nil:
+		if rule, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
+			r.byPermutation(n, rule)
+			break
+		}
+		fallthrough
+	default:
+		r.Rule, r.Why = ruleOp, ownRule(v)
+	}
+	return r
+}
+
+// ownRule explains the result of an op with its own layout rule: the layouts of its operands, and the sentences about
+// layouts in its documentation.
+func ownRule(v *graph.Value) string {
+	n := v.Node
+	why := fmt.Sprintf("%s has a layout rule of its own", n.Op.Name)
+	if n.Op.Kind == graph.View {
+		why = fmt.Sprintf("%s cannot be a view of this operand: it copies", n.Op.Name)
+	}
+	var read []string
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
+			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, layoutName(a.Value)))
+		}
+	}
+	if len(read) > 0 {
+		why += "; " + strings.Join(read, ", ")
+	}
+	why += "; the result is " + layoutName(v)
+	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
+		if slices.ContainsFunc(layoutWords, func(w string) bool { return strings.Contains(sentence, w) }) {
+			why += ". " + strings.TrimSuffix(sentence, ".")
+		}
+	}
+	if n.Op.AsInferred != "" {
+		why += "; " + n.Op.AsInferred
+	}
+	return why
+}
+
+// layoutWords occur in sentences of an op's documentation about layouts.
+var layoutWords = []string{"row-major", "channels-last", "layout", "memory format", "strides"}
+
+// LayoutName names a layout: "row-major", "channels-last", both, "dense in order [...]" with the dimensions from the
+// slowest to the fastest, or "not dense, by [...]" with the strides in elements.
+func LayoutName(m tensor.Meta) string {
+	if name := formatName(m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()); name != "" {
+		return name
+	}
+	if o, dense := tensor.OrderOf(m); dense {
+		return "dense in order " + tensor.ListString(o.Dims())
+	}
+	return "not dense, by " + tensor.ListString(m.Strides)
+}
+
+// formatName names the memory formats of a layout; it is empty for none.
+func formatName(rowMajor, channelsLast bool) string {
+	switch {
+	case rowMajor && channelsLast:
+		return "row-major and channels-last"
+	case rowMajor:
+		return "row-major"
+	case channelsLast:
+		return "channels-last"
+	}
+	return ""
+}
+
+// layoutName is [LayoutName] of a value whose sizes may be unknown: the memory format for all sizes, else the strides.
+func layoutName(v *graph.Value) string {
+	if _, known := v.Type.Meta(); known {
+		return LayoutName(v.Meta)
+	}
+	always := func(p tensor.Predicate) bool {
+		if rank := p.Rank(); rank > 0 && rank != v.Type.Rank() {
+			return false
+		}
+		holds, known := v.Type.If(p).Decide().Known()
+		return known && holds
+	}
+	name := formatName(always(tensor.IsContiguous), always(tensor.IsChannelsLast) || always(tensor.IsChannelsLast3d))
+	strides := report.SizesOf(v.Type.Simplify().Strides).String()
+	switch {
+	case name != "":
+		return name
+	case always(tensor.IsNonOverlappingAndDense):
+		return "dense, by " + strides
+	}
+	return "by " + strides
+}
+
+// byPermutation explains a layout of the permutation rule.
+func (r *Layout) byPermutation(n *graph.Node, rule *iter.Rule) {
+	r.Rule = rulePermutation
+	outs := rule.NumOutputs()
+	name := func(i int) string {
+		switch {
+		case i < outs:
+			return "the result"
+		case n.In[i-outs].Kind == graph.TensorArg:
+			return n.In[i-outs].Value.Name
+		}
+		return n.In[i-outs].Number.String()
+	}
+	for i := outs; i < rule.Len() && i-outs < len(n.In); i++ {
+		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapped(rule.Effective(i), sym.Int.Simplify))})
+	}
+	for _, c := range rule.Sort() {
+		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
+		switch {
+		case c.By < 0:
+			d.Why = "in each operand one of the two is repeated, or they are equal: they are not exchanged"
+		case c.Strides[0].Same(c.Strides[1]):
+			d.By, d.Why = name(c.By), fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
+		default:
+			d.By, d.Why = name(c.By), fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
+		}
+		r.Sort = append(r.Sort, d)
+	}
+	if why := rule.Unsorted(); why != "" {
+		r.Why = "nothing was sorted: " + why + fastWords[rule.FastSetup()]
+	} else {
+		r.Order = rule.Perm()
+		slices.Reverse(r.Order)
+		r.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is dense " +
+			"in that order"
+	}
+}
+
+// fastWords explain the fast paths.
+var fastWords = map[iter.FastSetup]string{
+	iter.FastContiguous:          ": all operands have one shape and are row-major, so is the result",
+	iter.FastChannelsLast:        ": all operands have one shape and are channels-last, so is the result",
+	iter.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
+}
+
+// FirstBreak returns the first result in an inferred graph that is not in a memory format although its node reads a
+// value of the same rank in that format; nil if there is none. A value in two formats, such as an image of one
+// channel, counts as in neither as an operand, and as in both as a result. The error is that values cannot have the
+// format.
+func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
+	switch f {
+	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:
+	default:
+		return nil, fmt.Errorf("no value has memory format %v: want contiguous, channels_last or channels_last_3d",
+			cmp.Or(f.String(), "none"))
+	}
+	if g == nil {
+		return nil, errNoGraph
+	}
+	for _, n := range g.Nodes {
+		i := slices.IndexFunc(n.In, func(a graph.Arg) bool {
+			return a.Kind == graph.TensorArg && !a.Value.Dynamic && onlyIn(a.Value.Meta, f)
+		})
+		for _, v := range n.Out {
+			if i >= 0 && !v.Dynamic && v.Meta.Rank() == n.In[i].Value.Meta.Rank() && !v.Meta.Is(f) {
+				return v, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// onlyIn reports whether a value is in one format, and in no other.
+func onlyIn(m tensor.Meta, f tensor.MemoryFormat) bool {
+	if f == tensor.Contiguous {
+		return m.IsContiguous() && !m.IsChannelsLast() && !m.IsChannelsLast3d()
+	}
+	return m.Is(f) && !m.IsContiguous()
+}

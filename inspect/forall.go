@@ -1,0 +1,334 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Proof tells whether plans have a property at all sizes within bounds.
+type Proof struct {
+	Property string           `json:"property" doc:"The property."`
+	Proved   bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover them, and every plan that serves one of them has the property for symbolic sizes."`
+	Cases    []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
+	Broken   map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
+	Why      string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
+	Tried    []map[string]int `json:"tried" doc:"The sets of sizes whose plans were made one by one and have it, by symbol."`
+}
+
+// Case is a set of sizes for which a property is shown.
+type Case struct {
+	Sizes   map[string]int `json:"sizes" doc:"An example of sizes of the case, by symbol."`
+	Holds   []string       `json:"holds_while" doc:"The conditions of the case."`
+	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
+}
+
+// Bounds on the search for sizes that break a property.
+const (
+	maxCases = 24
+	maxTried = 96
+)
+
+// property is a property of a plan.
+type property struct {
+	text   string
+	value  string // empty: the plan has no copies
+	format tensor.MemoryFormat
+}
+
+// propertyOf parses "no-copies", "VALUE=FORMAT" or "FORMAT(VALUE)".
+func propertyOf(g *graph.Graph, text string) (property, error) {
+	q := property{text: text}
+	if text == "no-copies" {
+		return q, nil
+	}
+	format, rest, call := strings.Cut(text, "(")
+	if call && strings.HasSuffix(rest, ")") {
+		q.value = strings.TrimSuffix(rest, ")")
+	} else if at := strings.LastIndexByte(text, '='); at > 0 {
+		q.value, format = text[:at], text[at+1:]
+	}
+	pin, err := graph.ParsePin(format)
+	if q.value == "" || err != nil || pin.Format == tensor.NoFormat {
+		return q, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
+	}
+	q.format = pin.Format
+	if g.Value(q.value) == nil {
+		return q, fmt.Errorf("property %q: the graph has no value %q%s", text, q.value,
+			words.DidYouMean(words.Nearest(q.value, valueNames(g))))
+	}
+	return q, nil
+}
+
+func valueNames(g *graph.Graph) func(yield func(string) bool) {
+	var list []string
+	g.Values(func(v *graph.Value) { list = append(list, v.Name) })
+	return slices.Values(list)
+}
+
+// broken tells how a plan breaks the property; empty if it has it.
+func (q property) broken(plan *passes.Plan) string {
+	if q.value == "" {
+		if len(plan.Copies) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%q is copied: %s", plan.Copies[0].Value, plan.Copies[0].Why)
+	}
+	switch v := plan.Graph.Value(q.value); {
+	case v == nil:
+		return fmt.Sprintf("%q is not in memory: it is computed within a step, or its readers read another value", q.value)
+	case !v.Meta.Is(q.format):
+		return fmt.Sprintf("%q is %v", q.value, v.Meta)
+	}
+	return ""
+}
+
+// ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it: "no-copies", no copy is
+// inserted; "VALUE=FORMAT" or "FORMAT(VALUE)", a value is in a memory format.
+//
+// The proof is by cases. The plan of a specialization is made for symbolic sizes, and the guards that this adds are
+// the conditions of a case. Sizes that no case covers, from bounds and small sizes, start another case, until one
+// breaks the property or all sizes are covered. The property is proved if package sym decides that the cases cover all
+// sizes within bounds, and every specialization that may serve them has the property without further guards.
+//
+// The proof assumes that implementations support at all sizes of a specialization the calls that they support at its
+// hint; if one does not, these sizes get a plan of their own.
+func ForAll(p *graphrun.Program, text string) (*Proof, error) {
+	in, _, err := inside(p)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Specializes() {
+		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, or shapes depend on data")
+	}
+	q, err := propertyOf(in.Source(), text)
+	if err != nil {
+		return nil, err
+	}
+	f := &prover{p: in, q: q, r: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
+		shownOf: map[*program.Specialization]bool{}}
+	if err := f.cover(); err != nil || f.r.Broken != nil {
+		return f.r, err
+	}
+	return f.r, f.conclude()
+}
+
+// prover proves a property by cases.
+type prover struct {
+	p     *program.Program
+	q     property
+	r     *Proof
+	cases []covering
+	// shownOf has the specializations that served sizes so far: true for those that have the property at all sizes that
+	// they serve.
+	shownOf map[*program.Specialization]bool
+}
+
+// covering is a case: its conditions, as text and as a function of sizes.
+type covering struct {
+	conds []string
+	holds func(named map[string]int) bool
+}
+
+// cover tries sizes, and makes a case of each that no case covers.
+func (f *prover) cover() error {
+	for _, sizes := range f.samples() {
+		named := f.p.Named(sizes)
+		covered := slices.ContainsFunc(f.cases, func(r covering) bool { return r.holds(named) })
+		if covered && len(f.r.Tried) >= maxTried {
+			continue
+		}
+		plan, k, err := f.p.PlanAt(context.Background(), sizes)
+		switch {
+		case err != nil && covered, err != nil && len(f.cases) >= maxCases:
+			continue
+		case err != nil:
+			f.addRejected(sizes)
+			continue
+		}
+		if why := f.q.broken(plan); why != "" {
+			f.r.Broken, f.r.Why = named, why
+			return nil
+		}
+		f.r.Tried = append(f.r.Tried, named)
+		if !covered && k != nil && len(f.cases) < maxCases {
+			f.addShown(k, sizes)
+		}
+	}
+	return nil
+}
+
+// addShown makes a case of the sizes at which the specialization has the property for the same reasons as at the given
+// sizes, and notes whether these are all sizes that it serves.
+func (f *prover) addShown(k *program.Specialization, sizes []int) {
+	form, err := f.p.FormOf(context.Background(), k, sizes)
+	if err != nil {
+		return
+	}
+	guards := len(form.Env.Guards())
+	if f.q.value != "" {
+		if v := form.Planned.Value(f.q.value); v == nil || !v.Type.Is(f.q.format) {
+			return
+		}
+	}
+	f.shownOf[k] = len(form.Env.Guards()) == guards
+	if more, ok := f.p.SearchedBefore(context.Background(), k, sizes); ok {
+		f.add(form.Symbolic, more, sizes, false)
+	}
+}
+
+// unshown returns a specialization that may serve sizes and for which the property is not shown at all of them; nil if
+// there is none. It adds cases at the hints of specializations that no sample reached. Every specialization that serves
+// sizes of a case was planned when the case was made.
+func (f *prover) unshown() *program.Specialization {
+	for {
+		k := f.untried()
+		if k == nil {
+			return nil
+		}
+		plan, serving, err := f.p.PlanAt(context.Background(), k.Hint)
+		if err != nil || serving != k {
+			return k
+		}
+		if why := f.q.broken(plan); why != "" {
+			f.r.Broken, f.r.Why = f.p.Named(k.Hint), why
+			return k
+		}
+		if f.addShown(k, k.Hint); !f.shownOf[k] {
+			return k
+		}
+	}
+}
+
+// untried returns a specialization that may serve sizes, without a proof that it has the property at all of them.
+func (f *prover) untried() *program.Specialization {
+	p := f.p
+	for _, k := range p.Specializations() {
+		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.Assumed()) &&
+			!slices.Equal(k.Hint, p.Generic(context.Background()))
+		shown, tried := f.shownOf[k]
+		if !shown && (tried || !hintOnly) {
+			return k
+		}
+	}
+	return nil
+}
+
+// addRejected makes a case of the sizes that the graph rejects for the same reason as the given ones.
+func (f *prover) addRejected(sizes []int) {
+	if s, err := f.p.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+		f.add(s, nil, sizes, true)
+	}
+}
+
+// add makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
+func (f *prover) add(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
+	guards, r := slices.Concat(s.Env.Guards(), more), covering{}
+	for _, cond := range guards {
+		r.conds = append(r.conds, cond.String())
+	}
+	r.holds = func(named map[string]int) bool {
+		at := s.Binding(named)
+		return !slices.ContainsFunc(guards, func(cond sym.Bool) bool {
+			holds, err := cond.At(at)
+			return err != nil || !holds
+		})
+	}
+	f.cases = append(f.cases, r)
+	f.r.Cases = append(f.r.Cases, Case{f.p.Named(sizes), append([]string{}, r.conds...), rejected})
+}
+
+// conclude decides whether the cases cover all sizes within bounds.
+func (f *prover) conclude() error {
+	k := f.unshown() // it adds cases
+	env, names := sym.NewEnv(), &graph.Symbolic{}
+	symbols := map[string]sym.Int{}
+	for i, name := range f.p.Open() {
+		b := f.p.Source().Symbols[name]
+		most := b.Max
+		if most == 0 {
+			most = tensor.MaxBytes
+		}
+		s, err := env.Symbol(names.Name(name), b.Min, most, f.p.Within(i, 2))
+		if err != nil {
+			return err
+		}
+		symbols[names.Name(name)] = s
+	}
+	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
+	some := sym.Truth(false)
+	for _, r := range f.cases {
+		all := sym.Truth(true)
+		for _, text := range r.conds {
+			cond, err := sym.ParseBool(text, lookup)
+			if err != nil {
+				return err
+			}
+			all = all.And(cond)
+		}
+		some = some.Or(all)
+	}
+	rest := some.Decide()
+	truth, known := rest.Known()
+	switch {
+	case f.r.Broken != nil:
+	case k != nil:
+		f.r.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
+			program.SizesText(f.p.Named(k.Hint)))
+	case known && truth:
+		f.r.Proved = true
+	default:
+		f.r.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", rest)
+	}
+	return nil
+}
+
+// samples returns the sizes to try: those of hints, assumed and generic ones, then combinations of small sizes, bounds
+// and sizes between.
+func (f *prover) samples() [][]int {
+	p := f.p
+	list := append(slices.Clone(p.Hints()), p.Assumed())
+	if g := p.Generic(context.Background()); g != nil {
+		list = append(list, g)
+	}
+	each := make([][]int, len(p.Open()))
+	for i, name := range p.Open() {
+		b := p.Source().Symbols[name]
+		values := []int{b.Min, b.Min + 1, b.Min + 2, 3, 8}
+		for _, s := range list {
+			values = append(values, s[i])
+		}
+		if b.Max > 0 {
+			values = append(values, b.Max-1, b.Max)
+		}
+		for k, n := range values {
+			values[k] = p.Within(i, n)
+		}
+		slices.Sort(values)
+		each[i] = slices.Compact(values)
+	}
+	all := [][]int{nil}
+	for _, values := range each {
+		var more [][]int
+		for _, begin := range all {
+			for _, n := range values {
+				more = append(more, append(slices.Clip(begin), n))
+			}
+		}
+		all = more[:min(len(more), maxSamples)]
+	}
+	return append(list, all...)
+}
+
+// maxSamples bounds the combinations of sizes that are tried.
+const maxSamples = 4096

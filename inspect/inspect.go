@@ -1,0 +1,48 @@
+// Package inspect explains one program: what runs, and why.
+//
+// [Report] is the whole plan as data: steps, copies, costs, memory, and what the passes did. The other functions answer
+// one question each:
+//
+//	e, err := inspect.Explain(p, "conv1")              // why a value has its layout, and what computes it
+//	c, err := inspect.Code(p, "conv1")                 // the loops of a step, and their machine code
+//	list, err := inspect.Specializations(p)            // for open sizes: the plans, their conditions, their regret
+//	proof, err := inspect.ForAll(p, "no-copies")       // a property of plans at all sizes within bounds
+//
+// [ExplainLayout] and [FirstBreak] explain layouts of a graph before it is compiled. All results have JSON tags, and
+// are parts of the documents of the command graphrun.
+package inspect
+
+import (
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Report describes what a program does: it is p.Report(). It is nil for a program that graphrun.Compile did not make.
+func Report(p *graphrun.Program) *report.Plan { return p.Report() }
+
+// inside returns the inside of a compiled program and its first binding. The error is that it is not compiled.
+func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
+	in := (*program.Program)(p)
+	if b := in.First(); b != nil {
+		return in, b, nil
+	}
+	return nil, nil, program.ErrNotCompiled
+}
+
+// notNil returns an empty slice for nil, so that JSON has a list.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// mapped applies f to a list. The result is not nil.
+func mapped[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = f(a)
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package inspect
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// MemoryFormulas are the sizes of the buffers of a [Specialization] as expressions over symbols. The layout of the
+// arena is not an expression: it is computed when sizes are bound.
+type MemoryFormulas struct {
+	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
+	AtOnce  string `json:"at_once_bytes" doc:"The maximum of the bytes of live intermediate values, as an expression, if steps run in order; a step that overwrites an operand needs less, and a worker that interleaves steps more."`
+}
+
+// maxMoments bounds the sums in the maximum of live bytes, and maxTimedNodes the nodes of a graph whose values are
+// followed.
+const (
+	maxMoments    = 24
+	maxTimedNodes = 1 << 14
+)
+
+// memory has the bytes of outputs and the maximum of live bytes as expressions.
+type memory struct{ outputs, atOnce sym.Int }
+
+// memoryOf sums up the values of a planned graph with unknown sizes; false if the expressions would be long.
+func memoryOf(g *graph.Graph) (m memory, ok bool) {
+	if len(g.Nodes) > maxTimedNodes {
+		return m, false
+	}
+	output := map[*graph.Value]bool{}
+	for _, o := range g.Outputs {
+		output[o.Value.Root()] = true
+	}
+	last := map[*graph.Value]int{}
+	for i, n := range g.Nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				last[a.Value.Root()] = i
+			}
+		}
+	}
+	var live sym.Int
+	ends := make([]sym.Int, len(g.Nodes))
+	var moments []sym.Int
+	for i, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v.Alias != nil {
+				continue
+			}
+			bytes := elements(v).Mul(sym.Of(v.Type.DType.Size()))
+			if output[v] {
+				m.outputs = m.outputs.Add(bytes)
+				continue
+			}
+			live = live.Add(bytes)
+			end := max(last[v], i)
+			ends[end] = ends[end].Add(bytes)
+		}
+		if !n.IsView() {
+			moments = addMoment(moments, live)
+		}
+		if len(moments) > maxMoments {
+			return m, false
+		}
+		live = live.Sub(ends[i])
+	}
+	for i, at := range moments {
+		if i == 0 {
+			m.atOnce = at
+		}
+		m.atOnce = m.atOnce.Max(at)
+	}
+	return m, true
+}
+
+// elements is the number of elements in the buffer of a value. Steps write dense values at all sizes.
+func elements(v *graph.Value) sym.Int {
+	if v.Meta.IsNonOverlappingAndDense() {
+		return v.Type.Numel().Simplify()
+	}
+	return v.Type.Extent().Simplify()
+}
+
+// addMoment adds a sum to the operands of a maximum, without operands that are never greater than another.
+func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
+	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
+	kept := list[:0]
+	for i, other := range list {
+		if neverLess(other, sum) {
+			return append(kept, list[i:]...)
+		}
+		if !neverLess(sum, other) {
+			kept = append(kept, other)
+		}
+	}
+	return append(kept, sum)
+}

@@ -1,0 +1,121 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Outcome describes how a program computes a value.
+type Outcome struct {
+	Strategy string   `json:"strategy" doc:"The strategy that was applied."`
+	What     string   `json:"what" doc:"The step that computes it, in words, or why no step does."`
+	Step     string   `json:"step,omitzero" doc:"The step that computes it."`
+	Impl     string   `json:"impl,omitzero" doc:"The implementation of the op."`
+	With     []string `json:"with" doc:"The other nodes of the same loop."`
+	Strides  []int    `json:"strides" doc:"Its strides in the program, in elements; empty if it is not stored."`
+	Reads    []string `json:"reads" doc:"The values that the step reads."`
+	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
+}
+
+// addOutcome adds to an explanation how the program computes the value.
+func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph.Value) {
+	o := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
+		Readers: []string{}}
+	for _, n := range b.Graph.Nodes {
+		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
+			o.Readers = append(o.Readers, n.Name)
+		}
+	}
+	plan, steps := b.Plan, b.Program
+	if plan == nil || steps == nil {
+		plan, steps = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
+	}
+	o.What = replaced(v, plan)
+	if now := plan.Graph.Value(v.Name); now != nil && runs(now, plan.Graph) {
+		o.Strides = notNil(now.Meta.Strides)
+	}
+	if v.Node != nil && o.What == "" {
+		o.addStep(v, steps)
+	}
+	if o.What == "" {
+		o.What = "no step computes it"
+		if b.Graph.Dynamic() {
+			o.What = "it runs in a segment that is planned when its operands are known"
+		}
+	}
+	e.Run = *o
+	e.Copies, e.Apart = copyReasons(p, v, o, plan), []report.Apart{}
+	for _, a := range plan.Apart {
+		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
+			e.Apart = append(e.Apart, report.Apart(a))
+		}
+	}
+}
+
+// runs reports whether a value is part of the graph that runs. Names of removed nodes stay in the graph's index.
+func runs(v *graph.Value, g *graph.Graph) bool {
+	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
+}
+
+// replaced tells in words why no step computes a value; it is empty for a value that a step may compute.
+func replaced(v *graph.Value, plan *passes.Plan) string {
+	if v.Node == nil {
+		if v.Const != nil {
+			return "it is a constant"
+		}
+		return "it is an input"
+	}
+	name := v.Node.Name
+	for _, f := range plan.Folded {
+		if f.Node == name {
+			return "it is computed when the program is compiled: it depends on constants alone"
+		}
+	}
+	for _, x := range plan.Elided {
+		if x.Node == name {
+			return "it does not run: " + x.Why
+		}
+	}
+	for _, d := range plan.Decomposed {
+		if d.Node == name {
+			return fmt.Sprintf("other nodes run in its place: %s", strings.Join(d.Into, ", "))
+		}
+	}
+	if now := plan.Graph.Value(v.Name); now != nil && now.Alias != nil && runs(now, plan.Graph) {
+		return fmt.Sprintf("nothing runs: it is a view of %s", now.Alias.Name)
+	}
+	return ""
+}
+
+// addStep adds the step that computes a value.
+func (o *Outcome) addStep(v *graph.Value, p *exec.Program) {
+	for _, s := range p.Steps() {
+		if !slices.Contains(s.Ops, v.Node.Name) {
+			continue
+		}
+		o.Step, o.What = s.Name, "a step of its own computes it"
+		if s.Node.Impl != nil {
+			o.Impl = s.Node.Impl.Name
+		}
+		if len(s.Ops) > 1 {
+			o.With = slices.DeleteFunc(slices.Clone(s.Ops), func(name string) bool { return name == v.Node.Name })
+			o.What = fmt.Sprintf("one loop computes it together with %s", strings.Join(o.With, ", "))
+			if len(o.Strides) == 0 && v.Meta.Rank() > 0 {
+				o.What += "; it is never stored"
+			}
+		}
+		for _, a := range s.Node.In {
+			if a.Kind == graph.TensorArg && !slices.Contains(o.Reads, a.Value.Name) {
+				o.Reads = append(o.Reads, a.Value.Name)
+			}
+		}
+		return
+	}
+}

@@ -1,0 +1,210 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Specialization is a plan that serves more than one set of sizes: all sizes that satisfy its guards. If the guards are
+// unknown, it serves its hint alone.
+type Specialization struct {
+	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
+	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
+	Guards  []Guard         `json:"guards" doc:"The origins of these conditions, in the same order."`
+	Copies  int             `json:"copies" doc:"The number of copies that it inserts."`
+	Regret  []Regret        `json:"regret" doc:"Its cost at bounds of sizes, at hints, and at multiples of the hint without a bound, compared with a plan for these sizes."`
+	Memory  *MemoryFormulas `json:"memory,omitzero" doc:"The sizes of its buffers; left out if they are long expressions."`
+	Unknown string          `json:"unknown,omitzero" doc:"Why the guards are unknown."`
+}
+
+// Guard is the origin of a condition on sizes.
+type Guard struct {
+	Node  string   `json:"node,omitzero" doc:"The node whose inference requires it; left out for inputs and for planning."`
+	Op    string   `json:"op,omitzero" doc:"The op of the node."`
+	Binds []string `json:"binds,omitzero" doc:"The symbols that it restricts to one size."`
+}
+
+// Regret compares a specialization with a plan that is made for sizes other than its hint.
+type Regret struct {
+	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
+	Which  string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
+	Fits   bool           `json:"fits" doc:"Whether these sizes satisfy the guards: otherwise another plan serves them."`
+	CostNS float64        `json:"cost_ns" doc:"The estimated cost of the specialization there, in nanoseconds."`
+	BestNS float64        `json:"best_ns" doc:"The estimated cost of a plan for these sizes, in nanoseconds."`
+	Regret float64        `json:"regret" doc:"The difference of the costs, divided by the cost of a plan for these sizes."`
+	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas there, in bytes."`
+}
+
+// Specializations describes the plans that serve more than one set of sizes: those of graphrun.Options.Hints, or,
+// without hints, that of the assumed sizes and the one that serves most other sizes. It plans the graph several times.
+// The list is empty if no size is open, and for graphs that run in segments.
+func Specializations(p *graphrun.Program) ([]Specialization, error) {
+	in, _, err := inside(p)
+	if err != nil || !in.Specializes() {
+		return nil, err
+	}
+	var list []Specialization
+	for _, k := range mainSpecializations(in) {
+		list = append(list, describe(in, k))
+	}
+	return list, nil
+}
+
+// mainSpecializations returns those that serve nearly all sizes.
+func mainSpecializations(p *program.Program) (list []*program.Specialization) {
+	ctx := context.Background()
+	hints := slices.Clone(p.Hints())
+	if generic := p.Generic(ctx); len(hints) == 0 && generic != nil {
+		hints = append(hints, generic)
+	}
+	if len(hints) == 0 {
+		hints = append(hints, p.Assumed())
+	}
+	for _, hint := range hints {
+		if k := p.SpecializationAt(ctx, hint); k != nil && !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+func describe(p *program.Program, k *program.Specialization) Specialization {
+	r := Specialization{Hint: p.Named(k.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(k.Plan.Copies),
+		Regret: []Regret{}}
+	guards, err := k.Guards(context.Background(), p)
+	if err != nil {
+		r.Unknown = err.Error()
+	}
+	for _, g := range guards {
+		r.Holds = append(r.Holds, g.Cond.String())
+		from := Guard{Binds: g.Binds}
+		if g.Node != nil {
+			from.Node, from.Op = g.Node.Name, g.Node.Op.Name
+		}
+		r.Guards = append(r.Guards, from)
+	}
+	memory := addMemory(&r, p, k)
+	for _, at := range corners(p) {
+		c, err := regret(p, k, at)
+		if err != nil {
+			continue // the graph rejects these sizes
+		}
+		if c.Fits && memory != nil {
+			if sizes, err := memory.Sizes(nil, at.sizes); err == nil {
+				bytes := sizes[0] + sizes[1]
+				c.Bytes = &bytes
+			}
+		}
+		r.Regret = append(r.Regret, c)
+	}
+	return r
+}
+
+// addMemory adds the memory formulas. It returns an evaluator of the two, nil if they are long expressions.
+func addMemory(r *Specialization, p *program.Program, k *program.Specialization) *sym.Evaluator {
+	form, err := p.FormOf(context.Background(), k, k.Hint)
+	if err != nil {
+		return nil
+	}
+	m, ok := memoryOf(form.Planned)
+	if !ok {
+		return nil
+	}
+	e, err := p.Evaluator(form.Symbolic, []sym.Int{m.outputs, m.atOnce}, nil)
+	if err != nil {
+		return nil
+	}
+	r.Memory = &MemoryFormulas{m.outputs.String(), m.atOnce.String()}
+	return e
+}
+
+// corner is a set of sizes at which specializations are priced.
+type corner struct {
+	sizes []int
+	which string
+}
+
+// beyond is the multiple of the largest hint at which a symbol without an upper bound is priced.
+const beyond = 64
+
+// corners returns the least sizes, the hints, the greatest sizes if all symbols have them, and for each symbol without
+// an upper bound a multiple of its hint.
+func corners(p *program.Program) (list []corner) {
+	assumed, symbols := p.Assumed(), p.Source().Symbols
+	least, most, bounded := slices.Clone(assumed), slices.Clone(assumed), true
+	add := func(sizes []int, which string) {
+		if !slices.ContainsFunc(list, func(c corner) bool { return slices.Equal(c.sizes, sizes) }) {
+			list = append(list, corner{sizes, which})
+		}
+	}
+	hints := p.Hints()
+	if len(hints) == 0 {
+		hints = [][]int{assumed}
+	}
+	for i, name := range p.Open() {
+		least[i], most[i] = p.Within(i, 1), symbols[name].Max
+		bounded = bounded && most[i] > 0
+	}
+	add(least, "least")
+	for _, hint := range p.Hints() {
+		add(hint, "hint")
+	}
+	if bounded {
+		add(most, "greatest")
+	}
+	for i, name := range p.Open() {
+		if symbols[name].Max > 0 {
+			continue
+		}
+		last := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
+		for times := beyond; times > 1; times /= 2 {
+			far := slices.Clone(last)
+			far[i] = max(last[i], 1) * times
+			if _, err := p.GraphAt(context.Background(), far); err == nil { // otherwise values exceed memory
+				add(far, fmt.Sprintf("%d times the hint of %s, which has no upper bound", times, name))
+				break
+			}
+		}
+	}
+	return list
+}
+
+// regret prices a specialization at sizes.
+func regret(p *program.Program, k *program.Specialization, at corner) (r Regret, err error) {
+	ctx := context.Background()
+	g, err := p.GraphAt(ctx, at.sizes)
+	if err != nil {
+		return r, err
+	}
+	r.Sizes, r.Which = p.Named(at.sizes), at.which
+	if !k.Serves(ctx, p, at.sizes) {
+		return r, nil
+	}
+	o := p.PlanOptions(ctx)
+	o.Check, o.MemoryLimit = false, -1
+	best, err := passes.Run(g, o)
+	if err != nil {
+		return r, err
+	}
+	o.Follow, o.Price = k.Decisions, true
+	own, err := passes.Run(g, o)
+	switch {
+	case errors.As(err, new(*passes.Misfit)):
+		return r, nil
+	case err != nil:
+		return r, err
+	}
+	r.Fits, r.CostNS, r.BestNS = true, own.CostNS, min(best.CostNS, own.CostNS)
+	if r.BestNS > 0 {
+		r.Regret = r.CostNS/r.BestNS - 1
+	}
+	return r, nil
+}

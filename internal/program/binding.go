@@ -1,0 +1,291 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/recent"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Binding is a program for one set of sizes. Its fields must not be changed.
+type Binding struct {
+	Graph *graph.Graph // with sizes, inferred
+	Runs  *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
+	Plan  *passes.Plan // of the graph, or of the segment that is compiled before the first run; nil for neither
+	// Program has the compiled steps of Plan; nil without a Plan.
+	Program *exec.Program
+	// Segment is the index of the compiled segment; negative if no segment can be compiled before the first run.
+	Segment int
+	Took    time.Duration // of inference, planning and compilation
+
+	sizes  map[string]int  // of open symbols; others have the assumed sizes
+	hinted bool            // the sizes are a hint: its plan becomes a specialization
+	serves *Specialization // whose decisions the plan follows; nil for a plan of its own
+	runner *exec.Runner
+	failed graph.Errors  // nodes that inference rejected
+	done   chan struct{} // closed when all of this is set
+	err    error
+	// interrupted says that compilation ended with the context of its caller.
+	interrupted bool
+
+	// unpacked has, by name, packed constants of the plan whose originals Graph holds without data: see release.
+	unpacked map[string]*graph.Value
+
+	problemOnce sync.Once // guards the fields below: see layouts
+	problem     *layout.Problem
+	problemErr  error
+}
+
+// Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
+func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
+
+// bindings is a cache, bounded in the number of bindings and in the memory that they hold beside their
+// specializations.
+type bindings = recent.Cache[sizesKey, *Binding]
+
+// keptBindings bounds the bindings of small graphs, which the limit on memory does not bound.
+const keptBindings = 256
+
+// bytes estimates the memory of a binding beside the constants of its specialization, with one session.
+func (b *Binding) bytes() int {
+	const perStep = 2 << 10
+	if b.Program == nil {
+		return perStep
+	}
+	n := b.Program.Need()
+	return n.Arena + n.Scratch + perStep*len(b.Program.Steps())
+}
+
+// bindingFor returns the binding for sizes of open symbols by name; the others have their assumed sizes. The first
+// caller compiles it, and other callers for the same sizes wait until their own contexts end. If the first caller's
+// context ends, one of the others compiles.
+func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
+	sizes := slices.Clone(p.assumed)
+	for i, name := range p.open {
+		if n, is := given[name]; is {
+			sizes[i] = n
+		}
+	}
+	b := &Binding{sizes: given, hinted: hinted, done: make(chan struct{})}
+	key := keyOf(sizes)
+	for at := p.bindings.Put(key, b); at != b; at = p.bindings.Put(key, b) {
+		if err := ends.Wait(ctx, at.done); err != nil {
+			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
+		}
+		if !at.interrupted {
+			return at, at.err
+		}
+	}
+	b.err = errors.New("compilation ended in a panic") // replaced if there is none
+	defer func() {
+		if b.err != nil {
+			p.bindings.Drop(key, b) // another attempt may have more memory
+		} else {
+			p.bindings.Count(key, b, b.bytes())
+		}
+		close(b.done)
+	}()
+	b.err = b.compile(ctx, p, sizes)
+	b.interrupted = b.err != nil && ends.Err(ctx) != nil
+	return b, b.err
+}
+
+// compile binds, infers, plans and compiles the program's graph. No other function joins these steps.
+func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err error) {
+	defer tensor.CatchMemory(&err)
+	defer ends.Catch(&err)
+	ends.Look(ctx)
+	start := time.Now()
+	if b.Graph, b.Runs = p.graph, p.graph; p.infers {
+		if err := b.infer(ctx, p); err != nil {
+			return err
+		}
+	}
+	b.Took = time.Since(start)
+	return b.prepare(ctx, p, sizes)
+}
+
+// Unplanned returns a binding for the fixed and assumed sizes that is inferred and not planned: only Graph, Runs and
+// [Program.ProblemOf] may be used.
+func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
+	b := new(Binding)
+	return b, b.infer(ctx, p)
+}
+
+// infer sets Graph, a copy of the program's graph with sizes and types, and Runs.
+func (b *Binding) infer(ctx context.Context, p *Program) error {
+	b.Graph = p.graph.Clone()
+	b.Graph.SetContext(ctx)
+	defer b.Graph.SetContext(context.Background())
+	if err := p.bind(b.Graph, b.sizes); err != nil {
+		return err
+	}
+	if err := b.Graph.Settle(); err != nil {
+		return err
+	}
+	b.Runs = b.Graph
+	if !p.options.KeepGoing {
+		return InferContext(ctx, b.Graph)
+	}
+	refused := b.Graph.InferAll()
+	ends.Look(ctx)
+	if len(refused) > 0 {
+		b.failed = b.Graph.RootErrors(refused)
+		b.Runs = b.Graph.Drop(refused)
+		b.Runs.SetContext(context.Background())
+	}
+	return nil
+}
+
+// Infer infers a graph. If nodes are rejected, the error is a [graph.Errors] without those that only depend on rejected
+// nodes.
+func Infer(g *graph.Graph) error {
+	if g == nil {
+		return errors.New("there is no graph to infer: it is nil")
+	}
+	if refused := g.InferAll(); len(refused) > 0 {
+		return g.RootErrors(refused)
+	}
+	if errs := g.PinErrors(nil); len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// InferContext is [Infer] that ends when the context does.
+func InferContext(ctx context.Context, g *graph.Graph) error {
+	g.SetContext(ctx)
+	defer g.SetContext(context.Background())
+	err := Infer(g)
+	if ended := ends.Err(ctx); ended != nil {
+		return fmt.Errorf("inferring types: %w", ended)
+	}
+	return err
+}
+
+// bind gives sizes to the symbols of a copy of the program's graph: the given sizes of open symbols, the fixed sizes,
+// and the assumed sizes, which stay marked as assumed.
+func (p *Program) bind(g *graph.Graph, open map[string]int) error {
+	sizes := g.Bound()
+	if sizes == nil {
+		return nil
+	}
+	assumed := g.Assumed()
+	maps.Copy(sizes, p.fixed)
+	maps.Copy(sizes, open)
+	if err := g.BindOnly(sizes); err != nil {
+		return err
+	}
+	for name, n := range assumed {
+		_, fixed := p.fixed[name]
+		if _, given := open[name]; !given && !fixed {
+			g.Assume(name, n)
+		}
+	}
+	return nil
+}
+
+// complete adds the nodes that inference rejected to the error of a run.
+func (b *Binding) complete(err error) error {
+	if len(b.failed) == 0 {
+		return err
+	}
+	return exec.After(err, b.Graph, b.failed, b.Runs.Outputs)
+}
+
+// bindingOf returns the binding for the sizes of a run's inputs.
+func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
+	if p.Options() == nil {
+		return nil, ErrNotCompiled
+	}
+	if ctx == nil {
+		return nil, ErrNoContext
+	}
+	if len(p.open) == 0 && p.first != nil && len(p.symbolic) == 0 {
+		return p.first, nil
+	}
+	if len(p.open) <= maxArray {
+		var room [maxArray]int
+		if sizes := room[:len(p.open)]; p.readSizes(in, sizes) {
+			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
+				if ends.Wait(ctx, b.done) == nil && b.err == nil {
+					return b, nil
+				} // else it was dropped: another attempt may have more memory
+			}
+		}
+	}
+	inputs := p.symbolicInputs()
+	shapeOf := func(name string) ([]int, bool) {
+		if t := in[name]; t != nil {
+			return t.Shape, true
+		}
+		return nil, false
+	}
+	if err := p.checkFixed(inputs, shapeOf); err != nil {
+		return nil, err
+	}
+	if len(p.open) == 0 && p.first != nil {
+		return p.first, nil
+	}
+	sizes, err := SizesOf(inputs, shapeOf, p.fixed, p.source().Symbols)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]int{}
+	for _, name := range p.open {
+		if n, is := sizes[name]; is {
+			given[name] = n
+		}
+	}
+	b, err := p.bindingFor(ctx, given, false)
+	if err != nil && len(given) > 0 {
+		return nil, fmt.Errorf("for %s: %w", SizesText(given), err)
+	}
+	return b, err
+}
+
+// symbolicInputs returns the inputs that have symbols.
+func (p *Program) symbolicInputs() []*graph.Value {
+	g := p.source()
+	list := make([]*graph.Value, len(p.symbolic))
+	for i, at := range p.symbolic {
+		list[i] = g.Inputs[at]
+	}
+	return list
+}
+
+// source returns the graph as it was compiled; if it was released, that of the only binding.
+func (p *Program) source() *graph.Graph {
+	if p.graph == nil {
+		return p.first.Graph
+	}
+	return p.graph
+}
+
+// checkFixed rejects an input whose size differs from the fixed size of a symbol.
+func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
+	for _, v := range inputs {
+		shape, ok := shapeOf(v.Name)
+		if !ok || len(shape) != len(v.Dims) {
+			continue // the run reports it
+		}
+		for i, d := range v.Dims {
+			if n, fixed := p.fixed[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
+				return fmt.Errorf("input %q has shape %s: the program is compiled for %s=%d, which was given, and %s is %d there",
+					v.Name, tensor.ListString(shape), d.Symbol, n, d.Symbol, shape[i])
+			}
+		}
+	}
+	return nil
+}

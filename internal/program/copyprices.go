@@ -1,0 +1,92 @@
+package program
+
+import (
+	"sync"
+
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxPricedDecisions bounds the variables of all problems that a program solves for [Program.WithoutCopy]: some seconds
+// of work.
+const maxPricedDecisions = 1 << 20
+
+// copyPrices holds the solved problem of a program, and the prices of copies that were asked for.
+type copyPrices struct {
+	model *layout.Model // nil: the problem could not be stated or solved
+	best  *wcsp.Solution
+	means *layout.Outcome
+
+	mu     sync.Mutex
+	prices map[*passes.Copy]copyPrice
+	work   int // variables of the problems that were solved
+}
+
+// copyPrice is the result of [Program.WithoutCopy].
+type copyPrice struct {
+	ns     *float64
+	change *layout.Change
+}
+
+// WithoutCopy returns how much more the cheapest plan without such a copy costs than the cheapest plan, in
+// nanoseconds, and their differences. Both are nil if there is no such plan, if the problem was not solved to
+// optimality, or if so many copies were asked about that solving takes too long.
+func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
+	p.copyPricesOnce.Do(func() {
+		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}
+		m, err := p.Model()
+		if err != nil {
+			return
+		}
+		if best, means := solved(m); best != nil {
+			p.copyPrices.model, p.copyPrices.best, p.copyPrices.means = m, best, means
+		}
+	})
+	w := p.copyPrices
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	price, known := w.prices[c]
+	if !known {
+		price = w.price(c)
+		w.prices[c] = price
+	}
+	return price.ns, price.change
+}
+
+// solved returns an optimal solution and its meaning; nil if optimality was not proved.
+func solved(m *layout.Model) (*wcsp.Solution, *layout.Outcome) {
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: m.Problem.Search()})
+	if err != nil || !s.Optimal() {
+		return nil, nil
+	}
+	means, err := m.Outcome(s.Labels)
+	if err != nil {
+		return nil, nil
+	}
+	return s, means
+}
+
+func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
+	if w.model == nil || c.Node == nil {
+		return none
+	}
+	v := w.model.Problem.Graph.Value(c.Value)
+	if v == nil {
+		return none
+	}
+	if w.work += len(w.model.WCSP.Variables); w.work > maxPricedDecisions {
+		return none
+	}
+	m, err := w.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})
+	if err != nil {
+		return none
+	}
+	s, means := solved(m)
+	if s == nil {
+		return none
+	}
+	ns, change := float64(s.Cost-w.best.Cost)/1000, means.Since(w.means)
+	return copyPrice{&ns, &change}
+}

@@ -1,0 +1,111 @@
+package program
+
+import (
+	"context"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+)
+
+// Bounds on the search for generic sizes: how often sizes are doubled, and the elements of an input.
+const (
+	maxDoublings = 10
+	maxElements  = 1 << 26
+)
+
+// Generic returns sizes of the open symbols at which no size of a value that depends on them is 0 or 1. Strides of
+// values with such sizes do not determine the layout, so a plan for them is a poor plan for other sizes. The search
+// starts at the first hint or the assumed sizes, and doubles sizes as often as needed. It returns nil if that fails.
+func (p *Program) Generic(ctx context.Context) []int {
+	if p.genericLock.Lock(ctx) != nil {
+		ends.Look(ctx)
+	}
+	defer p.genericLock.Unlock()
+	if !p.genericFound {
+		p.genericSizes = p.findGeneric(ctx)
+		p.genericFound = true
+	}
+	return p.genericSizes
+}
+
+// findGeneric is the search of Generic.
+func (p *Program) findGeneric(ctx context.Context) []int {
+	sizes := slices.Clone(p.assumed)
+	if len(p.hints) > 0 {
+		sizes = slices.Clone(p.hints[0])
+	}
+	for i := range sizes {
+		sizes[i] = p.Within(i, max(sizes[i], 2))
+	}
+	for range maxDoublings {
+		degenerate, ok := p.degenerate(ctx, sizes)
+		if ok && len(degenerate) == 0 {
+			return sizes
+		}
+		if !ok { // inference fails at sizes this small: double all of them
+			degenerate = nil
+			for i := range sizes {
+				degenerate = append(degenerate, i)
+			}
+		}
+		doubled := slices.Clone(sizes)
+		for _, i := range degenerate {
+			doubled[i] = p.Within(i, 2*sizes[i])
+		}
+		if slices.Equal(doubled, sizes) {
+			return nil
+		}
+		sizes = doubled
+	}
+	return nil
+}
+
+// degenerate returns the open symbols on which sizes of 0 or 1 depend; false if the graph cannot be inferred.
+func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok bool) {
+	g, err := p.GraphAt(ctx, sizes)
+	ends.Look(ctx)
+	if err != nil || inputElements(g) > maxElements {
+		return nil, false
+	}
+	for i := range sizes {
+		more := slices.Clone(sizes)
+		if more[i] = p.Within(i, 2*sizes[i]); more[i] == sizes[i] {
+			continue
+		}
+		h, err := p.GraphAt(ctx, more)
+		ends.Look(ctx)
+		if err != nil {
+			return nil, false
+		}
+		if hasDegenerate(g, h) {
+			list = append(list, i)
+		}
+	}
+	return list, true
+}
+
+// hasDegenerate reports whether a size of 0 or 1 in g differs in h, which is the same graph with another size of one
+// symbol.
+func hasDegenerate(g, h *graph.Graph) bool {
+	var shapes [][]int
+	h.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
+	at, found := 0, false
+	g.Values(func(v *graph.Value) {
+		other := shapes[at]
+		at++
+		for d, n := range v.Meta.Shape {
+			found = found || n < 2 && d < len(other) && other[d] != n
+		}
+	})
+	return found
+}
+
+// inputElements returns the number of elements of the largest input.
+func inputElements(g *graph.Graph) int {
+	largest := 0
+	for _, v := range g.Inputs {
+		largest = max(largest, v.Meta.Numel())
+	}
+	return largest
+}

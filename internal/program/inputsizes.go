@@ -1,0 +1,91 @@
+package program
+
+import (
+	"strconv"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxArray bounds the open symbols whose sizes are read and looked up without allocation.
+const maxArray = 16
+
+// sizesKey is the key of a binding: the sizes of the open symbols, as text if there are more than maxArray.
+type sizesKey struct {
+	few  [maxArray]int
+	many string
+}
+
+// keyOf returns the key of sizes. All keys of a program have the same number of sizes.
+func keyOf(sizes []int) (k sizesKey) {
+	if len(sizes) > maxArray {
+		var text []byte // fmt would make the sizes of every caller escape to the heap
+		for _, n := range sizes {
+			text = append(strconv.AppendInt(text, int64(n), 10), ' ')
+		}
+		return sizesKey{many: string(text)}
+	}
+	copy(k.few[:], sizes)
+	return k
+}
+
+// place is an input whose dimensions have symbols.
+type place struct {
+	input string
+	dims  []int // by dimension: the index of the open symbol, or -1
+	fixed []int // by dimension: the fixed size of its symbol, or -1
+}
+
+// findPlaces finds the inputs whose dimensions have symbols.
+func (p *Program) findPlaces() {
+	at := map[string]int{}
+	for i, name := range p.open {
+		at[name] = i
+	}
+	for _, i := range p.symbolic {
+		v := p.graph.Inputs[i]
+		pl := place{input: v.Name}
+		for _, d := range v.Dims {
+			open, fixed := -1, -1
+			if k, is := at[d.Symbol]; is && d.Symbol != "" {
+				open = k
+			} else if n, is := p.fixed[d.Symbol]; is && d.Symbol != "" {
+				fixed = n
+			}
+			pl.dims, pl.fixed = append(pl.dims, open), append(pl.fixed, fixed)
+		}
+		p.places = append(p.places, pl)
+	}
+}
+
+// readSizes reads the sizes of the open symbols from inputs. It returns false if a size is missing, contradicted by
+// another input, or different from a fixed one: the slower path then finds the error.
+func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
+	for i := range sizes {
+		sizes[i] = -1
+	}
+	for i := range p.places {
+		pl := &p.places[i]
+		t := in[pl.input]
+		if t == nil || len(t.Shape) != len(pl.dims) {
+			return false
+		}
+		for d, n := range t.Shape {
+			switch open := pl.dims[d]; {
+			case open < 0:
+				if pl.fixed[d] >= 0 && pl.fixed[d] != n {
+					return false
+				}
+			case sizes[open] < 0:
+				sizes[open] = n
+			case sizes[open] != n:
+				return false
+			}
+		}
+	}
+	for _, n := range sizes {
+		if n < 0 {
+			return false
+		}
+	}
+	return true
+}

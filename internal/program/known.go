@@ -1,0 +1,116 @@
+package program
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Known is what is known before a run of the values of a graph whose shapes depend on data. A nil Known is that of a
+// graph whose shapes are all known.
+type Known struct {
+	list     []graph.Segment
+	segment  graph.ByValue[int] // by value: 1 + the index of the segment that produces it
+	unbacked *graph.Symbolic
+}
+
+// KnownOf returns what is known of an inferred graph; nil if all shapes are.
+func KnownOf(g *graph.Graph) *Known {
+	if g == nil || !g.Dynamic() {
+		return nil
+	}
+	k := &Known{list: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
+	for i, s := range k.list {
+		for _, n := range s.Nodes {
+			for _, v := range n.Out {
+				if k.segment.At(v) == 0 {
+					k.segment.Set(v, i+1)
+				}
+			}
+		}
+	}
+	return k
+}
+
+// Sizes returns the shape of a value; nil if its rank is unknown.
+func (k *Known) Sizes(v *graph.Value) report.Sizes {
+	switch {
+	case v == nil:
+		return nil
+	case !v.Dynamic:
+		list := make(report.Sizes, len(v.Meta.Shape))
+		for i, n := range v.Meta.Shape {
+			list[i].N = n
+		}
+		return list
+	case k == nil:
+		return nil
+	}
+	if shape := k.unbacked.Graph.Value(v.Name).Type.Shape; shape != nil {
+		return report.SizesOf(shape)
+	}
+	return nil
+}
+
+// Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]); nil for a nil
+// Known.
+func (k *Known) Unbacked() *graph.Symbolic {
+	if k == nil {
+		return nil
+	}
+	return k.unbacked
+}
+
+// DType returns the dtype of a value; Invalid if it is unknown.
+func (k *Known) DType(v *graph.Value) tensor.DType {
+	switch {
+	case v == nil:
+		return tensor.Invalid
+	case v.Dynamic && !v.Meta.DType.Valid() && k != nil:
+		return k.unbacked.Graph.Value(v.Name).Type.DType
+	}
+	return v.Meta.DType
+}
+
+// Segment returns the index of the first segment that produces a value; false if none does.
+func (k *Known) Segment(v *graph.Value) (int, bool) {
+	if k == nil || v == nil {
+		return 0, false
+	}
+	i := k.segment.At(v)
+	return i - 1, i > 0
+}
+
+// Decides returns the first node whose results determine shapes; nil if there is none.
+func (k *Known) Decides() *graph.Node {
+	if k != nil {
+		for _, s := range k.list {
+			if s.Eager {
+				return s.Nodes[0]
+			}
+		}
+	}
+	return nil
+}
+
+// segments describes the segments, one of which is planned.
+func (k *Known) segments(planned int) []report.Segment {
+	list := make([]report.Segment, len(k.list))
+	for i := range k.list {
+		s := &k.list[i]
+		list[i] = report.Segment{Segment: i, Planned: planned == i, Decides: s.Eager, After: notNil(s.After),
+			Nodes:  mapped(s.Nodes, func(n *graph.Node) string { return n.Name }),
+			Awaits: mapped(s.Awaits, func(v *graph.Value) string { return v.Name }),
+			Inputs: mapped(s.In, k.value), Outputs: mapped(s.Out, k.value)}
+	}
+	return list
+}
+
+func (k *Known) value(v *graph.Value) report.SegmentValue {
+	r := report.SegmentValue{Name: v.Name, Shape: k.Sizes(v)}
+	if d := k.DType(v); d.Valid() {
+		name := d.String()
+		r.DType = &name
+	}
+	return r
+}

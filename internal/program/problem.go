@@ -1,0 +1,70 @@
+package program
+
+import (
+	"context"
+	"errors"
+
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+)
+
+// observer is a strategy that keeps the problem and ends planning, so that the graph of the problem is not changed.
+type observer struct{ problem *layout.Problem }
+
+var errObserved = errors.New("the problem was observed")
+
+func (*observer) Name() string { return "observer" }
+
+// Choose keeps the problem.
+func (o *observer) Choose(p *layout.Problem) (*layout.Assignment, error) {
+	o.problem = p
+	return nil, errObserved
+}
+
+// Problem returns the problem of layouts that planning states for the sizes of [Program.First].
+func (p *Program) Problem() (*layout.Problem, error) {
+	b := p.First()
+	if b == nil || b.Runs == nil {
+		return nil, ErrNotCompiled
+	}
+	return p.ProblemOf(context.Background(), b)
+}
+
+// ProblemOf returns the problem of layouts that planning states for a binding. The error is that the graph is planned
+// in segments, or that planning fails before it asks a strategy. The first call plans, and ends with its context.
+func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
+	b.problemOnce.Do(func() {
+		if b.Runs.Dynamic() {
+			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, and has no one " +
+				"problem of layouts")
+			return
+		}
+		whole := b.Runs
+		if len(b.unpacked) > 0 {
+			whole = b.Whole()
+		}
+		var o observer
+		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &o, Profile: p.options.Costs,
+			Passes:      p.options.Passes,
+			MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing, Exact: p.options.Exact,
+			SolveLimit: p.options.SolveLimit})
+		switch {
+		case o.problem != nil:
+			b.problem = o.problem
+		case err == nil:
+			b.problemErr = errors.New("no pass asks a strategy for layouts")
+		default:
+			b.problemErr = err
+		}
+	})
+	return b.problem, b.problemErr
+}
+
+// Model states [Program.Problem] for the exact solver.
+func (p *Program) Model() (*layout.Model, error) {
+	problem, err := p.Problem()
+	if err != nil {
+		return nil, err
+	}
+	return layout.NewModel(problem)
+}

@@ -1,0 +1,369 @@
+// Package program compiles graphs to programs. It is the inside of the root package's Program.
+//
+// A [Program] has a [Binding] for each set of sizes that runs bring: the graph with these sizes, its plan, and the
+// compiled steps. Planning is expensive, so plans are shared: a [Specialization] holds the decisions of one plan and
+// the conditions on sizes (guards) under which they apply. A binding whose sizes satisfy the guards follows the
+// decisions without a search. Which specialization serves given sizes depends on these sizes alone, not on earlier
+// runs, and so do the bits of results.
+//
+// Packages inspect and experiment describe and compare programs by what this package exports. Users of the module see
+// only the methods that the root package's Program repeats.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Options are those of the root package, where their fields are documented.
+type Options struct {
+	Strategy    layout.Strategy
+	Threads     int
+	Sizes       map[string]int
+	Hints       []map[string]int
+	Pins        map[string]graph.Pin
+	Passes      []passes.Pass
+	NoFusion    bool
+	Exact       bool
+	SolveLimit  time.Duration
+	Costs       *layout.Profile
+	Tracer      exec.Tracer
+	MemoryLimit int
+	InputsHeld  bool
+	KeepGoing   bool
+	Check       bool
+	Dump        io.Writer
+	Progress    func(stage string)
+}
+
+// Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
+// package's Program has the same underlying type, so exported fields would be public.
+type Program struct {
+	graph     *graph.Graph // with pins; nil once nothing more is planned
+	options   Options
+	ownPasses bool           // Options.Passes was set: the list of passes cannot be reproduced by others
+	infers    bool           // the graph must be inferred again before planning
+	fixed     map[string]int // sizes of symbols for all runs
+	open      []string       // symbols whose sizes come from the inputs of runs, sorted
+	assumed   []int          // sizes of the open symbols where no input gives one
+	hints     [][]int        // Options.Hints, by open symbol
+	symbolic  []int          // indices of the inputs that have symbols
+	places    []place        // their dimensions, for runs
+	refused   []report.RefusedHint
+	first     *Binding // of the first hint, or of the assumed sizes
+
+	pool     *tensor.Pool // of results, which refer to the pool and not to the program
+	bindings bindings
+
+	planning        ends.Mutex // guards specializations and regions, also while one is planned
+	specializations []*Specialization
+	regions         []*region
+
+	genericLock  ends.Mutex // guards the fields below: see Generic
+	genericFound bool
+	genericSizes []int
+
+	copyPricesOnce sync.Once
+	copyPrices     *copyPrices // see WithoutCopy
+}
+
+// ErrNoContext is the error of a nil context.
+var ErrNoContext = errors.New("the context is nil: context.Background() is one that never ends")
+
+// ErrNotCompiled is the error of a nil or zero program.
+var ErrNotCompiled = errors.New("the program was not made by Compile")
+
+// Compile plans a graph for the hints, or for its assumed sizes, and prepares it to be run.
+func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
+	if ctx == nil {
+		return nil, ErrNoContext
+	}
+	p, err := New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	hints := p.options.Hints
+	if len(hints) == 0 {
+		hints = []map[string]int{nil}
+	}
+	for i, hint := range hints {
+		b, err := p.bindingFor(ctx, hint, true)
+		if err != nil && ends.Err(ctx) != nil {
+			return nil, fmt.Errorf("compiling the graph: %w", err)
+		}
+		switch {
+		case err != nil && i > 0:
+			p.refused = append(p.refused, report.RefusedHint{Sizes: hint, Why: err.Error()})
+		case err != nil && len(hint) > 0:
+			return nil, fmt.Errorf("for %s: %w", SizesText(hint), err)
+		case err != nil:
+			return nil, err
+		case i == 0:
+			p.first = b
+		}
+	}
+	if len(p.open) == 0 {
+		p.graph = nil
+		p.first.release()
+	}
+	return p, nil
+}
+
+// New checks the options and finds the open symbols. Nothing is planned before the first run.
+func New(g *graph.Graph, o Options) (*Program, error) {
+	if g == nil {
+		return nil, errors.New("the graph to compile is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	if err := o.complete(g); err != nil {
+		return nil, err
+	}
+	own := o.Passes != nil
+	if o.NoFusion {
+		if o.Passes == nil {
+			o.Passes = passes.Passes()
+		}
+		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
+	}
+	p := &Program{graph: g, options: o, fixed: givenSizes(g), ownPasses: own, pool: new(tensor.Pool)}
+	p.bindings.Number, p.bindings.Bytes = keptBindings, max(o.MemoryLimit, 0)
+	maps.Copy(p.fixed, o.Sizes)
+	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
+		for name := range hint {
+			if _, is := o.Sizes[name]; !is {
+				delete(p.fixed, name)
+			}
+		}
+	}
+	p.findOpen()
+	if err := p.checkHints(); err != nil {
+		return nil, err
+	}
+	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
+	if p.infers || g.Dynamic() {
+		p.graph = g.Clone() // runs read it, and the caller may change the original
+	}
+	return p, p.pin()
+}
+
+// complete checks the options, copies those that the caller may change, and sets defaults.
+func (o *Options) complete(g *graph.Graph) (err error) {
+	if o.Threads < 0 {
+		return fmt.Errorf("Options.Threads is %d: want a positive number, or 0, which stands for GOMAXPROCS", o.Threads)
+	}
+	if o.Sizes, err = sizesNamed(g, o.Sizes); err != nil {
+		return fmt.Errorf("Options.Sizes: %w", err)
+	}
+	o.Hints = slices.Clone(o.Hints)
+	for i, hint := range o.Hints {
+		if o.Hints[i], err = sizesNamed(g, hint); err != nil {
+			return fmt.Errorf("Options.Hints[%d]: %w", i, err)
+		}
+	}
+	if o.Strategy == nil {
+		o.Strategy = layout.Default()
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	return nil
+}
+
+// givenSizes returns the sizes of symbols that were given when the graph was loaded or bound.
+func givenSizes(g *graph.Graph) map[string]int {
+	sizes := g.Bound()
+	if sizes == nil {
+		sizes = map[string]int{}
+	}
+	for name := range g.Assumed() {
+		delete(sizes, name)
+	}
+	return sizes
+}
+
+// inferred reports whether every value has a type or a shape that depends on data.
+func inferred(g *graph.Graph) bool {
+	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
+	})
+}
+
+// findOpen finds the symbols whose sizes come from runs, and the inputs that have symbols.
+func (p *Program) findOpen() {
+	for i, v := range p.graph.Inputs {
+		symbolic := false
+		for _, d := range v.Dims {
+			if d.Expr != "" {
+				symbolic = true
+				p.openWithin(d.Expr)
+			}
+			if d.Symbol == "" {
+				continue
+			}
+			symbolic = true
+			if _, fixed := p.fixed[d.Symbol]; !fixed && !slices.Contains(p.open, d.Symbol) {
+				p.open = append(p.open, d.Symbol)
+			}
+		}
+		if symbolic {
+			p.symbolic = append(p.symbolic, i)
+		}
+	}
+	slices.Sort(p.open)
+	p.findPlaces()
+	bound := p.graph.Bound()
+	for _, name := range p.open {
+		p.assumed = append(p.assumed, bound[name])
+	}
+}
+
+// openWithin adds the symbols of an expression that have no fixed size.
+func (p *Program) openWithin(text string) {
+	open := map[string]sym.Int{}
+	lookups(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
+	for name := range open {
+		if !slices.Contains(p.open, name) {
+			p.open = append(p.open, name)
+		}
+	}
+}
+
+// checkHints rejects hints for symbols that are not open.
+func (p *Program) checkHints() error {
+	for i, hint := range p.options.Hints {
+		for _, name := range slices.Sorted(maps.Keys(hint)) {
+			if _, is := p.options.Sizes[name]; is {
+				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
+			}
+			if !slices.Contains(p.open, name) {
+				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
+			}
+		}
+		sizes := slices.Clone(p.assumed)
+		for k, name := range p.open {
+			if n, is := hint[name]; is {
+				sizes[k] = n
+			}
+		}
+		p.hints = append(p.hints, sizes)
+	}
+	return nil
+}
+
+// pin adds the pins of the options to the graph.
+func (p *Program) pin() error {
+	for _, name := range slices.Sorted(maps.Keys(p.options.Pins)) {
+		pin := p.options.Pins[name]
+		if err := p.graph.Pin(name, pin); err != nil {
+			return &graph.PinError{Name: name, Pin: pin, Err: err}
+		}
+	}
+	return nil
+}
+
+// Run runs the program on inputs by name and returns the outputs by name. The root package documents it.
+func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	b, err := p.bindingOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.runner.Run(ctx, in)
+	return out, b.complete(err)
+}
+
+// RunInto is [Program.Run] that writes outputs into the caller's tensors. The root package documents it.
+func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	b, err := p.bindingOf(ctx, in)
+	if err != nil {
+		return err
+	}
+	if p.options.KeepGoing { // otherwise the runner checks them
+		if err := exec.CheckOutputs(b.Graph.Outputs, out); err != nil {
+			return err
+		}
+	}
+	return b.complete(b.runner.RunInto(ctx, in, out))
+}
+
+// Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First];
+// of a graph that runs in segments, the inferred graph. It must not be changed. It is nil for a nil program.
+func (p *Program) Planned() *graph.Graph {
+	switch b := p.First(); {
+	case b == nil:
+		return nil
+	case b.Segmented():
+		return b.Runs
+	default:
+		return b.Plan.Graph
+	}
+}
+
+// Need returns the memory of a run at the sizes of [Program.First], for segmented graphs that of the segment that is
+// compiled.
+func (p *Program) Need() exec.Need {
+	if b := p.First(); b != nil && b.Program != nil {
+		return b.Program.Need()
+	}
+	return exec.Need{}
+}
+
+// Together is the memory of simultaneous runs of programs of one graph, which share inputs and constants.
+func Together(programs ...*Program) exec.Need {
+	var list []*exec.Program
+	for _, p := range programs {
+		if b := p.First(); b != nil && b.Program != nil {
+			list = append(list, b.Program)
+		}
+	}
+	return exec.Together(list...)
+}
+
+// Options returns the options with their defaults. It is nil for a program that was not compiled.
+func (p *Program) Options() *Options {
+	if p == nil || p.options.Strategy == nil {
+		return nil
+	}
+	return &p.options
+}
+
+// Refused lists the hints after the first for which the graph cannot be planned.
+func (p *Program) Refused() []report.RefusedHint { return slices.Clone(p.refused) }
+
+// OwnPasses reports whether the options had a list of passes.
+func (p *Program) OwnPasses() bool { return p.ownPasses }
+
+// First returns the binding that Compile made, for the first hint or the assumed sizes; nil for a nil or zero program.
+func (p *Program) First() *Binding {
+	if p == nil {
+		return nil
+	}
+	return p.first
+}
+
+// SizesText lists sizes of symbols: "H=224, N=8".
+func SizesText(sizes map[string]int) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,65 @@
+package program
+
+import (
+	"runtime/debug"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// release drops weights that runs read in packed form only: the binding keeps its graph without their data, which
+// [Binding.Whole] unpacks on request. The caller's graph is not changed. It is for programs that plan nothing more.
+func (b *Binding) release() {
+	if b.Plan == nil || b.Runs != b.Graph || b.Segmented() {
+		return
+	}
+	held := map[*tensor.Storage]bool{}
+	packed := map[string]*graph.Value{}
+	for _, v := range b.Plan.Graph.Constants {
+		held[v.Const.Storage()] = true
+		switch kept := v.Packed.Kept(); {
+		case kept != nil:
+			held[kept.Storage()] = true
+		case v.Packed != nil:
+			packed[v.Packed.Of] = v
+		}
+	}
+	g, bytes := b.Graph.Clone(), 0
+	b.unpacked = map[string]*graph.Value{}
+	for _, v := range g.Constants {
+		p, s := packed[v.Name], v.Const.Storage()
+		if p == nil || held[s] || v.Packed != nil || !samePlaces(p.Packed.Meta, v.Const.Meta) {
+			continue
+		}
+		bytes += s.Len()
+		b.unpacked[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
+	}
+	b.Graph, b.Runs = g, g
+	if bytes >= returnedBytes {
+		debug.FreeOSMemory()
+	}
+}
+
+// samePlaces reports whether tensors of the metas have the same elements at the same addresses.
+func samePlaces(a, b tensor.Meta) bool {
+	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
+}
+
+// returnedBytes is the least number of dropped bytes for which memory is returned to the system at once. That takes
+// some milliseconds, less than reading the weights. A program that only runs hardly allocates, so the garbage
+// collector would keep the memory for minutes.
+const returnedBytes = 16 << 20
+
+// Whole returns the graph with the data of all constants.
+func (b *Binding) Whole() *graph.Graph {
+	if len(b.unpacked) == 0 {
+		return b.Graph
+	}
+	g := b.Graph.Clone()
+	for _, v := range g.Constants {
+		if p := b.unpacked[v.Name]; p != nil {
+			v.Const = p.Data()
+		}
+	}
+	return g
+}

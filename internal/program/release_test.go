@@ -1,0 +1,94 @@
+package program
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// weighted is a convolution and a product with weights that are packed, and what those weights are.
+func weighted(t *testing.T) (*graph.Graph, map[string][]float32) {
+	r, values := rand.New(rand.NewPCG(3, 4)), map[string][]float32{}
+	g := graph.New("weighted", kernels.Lookup)
+	weight := func(name string, shape ...int) *graph.Value {
+		w := tensor.Zeros(tensor.Float32, shape...)
+		for i := range w.Numel() {
+			w.SetFlat(i, tensor.FloatScalar(r.Float64()-0.5))
+		}
+		var err error
+		values[name], err = tensor.ToSlice[float32](w)
+		require.NoError(t, err)
+		return g.Constant(name, w)
+	}
+	x := g.Input("x", tensor.Float32, 1, 32, 14, 14)
+	v := op.Conv2d(x, weight("near", 64, 32, 3, 3), nil, op.Conv2dAttrs{Padding: []int{1, 1}})
+	v = op.Conv2d(v, weight("far", 64, 64, 1, 1), nil, op.Conv2dAttrs{})
+	v = op.Linear(op.Flatten(op.Mean(v, op.MeanAttrs{Dim: []int{2, 3}}), op.FlattenAttrs{}), weight("last", 96, 64), nil)
+	g.Output("y", v)
+	require.NoError(t, g.Err())
+	require.NoError(t, Infer(g))
+	return g, values
+}
+
+// gone reports whether memory was let go of.
+func gone(p weak.Pointer[tensor.Storage]) bool {
+	for range 3 {
+		runtime.GC()
+	}
+	return p.Value() == nil
+}
+
+// A program keeps weights once: as its kernels read them, or as they came. It gives them all the same to who asks.
+func TestWeightsAreKeptOnce(t *testing.T) {
+	for _, s := range []layout.Strategy{layout.Propagate, layout.ChannelsLast, layout.Optimal} {
+		g, values := weighted(t)
+		in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 32, 14, 14)}
+		for i := range in["x"].Numel() {
+			in["x"].SetFlat(i, tensor.IntScalar(int64(i%7)))
+		}
+		came := map[string]weak.Pointer[tensor.Storage]{}
+		for _, v := range g.Constants {
+			came[v.Name] = weak.Make(v.Const.Storage())
+		}
+		p, err := Compile(t.Context(), g, Options{Strategy: s})
+		require.NoError(t, err)
+		q, err := Compile(t.Context(), g, Options{Strategy: s, Threads: 1})
+		require.NoError(t, err)
+		runtime.KeepAlive(g)
+		packed := map[string]weak.Pointer[tensor.Storage]{}
+		for _, v := range p.Planned().Constants {
+			if v.Packed == nil {
+				continue
+			}
+			assert.Same(t, v.Const.Storage(), q.Planned().Value(v.Name).Const.Storage(), "both read the same")
+			packed[v.Packed.Of] = weak.Make(v.Const.Storage())
+			assert.Equal(t, v.Packed.Kept() == nil, gone(came[v.Packed.Of]), "%s, %v", v.Packed.Of, s.Name())
+		}
+		require.NotEmpty(t, packed)
+		for _, v := range p.First().Whole().Constants {
+			got, err := tensor.ToSlice[float32](v.Data())
+			require.NoError(t, err)
+			assert.Equal(t, values[v.Name], got, v.Name)
+		}
+		_, err = p.Problem()
+		require.NoError(t, err)
+		want, err := p.Run(t.Context(), in)
+		require.NoError(t, err)
+		got, err := q.Run(t.Context(), in)
+		require.NoError(t, err)
+		assert.Equal(t, want["y"].Storage().Bytes(), got["y"].Storage().Bytes())
+		for name, at := range packed {
+			assert.True(t, gone(at), "what is packed of %s goes with the programs", name)
+		}
+	}
+}

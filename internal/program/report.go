@@ -1,0 +1,220 @@
+package program
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Report describes the program for the sizes of [Program.First]. It is nil for a program that was not compiled. Of a
+// segmented graph it describes the segment that is compiled.
+func (p *Program) Report() *report.Plan {
+	b := p.First()
+	if b == nil {
+		return nil
+	}
+	plan, steps := b.Plan, b.Program
+	if steps == nil { // nothing can be planned before the run
+		plan, steps = &passes.Plan{}, new(exec.Program)
+	}
+	r := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
+		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
+		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(b.Took), Profile: profileOf(p.options.Costs),
+		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(b.Graph)}
+	if err := jit.Available(); err != nil {
+		r.NoCode = err.Error()
+	}
+	if known := KnownOf(b.Runs); known != nil {
+		r.Segments = known.segments(b.Segment)
+	}
+	r.Constants = plan.Kept()
+	addBound(r, plan)
+	addRewrites(r, plan)
+	if p.options.Check {
+		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
+			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: notNil(u.Outputs)}
+		})
+	}
+	var loop *report.Loop
+	r.Steps = mapped(steps.Steps(), func(s exec.Step) report.Step {
+		d := stepOf(plan, s)
+		r.MovedBytes += d.Bytes
+		if s.Loop != nil {
+			if !isLoop(loop, s.Loop) { // long runs of equal loops share one description
+				loop = loopOf(s.Loop)
+			}
+			d.Loop, d.FastSetup = loop, s.Loop.FastSetup().String()
+		}
+		return d
+	})
+	return r
+}
+
+// profileOf describes a profile; nil is the default.
+func profileOf(p *layout.Profile) report.Profile {
+	if p == nil {
+		p = layout.DefaultProfile()
+	}
+	return report.Profile{Digest: p.Digest(), CPU: p.CPU, Instructions: p.Instructions, Measured: p.Measured,
+		Default: p.Shipped()}
+}
+
+// addBound adds what the solution of the problem of layouts proves of the cost.
+func addBound(r *report.Plan, plan *passes.Plan) {
+	s := plan.Solution
+	if s == nil || s.Bound == 0 && !s.Optimal() {
+		return
+	}
+	// The costs of the steps have the same sum except for rounding. The solution's sum is the one that is bounded.
+	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+		r.CostNS = cost - plan.SavedNS
+	}
+	bound := float64(s.Bound) / 1000
+	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound
+}
+
+// addRewrites adds the effects of the passes.
+func addRewrites(r *report.Plan, plan *passes.Plan) {
+	r.Passes = mapped(plan.Passes, func(d passes.Done) report.Pass {
+		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Did, Nodes: d.Nodes, MS: milliseconds(d.Took)}
+	})
+	r.Copies = mapped(plan.Copies, CopyOf)
+	r.Elided = mapped(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
+	r.Folded = mapped(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
+	if len(plan.Placed) > 0 {
+		r.Placed = mapped(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
+	}
+	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) report.Decomposition {
+		return report.Decomposition{Node: d.Node, Op: d.Op, Into: notNil(d.Into), Why: d.Why}
+	})
+	r.Apart = mapped(plan.Apart, func(a passes.Apart) report.Apart { return report.Apart(a) })
+	r.Packed = mapped(plan.Packed, func(c passes.Packing) report.Packing {
+		return report.Packing{Value: c.Value, Of: c.Of, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
+	})
+	if len(plan.PackedInRuns) > 0 {
+		r.PackedInRuns = mapped(plan.PackedInRuns, func(c passes.RunPacking) report.RunPacking {
+			return report.RunPacking(c)
+		})
+	}
+}
+
+// CopyOf describes a copy.
+func CopyOf(c passes.Copy) report.Copy {
+	return report.Copy{Value: c.Value, From: notNil(c.From), To: notNil(c.To), Bytes: c.Bytes, CostNS: c.CostNS,
+		Why: c.Why}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// stepOf describes a step without its loop.
+func stepOf(p *passes.Plan, s exec.Step) report.Step {
+	d := report.Step{Name: s.Name, Ops: notNil(s.Ops), FastSetup: iter.FastNone.String(), Strides: notNil(s.Strides),
+		Buffer: s.Buffer}
+	if s.Node != nil {
+		d.CostNS, d.Bytes, d.Work = p.Cost(s.Node), movedBytes(s.Node), worksOf(s.Node)
+		if s.Node.Impl != nil {
+			d.Impl = s.Node.Impl.Name
+		}
+	}
+	if len(s.Ops) == 1 && s.Node != nil {
+		d.Op = s.Node.Op.Name
+	}
+	return d
+}
+
+// movedBytes is the size of a node's operands and results. Elements of an operand that strides of 0 repeat count once,
+// and so does an operand that is read twice.
+func movedBytes(n *graph.Node) int {
+	total := 0
+	for _, v := range n.Out {
+		total += v.Meta.Bytes()
+	}
+	for i, a := range n.In {
+		seen := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
+		if a.Kind == graph.TensorArg && !seen {
+			m := a.Value.Meta
+			total += min(m.Bytes(), m.Extent()*m.DType.Size())
+		}
+	}
+	return total
+}
+
+// worksOf describes the work of a node: that of its implementation, then the additional work of each operand in its
+// layout.
+func worksOf(n *graph.Node) []report.Work {
+	var list []report.Work
+	for _, w := range n.Works() {
+		d := report.Work{Footprint: w.Footprint, Steps: w.Steps, Bytes: map[string]float64{},
+			Kernels: map[string]float64{}, Waits: map[string]float64{}}
+		for a, b := range w.Bytes {
+			if b != 0 {
+				d.Bytes[graph.Access(a).String()] = b
+			}
+		}
+		for _, p := range w.Parts {
+			switch {
+			case p.Kernel == "" || p.Units == 0:
+			case p.Waits:
+				d.Waits[p.Kernel] += p.Units
+			default:
+				d.Kernels[p.Kernel] += p.Units
+			}
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+func loopOf(it *iter.Iterator) *report.Loop {
+	d := &report.Loop{Shape: notNil(it.WalkShape())}
+	for i := range it.Len() {
+		d.Strides = append(d.Strides, notNil(it.WalkStrides(i)))
+	}
+	return d
+}
+
+// isLoop reports whether a description is that of an iterator. A nil one is of none.
+func isLoop(d *report.Loop, it *iter.Iterator) bool {
+	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
+		return false
+	}
+	for i, st := range d.Strides {
+		if !slices.Equal(st, it.WalkStrides(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func memoryOf(n exec.Need) report.Memory {
+	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Packed: n.Packed, Arena: n.Arena, Outputs: n.Outputs,
+		Scratch: n.Scratch, Total: n.Total(),
+		Largest: mapped(n.Largest, func(h exec.Holding) report.Holding {
+			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
+		})}
+}
+
+// mapped applies f to a list. The result is not nil, so that JSON has a list.
+func mapped[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = f(a)
+	}
+	return out
+}
+
+// notNil returns an empty slice for nil.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,247 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Bounds on the search for the sizes at which a specialization is priced: how often a size is doubled, how many
+// combinations of sizes are tried, and how often the guards of planning divide a region.
+const (
+	maxOctaves = 8
+	maxPoints  = 1 << 13
+	maxCuts    = 3
+)
+
+// SpecializationFor returns the specialization that serves sizes: that of the nearest hint whose guards hold, else that
+// of the generic sizes, else one that is planned for the region of the sizes. It is nil if there is none.
+func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
+	hints := slices.Clone(p.hints)
+	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
+		hints = [][]int{p.assumed} // Compile planned it; its binding may have been dropped
+	}
+	slices.SortStableFunc(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
+	if generic := p.Generic(ctx); generic != nil {
+		hints = append(hints, generic)
+	}
+	for _, hint := range hints {
+		if k := p.SpecializationAt(ctx, hint); k.Serves(ctx, p, sizes) {
+			return k
+		}
+	}
+	return p.inRegion(ctx, sizes)
+}
+
+// region is a set of sizes at which inference takes the same branches: those that satisfy its guards. Regions do not
+// overlap.
+type region struct {
+	guards *sym.Evaluator
+	points [][]int // by open symbol, candidate sizes for pricing, the usual ones first
+}
+
+// keptRegions bounds the regions that are kept; a dropped one is found again.
+const keptRegions = 32
+
+// regionOf returns the region of sizes; nil if inference for unknown sizes fails.
+func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
+	generic := p.Generic(ctx) // before the lock: it plans, too
+	defer p.lock(ctx)()
+	for _, r := range p.regions {
+		if r.guards.Hold(sizes) {
+			return r
+		}
+	}
+	s, err := p.Symbolic(ctx, sizes)
+	ends.Look(ctx)
+	if err != nil {
+		return nil
+	}
+	guards, err := p.Evaluator(s, nil, s.Env.Guards())
+	if err != nil {
+		return nil
+	}
+	if len(p.regions) == keptRegions {
+		p.regions = slices.Delete(p.regions, 0, 1)
+	}
+	r := &region{guards, p.points(s, generic, sizes)}
+	p.regions = append(p.regions, r)
+	return r
+}
+
+// inRegion returns a specialization for the region of sizes. It is priced at sizes that depend on the region alone, so
+// that it does not matter which of its sizes came first. If guards of its planning fail at the sizes, the part of the
+// region where the same guards fail has a specialization of its own.
+func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
+	r := p.regionOf(ctx, sizes)
+	if r == nil {
+		return nil
+	}
+	within := []func([]int) bool{r.guards.Hold}
+	for range maxCuts {
+		k := p.SpecializationAt(ctx, firstPoint(r.points, within))
+		switch {
+		case k == nil:
+			return nil
+		case k.Serves(ctx, p, sizes):
+			return k
+		case k.truth == nil:
+			return nil
+		}
+		here := k.truth.Truths(nil, sizes)
+		within = append(within, func(at []int) bool { return slices.Equal(k.truth.Truths(nil, at), here) })
+	}
+	return nil
+}
+
+// SearchedBefore returns conditions under which the search for a specialization tries the same ones before k as it does
+// for the given sizes. Hence none of the other sizes of the region that satisfy the conditions is served by a
+// specialization that is yet to be planned. It returns false if the search does not reach k.
+func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+	if slices.Equal(k.Hint, p.Generic(ctx)) ||
+		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
+		return nil, true // these come first, whatever the sizes
+	}
+	r := p.regionOf(ctx, sizes)
+	if r == nil {
+		return nil, false
+	}
+	within := []func([]int) bool{r.guards.Hold}
+	for range maxCuts {
+		before := p.SpecializationAt(ctx, firstPoint(r.points, within))
+		if before == k {
+			return conds, true
+		}
+		if before == nil {
+			break
+		}
+		guards, _ := before.Guards(ctx, p)
+		here := before.truth.Truths(nil, sizes)
+		if len(here) != len(guards) {
+			break
+		}
+		for i, g := range guards {
+			if here[i] {
+				conds = append(conds, g.Cond)
+			} else {
+				conds = append(conds, g.Cond.Not())
+			}
+		}
+		within = append(within, func(at []int) bool { return slices.Equal(before.truth.Truths(nil, at), here) })
+	}
+	return nil, false
+}
+
+// points returns, by open symbol, the sizes at which a specialization of the region of sizes may be priced, the usual
+// ones first. They are the same for all sizes of the region.
+func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
+	bound := map[string]bool{}
+	for _, g := range s.Guards {
+		for _, name := range g.Binds {
+			bound[name] = true
+		}
+	}
+	if usual == nil {
+		usual = p.assumed
+	}
+	values := make([][]int, len(p.open))
+	for i, name := range p.open {
+		if bound[name] { // the region has no other size
+			values[i] = sizes[i : i+1]
+			continue
+		}
+		list := []int{usual[i], 2, 1, 0, 3, 4, 5, 8}
+		for octave := range maxOctaves {
+			list = append(list, max(usual[i], 8)<<(octave+1))
+		}
+		for _, n := range list {
+			if n = p.Within(i, n); !slices.Contains(values[i], n) {
+				values[i] = append(values[i], n)
+			}
+		}
+	}
+	return values
+}
+
+// firstPoint returns the first combination of values that is within a region, varying the first symbols fastest; nil if
+// none of the first maxPoints is.
+func firstPoint(values [][]int, within []func([]int) bool) []int {
+	index, at := make([]int, len(values)), make([]int, len(values))
+	for range maxPoints {
+		for i, k := range index {
+			at[i] = values[i][k]
+		}
+		if !slices.ContainsFunc(within, func(holds func([]int) bool) bool { return !holds(at) }) {
+			return at
+		}
+		i := 0
+		for ; i < len(index); i++ {
+			if index[i]++; index[i] < len(values[i]) {
+				break
+			}
+			index[i] = 0
+		}
+		if i == len(index) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Serves reports whether a specialization serves sizes: its guards hold there, or the sizes are its hint. A nil
+// specialization serves none.
+func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
+	if k == nil {
+		return false
+	}
+	if slices.Equal(k.Hint, sizes) {
+		return true
+	}
+	_, _ = k.Guards(ctx, p)
+	return k.truth.Hold(sizes)
+}
+
+// Guards returns the conditions on sizes under which a specialization serves them. They are found once. The error is
+// that they cannot be found: then it serves its hint alone.
+func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
+	if k.guardsLock.Lock(ctx) != nil {
+		ends.Look(ctx)
+	}
+	defer k.guardsLock.Unlock()
+	if k.guardsDone {
+		return k.guards, k.guardsErr
+	}
+	form, err := p.FormOf(ctx, k, k.Hint)
+	ends.Look(ctx)
+	if err == nil {
+		k.truth, err = p.Evaluator(form.Symbolic, nil, form.Env.Guards())
+		k.guards = form.Guards
+	}
+	k.guardsErr, k.guardsDone = err, true
+	return k.guards, k.guardsErr
+}
+
+// PlanAt plans the graph for sizes as a run does, without compiling it. The specialization is nil if none serves the
+// sizes.
+func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Specialization, error) {
+	g, err := p.GraphAt(ctx, sizes)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := p.PlanOptions(ctx)
+	o.Check, o.MemoryLimit, o.Price = false, -1, true
+	if k := p.SpecializationFor(ctx, sizes); k != nil {
+		o.Follow = k.Decisions
+		if plan, err := passes.Run(g, o); err == nil {
+			return plan, k, nil
+		}
+	}
+	o.Follow = nil
+	plan, err := passes.Run(g, o)
+	return plan, nil, err
+}

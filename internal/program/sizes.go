@@ -1,0 +1,65 @@
+package program
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
+)
+
+// UnknownSymbol is the error of a size for a symbol that the graph does not have.
+func UnknownSymbol(name string, g *graph.Graph) error {
+	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
+	switch {
+	case len(g.Symbols) == 0:
+		hint = ": all its sizes are numbers"
+	case hint == "":
+		var all []string
+		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
+			all = append(all, g.SymbolText(symbol))
+		}
+		hint = "; it has " + strings.Join(all, ", ")
+	}
+	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
+}
+
+// sizesNamed returns sizes by the symbols of a graph. Symbols of a model may be given by the model's names.
+func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if _, ok := g.SymbolNamed(name); !ok {
+			return nil, UnknownSymbol(name, g)
+		}
+	}
+	return g.SizesNamed(sizes)
+}
+
+// SizesOf returns the given sizes of symbols and those that follow from shapes of inputs. A shape that contradicts a
+// given size is not an error here: comparing the input with its declaration reports it.
+func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
+	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
+	sizes, from := maps.Clone(given), map[string]string{}
+	if sizes == nil {
+		sizes = map[string]int{}
+	}
+	for _, v := range inputs {
+		shape, ok := shapeOf(v.Name)
+		if !ok || len(shape) != len(v.Dims) {
+			continue
+		}
+		for i, d := range v.Dims {
+			if d.Symbol == "" {
+				continue
+			}
+			n, known := sizes[d.Symbol]
+			if !known {
+				sizes[d.Symbol], from[d.Symbol] = shape[i], v.Name
+			} else if n != shape[i] && from[d.Symbol] != "" {
+				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], shape[i], v.Name)
+			}
+		}
+	}
+	return sizes, solve(inputs, shapeOf, sizes, bounds)
+}

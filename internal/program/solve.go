@@ -1,0 +1,164 @@
+package program
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// solver finds the sizes of symbols in size expressions of inputs.
+type solver struct {
+	sizes  map[string]int // known sizes
+	bounds map[string]graph.Bounds
+	within map[string]span // of symbols with several solutions
+}
+
+// span is the solutions of an equation for a symbol, from lo to hi. says is the equation.
+type span struct {
+	lo, hi int
+	says   string
+}
+
+// solve adds to sizes the solutions of the equations expression = size of an input. An equation is solved if one of
+// its symbols is unknown and the expression is monotonic in it. The error is an equation without an integer solution,
+// a known expression that differs from the size, or a symbol with several solutions.
+func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
+	bounds map[string]graph.Bounds) error {
+	s := solver{sizes: sizes, bounds: bounds, within: map[string]span{}}
+	for known := -1; known < len(sizes); {
+		known = len(sizes)
+		for _, v := range inputs {
+			shape, ok := shapeOf(v.Name)
+			if !ok || len(shape) != len(v.Dims) {
+				continue
+			}
+			for i, d := range v.Dims {
+				if d.Expr == "" {
+					continue
+				}
+				if err := s.equation(fmt.Sprintf("size %d of input %q", i, v.Name), d.Expr, shape[i]); err != nil {
+					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.within)) {
+		if _, known := sizes[name]; !known {
+			w := s.within[name]
+			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not tell which it is, so that it must "+
+				"be given", w.says, name, w.lo, w.hi)
+		}
+	}
+	return nil
+}
+
+// equation solves text = n. place names the size in errors.
+func (s *solver) equation(place, text string, n int) error {
+	env, open, used := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
+	e, err := (graph.Dim{Expr: text}).In(lookups(text, env, open, used, s.sizes))
+	if err != nil {
+		return fmt.Errorf("%s%s: %w", text, atSizes(used), err)
+	}
+	is, known := e.Known()
+	switch {
+	case known && is != n:
+		return fmt.Errorf("%s is %d%s", text, is, atSizes(used))
+	case known || len(open) != 1:
+		return nil
+	}
+	for name := range open {
+		sign, ok := e.Trend(envName)
+		if !ok || sign == 0 {
+			return nil // another input may determine it; else the run reports the assumed size
+		}
+		w := span{lo: s.bounds[name].Min, hi: tensor.MaxBytes, says: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		if most := s.bounds[name].Max; most > 0 {
+			w.hi = most
+		}
+		old, again := s.within[name]
+		if again {
+			w.lo, w.hi = old.lo, old.hi
+		}
+		if w.lo, w.hi, err = solutions(e, sign, n, w.lo, w.hi); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		if again && w.lo == old.lo && w.hi == old.hi {
+			w.says = old.says
+		}
+		switch {
+		case w.lo > w.hi && again:
+			return fmt.Errorf("it is %s, and no size %s from %d to %d gives that, for which alone %s%s", text, name, old.lo,
+				old.hi, old.says, atSizes(used))
+		case w.lo > w.hi:
+			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(used))
+		}
+		if s.within[name] = w; w.lo == w.hi {
+			s.sizes[name] = w.lo
+		}
+	}
+	return nil
+}
+
+// solutions returns the first and the last size from lo to hi at which a monotonic expression is n; the first is
+// greater than the last if there is none. sign is 1 for a rising expression and -1 for a falling one.
+func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
+	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
+	beyond := func(size, n int) bool {
+		is, bad := e.At(sym.Binding{envName: size})
+		if bad != nil {
+			err = bad
+		}
+		return err != nil || (is-n)*sign >= 0
+	}
+	reach := func(n int) int {
+		for step := 1; ; step *= 2 {
+			if end := lo + step; end >= hi || beyond(end, n) {
+				return min(end, hi)
+			}
+		}
+	}
+	at := func(n int) int { // the first size at which e reaches n
+		return lo + sort.Search(reach(n)-lo+1, func(i int) bool { return beyond(lo+i, n) })
+	}
+	first, last = at(n), at(n+sign)-1
+	return first, last, err
+}
+
+// envName is the name of the unknown in the solver's Env.
+const envName = "x"
+
+// lookups returns the values of the symbols in an expression: known sizes as numbers, which are added to used, and
+// others as symbols of env, which are added to open; the first is called envName.
+func lookups(text string, env *sym.Env, open map[string]sym.Int, used, sizes map[string]int) map[string]sym.Int {
+	values := map[string]sym.Int{}
+	scratch := sym.NewEnv()
+	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors
+		if n, is := sizes[name]; is {
+			values[name], used[name] = sym.Of(n), n
+		} else if _, is := values[name]; !is {
+			as := envName
+			for range len(open) {
+				as += "_"
+			}
+			s, _ := env.Symbol(as, 0, math.MaxInt, 2) // the name is fresh
+			values[name], open[name] = s, s
+		}
+		s, err := scratch.Symbol(name, 0, math.MaxInt, 2)
+		return s, err == nil
+	})
+	return values
+}
+
+// atSizes lists the sizes at which an expression was evaluated, for errors.
+func atSizes(used map[string]int) string {
+	if len(used) == 0 {
+		return ""
+	}
+	return " at " + SizesText(used)
+}

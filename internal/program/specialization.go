@@ -1,0 +1,200 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Specialization is a plan for all sizes that satisfy its guards. Layouts, implementations, copies, groups and folded
+// constants were chosen once, at its hint; bindings for other sizes follow these decisions without a search.
+type Specialization struct {
+	Hint      []int // sizes of the open symbols for which it was priced
+	Decisions *passes.Decisions
+	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
+	err       error        // why there is no plan
+
+	guardsLock ends.Mutex // guards the fields below: see Guards
+	guardsDone bool
+	guards     []graph.Guard
+	truth      *sym.Evaluator // of the guards; nil if they are unknown, and only the hint is served
+	guardsErr  error          // why they are unknown
+}
+
+// keptSpecializations bounds the specializations that are kept beside those of the hints.
+const keptSpecializations = 32
+
+// Specializes reports whether plans serve more than one set of sizes: sizes are open, and shapes do not depend on data.
+// A segmented graph is planned for every set of layouts and sizes that occurs: these follow from data, so there is no
+// hint, and pricing a plan at the first sizes would make the bits of results depend on the order of runs.
+//
+// Passes of the user run for each set of sizes, and their results are compared with the decisions of the
+// specialization. With Options.KeepGoing, sizes at which nodes are rejected have plans of their own.
+func (p *Program) Specializes() bool {
+	return p.graph != nil && len(p.open) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
+}
+
+// SpecializationAt returns the specialization of a hint, which is planned on the first request; nil for a nil hint, or
+// if the graph cannot be planned for it.
+//
+// It panics when the context ends, as all functions that plan specializations do: see [ends.Look].
+func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specialization {
+	if hint == nil {
+		return nil
+	}
+	defer p.lock(ctx)()
+	i := slices.IndexFunc(p.specializations, func(k *Specialization) bool { return slices.Equal(k.Hint, hint) })
+	if i < 0 {
+		k := &Specialization{Hint: hint}
+		k.err = k.plan(ctx, p)
+		ends.Look(ctx)
+		i = p.keep(k)
+	}
+	if k := p.specializations[i]; k.err == nil {
+		return k
+	}
+	return nil
+}
+
+// Specializations returns those that have been planned.
+func (p *Program) Specializations() []*Specialization {
+	defer p.lock(context.Background())()
+	return slices.DeleteFunc(slices.Clone(p.specializations), func(k *Specialization) bool { return k.err != nil })
+}
+
+// lock takes the lock of specializations and regions. It panics when the context ends: see [ends.Look].
+func (p *Program) lock(ctx context.Context) (unlock func()) {
+	if p.planning.Lock(ctx) != nil {
+		ends.Look(ctx)
+	}
+	return p.planning.Unlock
+}
+
+// keep adds a specialization and returns its index. If there are too many, the oldest that is not of a hint is dropped.
+func (p *Program) keep(k *Specialization) int {
+	if len(p.specializations) >= keptSpecializations+len(p.hints) {
+		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
+			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, k.Hint) })
+		})
+		p.specializations = slices.Delete(p.specializations, i, i+1)
+	}
+	p.specializations = append(p.specializations, k)
+	return len(p.specializations) - 1
+}
+
+// plan plans a specialization without compiling it.
+func (k *Specialization) plan(ctx context.Context, p *Program) (err error) {
+	defer tensor.CatchMemory(&err)
+	g, err := p.GraphAt(ctx, k.Hint)
+	if err != nil {
+		return err
+	}
+	o := p.PlanOptions(ctx)
+	o.Record = true
+	if k.Plan, err = passes.Run(g, o); err != nil {
+		return err
+	}
+	k.Decisions = k.Plan.Decisions
+	if len(k.Plan.Failed) > 0 {
+		return k.Plan.Failed
+	}
+	return nil
+}
+
+// GraphAt returns the graph with sizes of the open symbols, inferred.
+func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error) {
+	ends.Look(ctx)
+	g := p.graph.Clone()
+	if err := p.bind(g, p.Named(sizes)); err != nil {
+		return nil, err
+	}
+	return g, InferContext(ctx, g)
+}
+
+// prepare plans and compiles an inferred graph, by the specialization for its sizes if there is one.
+func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
+	if len(p.open) == 0 || b.Runs.Dynamic() {
+		return b.plan(ctx, p, passes.Options{})
+	}
+	if !b.hinted && p.first != nil && len(b.failed) == 0 {
+		if k := p.SpecializationFor(ctx, sizes); k != nil {
+			err := b.plan(ctx, p, passes.Options{Follow: k.Decisions})
+			if err == nil {
+				b.serves = k
+				return nil
+			}
+			if errors.As(err, new(*exec.MemoryError)) || ends.Err(ctx) != nil {
+				return err
+			}
+		}
+	}
+	if err := b.plan(ctx, p, passes.Options{Record: b.hinted}); err != nil || !b.hinted {
+		return err
+	}
+	if len(b.failed)+len(b.Plan.Failed) > 0 {
+		return nil // the plan is valid for these rejected nodes only
+	}
+	b.serves = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
+	defer p.lock(ctx)()
+	p.keep(b.serves)
+	return nil
+}
+
+// PlanOptions returns the options of passes for this program.
+func (p *Program) PlanOptions(ctx context.Context) passes.Options {
+	o := p.options
+	return passes.Options{Context: ctx,
+		Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
+		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
+		SolveLimit: o.SolveLimit}
+}
+
+// plan plans and compiles the graph. with has the decisions to record or to follow.
+func (b *Binding) plan(ctx context.Context, p *Program, with passes.Options) (err error) {
+	o, ahead := p.options, true
+	plan := func(g *graph.Graph) (*graph.Graph, error) {
+		o.Progress("planning")
+		how := p.PlanOptions(ctx)
+		if !ahead {
+			how.Context = nil // the segment has the context of the run
+		}
+		how.Record, how.Follow = with.Record, with.Follow
+		if ahead {
+			how.Dump = o.Dump
+		}
+		made, err := passes.Run(g, how)
+		if err != nil {
+			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
+		}
+		if ahead {
+			b.Plan = made
+		}
+		o.Progress("compiling")
+		if len(made.Failed) > 0 {
+			return made.Graph, made.Failed
+		}
+		return made.Graph, nil
+	}
+	start := time.Now()
+	b.runner, err = exec.NewRunner(b.Runs, plan, exec.Options{Context: ctx,
+		Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
+		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing, Pool: p.pool})
+	if err != nil {
+		return err
+	}
+	if b.Program = b.runner.Program(); b.Program == nil {
+		b.Segment, b.Program, err = b.runner.Ahead(ctx)
+	}
+	ahead = false // runs plan the other segments
+	b.Took += time.Since(start)
+	return err
+}

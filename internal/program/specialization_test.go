@@ -1,0 +1,254 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Few specializations serve all sizes, including 0 and 1, and all sizes are served by one.
+func TestFewSpecializations(t *testing.T) {
+	for _, s := range layout.All() {
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1, 2), Options{Strategy: s})
+		require.NoError(t, err)
+		for _, n := range []int{0, 1, 2, 3, 8} {
+			used := map[*Specialization]bool{}
+			for _, size := range []int{1, 7, 32, 65} {
+				c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
+				require.NoError(t, err)
+				require.NotNil(t, c.serves, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
+				used[c.serves] = true
+				assert.True(t, c.serves.truth.Hold([]int{size, n, size + 1}))
+				if n > 0 && size > 7 {
+					assert.Equal(t, p.Generic(t.Context()), c.serves.Hint)
+				}
+				assert.Equal(t, []int{n, 1000}, c.Plan.Graph.Outputs[0].Value.Meta.Shape)
+			}
+			assert.LessOrEqual(t, len(used), 3, "%s at N=%d", s.Name(), n)
+		}
+	}
+}
+
+// The specialization for sizes does not depend on earlier sizes.
+func TestSpecializationsInAnyOrder(t *testing.T) {
+	var sizes [][]int
+	for _, h := range []int{1, 2, 3, 7, 40} {
+		for _, n := range []int{0, 1, 2, 5} {
+			sizes = append(sizes, []int{h, n, h + 1}, []int{40, n, h})
+		}
+	}
+	var served []map[string][]int
+	for _, backward := range []bool{false, true} {
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1, 2), Options{Strategy: layout.ChannelsLast})
+		require.NoError(t, err)
+		hints := map[string][]int{}
+		for range 2 {
+			slices.Reverse(sizes)
+			for _, s := range sizes {
+				k := p.SpecializationFor(t.Context(), s)
+				if k == nil { // planned by itself
+					hints[fmt.Sprint(s)] = nil
+					continue
+				}
+				hints[fmt.Sprint(s)] = k.Hint
+			}
+			if backward {
+				slices.Reverse(sizes)
+			}
+		}
+		served = append(served, hints)
+	}
+	assert.Equal(t, served[0], served[1])
+	kinds := map[string]bool{}
+	for _, hint := range served[0] {
+		kinds[fmt.Sprint(hint)] = true
+	}
+	assert.Greater(t, len(kinds), 1)
+}
+
+// Passes of the user and KeepGoing have specializations, too, with the same plans.
+func TestSpecializationsOfOwnPasses(t *testing.T) {
+	runs := 0
+	own, err := passes.Before(passes.Passes(), "layout", passes.Pass{Name: "count", Run: func(p *passes.Plan) error {
+		runs++
+		p.Note("%d nodes", len(p.Graph.Nodes))
+		return nil
+	}})
+	require.NoError(t, err)
+	for _, o := range []Options{{Passes: own}, {KeepGoing: true}} {
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), o)
+		require.NoError(t, err)
+		plain, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
+		require.NoError(t, err)
+		for _, n := range []int{1, 2, 5} {
+			sizes := map[string]int{"N": n, "H": 32, "W": 40}
+			c, err := p.bindingFor(t.Context(), sizes, false)
+			require.NoError(t, err)
+			require.NotNil(t, c.serves)
+			assert.Equal(t, p.Generic(t.Context()), c.serves.Hint)
+			other, err := plain.bindingFor(t.Context(), sizes, false)
+			require.NoError(t, err)
+			assert.Len(t, c.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))
+		}
+	}
+	assert.Greater(t, runs, 3, "the pass runs for each set of sizes")
+}
+
+// If a pass changes the graph depending on sizes, the decisions do not apply, and these sizes have a plan of their own.
+func TestOwnPassBySizes(t *testing.T) {
+	g := graph.New("two", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3})
+	a := op.Softmax(x, 1)
+	g.Output("y", op.Cumsum(op.Flip(op.Flip(a, []int{1}), []int{1}), 1))
+	require.NoError(t, g.Err())
+	twice := passes.Pass{Name: "twice", Run: func(p *passes.Plan) error {
+		if first := p.Graph.Nodes[0]; first.Out[0].Meta.Shape[0] < 7 {
+			return nil
+		}
+		last := p.Graph.Nodes[len(p.Graph.Nodes)-1] // flips undo one another
+		for p.Graph.Nodes[0].Out[0] != last.In[0].Value {
+			i := len(p.Graph.Nodes) - 2
+			last.In[0].Value = p.Graph.Nodes[i].In[0].Value
+			p.Graph.Nodes = slices.Delete(p.Graph.Nodes, i, i+1)
+		}
+		return nil
+	}}
+	own, err := passes.Before(passes.Passes(), "decompose", twice)
+	require.NoError(t, err)
+	p, err := Compile(context.Background(), g, Options{Passes: own, NoFusion: true}) // nodes are counted
+	require.NoError(t, err)
+	for n, nodes := range map[int]int{3: 4, 9: 2} {
+		data := make([]float32, 3*n)
+		for i := range data {
+			data[i] = float32(i % 5)
+		}
+		in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(data, n, 3))}
+		out, err := p.Run(context.Background(), in)
+		require.NoError(t, err)
+		plain, err := New(g, Options{})
+		require.NoError(t, err)
+		want, err := plain.Run(context.Background(), in)
+		require.NoError(t, err)
+		assert.Equal(t, want["y"].String(), out["y"].String())
+		c, err := p.bindingOf(t.Context(), in)
+		require.NoError(t, err)
+		assert.Equal(t, nodes == 4, c.serves != nil)
+		assert.Len(t, c.Plan.Graph.Nodes, nodes)
+	}
+}
+
+// Guards are evaluated without allocation.
+func TestGuardsAllocateNothing(t *testing.T) {
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1, 2), Options{Strategy: layout.ChannelsLast})
+	require.NoError(t, err)
+	sizes := []int{48, 3, 64}
+	k := p.SpecializationFor(t.Context(), sizes)
+	require.NotNil(t, k)
+	require.NotEmpty(t, k.guards)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { k.Serves(t.Context(), p, sizes) }))
+}
+
+// The specialization of the nearest hint serves sizes. All hints are planned by Compile.
+func TestHints(t *testing.T) {
+	hints := []map[string]int{{"N": 1, "H": 32, "W": 32}, {"N": 64, "H": 32, "W": 32}}
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Hints: hints})
+	require.NoError(t, err)
+	require.Len(t, p.specializations, 2)
+	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
+		c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
+		require.NoError(t, err)
+		require.NotNil(t, c.serves)
+		assert.Equal(t, p.hints[at], c.serves.Hint, "N=%d", n)
+	}
+	for _, bad := range []map[string]int{{"M": 1}, {"N": -1}} {
+		_, err = Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Hints: []map[string]int{bad}})
+		assert.Error(t, err)
+	}
+	_, err = Compile(context.Background(), networks.Bottlenecks(4, 1),
+		Options{Hints: hints, Sizes: map[string]int{"N": 3}})
+	assert.ErrorContains(t, err, "N=3 is fixed for all runs")
+}
+
+// An existing binding is found without allocation.
+func TestBindingIsFound(t *testing.T) {
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
+	require.NoError(t, err)
+	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
+	first, err := p.bindingOf(t.Context(), in)
+	require.NoError(t, err)
+	least := testing.AllocsPerRun(100, func() {
+		if c, err := p.bindingOf(t.Context(), in); err != nil || c != first {
+			panic("another program")
+		}
+	})
+	assert.Zero(t, least)
+}
+
+// Goroutines that run the same new sizes at once get one binding.
+func TestBindingsAtOnce(t *testing.T) {
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Threads: 2})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	seen := make([][]*Binding, 4)
+	for n := range seen {
+		seen[n] = make([]*Binding, 6)
+		for k := range seen[n] {
+			wg.Go(func() {
+				in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, n, 3, 16, 16)}
+				out, err := p.Run(context.Background(), in)
+				if assert.NoError(t, err) {
+					assert.Equal(t, []int{n, 1000}, out["y"].Shape)
+				}
+				seen[n][k], _ = p.bindingOf(t.Context(), in)
+			})
+		}
+	}
+	wg.Wait()
+	for n := range seen {
+		for _, c := range seen[n] {
+			assert.Same(t, seen[n][0], c)
+		}
+	}
+}
+
+// BenchmarkBind binds a network like resnet50 to sizes.
+func BenchmarkBind(b *testing.B) {
+	p, err := Compile(context.Background(), networks.Bottlenecks(64, 3, 4, 6, 3), Options{})
+	require.NoError(b, err)
+	bind := func(n int) {
+		c := &Binding{sizes: map[string]int{"N": n, "H": 224, "W": 224}}
+		require.NoError(b, c.compile(b.Context(), p, []int{224, n, 224}))
+		require.NotNil(b, c.serves)
+	}
+	bind(2)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		bind(1 + i%8)
+	}
+}
+
+// BenchmarkFindBinding finds an existing binding for the inputs of a run.
+func BenchmarkFindBinding(b *testing.B) {
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
+	require.NoError(b, err)
+	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.bindingOf(b.Context(), in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Open returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
+func (p *Program) Open() []string { return p.open }
+
+// Assumed returns the sizes of the open symbols that the graph assumes.
+func (p *Program) Assumed() []int { return p.assumed }
+
+// Hints returns the sizes of the open symbols in Options.Hints, with assumed sizes for those that a hint lacks.
+func (p *Program) Hints() [][]int { return p.hints }
+
+// Source returns the graph with the pins of the options. It is nil for a program without open symbols.
+func (p *Program) Source() *graph.Graph { return p.graph }
+
+// Named returns sizes of the open symbols by name.
+func (p *Program) Named(sizes []int) map[string]int {
+	m := make(map[string]int, len(sizes))
+	for i, name := range p.open {
+		m[name] = sizes[i]
+	}
+	return m
+}
+
+// Within returns the size of open symbol i that is nearest to n within its bounds.
+func (p *Program) Within(i, n int) int {
+	b := p.graph.Symbols[p.open[i]]
+	if n = max(n, b.Min); b.Max > 0 {
+		n = min(n, b.Max)
+	}
+	return n
+}
+
+// distance is the sum over symbols of the logarithms of the ratios of sizes.
+func distance(a, b []int) (d float64) {
+	for i := range a {
+		d += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
+	}
+	return d
+}
+
+// Symbolic infers the graph for unknown sizes, with the branches that inference takes at the given sizes.
+func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
+	g := p.graph.Clone()
+	if err := p.bind(g, nil); err != nil {
+		return nil, err
+	}
+	g.SetContext(ctx)
+	s, err := g.Symbolic(p.Named(sizes))
+	if s != nil && s.Graph != nil {
+		s.Graph.SetContext(context.Background()) // it outlives the context
+	}
+	return s, err
+}
+
+// Evaluator compiles expressions over the open symbols, and conditions on them.
+func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
+	names := make([]string, len(p.open))
+	for i, name := range p.open {
+		names[i] = s.Name(name)
+	}
+	return sym.NewEvaluator(names, sizes, conds)
+}
+
+// Form is a specialization for unknown sizes: its planned graph, whose types are expressions, and the conditions under
+// which they hold.
+type Form struct {
+	*graph.Symbolic
+	Planned *graph.Graph
+	Guards  []graph.Guard
+}
+
+// FormOf plans the graph for unknown sizes by the decisions of a specialization. Branches that the expressions do not
+// decide are taken as at the given sizes.
+func (p *Program) FormOf(ctx context.Context, k *Specialization, at []int) (*Form, error) {
+	s, err := p.Symbolic(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("for unknown sizes: %w", err)
+	}
+	inference := slices.Clone(s.Guards) // planning adds to the environment's guards, without a node
+	o := p.PlanOptions(ctx)
+	o.Follow, o.Check, o.MemoryLimit = k.Decisions, false, -1
+	plan, err := passes.Run(s.Graph, o)
+	if err != nil {
+		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
+	}
+	f := &Form{Symbolic: s, Planned: plan.Graph, Guards: inference}
+	for _, cond := range s.Env.Guards()[len(inference):] {
+		f.Guards = append(f.Guards, graph.Guard{Cond: cond})
+	}
+	return f, nil
+}

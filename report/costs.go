@@ -1,0 +1,30 @@
+package report
+
+// Costs summarises what a plan costs.
+type Costs struct {
+	Copies      int `json:"copies" doc:"The number of inserted copies."`
+	CopiedBytes int `json:"copied_bytes" doc:"The bytes that they copy."`
+	MovedBytes  int `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
+	Elided      int `json:"elided" doc:"The number of nodes that were removed as redundant."`
+	Steps       int `json:"steps" doc:"The number of steps."`
+	PeakBytes   int `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
+	// PeakWithWeights excludes the inputs, which are the caller's.
+	PeakWithWeights int     `json:"peak_with_weights_bytes" doc:"That memory and the memory of the constants, packed ones included."`
+	Memory          Memory  `json:"memory" doc:"The memory of a run."`
+	CostNS          float64 `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
+	PlanMS          float64 `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`
+}
+
+// Costs returns the summary of a plan; zero for nil.
+func (p *Plan) Costs() Costs {
+	if p == nil {
+		return Costs{}
+	}
+	c := Costs{Copies: len(p.Copies), MovedBytes: p.MovedBytes, Elided: len(p.Elided), Steps: len(p.Steps),
+		PeakBytes: p.PeakBytes, PeakWithWeights: p.PeakBytes + p.Memory.Constants + p.Memory.Packed, Memory: p.Memory,
+		CostNS: p.CostNS, PlanMS: p.PlanMS}
+	for _, copied := range p.Copies {
+		c.CopiedBytes += copied.Bytes
+	}
+	return c
+}

@@ -1,0 +1,48 @@
+package report
+
+import "github.com/graphrun/graphrun/graph"
+
+// Notes are remarks on a graph that documents have beside results.
+type Notes struct {
+	Assumed  map[string]int `json:"assumed,omitzero" doc:"The assumed sizes of symbols that were not given, by symbol."`
+	Warnings []Mistake      `json:"warnings,omitzero" doc:"Possible mistakes in the file."`
+}
+
+// Mistake is a [graph.Error] in a document.
+type Mistake struct {
+	Node    string `json:"node" doc:"The node that has the mistake; empty for none."`
+	Op      string `json:"op,omitzero" doc:"The op of the node."`
+	Message string `json:"message" doc:"The message, in PyTorch's words if PyTorch has one."`
+	File    string `json:"file,omitzero" doc:"The file that has the mistake."`
+	Line    int    `json:"line,omitzero" doc:"The line in the file, from 1."`
+	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
+}
+
+// NotesOf returns the notes on a graph: its assumed sizes and its warnings.
+func NotesOf(g *graph.Graph) (n Notes) {
+	if g == nil {
+		return n
+	}
+	if assumed := g.Assumed(); len(assumed) > 0 {
+		n.Assumed = assumed
+	}
+	for _, e := range g.Warnings() {
+		n.Warnings = append(n.Warnings, MistakeOf(e))
+	}
+	return n
+}
+
+// MistakeOf returns an error as it is in documents; the zero Mistake for nil.
+func MistakeOf(e *graph.Error) Mistake {
+	if e == nil {
+		return Mistake{}
+	}
+	m := Mistake{Node: e.Node, Op: e.Op}
+	if e.Err != nil {
+		m.Message = e.Err.Error()
+	}
+	if e.Line > 0 {
+		m.File, m.Line, m.Col = e.File, e.Line, e.Col
+	}
+	return m
+}

@@ -1,0 +1,141 @@
+// Package report has the documents that describe programs, as data: [Plan] is what Program.Report of the root package
+// returns and what the command graphrun plan --json prints. Fields have the keys of the JSON document as json tags, and
+// its descriptions as doc tags, of which graphrun schema is made.
+//
+// The documents have no behaviour. Packages inspect and experiment make further ones, about one program and about
+// several.
+package report
+
+import "github.com/graphrun/graphrun/passes"
+
+// Plan describes a program: what runs, what it costs, and what the passes did, with reasons. Slices are never nil
+// unless their key is optional.
+type Plan struct {
+	Strategy     string          `json:"strategy" doc:"The strategy that was applied."`
+	Exact        bool            `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were excluded; left out if false."`
+	Optimal      bool            `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	CostNS       float64         `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place in others, in nanoseconds, where the strategy did not know of it: bounds and certificates are of the cost without this saving."`
+	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, before values are written in place in others; null if unknown."`
+	Profile      Profile         `json:"profile" doc:"The profile of the machine that costs are estimated for."`
+	Constants    float64         `json:"constants_bytes,omitzero" doc:"The bytes of the constants that all steps read."`
+	Passes       []Pass          `json:"passes" doc:"The passes in their order, with the effect of each."`
+	Copies       []Copy          `json:"copies" doc:"The copies that were inserted."`
+	Elided       []Elision       `json:"elided" doc:"The nodes that were removed as redundant."`
+	Folded       []Folding       `json:"folded" doc:"The nodes that were computed at compile time, because they depend on constants alone."`
+	Placed       []Placed        `json:"placed,omitzero" doc:"The values that are written in place in others, without a copy."`
+	Decomposed   []Decomposition `json:"decomposed" doc:"The nodes of composite ops, which others replace."`
+	Packed       []Packing       `json:"packed" doc:"The constants that were packed for an implementation."`
+	PackedInRuns []RunPacking    `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
+	Unchecked    []Unchecked     `json:"unchecked,omitzero" doc:"Comparisons that --check could not make."`
+	Apart        []Apart         `json:"apart" doc:"Pairs of nodes in different steps whose ops could be fused."`
+	Steps        []Step          `json:"steps" doc:"The steps, in a valid order."`
+	MovedBytes   int             `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
+	PeakBytes    int             `json:"peak_bytes" doc:"Memory beside inputs and constants."`
+	Memory       Memory          `json:"memory" doc:"The memory of a run."`
+	PlanMS       float64         `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`
+	Segments     []Segment       `json:"segments,omitzero" doc:"The segments of a graph whose shapes depend on data."`
+	RefusedHints []RefusedHint   `json:"refused_hints,omitzero" doc:"Sizes of --dim, after the first, for which there is no plan."`
+	NoCode       string          `json:"no_machine_code,omitzero" doc:"Why no machine code is generated, and all loops run in Go; left out if it is."`
+	Notes
+}
+
+// Profile identifies the machine profile that prices work.
+type Profile struct {
+	Digest       string `json:"digest" doc:"The sha256 of its canonical JSON, in hexadecimal digits."`
+	CPU          string `json:"cpu" doc:"The processor that was measured."`
+	Instructions string `json:"instructions" doc:"The instruction set that was measured."`
+	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); left out for a default."`
+	Default      bool   `json:"default" doc:"Whether it is a default profile, not a measurement of this machine."`
+}
+
+// Pass is a pass that was applied: see Options.Passes of the root package.
+type Pass struct {
+	Pass  string  `json:"pass" doc:"The name of the pass."`
+	Doc   string  `json:"doc" doc:"The purpose of the pass."`
+	Did   string  `json:"did" doc:"Its effect on this graph, in a few words; empty for none."`
+	Nodes int     `json:"nodes" doc:"The number of nodes after it."`
+	MS    float64 `json:"ms" doc:"Its duration, in milliseconds."`
+}
+
+// Copy is an inserted copy of a value in another layout.
+type Copy struct {
+	Value  string  `json:"value" doc:"The value that is copied."`
+	From   []int   `json:"from" doc:"Its strides, in elements."`
+	To     []int   `json:"to" doc:"The strides of the copy, in elements."`
+	Bytes  int     `json:"bytes" doc:"The size of the copy."`
+	CostNS float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
+	Why    string  `json:"why" doc:"The reason for the copy."`
+}
+
+// Placed is a value that is written in place in the result of a node that joins it with others.
+type Placed struct {
+	Value   string  `json:"value" doc:"The value."`
+	Within  string  `json:"within" doc:"The value that owns the memory."`
+	Bytes   int     `json:"bytes" doc:"The bytes that are not copied."`
+	SavedNS float64 `json:"saved_ns" doc:"The estimated saving, in nanoseconds, less the additional cost of other readers."`
+}
+
+// Elision is a node that was removed.
+type Elision struct {
+	Node string `json:"node" doc:"The removed node."`
+	Why  string `json:"why" doc:"Why it is redundant."`
+}
+
+// Folding is a node that was computed at compile time.
+type Folding struct {
+	Node  string `json:"node" doc:"The node."`
+	Op    string `json:"op" doc:"The op of the node."`
+	Bytes int    `json:"bytes" doc:"The size of its results; 0 for a view."`
+	Why   string `json:"why,omitzero" doc:"The reason for a node that a pass inserted."`
+}
+
+// Decomposition is a node that other nodes replace.
+type Decomposition struct {
+	Node string   `json:"node" doc:"The node of a composite op."`
+	Op   string   `json:"op" doc:"The op of the node."`
+	Into []string `json:"into" doc:"The nodes that replace it."`
+	Why  string   `json:"why,omitempty" doc:"Why it was rewritten together with nodes before it; left out if it was not."`
+}
+
+// Apart is a pair of nodes in different steps whose ops could be fused.
+type Apart struct {
+	Node   string `json:"node" doc:"A node."`
+	Reader string `json:"reader" doc:"A node of another step that reads its result."`
+	Why    string `json:"why" doc:"Why they are not one step."`
+}
+
+// Packing is a constant in the form that an implementation reads.
+type Packing struct {
+	Value   string   `json:"value" doc:"The packed constant."`
+	Of      string   `json:"of" doc:"The original constant."`
+	Form    string   `json:"form" doc:"The form, in words."`
+	Bytes   int      `json:"bytes" doc:"The size of the packed constant."`
+	Readers []string `json:"readers" doc:"The nodes that read it."`
+}
+
+// RunPacking is an operand that is packed in every run, because it is not a constant or memory is short.
+type RunPacking struct {
+	Value string `json:"value" doc:"The operand."`
+	Form  string `json:"form" doc:"The form that its reader needs, in words."`
+	Node  string `json:"node" doc:"The node that reads it."`
+}
+
+// Unchecked is a comparison that Options.Check of the root package could not make.
+type Unchecked struct {
+	Node    string   `json:"node,omitzero" doc:"The node that prevents the comparison; left out if none in particular does."`
+	Op      string   `json:"op,omitzero" doc:"The op of the node."`
+	Why     string   `json:"why" doc:"Why nothing could be compared."`
+	Outputs []string `json:"outputs" doc:"The outputs that were not checked."`
+}
+
+// String returns the outputs and the reason in words.
+func (u Unchecked) String() string {
+	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
+}
+
+// RefusedHint is a hint for which the graph cannot be planned.
+type RefusedHint struct {
+	Sizes map[string]int `json:"sizes" doc:"The sizes of the hint, by symbol."`
+	Why   string         `json:"why" doc:"Why the graph cannot be planned for them."`
+}

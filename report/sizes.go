@@ -1,0 +1,107 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Size is a size, a stride or an offset: a number, or an expression over symbols. u0, u1 ... are sizes that depend on
+// data.
+type Size struct {
+	N    int
+	Name string // the expression; different expressions may have equal values
+}
+
+// String returns the number or the expression.
+func (s Size) String() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return strconv.Itoa(s.N)
+}
+
+// MarshalJSON returns the number, or the expression as a string.
+func (s Size) MarshalJSON() ([]byte, error) { return s.append(nil), nil }
+
+func (s Size) append(b []byte) []byte {
+	if s.Name != "" {
+		return strconv.AppendQuote(b, s.Name)
+	}
+	return strconv.AppendInt(b, int64(s.N), 10)
+}
+
+// Sizes are a shape or strides; nil, in JSON null, if the rank is unknown.
+type Sizes []Size
+
+// SizesOf returns sizes as numbers where they are known, else as expressions. It is not nil.
+func SizesOf(list []sym.Int) Sizes {
+	sizes := make(Sizes, len(list))
+	for i, s := range list {
+		n, known := s.Known()
+		if sizes[i].N = n; !known {
+			sizes[i].Name = s.String()
+		}
+	}
+	return sizes
+}
+
+// String prints the list as one word: "[2,N]", or "?" for nil.
+func (s Sizes) String() string {
+	if s == nil {
+		return "?"
+	}
+	words := make([]string, len(s))
+	for i, n := range s {
+		words[i] = n.String()
+	}
+	return "[" + strings.Join(words, ",") + "]"
+}
+
+// MarshalJSON returns the list, or null.
+func (s Sizes) MarshalJSON() ([]byte, error) {
+	if s == nil {
+		return []byte("null"), nil
+	}
+	b := []byte{'['}
+	for i, n := range s {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = n.append(b)
+	}
+	return append(b, ']'), nil
+}
+
+// JSONSchema is the JSON Schema of a size.
+func (Size) JSONSchema() map[string]any {
+	return map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string",
+		"description": "An expression over symbols. u0, u1 ... are sizes that depend on data; different ones may be equal."}}}
+}
+
+// JSONSchema is the JSON Schema of the list.
+func (Sizes) JSONSchema() map[string]any {
+	items := Size{}.JSONSchema()
+	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
+}
+
+// Segment is a part of a graph whose shapes depend on data. It is planned when its operands are known, for every set of
+// layouts and sizes that occurs.
+type Segment struct {
+	Segment int            `json:"segment" doc:"Its index in the order of execution."`
+	Nodes   []string       `json:"nodes" doc:"Its nodes."`
+	Planned bool           `json:"planned" doc:"Whether this document has its plan; other segments are planned in runs."`
+	Decides bool           `json:"decides_shapes" doc:"Whether it is one node whose results determine shapes."`
+	After   []int          `json:"after" doc:"The segments that produce its operands."`
+	Inputs  []SegmentValue `json:"inputs" doc:"The operands that it waits for."`
+	Awaits  []string       `json:"awaits" doc:"The values that attributes are read from."`
+	Outputs []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
+}
+
+// SegmentValue is a value with what is known of it before the graph runs.
+type SegmentValue struct {
+	Name  string  `json:"name" doc:"The name of the value."`
+	DType *string `json:"dtype" of:"dtype" doc:"The type of its elements; null if unknown."`
+	Shape Sizes   `json:"shape" doc:"Its sizes; null if unknown."`
+}

@@ -1,0 +1,53 @@
+package report
+
+// Step is one kernel call.
+type Step struct {
+	Name      string   `json:"name" doc:"The name of the step."`
+	Ops       []string `json:"ops" doc:"The nodes that it computes."`
+	Op        string   `json:"op,omitzero" doc:"The op of its node; left out for several nodes."`
+	Impl      string   `json:"impl,omitzero" doc:"The implementation of the op."`
+	Loop      *Loop    `json:"loop,omitzero" doc:"The loop over elements; left out for other kernels."`
+	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"The fast path of TensorIterator that set up the loop."`
+	CostNS    float64  `json:"cost_ns" doc:"The estimated cost of the step, in nanoseconds."`
+	Bytes     int      `json:"bytes,omitzero" doc:"The bytes that it reads and writes, each operand once."`
+	// MeasuredNS is nil in reports; a caller that measures steps may set it, as plan --measure does.
+	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the measured times, in nanoseconds."`
+	Work       []Work   `json:"work,omitzero" doc:"The priced work: of the implementation, then of its operands."`
+	Strides    []int    `json:"strides" doc:"The strides of its first output, in elements."`
+	Buffer     int      `json:"buffer" doc:"The number of the buffer of its first output."`
+}
+
+// Loop is the iteration of a pointwise step.
+type Loop struct {
+	Shape   []int   `json:"shape" doc:"The coalesced shape, the fastest dimension first."`
+	Strides [][]int `json:"strides" doc:"The byte strides of each operand, outputs first, in the same order of dimensions."`
+}
+
+// Work is an amount of work in the units that machine profiles price: see graphrun calibrate.
+type Work struct {
+	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
+	Steps     float64 `json:"steps" doc:"The number of steps that are started."`
+	// Bytes may be negative in the work of an operand: its accesses replace dense ones.
+	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
+	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
+	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`
+}
+
+// Memory is the memory of a run in bytes, by purpose.
+type Memory struct {
+	Inputs    int       `json:"inputs" doc:"For the inputs."`
+	Constants int       `json:"constants" doc:"For the constants."`
+	Packed    int       `json:"packed" doc:"For packed constants."`
+	Arena     int       `json:"arena" doc:"For the arena, which intermediate values share."`
+	Outputs   int       `json:"outputs" doc:"For the outputs."`
+	Scratch   int       `json:"scratch" doc:"For the scratch memory of all workers."`
+	Total     int       `json:"total" doc:"The sum."`
+	Largest   []Holding `json:"largest" doc:"The largest values."`
+}
+
+// Holding is the memory of one value.
+type Holding struct {
+	Kind  string `json:"kind" doc:"Its purpose."`
+	Name  string `json:"name" doc:"The value."`
+	Bytes int    `json:"bytes" doc:"Its size."`
+}
