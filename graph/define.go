@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/graphrun/graphrun/sym"
 )
 
 // Define checks an op and fills in what follows from the rest: an empty schema where there
@@ -24,11 +26,20 @@ func Define(o Op) (*Op, error) {
 		return nil, errors.Join(d.errs...)
 	}
 	o.completeImpls()
+	o.Infer = exact(o.Infer)
 	o.defined = &o
 	o.effort = sync.OnceValues(o.exampleEffort)
 	o.behind = sync.OnceValue(o.makeTailed)
 	o.attends = sync.OnceValue(o.makeAttending)
 	return &o, nil
+}
+
+// exact returns an inference that refuses sizes whose sum or product no int holds.
+func exact(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error) {
+	return func(c *Call) (_ []Result, err error) {
+		defer sym.Catch(&err)
+		return infer(c)
+	}
 }
 
 type definer struct {

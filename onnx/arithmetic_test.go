@@ -12,6 +12,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// TestSizesThatLeaveAnInt reads models that compute sizes of more than 64 bits. A product of numbers wrapped around.
+func TestSizesThatLeaveAnInt(t *testing.T) {
+	scaled := func(by ...int64) *pb.ModelProto {
+		return model(13, &pb.GraphProto{
+			Initializer: []*pb.TensorProto{int64s("by", []int64{2}, by...), floats("one", []int64{1}, 1)},
+			Node: []*pb.NodeProto{node1("Shape", names("x"), names("shape")), node1("Mul", names("shape", "by"), names("z0")),
+				node1("Expand", names("one", "z0"), names("z"))},
+			Input: infos(info("x", tFloat, "N", 4)), Output: infos(info("z", tFloat))})
+	}
+	_, err := convert(scaled(1, 1<<62), Options{})
+	require.ErrorContains(t, err, "4 * 4611686018427387904 leaves 64 bits")
+	_, err = convert(scaled(1<<62, 1), Options{})
+	require.ErrorContains(t, err, `expression "4611686018427387904*N"`)
+}
+
 // sizeMaker builds random models that compute with the sizes of x.
 type sizeMaker struct {
 	r     *rand.Rand

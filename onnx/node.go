@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -146,6 +147,7 @@ func (n *node) convert(domain string) (out []*val, err error) {
 
 // caught turns a failure panic into an error.
 func caught(err *error) {
+	defer sym.Catch(err)
 	switch r := recover().(type) {
 	case nil:
 	case failure:

@@ -1,6 +1,7 @@
 package sym
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -31,6 +32,28 @@ func mulFits(a, b int) (int, bool) {
 		limit++
 	}
 	return a * b, hi == 0 && lo <= limit
+}
+
+// wide is the panic of arithmetic on two numbers whose result no int holds.
+type wide struct{ text string }
+
+func overflow(op string, a, b int) *wide {
+	return &wide{fmt.Sprintf("%d %s %d leaves %d bits", a, op, b, strconv.IntSize)}
+}
+
+// Error is the text of a panic that nothing recovers.
+func (w *wide) Error() string { return "sym: " + w.text }
+
+// Catch is deferred. It makes an error of the panic of arithmetic on two numbers whose result no int holds, which the
+// error names; other panics continue.
+func Catch(err *error) {
+	switch x := recover().(type) {
+	case nil:
+	case *wide:
+		*err = errors.New(x.text)
+	default:
+		panic(x)
+	}
 }
 
 // checked is arithmetic that records overflow in wraps.

@@ -276,7 +276,7 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	if d.hint == math.MinInt || d.hint == math.MaxInt {
 		at := Binding{}
 		for name, s := range v.symbols {
-			at[name] = s.n
+			at[name] = s.Hint()
 		}
 		c.hint, _ = (&valuation{at: at}).cond(c)
 	}

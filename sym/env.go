@@ -66,13 +66,14 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		}
 		v.symbols[name] = s
 	}
-	l, h := s.n, s.n
+	h := s.Hint()
+	l := h
 	if s.e != nil {
 		a := s.e.single()
 		l, h = a.lo, a.hi
 	}
-	if l != lo || h != hi || s.n != hint {
-		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.n,
+	if l != lo || h != hi || s.Hint() != hint {
+		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.Hint(),
 			lo, hi, hint)
 	}
 	return s, nil

@@ -151,7 +151,7 @@ func (e *expr) int() Int {
 	if len(e.terms) == 0 {
 		return Int{n: e.c}
 	}
-	return Int{n: e.hint, e: e}
+	return Int{n: open, e: e}
 }
 
 // envOf returns the Env of two operands, at least one of which is an expression.
@@ -163,16 +163,37 @@ func envOf(a, b Int) *Env {
 }
 
 func add(a, b Int) Int {
+	if a.e == nil && b.e == nil {
+		n, fits := addFits(a.n, b.n)
+		if !fits {
+			panic(overflow("+", a.n, b.n))
+		}
+		return Int{n: n}
+	}
 	v := envOf(a, b)
 	return v.plus(v.of(a), v.of(b), 1).int()
 }
 
 func sub(a, b Int) Int {
+	if a.e == nil && b.e == nil {
+		n, fits := subFits(a.n, b.n)
+		if !fits {
+			panic(overflow("-", a.n, b.n))
+		}
+		return Int{n: n}
+	}
 	v := envOf(a, b)
 	return v.plus(v.of(a), v.of(b), -1).int()
 }
 
 func mul(a, b Int) Int {
+	if a.e == nil && b.e == nil {
+		n, fits := mulFits(a.n, b.n)
+		if !fits {
+			panic(overflow("*", a.n, b.n))
+		}
+		return Int{n: n}
+	}
 	v := envOf(a, b)
 	return v.times(v.of(a), v.of(b)).int()
 }

@@ -3,19 +3,24 @@ package sym
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
 // The first field takes no space. It makes comparison by == and use as a map key compile errors.
-// Arithmetic on two numbers wraps around as Go's does. An expression is exact: where no int holds a coefficient, the
-// sum or product stays as written. [Parse] refuses such an expression, and [Int.At] a value that no int holds.
+// Arithmetic on two numbers panics where no int holds the result: [Catch] makes an error of that. An expression is
+// exact: where no int holds a coefficient, the sum or product stays as written. [Parse] refuses such an expression, and
+// [Int.At] a value that no int holds.
 type Int struct {
 	_ [0]func()
-	n int   // the number if e is nil, else the hint
+	n int   // the number if e is nil, else open
 	e *expr // never a constant
 }
+
+// open is n of expressions. It is negative, so that one comparison finds two natural numbers.
+const open = math.MinInt
 
 // Of returns a number as an Int.
 func Of(n int) Int { return Int{n: n} }
@@ -29,9 +34,16 @@ func Ints(v ...int) []Int {
 	return out
 }
 
+// An int holds the sum of two natural numbers of addBits bits, and the product of two of mulBits bits. That is the fast
+// path, which is inlined.
+const (
+	addBits = strconv.IntSize - 2
+	mulBits = strconv.IntSize/2 - 1
+)
+
 // Add returns a + b.
 func (a Int) Add(b Int) Int {
-	if a.e == nil && b.e == nil {
+	if uint(a.n|b.n) < 1<<addBits {
 		return Int{n: a.n + b.n}
 	}
 	return add(a, b)
@@ -39,7 +51,7 @@ func (a Int) Add(b Int) Int {
 
 // Sub returns a - b.
 func (a Int) Sub(b Int) Int {
-	if a.e == nil && b.e == nil {
+	if a.n|b.n >= 0 {
 		return Int{n: a.n - b.n}
 	}
 	return sub(a, b)
@@ -47,7 +59,7 @@ func (a Int) Sub(b Int) Int {
 
 // Mul returns a * b.
 func (a Int) Mul(b Int) Int {
-	if a.e == nil && b.e == nil {
+	if uint(a.n|b.n) < 1<<mulBits {
 		return Int{n: a.n * b.n}
 	}
 	return mul(a, b)
@@ -57,6 +69,9 @@ func (a Int) Mul(b Int) Int {
 // the guard that it is not 0.
 func (a Int) Div(b Int) Int {
 	if a.e == nil && b.e == nil {
+		if a.n == math.MinInt && b.n == -1 {
+			panic(overflow("//", a.n, b.n))
+		}
 		return Int{n: floorDiv(a.n, b.n)}
 	}
 	return div(a, b)
@@ -91,19 +106,25 @@ func (a Int) Min(b Int) Int {
 }
 
 // Known returns the number, and whether a is one; else n is the hint.
-func (a Int) Known() (n int, ok bool) { return a.n, a.e == nil }
+func (a Int) Known() (n int, ok bool) { return a.Hint(), a.e == nil }
 
 // Hint returns the value of a at the hints of its symbols, for display and prices, never for a decision. A
 // number is its own hint.
-func (a Int) Hint() int { return a.n }
+func (a Int) Hint() int {
+	if a.e != nil {
+		return a.e.hint
+	}
+	return a.n
+}
 
 // Specialize returns the hint, and records the guard that a equals it. It is for ops that need a number; a
 // known number leaves no guard. In a [Fork] all other values form one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
-	if a.e != nil && !a.Eq(Of(a.n)).Holds() {
+	n := a.Hint()
+	if a.e != nil && !a.Eq(Of(n)).Holds() {
 		panic(ErrNumber)
 	}
-	return a.n
+	return n
 }
 
 // ErrNumber is the value with which [Int.Specialize] panics in a [Fork], for the case in which the size is

@@ -1,6 +1,7 @@
 package sym
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -55,6 +56,63 @@ func TestExpressionsThatLeaveAnInt(t *testing.T) {
 		return s, true
 	})
 	assert.Error(t, err, "it has a million terms")
+}
+
+// TestNumbersThatLeaveAnInt computes with numbers: a result that no int holds is an error with the expression, and
+// all others are right. They wrapped around.
+func TestNumbersThatLeaveAnInt(t *testing.T) {
+	numbers := []int{0, 1, -1, 2, 3, -7, math.MaxInt, math.MinInt, math.MaxInt / 2, math.MinInt / 2, 1 << mulBits,
+		1<<mulBits - 1, 1 << addBits, 1<<addBits - 1, -1 << mulBits}
+	for _, op := range []struct {
+		sign  string
+		ours  func(a, b Int) Int
+		exact func(z, a, b *big.Int) *big.Int
+	}{{"+", Int.Add, (*big.Int).Add}, {"-", Int.Sub, (*big.Int).Sub}, {"*", Int.Mul, (*big.Int).Mul},
+		{"//", Int.Div, func(_, a, b *big.Int) *big.Int { return bigFloorDiv(false, a, b) }},
+		{"%", Int.Mod, func(_, a, b *big.Int) *big.Int { return bigFloorDiv(true, a, b) }}} {
+		for _, a := range numbers {
+			for _, b := range numbers {
+				if b == 0 && (op.sign == "//" || op.sign == "%") {
+					continue
+				}
+				want := op.exact(new(big.Int), big.NewInt(int64(a)), big.NewInt(int64(b)))
+				got, err := func() (n Int, err error) {
+					defer Catch(&err)
+					return op.ours(Of(a), Of(b)), nil
+				}()
+				if want.IsInt64() && int64(int(want.Int64())) == want.Int64() {
+					require.NoError(t, err, "%d %s %d", a, op.sign, b)
+					require.Equal(t, want.String(), got.String(), "%d %s %d", a, op.sign, b)
+				} else {
+					require.EqualError(t, err, fmt.Sprintf("%d %s %d leaves %d bits", a, op.sign, b, strconv.IntSize))
+				}
+			}
+		}
+	}
+	require.PanicsWithError(t, fmt.Sprintf("sym: %d * 2 leaves %d bits", math.MaxInt, strconv.IntSize),
+		func() { Of(math.MaxInt).Mul(Of(2)) })
+	require.PanicsWithValue(t, "other", func() {
+		var err error
+		defer Catch(&err)
+		panic("other")
+	})
+}
+
+// TestCasesThatLeaveAnInt is of a computation whose numbers leave an int in one of its cases.
+func TestCasesThatLeaveAnInt(t *testing.T) {
+	v := NewEnv()
+	n, err := v.Symbol("N", 0, math.MaxInt, 3)
+	require.NoError(t, err)
+	cases, err := Fork(v, 8, func() (Int, error) {
+		if n.Gt(Of(5)).Holds() {
+			return Of(math.MaxInt).Add(Of(1)), nil
+		}
+		return n, nil
+	})
+	require.NoError(t, err)
+	require.Len(t, cases, 2)
+	require.NoError(t, cases[0].Err)
+	require.ErrorContains(t, cases[1].Err, "leaves")
 }
 
 // bigAt evaluates the text of an expression in integers of any size while it is parsed, independently of the package.

@@ -108,8 +108,8 @@ func (f *pathSearch) advance() bool {
 // The cases are in depth-first order, with the answer of the hints first. Nothing is recorded. If there are
 // more than limit cases, it returns the first ones and an error that names an unexplored condition.
 //
-// A division by a size that may be zero adds a case with that error. The computation must branch alike in
-// every run, and have no side effects.
+// A division by a size that may be zero, or a number that no int holds, adds a case with that error. The
+// computation must branch alike in every run, and have no side effects.
 func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	if v == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
@@ -140,7 +140,12 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 	defer func() {
 		v.fork = outer
 		v.reset(m)
-		switch p := recover(); p {
+		p := recover()
+		if w, is := p.(*wide); is {
+			c.Err, possible = errors.New(w.text), true
+			return
+		}
+		switch p {
 		case nil:
 		case zeroDivision:
 			c.Err = errZero

@@ -214,7 +214,7 @@ func (o Order) HoldsOf(t Type) bool {
 	all, step := sym.Truth(true), sym.Of(1)
 	for _, d := range slices.Backward(o.Dims()) {
 		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(step)))
-		step = step.Mul(t.Shape[d])
+		step = mulSizes(step, t.Shape[d])
 	}
 	return all.Holds()
 }

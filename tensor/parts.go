@@ -16,7 +16,8 @@ const maxParts = 1 << 20
 // Split cuts a dimension into parts of the given size; the last one may be smaller (Tensor.split). A
 // dimension of size 0 gives one part. The number of parts must be a number: symbolic sizes leave a guard for
 // it.
-func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
+func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 	if size.Lt(sym.Int{}).Holds() {
 		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%v", size)
 	}
-	dim, err := WrapDim(dim, len(t.Shape))
+	dim, err = WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,8 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 
 // SplitSizes cuts a dimension into parts of the given sizes, whose sum must be the size of the dimension
 // (torch.split_with_sizes).
-func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
+func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.Check(); err != nil {
 		return nil, err
 	}

@@ -305,14 +305,15 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 		item := sym.Of(t.DType.Size())
 		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a "+
 			"storage size of %v are out of bounds for storage of size %v",
-			Sizes(size), Sizes(stride), offset, item, need.Mul(item), storageElems.Mul(item))
+			Sizes(size), Sizes(stride), offset, item, mulSizes(need, item), mulSizes(storageElems, item))
 	}
 	return out, nil
 }
 
 // Unfold replaces a dimension by windows of the given size, step apart, and adds the elements of a window as
 // a new last dimension (Tensor.unfold). A 0-dim value counts as one of shape [1].
-func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
+func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
 		return Type{}, err
 	}

@@ -15,11 +15,11 @@ func newLists(n int) (shape, strides []sym.Int) {
 	return both[:n:n], both[n:]
 }
 
-// Product returns the product of sizes: the number of elements of a shape.
+// Product returns the product of sizes: the number of elements of a shape. One that no int holds saturates.
 func Product(sizes []sym.Int) sym.Int {
 	n := sym.Of(1)
 	for _, s := range sizes {
-		n = n.Mul(s)
+		n = mulSizes(n, s)
 	}
 	return n
 }
@@ -74,7 +74,7 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 func mulSizes(a, b sym.Int) sym.Int {
 	x, exact := a.Known()
 	y, also := b.Known()
-	if exact && also {
+	if exact && also && x|y >= 0 {
 		return sym.Of(satMul(x, y))
 	}
 	return a.Mul(b)

@@ -136,7 +136,8 @@ func (t Type) Rank() int { return len(t.Shape) }
 func (t Type) Numel() sym.Int { return Product(t.Shape) }
 
 // Extent returns the number of elements of storage that the value needs, its offset included: one more than
-// the largest index that it reaches, or 0 without elements.
+// the largest index that it reaches, or 0 without elements. It panics if t fails
+// [Type.Check] and no int holds the number.
 func (t Type) Extent() sym.Int {
 	t.mustMatch()
 	if equals(t.Numel(), 0) {

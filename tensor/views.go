@@ -196,14 +196,15 @@ func hasDuplicates(dims []int) bool {
 
 // Select takes one index of a dimension and drops the dimension; a negative index counts from the end
 // (Tensor.select).
-func (t Type) Select(dim int, index sym.Int) (Type, error) {
+func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("select() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(t.Shape))
+	dim, err = WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
@@ -231,14 +232,15 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 // Slice takes the indices start, start+step, ... below end of a dimension (aten::slice.Tensor). A nil start
 // or end is Python's None; negative bounds count from the end, and all bounds are clamped. step must be
 // positive.
-func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
+func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("slice() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(t.Shape))
+	dim, err = WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
@@ -277,14 +279,15 @@ func clampIndex(i, size sym.Int) sym.Int {
 
 // Narrow takes length indices of a dimension from start on; a negative start counts from the end
 // (Tensor.narrow).
-func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
+func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("narrow() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(t.Shape))
+	dim, err = WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
@@ -374,7 +377,8 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 
 // Diagonal takes the elements where the index in dim2 minus the index in dim1 is offset, and puts them in a
 // new last dimension (Tensor.diagonal).
-func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
+func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
+	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
 		return Type{}, err
 	}
@@ -390,6 +394,7 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
 		return Type{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
 	// The diagonal begins offset columns to the right, or -offset rows down.
+	offset = max(offset, -math.MaxInt)
 	rows, columns, skip, along := t.Shape[d1], t.Shape[d2], sym.Of(offset), d2
 	if offset < 0 {
 		skip, along = sym.Of(-offset), d1

@@ -45,6 +45,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"contiguity.ParseClaim": contiguity.ParseClaim, "contiguity.ProveClaim": contiguity.ProveClaim,
 	"contiguity.Prove": contiguity.Prove,
 
+	"sym.Catch":        sym.Catch,
 	"sym.Differing":    sym.Differing[int],
 	"sym.Fork":         sym.Fork[int],
 	"sym.Ints":         sym.Ints,
