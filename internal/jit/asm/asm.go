@@ -1,11 +1,16 @@
-// Package asm assembles machine code for amd64: the instructions that loops over vectors are made of, for AVX2 with
-// its companions FMA, F16C and BMI2, for AVX-512 (F, BW, DQ, VL, BF16) and for the matrix unit (AMX). It writes bytes
-// and runs nothing, so it is there on every platform.
+// Package asm assembles machine code for amd64. It covers the instructions that vectorized loops need: AVX2 with FMA,
+// F16C and BMI2; AVX-512 (F, BW, DQ, VL, BF16 and VNNI); and the matrix unit (AMX). The package only produces bytes and
+// executes nothing, so it builds on every platform; package jit maps the code into memory and calls it.
 //
-// Instructions are named, and take their operands in the order, as in Go's assembler: sources first, the destination
-// last, a mask right before it. A table has one row for each form of an instruction, and one function encodes it: by
-// VEX where all operands have a place in it, else by EVEX. What was assembled can be had as a text that Go's assembler
-// takes, but for instructions that it does not know, and tests compare the bytes that it makes of it.
+// An [Assembler] collects instructions ([Assembler.Emit]), labels and constants, and [Assembler.Finish] returns the
+// code. Instructions have the mnemonics and the operand order of Go's assembler: sources first, the destination last, a
+// mask immediately before the destination. A table has one row for each form of an instruction (rows_*.go; the notation
+// is explained at the type row). Emit chooses the first row that accepts the operands, and one function encodes it:
+// with a VEX prefix if VEX can encode all operands, otherwise with EVEX.
+//
+// [Assembler.Listing] returns the code as source text for Go's assembler. The tests assemble this text with Go's
+// assembler and compare the bytes. For instructions that Go's assembler lacks (AMX, VCVTNEPS2BF16, VPDPBUSD with VEX)
+// they compare with bytes from GNU's and LLVM's assemblers.
 package asm
 
 import (
@@ -16,15 +21,15 @@ import (
 	"strings"
 )
 
-// Assembler collects instructions, constants and labels. The zero value is ready to use. Mistakes are kept, and the
-// first is returned by [Assembler.Finish]. An Assembler belongs to one goroutine.
+// Assembler collects instructions, constants and labels. The zero value is ready to use. Methods record the first
+// error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
 type Assembler struct {
-	NoEVEX bool // AVX2 alone: no masks, no vectors of 512 bits or above 15
-	List   bool // keep a listing
+	NoEVEX bool // restricts the code to AVX2: no masks, no 512-bit vectors, no vector registers above 15
+	List   bool // record a listing
 
 	code         []byte
 	instructions int
-	labels       []int // where they are, or -1
+	labels       []int // offsets of labels in the code, -1 if unbound
 	jumps        []jump
 	constants    []byte
 	constantAt   map[string]int32
@@ -33,32 +38,32 @@ type Assembler struct {
 	err          error
 }
 
-// jump is a distance that waits for its label.
+// jump is a jump displacement that Finish fills in, when the label's address is known.
 type jump struct {
-	at int // of the four bytes
+	at int // offset of the displacement, of four bytes
 	to Label
 }
 
-// constantRef is an address of a constant that waits for the end of the code.
+// constantRef is a reference to a constant that Finish fills in, when the length of the code is known.
 type constantRef struct{ at, end int }
 
-// poolName is what listings call the constants.
+// poolName is the symbol of the constants in listings.
 const poolName = "const<>"
 
-// poolAlign is what the constants are aligned to behind the code: the length of the longest vector.
+// poolAlign is the alignment of the constants, which follow the code: the length of the longest vector.
 const poolAlign = 64
 
-// constantBytes bounds a constant: tables have more than a vector.
+// constantBytes is the maximum length of a constant. Tables are longer than a vector.
 const constantBytes = 4096
 
-// Len returns how many bytes there are so far, constants aside.
+// Len returns the length of the code so far in bytes, without constants.
 func (a *Assembler) Len() int { return len(a.code) }
 
-// Instructions returns how many of them there are so far.
+// Instructions returns the number of instructions so far.
 func (a *Assembler) Instructions() int { return a.instructions }
 
-// Emit appends an instruction. A jump to a label that was bound before takes two bytes where it reaches; others take
-// five or six.
+// Emit appends an instruction. A backward jump takes two bytes if the distance allows it; all other jumps take five or
+// six.
 func (a *Assembler) Emit(name string, args ...Arg) {
 	var ops, buf [6]operand
 	if len(args) > len(ops) {
@@ -88,18 +93,18 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 				return
 			}
 			if len(in.args) > 1 && in.clash() {
-				a.fail(name, args, "indices, mask and destination of a gather are different registers")
+				a.fail(name, args, "indices, mask and destination of a gather must be different registers")
 			}
 			if in.alike() {
-				a.fail(name, args, "factors and sums are different tiles")
+				a.fail(name, args, "factors and sums must be different tiles")
 			}
 			a.encode(&in)
 			return
 		}
 	}
-	why := "no form of it takes these operands"
+	why := "no form of the instruction accepts these operands"
 	if len(rows) == 0 {
-		why = "there is no such instruction"
+		why = "unknown instruction"
 	}
 	a.fail(name, args, why)
 }
@@ -110,10 +115,10 @@ func (a *Assembler) fail(name string, args []Arg, why string) {
 	}
 }
 
-// jump appends a jump. A row has the opcode of the short form.
+// jump appends a jump. The row has the opcode of the short form.
 func (a *Assembler) jump(r *row, to Label) {
 	if to < 0 || int(to) >= len(a.labels) {
-		a.fail(r.name, []Arg{to}, "the label is not of this assembler")
+		a.fail(r.name, []Arg{to}, "unknown label")
 		return
 	}
 	if at := a.labels[to]; at >= 0 {
@@ -131,17 +136,17 @@ func (a *Assembler) jump(r *row, to Label) {
 	a.code = appendInt32(a.code, 0)
 }
 
-// NewLabel returns a label that is not bound yet.
+// NewLabel returns a new, unbound label.
 func (a *Assembler) NewLabel() Label {
 	a.labels = append(a.labels, -1)
 	return Label(len(a.labels) - 1)
 }
 
-// Bind puts a label where the next instruction will be.
+// Bind sets a label to the position of the next instruction.
 func (a *Assembler) Bind(l Label) {
 	switch {
 	case l < 0 || int(l) >= len(a.labels):
-		a.fail(l.String()+":", nil, "the label is not of this assembler")
+		a.fail(l.String()+":", nil, "unknown label")
 		return
 	case a.labels[l] >= 0:
 		a.fail(l.String()+":", nil, "the label is bound twice")
@@ -153,14 +158,13 @@ func (a *Assembler) Bind(l Label) {
 	}
 }
 
-// nops do nothing: entry i is one instruction of i+1 bytes.
+// nops are instructions without effect: entry i has i+1 bytes.
 var nops = [...]string{
 	"\x90", "\x66\x90", "\x0f\x1f\x00", "\x0f\x1f\x40\x00", "\x0f\x1f\x44\x00\x00", "\x66\x0f\x1f\x44\x00\x00",
 	"\x0f\x1f\x80\x00\x00\x00\x00", "\x0f\x1f\x84\x00\x00\x00\x00\x00", "\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
 }
 
-// Align fills up with instructions that do nothing, until the code's length is a multiple of n, a power of two up to
-// 64.
+// Align appends instructions without effect until the length of the code is a multiple of n, a power of two up to 64.
 func (a *Assembler) Align(n int) {
 	if n < 1 || n > 64 || n&(n-1) != 0 {
 		a.fail("PCALIGN", []Arg{Imm(n)}, "not a power of two up to 64")
@@ -176,8 +180,8 @@ func (a *Assembler) Align(n int) {
 	}
 }
 
-// Constant puts data of 1 to 4096 bytes behind the code, once if it is asked for again, and returns its address. It is
-// aligned to its length, rounded up to a power of two, and to 64 bytes where it has more.
+// Constant stores data of 1 to 4096 bytes after the code and returns its address. Equal data is stored only once. The
+// alignment is the length rounded up to a power of two, at most 64 bytes.
 func (a *Assembler) Constant(data []byte) Mem {
 	if len(data) < 1 || len(data) > constantBytes {
 		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
@@ -197,8 +201,8 @@ func (a *Assembler) Constant(data []byte) Mem {
 	return Mem{Disp: at, constant: true}
 }
 
-// Finish returns the code, with its constants behind it, or the first mistake. It may be put at any address that is a
-// multiple of 64. The assembler is used up.
+// Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
+// a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
 	for _, j := range a.jumps {
 		to := a.labels[j.to]
@@ -223,13 +227,13 @@ func (a *Assembler) Finish() ([]byte, error) {
 		binary.LittleEndian.PutUint32(a.code[ref.at:], uint32(at+int32(pool-ref.end)))
 	}
 	for len(a.code) < pool {
-		a.code = append(a.code, 0xCC) // would stop whoever ran into it
+		a.code = append(a.code, 0xCC) // INT3: traps if executed
 	}
 	return append(a.code, a.constants...), nil
 }
 
-// Listing returns what was assembled so far in the syntax of Go's assembler, if List was set: a line for each
-// instruction and each label, and the constants as data.
+// Listing returns the code so far in the syntax of Go's assembler, if List was set: a line for each instruction and
+// each label, and the constants as data.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
 	for _, l := range a.listing {
@@ -247,7 +251,8 @@ func (a *Assembler) Listing() string {
 	return b.String()
 }
 
-// line writes an instruction in the syntax of Go's assembler, where broadcast and zeroing are part of the name.
+// line formats an instruction in the syntax of Go's assembler, in which broadcast and zeroing are suffixes of the
+// mnemonic.
 func line(name string, args []Arg) string {
 	var b strings.Builder
 	b.WriteString(name)

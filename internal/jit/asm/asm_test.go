@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUnknownToGo compares instructions that Go's assembler does not know with the bytes that LLVM's makes.
+// TestUnknownToGo compares instructions that Go's assembler does not support with bytes from LLVM's assembler.
 func TestUnknownToGo(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -34,7 +34,7 @@ func TestUnknownToGo(t *testing.T) {
 	}
 }
 
-// TestJumps binds labels before and behind jumps, near and far.
+// TestJumps binds labels before and after jumps, within and beyond the range of short jumps.
 func TestJumps(t *testing.T) {
 	a := Assembler{List: true}
 	top, end := a.NewLabel(), a.NewLabel()
@@ -65,7 +65,7 @@ func TestJumps(t *testing.T) {
 	}
 }
 
-// TestConstants puts constants behind the code, each once and aligned, and finds them from where they are used.
+// TestConstants checks that constants follow the code, are aligned and stored once, and that references reach them.
 func TestConstants(t *testing.T) {
 	a := Assembler{List: true}
 	one, two := a.Constant([]byte{1, 0, 0, 0}), a.Constant(bytes.Repeat([]byte{2}, 16))
@@ -96,7 +96,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestAlign fills with instructions that do nothing.
+// TestAlign checks the instructions that Align appends.
 func TestAlign(t *testing.T) {
 	for n := range 64 {
 		var a Assembler
@@ -115,14 +115,14 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// TestMistakes keeps the first of several, and names it.
+// TestMistakes checks that the first of several errors is returned, with the instruction.
 func TestMistakes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []Arg
 		want string
 	}{
-		{"VADPS", []Arg{X(1), X(2), X(3)}, "VADPS\tX1, X2, X3: there is no such instruction"},
+		{"VADPS", []Arg{X(1), X(2), X(3)}, "VADPS\tX1, X2, X3: unknown instruction"},
 		{"VADDPS", []Arg{X(1), Y(2), X(3)}, "no form"},
 		{"VADDPS", []Arg{X(1), X(2)}, "no form"},
 		{"VADDPS", []Arg{X(1), nil, X(2)}, "missing"},
@@ -138,12 +138,12 @@ func TestMistakes(t *testing.T) {
 		{"MOVQ", []Arg{Mem{Base: AX, Index: SP, Scale: 1}, BX}, "SP cannot be an index"},
 		{"MOVQ", []Arg{Mem{Base: AX, Index: BX, Scale: 3}, BX}, "cannot be encoded"},
 		{"MOVQ", []Arg{Mem{Base: 16}, BX}, "cannot be encoded"},
-		{"MOVQ", []Arg{Reg(16), BX}, "no such register"},
-		{"KMOVW", []Arg{Mask(9), AX}, "no such mask|no form"},
+		{"MOVQ", []Arg{Reg(16), BX}, "invalid register"},
+		{"KMOVW", []Arg{Mask(9), AX}, "invalid mask register|no form"},
 		{"ADDQ", []Arg{Imm(1 << 40), AX}, "no form"},
 		{"ADDQ", []Arg{AX, K1, BX}, "no form"},
 		{"ADDQ", []Arg{Mem{Base: AX, Broadcast: true}, BX}, "no form"},
-		{"JMP", []Arg{Label(3)}, "not of this assembler"},
+		{"JMP", []Arg{Label(3)}, "unknown label"},
 		{"RET", []Arg{AX}, "no form"},
 		{"RET", []Arg{AX, AX, AX, AX, AX, AX, AX}, "too many"},
 	} {
@@ -156,11 +156,11 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]func(*Assembler){
-		"not bound":   func(a *Assembler) { a.Emit("JMP", a.NewLabel()) },
-		"bound twice": func(a *Assembler) { l := a.NewLabel(); a.Bind(l); a.Bind(l) },
-		"not of this": func(a *Assembler) { a.Bind(7) },
-		"1 to 4096":   func(a *Assembler) { a.Constant(nil) },
-		"power of":    func(a *Assembler) { a.Align(3) },
+		"not bound":     func(a *Assembler) { a.Emit("JMP", a.NewLabel()) },
+		"bound twice":   func(a *Assembler) { l := a.NewLabel(); a.Bind(l); a.Bind(l) },
+		"unknown label": func(a *Assembler) { a.Bind(7) },
+		"1 to 4096":     func(a *Assembler) { a.Constant(nil) },
+		"power of":      func(a *Assembler) { a.Align(3) },
 	} {
 		var a Assembler
 		f(&a)
@@ -179,7 +179,7 @@ func anyOf(s, wants string) bool {
 	return false
 }
 
-// TestNoEVEX refuses what AVX2 does not have.
+// TestNoEVEX checks that NoEVEX rejects what AVX2 does not support.
 func TestNoEVEX(t *testing.T) {
 	for _, args := range [][]Arg{
 		{X(1), X(2), X(16)}, {Z(1), Z(2), Z(3)}, {X(1), X(2), K1, X(3)}, {Mem{Base: AX, Broadcast: true}, X(1), X(2)},

@@ -2,17 +2,17 @@ package asm
 
 import "math/bits"
 
-// instruction is a row with the operands that it is encoded with.
+// instruction is a row of the table together with the operands to encode.
 type instruction struct {
 	row    *row
 	args   []operand // without the mask
-	mask   operand   // num 0 where there is none
+	mask   operand   // num is 0 without a mask
 	length uint8     // of vectors: 0, 1, 2 for 128, 256, 512 bits
 	evex   bool
 }
 
-// match finds the operands of a row among those that were given, and how the row is encoded with them. ops is left as
-// it is; buf has room for the operands.
+// match returns the instruction for the given operands, and whether the row accepts them. It does not modify ops; buf
+// is memory for the operands without the mask.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
 	n := r.count()
@@ -39,7 +39,8 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	return in, !noEVEX && in.fitsEVEX()
 }
 
-// lengths sets the length of vectors: the operands tell, or the row has one alone.
+// lengths sets the vector length from the first operand whose length is the instruction's; without such an operand it
+// is the smallest length of the row.
 func (in *instruction) lengths() bool {
 	r := in.row
 	for i := range in.args {
@@ -55,7 +56,7 @@ func (in *instruction) lengths() bool {
 	return true
 }
 
-// accepts reports whether an operand may be where two letters of row.args stand.
+// accepts reports whether an operand matches spec, two letters of row.args.
 func (r *row) accepts(spec string, o *operand, length uint8) bool {
 	switch spec[0] {
 	case 'i':
@@ -84,7 +85,7 @@ func (r *row) accepts(spec string, o *operand, length uint8) bool {
 	return o.kind == isVec && o.width == widthOf(spec[1], length)
 }
 
-// widthOf returns the width of a vector of a class in an instruction of a length.
+// widthOf returns the width of vectors of the given class in an instruction of the given length.
 func widthOf(class byte, length uint8) uint8 {
 	switch class {
 	case 'v':
@@ -111,7 +112,7 @@ func fits(v int64, class byte) bool {
 	return true
 }
 
-// extended reports whether operands need what only EVEX has: vectors above 15, or an element for all lanes.
+// extended reports whether operands require EVEX: vector registers above 15, or a broadcast element.
 func (in *instruction) extended() bool {
 	for i := range in.args {
 		o := &in.args[i]
@@ -131,7 +132,7 @@ func (in *instruction) fitsEVEX() bool {
 	if r.evex>>in.length&1 == 0 || masked && (r.evex&nk != 0 || in.mask.num == 0) {
 		return false
 	}
-	if in.mask.zero && in.args[len(in.args)-1].kind != isVec { // of memory and masks nothing is set to zero
+	if in.mask.zero && in.args[len(in.args)-1].kind != isVec { // memory and masks do not support zeroing
 		return false
 	}
 	for i := range in.args {
@@ -143,15 +144,15 @@ func (in *instruction) fitsEVEX() bool {
 	return true
 }
 
-// alike reports whether products of tiles have a tile twice. Processors refuse it.
+// alike reports whether a product of tiles uses the same tile twice, which raises an exception.
 func (in *instruction) alike() bool {
 	args := in.args
 	return len(args) == 3 && args[0].kind == isTile &&
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
-// clash reports whether a gather has a register twice among indices, destination and, by VEX, mask. Processors
-// refuse it.
+// clash reports whether two of a gather's indices, destination and (with VEX) mask are the same register, which raises
+// an exception.
 func (in *instruction) clash() bool {
 	args := in.args
 	last := &args[len(args)-1]
@@ -166,13 +167,13 @@ func (in *instruction) clash() bool {
 	return false
 }
 
-// fields are the operands by where they go.
+// fields are the operands by the field of the encoding that holds them.
 type fields struct {
 	reg, vvvv uint8
-	rm        *operand // nil where there is none
+	rm        *operand // nil if the instruction has no such operand
 	imm       int64
 	immBytes  int
-	byteReg   bool // SP, BP, SI and DI are meant as bytes, which a REX prefix says
+	byteReg   bool // byte access to SP, BP, SI or DI, which requires a REX prefix
 }
 
 func (in *instruction) fields() fields {
@@ -199,7 +200,7 @@ func (in *instruction) fields() fields {
 	return f
 }
 
-// immBytes returns how many bytes an immediate of a class is written in.
+// immBytes returns the number of bytes that encode an immediate of the given class.
 func immBytes(class byte) int {
 	switch class {
 	case '1':
@@ -250,7 +251,7 @@ func (a *Assembler) encode(in *instruction) {
 	}
 }
 
-// hasLow reports whether an operand is in the low bits of the opcode.
+// hasLow reports whether an operand is encoded in the low bits of the opcode.
 func hasLow(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
 func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
@@ -258,7 +259,7 @@ func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	if p := r.prefix(); p > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[p])
 	}
-	rex := r.vex & w1 // W is bit 3 in both
+	rex := r.vex & w1 // W is bit 3 of both
 	op := r.opcode()
 	if hasLow(r) {
 		op |= f.rm.num & 7
@@ -290,7 +291,7 @@ func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
 	w := r.evex & w1 >> 3
 	p0 := ^f.reg>>3&1<<7 | (x^1)<<6 | (b^1)<<5 | ^f.reg>>4&1<<4 | r.space()
 	p1 := w<<7 | ^f.vvvv&15<<3 | 1<<2 | r.prefix()
-	high := f.vvvv >> 4 // of vvvv, or of the vector of indices
+	high := f.vvvv >> 4 // bit 4 of vvvv, or of the vector of indices
 	p2 := in.length<<5 | in.mask.num
 	if f.rm != nil && f.rm.kind == isVMem {
 		high = f.rm.index >> 4
@@ -305,8 +306,9 @@ func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
 	a.code = append(a.code, 0x62, p0, p1, p2, r.opcode())
 }
 
-// modrm appends ModRM, and for memory SIB and displacement. A short displacement counts in units; after is how many
-// bytes of the instruction follow, because addresses of constants count from its end.
+// modrm appends the ModRM byte, and for memory the SIB byte and the displacement. A one-byte displacement is a multiple
+// of unit. after is the number of bytes of the instruction that follow, because addresses of constants are relative to
+// its end.
 func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
 	reg = reg & 7 << 3
 	if o.kind != isMem && o.kind != isVMem {
@@ -321,7 +323,7 @@ func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
 	}
 	mod, short := byte(0), o.disp/unit
 	switch {
-	case o.disp == 0 && o.num&7 != uint8(BP): // BP and R13 without a displacement mean something else
+	case o.disp == 0 && o.num&7 != uint8(BP): // without a displacement, BP and R13 have another meaning
 	case o.disp%unit == 0 && short == int32(int8(short)):
 		mod = 1 << 6
 	default:
@@ -331,7 +333,7 @@ func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
 	case o.scale > 0:
 		ss := byte(bits.TrailingZeros8(o.scale))
 		a.code = append(a.code, mod|reg|4, ss<<6|o.index&7<<3|o.num&7)
-	case o.sib || o.num&7 == uint8(SP): // SP and R12 need a SIB, here without an index
+	case o.sib || o.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
 		a.code = append(a.code, mod|reg|4, 4<<3|o.num&7)
 	default:
 		a.code = append(a.code, mod|reg|o.num&7)

@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/goasm"
 )
 
-// drawer draws operands.
+// drawer draws random operands.
 type drawer struct{ *rand.Rand }
 
 func (d drawer) pick(n ...int) int { return n[d.IntN(len(n))] }
 
 func (d drawer) reg() Reg { return Reg(d.IntN(16)) }
 
-// vec draws a register of a width; low ones have a place in VEX.
+// vec draws a register of the given width; low registers can be encoded with VEX.
 func (d drawer) vec(width uint8, low bool) Vec {
 	n := d.IntN(16)
 	if !low && d.IntN(2) == 0 {
@@ -60,7 +60,7 @@ func (d drawer) imm(class byte) Imm {
 	return Imm(d.Int64() - 1<<62)
 }
 
-// operands draws those of a row at a length, low ones where they are to have a place in VEX.
+// operands draws the operands of a row for a vector length; low operands can be encoded with VEX.
 func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 	var args []Arg
 	broadcast := !vex && r.evex&bc != 0 && d.IntN(2) == 0
@@ -104,12 +104,12 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 	return args
 }
 
-// otherwise tells of the instructions that Go's assembler does not know, or encodes in another way that is as good.
+// otherwise reports whether Go's assembler does not support an instruction, or chooses another, equally good encoding.
 func otherwise(name string, args []Arg) bool {
-	if strings.HasPrefix(name, "VCVTNEPS2BF16") { // it does not know them; TestUnknownToGo
+	if strings.HasPrefix(name, "VCVTNEPS2BF16") { // see TestUnknownToGo
 		return true
 	}
-	for i := range tileRows { // nor these; TestTiles
+	for i := range tileRows { // see TestTiles
 		if tileRows[i].name == name {
 			return true
 		}
@@ -122,13 +122,13 @@ func otherwise(name string, args []Arg) bool {
 	}
 	if _, alu := map[string]bool{"ADD": true, "SUB": true, "AND": true, "ORL": true, "ORQ": true, "XOR": true,
 		"CMP": true, "TES": true}[name[:min(3, len(name))]]; alu && ax && imm {
-		return true // a form without ModRM, for AX alone
+		return true // a form without ModRM, only for AX
 	}
 	return false
 }
 
-// TestAgainstGo assembles every row at every length, by VEX and EVEX, with operands drawn at random, and compares the
-// bytes with those that Go's assembler makes of the listing.
+// TestAgainstGo assembles every row with every vector length, with VEX and EVEX, with random operands, and compares the
+// bytes with those that Go's assembler produces from the listing.
 func TestAgainstGo(t *testing.T) {
 	d := drawer{rand.New(rand.NewPCG(1, 2))}
 	var lines []string

@@ -5,15 +5,14 @@ import (
 	"strconv"
 )
 
-// An Arg is an operand of an instruction: a [Reg], a [Vec], a [Mask], a [Tile], a [Mem], a [VMem], an
-// [Imm] or a [Label].
+// Arg is an operand of an instruction: a [Reg], a [Vec], a [Mask], a [Tile], a [Mem], a [VMem], an [Imm] or a [Label].
 type Arg interface{ operand() operand }
 
-// Reg is a general register, in the order of the hardware's numbers. Mnemonics tell whether 32 or 64 bits of it are
-// meant.
+// Reg is a general-purpose register, numbered as in the hardware. The mnemonic determines whether an instruction uses
+// 32 or 64 bits of it.
 type Reg uint8
 
-// The general registers by their names in Go's assembler.
+// The general-purpose registers, named as in Go's assembler.
 const (
 	AX Reg = iota
 	CX
@@ -33,35 +32,35 @@ const (
 	R15
 )
 
-// Vec is a vector register, 0 to 31, at one of its widths of 128, 256 and 512 bits. It is made by [X], [Y] and [Z].
+// Vec is a vector register, 0 to 31, with a width of 128, 256 or 512 bits. [X], [Y] and [Z] return Vecs.
 type Vec uint8
 
-// X returns the register of 128 bits of a number below 32.
+// X returns the 128-bit register with number n, less than 32.
 func X(n int) Vec { return Vec(n & 31) }
 
-// Y returns the register of 256 bits of a number below 32.
+// Y returns the 256-bit register with number n, less than 32.
 func Y(n int) Vec { return Vec(n&31 | 32) }
 
-// Z returns the register of 512 bits of a number below 32.
+// Z returns the 512-bit register with number n, less than 32.
 func Z(n int) Vec { return Vec(n&31 | 64) }
 
-// Num returns the register's number, whatever its width.
+// Num returns the register's number, regardless of its width.
 func (v Vec) Num() int { return int(v & 31) }
 
 // Bytes returns the width in bytes: 16, 32 or 64.
 func (v Vec) Bytes() int { return 16 << (v >> 5) }
 
-// X returns the low 128 bits of a register.
+// X returns the low 128 bits of the register.
 func (v Vec) X() Vec { return X(v.Num()) }
 
-// Y returns the low 256 bits of a register.
+// Y returns the low 256 bits of the register.
 func (v Vec) Y() Vec { return Y(v.Num()) }
 
-// Z returns all 512 bits of a register.
+// Z returns all 512 bits of the register.
 func (v Vec) Z() Vec { return Z(v.Num()) }
 
-// Mask is a mask register. As the last operand but one of an instruction on vectors it says which elements are written;
-// K0 cannot be used so. [Mask.Zero] makes the others zero instead of leaving them as they were.
+// Mask is a mask register. As the second to last operand of a vector instruction it selects the elements that are
+// written; K0 cannot be used in this position. The other elements keep their values, or become zero with [Mask.Zero].
 type Mask uint8
 
 // The mask registers.
@@ -78,28 +77,29 @@ const (
 	zeroing Mask = 8
 )
 
-// Zero returns the mask with elements that are not written set to zero.
+// Zero returns the mask for use with zeroing: elements that are not selected are set to zero.
 func (k Mask) Zero() Mask { return k | zeroing }
 
-// Tile is a register of the matrix unit, 0 to 7.
+// Tile is a tile register of the matrix unit, 0 to 7.
 type Tile uint8
 
-// Imm is a constant within an instruction.
+// Imm is an immediate: a constant encoded in the instruction.
 type Imm int64
 
-// Mem is memory at Base + Index*Scale + Disp. Without an index Scale is 0. SP cannot be an index.
+// Mem is the memory at Base + Index*Scale + Disp. Without an index, Scale is 0. SP cannot be an index.
 type Mem struct {
 	Base, Index Reg
-	Scale       uint8 // 1, 2, 4 or 8, or 0 where there is no index
+	Scale       uint8 // 1, 2, 4 or 8; 0 without an index
 	Disp        int32 // bytes
 
-	// Broadcast reads one element and uses it for all lanes (AVX-512 arithmetic).
+	// Broadcast reads one element and uses it in all lanes (arithmetic instructions of AVX-512).
 	Broadcast bool
 
-	constant bool // Disp counts from the constants behind the code
+	constant bool // Disp is an offset into the constants that follow the code
 }
 
-// VMem is as many addresses as a vector has elements: Base + Index[i]*Scale + Disp. Gathers and scatters take it.
+// VMem is one address for each element of a vector: Base + Index[i]*Scale + Disp. It is an operand of gathers and
+// scatters.
 type VMem struct {
 	Base  Reg
 	Index Vec
@@ -107,7 +107,7 @@ type VMem struct {
 	Disp  int32 // bytes
 }
 
-// Label is a place in the code that jumps go to: [Assembler.NewLabel] makes it, [Assembler.Bind] puts it.
+// Label is a jump target. [Assembler.NewLabel] creates it, [Assembler.Bind] sets its position.
 type Label int
 
 type kind uint8
@@ -123,19 +123,19 @@ const (
 	isLabel
 )
 
-// operand is an Arg of any kind in one form.
+// operand is the uniform representation of all kinds of Arg.
 type operand struct {
 	kind  kind
-	num   uint8 // of a register, or base of memory
-	width uint8 // of a vector or of a vector of indices: 0, 1, 2 for 128, 256, 512 bits
-	index uint8 // of memory with a scale
+	num   uint8 // register number, or base register of memory
+	width uint8 // of a vector, or of the vector of indices: 0, 1, 2 for 128, 256, 512 bits
+	index uint8 // index register of memory, valid if scale > 0
 	scale uint8
-	zero  bool // mask: others become zero
+	zero  bool // of a mask: zeroing
 	bcast bool
 	pool  bool
-	sib   bool // memory that is written with a SIB byte whether it has an index or not
+	sib   bool // memory that is encoded with a SIB byte even without an index
 	disp  int32
-	imm   int64 // or number of the label
+	imm   int64 // or the number of the label
 }
 
 func (r Reg) operand() operand { return operand{kind: isReg, num: uint8(r)} }
@@ -164,24 +164,24 @@ func (m VMem) operand() operand {
 		scale: m.Scale, disp: m.Disp}
 }
 
-// wrong says what no instruction can have, or nothing.
+// wrong describes why no instruction can have this operand; it returns "" if the operand is valid.
 func (o *operand) wrong() string {
 	switch o.kind {
 	case isReg:
 		if o.num > 15 {
-			return "there is no such register"
+			return "invalid register"
 		}
 	case isMask:
 		if o.num > 7 {
-			return "there is no such mask"
+			return "invalid mask register"
 		}
 	case isTile:
 		if o.num > 7 {
-			return "there is no such tile"
+			return "invalid tile register"
 		}
 	case isVec, isVMem:
 		if o.width > 2 {
-			return "there is no such vector"
+			return "invalid vector register"
 		}
 		if o.kind == isVMem && o.scale == 0 {
 			return "the indices have no scale"
@@ -211,7 +211,7 @@ func (v Vec) String() string { return "XYZ?"[v>>5&3:][:1] + strconv.Itoa(v.Num()
 // String returns the register's name in Go's assembler.
 func (k Mask) String() string { return "K" + strconv.Itoa(int(k&7)) }
 
-// String returns the register's name in Intel's manual: Go's assembler has none for it.
+// String returns the register's name in Intel's manual. Go's assembler has no tile registers.
 func (t Tile) String() string { return "TMM" + strconv.Itoa(int(t)) }
 
 // String returns the constant as Go's assembler writes it.

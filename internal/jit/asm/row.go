@@ -2,46 +2,48 @@ package asm
 
 import "sync"
 
-// row is one form of an instruction. Rows of a mnemonic are in the order in which they are tried, which is that of
-// Go's assembler. The rows of VEX and EVEX were taken from its table (cmd/internal/obj/x86/avx_optabs.go, made from
-// Intel's manual), those of VCVTNEPS2BF16, of tiles and of general registers from the manual itself.
+// row is one form of an instruction. The rows of a mnemonic are tried in order, which is the order of Go's assembler.
+// The rows with VEX and EVEX were taken from the table of Go's assembler (cmd/internal/obj/x86/avx_optabs.go, generated
+// from Intel's manual). The rows of VCVTNEPS2BF16, of tiles and of general-purpose registers were taken from Intel's
+// manual directly.
 //
-// args is a list of operands in the order of Go's assembler, two letters each. The first says where it goes:
+// args lists the operands in the order of Go's assembler, two letters each. The first letter is the field of the
+// encoding:
 //
 //	r  ModRM.reg                m  ModRM.rm, register or memory     b  ModRM.rm, register only
 //	v  VEX.vvvv                 M  ModRM.rm, memory only            S  ModRM.rm, memory by a vector of indices
 //	h  high half of the last byte     B  ModRM.rm, memory by SIB    o  low bits of the opcode
 //	i  immediate                                                    j  target of a jump
 //
-// the second what it is:
+// The second letter is the kind of operand:
 //
 //	v  vector of the instruction's length    h  of half its length, at least 128 bits
 //	x  vector of 128 bits                    g  general register, or memory
 //	k  mask                                  1  byte of a general register
 //	t  tile
 //
-// and of immediates, how they are written: 1 is the number 1 and not written, b eight bits with sign, u eight bits
-// without, d 32 bits with sign, w 32 bits without, q 64 bits.
+// For immediates, the second letter is the encoding: 1 is the number 1, which is not encoded; b is eight bits, signed;
+// u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
 type row struct {
 	name  string
 	args  string
-	code  uint32 // opcode, prefix, map, digit of ModRM.reg
-	vex   uint8  // lengths and W in the VEX form; of others W alone
-	evex  uint8  // lengths and W in the EVEX form, whether it broadcasts and takes masks
-	tuple uint8  // what a short displacement of the EVEX form counts in
+	code  uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension
+	vex   uint8  // lengths and W of the VEX form; for others only W
+	evex  uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
+	tuple uint8  // unit of one-byte displacements in the EVEX form
 }
 
-// Of row.code.
+// Bits of row.code.
 const (
-	p66 = 1 << 8 // prefixes, as VEX numbers them
+	p66 = 1 << 8 // prefixes, with the numbers of VEX
 	pF3 = 2 << 8
 	pF2 = 3 << 8
 
-	m0F   = 1 << 10 // maps, as VEX numbers them
+	m0F   = 1 << 10 // opcode maps, with the numbers of VEX
 	m0F38 = 2 << 10
 	m0F3A = 3 << 10
 
-	d1 = 1 << 12 // digits of ModRM.reg
+	d1 = 1 << 12 // ModRM.reg as opcode extension
 	d2 = 2 << 12
 	d3 = 3 << 12
 	d4 = 4 << 12
@@ -49,8 +51,8 @@ const (
 	d6 = 6 << 12
 	d7 = 7 << 12
 
-	gp    = 1 << 15 // neither VEX nor EVEX
-	fixed = 1 << 16 // ModRM is there without an operand
+	gp    = 1 << 15 // encoded without VEX and EVEX
+	fixed = 1 << 16 // has a ModRM byte without a memory or register operand in it
 )
 
 func (r *row) opcode() byte  { return byte(r.code) }
@@ -59,7 +61,7 @@ func (r *row) space() uint8  { return uint8(r.code >> 10 & 3) }
 func (r *row) digit() uint8  { return uint8(r.code >> 12 & 7) }
 func (r *row) count() int    { return (len(r.args) + 1) / 3 }
 
-// Of row.vex and row.evex.
+// Bits of row.vex and row.evex.
 const (
 	lx  = 1 // 128 bits
 	ly  = 2 // 256 bits
@@ -68,16 +70,16 @@ const (
 	xyz = lx | ly | lz
 	yz  = ly | lz
 	w1  = 8
-	bc  = 16 // memory may be one element of 4 bytes, of 8 with w1, for all lanes
-	nk  = 32 // takes no mask
+	bc  = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
+	nk  = 32 // allows no mask
 )
 
-// Of row.tuple. n1 and those that follow are a number of bytes whatever the length.
+// Values of row.tuple. n1 and the following are fixed numbers of bytes.
 const (
-	full    = iota // as many bytes as a vector has
-	half           // half as many
-	quarter        // a fourth
-	eighth         // an eighth
+	full    = iota // the length of a vector
+	half           // half of it
+	quarter        // a quarter of it
+	eighth         // an eighth of it
 	n1
 	n2
 	n4
@@ -86,7 +88,7 @@ const (
 	n32
 )
 
-// unit returns the bytes that a short displacement of the EVEX form counts in.
+// unit returns the unit of one-byte displacements in the EVEX form.
 func (r *row) unit(length uint8, broadcast bool) int32 {
 	switch {
 	case broadcast && r.evex&w1 != 0:
@@ -99,11 +101,11 @@ func (r *row) unit(length uint8, broadcast bool) int32 {
 	return 16 << length >> r.tuple
 }
 
-// tables are all rows, by subject.
+// tables are all rows, grouped by subject.
 var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, conversionRows, shuffleRows, maskRows,
 	tileRows}
 
-// rowsOf finds the rows of a mnemonic. It is made when the first instruction is assembled.
+// rowsOf returns the rows by mnemonic. The map is built when the first instruction is assembled.
 var rowsOf = sync.OnceValue(func() map[string][]row {
 	m := map[string][]row{}
 	for _, t := range tables {

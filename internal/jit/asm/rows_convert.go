@@ -1,6 +1,6 @@
 package asm
 
-// conversionRows are conversions among types of elements.
+// conversionRows are conversions between element types.
 var conversionRows = []row{
 	{"VCVTDQ2PS", "mv rv", m0F | 0x5B, xy, xyz | bc, full},
 	{"VCVTDQ2PD", "mh rv", pF3 | m0F | 0xE6, xy, xyz | bc, half},

@@ -1,6 +1,6 @@
 package asm
 
-// floatRows are arithmetic, logic, comparison and selection of floats.
+// floatRows are arithmetic, logic, comparisons and selection of floating-point numbers.
 var floatRows = []row{
 	{"VADDPS", "mv vv rv", m0F | 0x58, xy, xyz | bc, full},
 	{"VADDPD", "mv vv rv", p66 | m0F | 0x58, xy, xyz | w1 | bc, full},

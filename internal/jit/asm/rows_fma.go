@@ -1,6 +1,6 @@
 package asm
 
-// fmaRows are products added to or subtracted from a third operand.
+// fmaRows are fused multiply-adds and multiply-subtracts.
 var fmaRows = []row{
 	{"VFMADD132PS", "mv vv rv", p66 | m0F38 | 0x98, xy, xyz | bc, full},
 	{"VFMADD132PD", "mv vv rv", p66 | m0F38 | 0x98, xy | w1, xyz | w1 | bc, full},

@@ -1,6 +1,6 @@
 package asm
 
-// generalRows are instructions on general registers, jumps, and what has no operands.
+// generalRows are instructions on general-purpose registers, jumps, and instructions without operands.
 var generalRows = []row{
 	{"MOVL", "rg mg", gp | 0x89, 0, 0, full},
 	{"MOVL", "mg rg", gp | 0x8B, 0, 0, full},

@@ -1,6 +1,6 @@
 package asm
 
-// integerRows are arithmetic, logic, shifts, comparison and selection of integers.
+// integerRows are arithmetic, logic, shifts, comparisons and selection of integers.
 var integerRows = []row{
 	{"VPADDB", "mv vv rv", p66 | m0F | 0xFC, xy, xyz, full},
 	{"VPADDW", "mv vv rv", p66 | m0F | 0xFD, xy, xyz, full},
@@ -30,7 +30,7 @@ var integerRows = []row{
 	{"VPMADDWD", "mv vv rv", p66 | m0F | 0xF5, xy, xyz, full},
 	{"VPMADDUBSW", "mv vv rv", p66 | m0F38 | 0x04, xy, xyz, full},
 	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, 0, xyz | bc, full}, // AVX512_VNNI
-	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, xy, 0, full},       // AVX_VNNI, where EVEX may not be used
+	{"VPDPBUSD", "mv vv rv", p66 | m0F38 | 0x50, xy, 0, full},       // AVX_VNNI, for code without EVEX
 	{"VPSADBW", "mv vv rv", p66 | m0F | 0xF6, xy, xyz | nk, full},
 	{"VPMINSB", "mv vv rv", p66 | m0F38 | 0x38, xy, xyz, full},
 	{"VPMINSW", "mv vv rv", p66 | m0F | 0xEA, xy, xyz, full},

@@ -1,6 +1,6 @@
 package asm
 
-// shuffleRows are instructions that move elements among lanes.
+// shuffleRows are instructions that move elements between lanes.
 var shuffleRows = []row{
 	{"VSHUFPS", "iu mv vv rv", m0F | 0xC6, xy, xyz | bc, full},
 	{"VSHUFPD", "iu mv vv rv", p66 | m0F | 0xC6, xy, xyz | w1 | bc, full},

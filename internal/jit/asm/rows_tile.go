@@ -1,7 +1,8 @@
 package asm
 
-// tileRows are the matrix unit's: tiles are configured, loaded, stored and multiplied. Of a product the operands are
-// the second factor, the first, and the sums. Without an index the lines of memory have no distance from one another.
+// tileRows are the instructions of the matrix unit, which configure, load, store and multiply tiles. The operands of a
+// product are the second factor, the first factor, and the sums. For a memory operand without an index, the distance
+// between the rows of a tile is 0.
 var tileRows = []row{
 	{"LDTILECFG", "Mv", m0F38 | 0x49, lx, 0, full},
 	{"TILERELEASE", "", m0F38 | 0x49 | fixed, lx, 0, full},

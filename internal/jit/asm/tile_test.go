@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTiles compares the instructions of the matrix unit, which Go's assembler does not know, with the bytes that GNU's
-// makes (binutils 2.40).
+// TestTiles compares the instructions of the matrix unit, which Go's assembler does not support, with bytes from GNU's
+// assembler (binutils 2.40).
 func TestTiles(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tc := range []struct {
@@ -59,7 +59,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// TestTilesRefused: what processors refuse.
+// TestTilesRefused checks that operands that raise an exception are rejected.
 func TestTilesRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -68,7 +68,7 @@ func TestTilesRefused(t *testing.T) {
 	}{
 		{"TDPBUSD", []Arg{Tile(1), Tile(2), Tile(1)}, "different tiles"},
 		{"TDPBUSD", []Arg{Tile(1), Tile(1), Tile(2)}, "different tiles"},
-		{"TILEZERO", []Arg{Tile(8)}, "no such tile"},
+		{"TILEZERO", []Arg{Tile(8)}, "invalid tile register"},
 		{"TILEZERO", []Arg{Z(1)}, "no form"},
 		{"TILELOADD", []Arg{Mem{constant: true}, Tile(1)}, "no form"},
 	} {
