@@ -18,8 +18,7 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/slide \
 	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
-# Packages whose tests run with machine code switched off. Under the race detector, which has no machine code either, whole
-# graphs run.
+# Packages whose tests run with machine code switched off. Whole graphs run without it under the race detector.
 ASKS = ./internal/jit ./iter/...
 
 # What computes on the matrix unit where there is one; whole graphs in which it has a part.

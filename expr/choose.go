@@ -9,6 +9,10 @@ import (
 
 // arithmetic has the loops of operations that do not go by the size of elements alone, by dtype.
 var arithmetic = func() (t table) {
+	signless[uint8](&t, tensor.Uint8, tensor.Int8)
+	signless[uint16](&t, tensor.Uint16, tensor.Int16)
+	signless[uint32](&t, tensor.Uint32, tensor.Int32)
+	signless[uint64](&t, tensor.Uint64, tensor.Int64)
 	integers[uint8, int32](&t, tensor.Uint8)
 	integers[int8, int32](&t, tensor.Int8)
 	integers[int16, int32](&t, tensor.Int16)
@@ -30,24 +34,26 @@ var arithmetic = func() (t table) {
 
 type table = [numOps][tensor.Complex64]body
 
-func numbers[T realNumber](t *table, d tensor.DType) {
-	t[Add][d], t[Sub][d], t[Mul][d], t[Neg][d] = addV[T], subV[T], mulV[T], negV[T]
-	t[Eq][d], t[Ne][d], t[Lt][d], t[Le][d] = eqV[T], neV[T], ltV[T], leV[T]
+// signless sets the operations whose results do not depend on the sign, for both dtypes of a size.
+func signless[T word](t *table, unsigned, signed tensor.DType) {
+	for o, f := range map[Op]body{Add: addV[T], Sub: subV[T], Mul: mulV[T], Neg: negV[T], Eq: eqV[T], Ne: neV[T],
+		And: andV[T], Or: orV[T], Xor: xorV[T], Not: notV[T], Shl: shlV[T]} {
+		t[o][unsigned], t[o][signed] = f, f
+	}
 }
 
+// integers sets the operations whose results depend on the sign. W is the type in which elements are compared.
 func integers[T, W integer](t *table, d tensor.DType) {
-	numbers[T](t, d)
+	t[Lt][d], t[Le][d], t[Shr][d] = ltV[T], leV[T], shrV[T]
 	t[Div][d], t[Min][d], t[Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
 	t[Abs][d] = absInt[T]
 	if !d.IsSigned() {
 		t[Abs][d] = moves[sizeIndex(d.Size())]
 	}
-	t[And][d], t[Or][d], t[Xor][d], t[Not][d] = andV[T], orV[T], xorV[T], notV[T]
-	t[Shl][d], t[Shr][d] = shlV[T], shrV[T]
 }
 
 func floats[T float, U word](t *table, d tensor.DType) {
-	numbers[T](t, d)
+	t[Add][d], t[Sub][d], t[Mul][d], t[Neg][d], t[Lt][d], t[Le][d] = addV[T], subV[T], mulV[T], negV[T], ltV[T], leV[T]
 	t[Div][d], t[Min][d], t[Max][d], t[Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
 	t[Sqrt][d], t[Floor][d], t[Ceil][d] = sqrtV[T], floorV[T], ceilV[T]
 	t[Trunc][d], t[Rint][d] = truncV[T], rintV[T]
@@ -99,9 +105,6 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 	case i.Op == Convert:
 		if d := u.DType; u.Op == Convert && i.DType == tensor.Float32 && m.code.Insts[u.A].DType == tensor.Float32 {
 			return rounders[d], []Value{u.A}
-		}
-		if Eq <= u.Op && u.Op <= Le {
-			return truthOf(u.Op, m.code.Insts[u.A].DType, i.DType), []Value{u.A, u.B}
 		}
 		return nil, nil
 	case i.Op == Select && k == 0:

@@ -10,6 +10,13 @@ import (
 // number a row: lane k with lane k+16, then k with k+8 of those, and so on down to two. The order is that in which
 // halves of vectors are folded into one another. It is nil for what no [Fold] does.
 func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
+	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
+		return nil
+	}
+	if !d.IsFloat() && o != Min && o != Max {
+		return [...]func(o Op) func(dst, acc unsafe.Pointer, n int){combineWord[uint8], combineWord[uint16],
+			combineWord[uint32], combineWord[uint64]}[sizeIndex(d.Size())](o)
+	}
 	switch d {
 	case tensor.Bool, tensor.Uint8:
 		return combineInt[uint8, int32](o)
@@ -35,7 +42,8 @@ func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	return nil
 }
 
-func combineInt[T, W integer](o Op) func(dst, acc unsafe.Pointer, n int) {
+// combineWord returns the loop of an operation whose result does not depend on the sign.
+func combineWord[T word](o Op) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return combineAdd[T]
@@ -45,12 +53,15 @@ func combineInt[T, W integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 		return combineBy(andV[T], int(unsafe.Sizeof(T(0))))
 	case Or:
 		return combineBy(orV[T], int(unsafe.Sizeof(T(0))))
-	case Min:
-		return combineBy(minInt[T, W], int(unsafe.Sizeof(T(0))))
-	case Max:
-		return combineBy(maxInt[T, W], int(unsafe.Sizeof(T(0))))
 	}
 	return nil
+}
+
+func combineInt[T, W integer](o Op) func(dst, acc unsafe.Pointer, n int) {
+	if o == Min {
+		return combineBy(minInt[T, W], int(unsafe.Sizeof(T(0))))
+	}
+	return combineBy(maxInt[T, W], int(unsafe.Sizeof(T(0))))
 }
 
 func combineFloat[T float, U uint32 | uint64](o Op) func(dst, acc unsafe.Pointer, n int) {

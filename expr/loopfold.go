@@ -8,6 +8,10 @@ import (
 
 // foldBody returns the loop that adds n elements at v, the first of which belongs to lane 0, to the lanes at acc.
 func foldBody(o Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
+	if !d.IsFloat() && o != Min && o != Max {
+		return [...]func(o Op) func(acc, v unsafe.Pointer, n int){foldWord[uint8], foldWord[uint16], foldWord[uint32],
+			foldWord[uint64]}[sizeIndex(d.Size())](o)
+	}
 	switch d {
 	case tensor.Bool, tensor.Uint8:
 		return foldInt[uint8, int32](o)
@@ -31,7 +35,8 @@ func foldBody(o Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	return foldFloat[float64, uint64](o)
 }
 
-func foldInt[T, W integer](o Op) func(acc, v unsafe.Pointer, n int) {
+// foldWord returns the loop of an operation whose result does not depend on the sign.
+func foldWord[T word](o Op) func(acc, v unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return foldAdd[T]
@@ -42,6 +47,10 @@ func foldInt[T, W integer](o Op) func(acc, v unsafe.Pointer, n int) {
 	case Or:
 		return foldOr[T]
 	}
+	return nil
+}
+
+func foldInt[T, W integer](o Op) func(acc, v unsafe.Pointer, n int) {
 	return foldBy(map[Op]body{Min: minInt[T, W], Max: maxInt[T, W]}[o], int(unsafe.Sizeof(T(0))))
 }
 

@@ -19,14 +19,10 @@ type pairing struct {
 // joinedLoops has the loops of pairings by dtype. Operands are those of the inner instruction, then the other one.
 var joinedLoops = func() map[pairing]*[tensor.Complex64]body {
 	t := map[pairing]*[tensor.Complex64]body{}
-	joinNumbers[uint8](t, tensor.Uint8)
-	joinNumbers[int8](t, tensor.Int8)
-	joinNumbers[int16](t, tensor.Int16)
-	joinNumbers[int32](t, tensor.Int32)
-	joinNumbers[int64](t, tensor.Int64)
-	joinNumbers[uint16](t, tensor.Uint16)
-	joinNumbers[uint32](t, tensor.Uint32)
-	joinNumbers[uint64](t, tensor.Uint64)
+	joinNumbers[uint8](t, tensor.Uint8, tensor.Int8)
+	joinNumbers[uint16](t, tensor.Uint16, tensor.Int16)
+	joinNumbers[uint32](t, tensor.Uint32, tensor.Int32)
+	joinNumbers[uint64](t, tensor.Uint64, tensor.Int64)
 	joinNumbers[float32](t, tensor.Float32)
 	joinNumbers[float64](t, tensor.Float64)
 	joinFloats[float32](t, tensor.Float32)
@@ -34,27 +30,31 @@ var joinedLoops = func() map[pairing]*[tensor.Complex64]body {
 	return t
 }()
 
-func joinNumbers[T realNumber](t map[pairing]*[tensor.Complex64]body, d tensor.DType) {
-	setJoined(t, d, Mul, Add, mulAdd[T], mulAdd[T])
-	setJoined(t, d, Mul, Sub, mulSub[T], subMul[T])
-	setJoined(t, d, Add, Mul, addMul[T], addMul[T])
-	setJoined(t, d, Sub, Mul, subThenMul[T], subThenMul[T])
+// joinNumbers sets the loops of dtypes with the same sums and products.
+func joinNumbers[T realNumber](t map[pairing]*[tensor.Complex64]body, dtypes ...tensor.DType) {
+	setJoined(t, dtypes, Mul, Add, mulAdd[T], mulAdd[T])
+	setJoined(t, dtypes, Mul, Sub, mulSub[T], subMul[T])
+	setJoined(t, dtypes, Add, Mul, addMul[T], addMul[T])
+	setJoined(t, dtypes, Sub, Mul, subThenMul[T], subThenMul[T])
 }
 
-func joinFloats[T float](t map[pairing]*[tensor.Complex64]body, d tensor.DType) {
-	setJoined(t, d, Mul, Mul, mulMul[T], mulMul[T])
-	setJoined(t, d, Mul, Div, mulDiv[T], nil)
-	setJoined(t, d, Add, Div, addDiv[T], divAdd[T])
-	setJoined(t, d, Sub, Div, subDiv[T], nil)
+func joinFloats[T float](t map[pairing]*[tensor.Complex64]body, dtypes ...tensor.DType) {
+	setJoined(t, dtypes, Mul, Mul, mulMul[T], mulMul[T])
+	setJoined(t, dtypes, Mul, Div, mulDiv[T], nil)
+	setJoined(t, dtypes, Add, Div, addDiv[T], divAdd[T])
+	setJoined(t, dtypes, Sub, Div, subDiv[T], nil)
 }
 
-func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, outer Op, before, behind body) {
+func setJoined(t map[pairing]*[tensor.Complex64]body, dtypes []tensor.DType, inner, outer Op,
+	before, behind body) {
 	for k, f := range []body{before, behind} {
 		p := pairing{inner, outer, k == 1}
 		if t[p] == nil {
 			t[p] = new([tensor.Complex64]body)
 		}
-		t[p][d] = f
+		for _, d := range dtypes {
+			t[p][d] = f
+		}
 	}
 }
 
@@ -89,92 +89,54 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choices are the loops of a selection by a comparison of elements of the same size: d is c where a compares to b, else
-// e.
-func choices[T realNumber, U word](o Op) body {
-	switch o {
-	case Eq:
+// choiceOf returns the loop of a selection by a comparison of elements of the same size: d is c where a compares to b,
+// else e.
+func choiceOf(o Op, d tensor.DType) body {
+	equality := o == Eq || o == Ne
+	switch {
+	case d == tensor.Float32 && equality:
+		return choiceByEquality[float32, uint32](o)
+	case d == tensor.Float64 && equality:
+		return choiceByEquality[float64, uint64](o)
+	case equality: // of integers: it does not depend on the sign
+		return [...]body{choiceByEquality[uint8, uint8](o), choiceByEquality[uint16, uint16](o),
+			choiceByEquality[uint32, uint32](o), choiceByEquality[uint64, uint64](o)}[sizeIndex(d.Size())]
+	}
+	switch d {
+	case tensor.Bool, tensor.Uint8:
+		return choiceByOrder[uint8, uint8](o)
+	case tensor.Int8:
+		return choiceByOrder[int8, uint8](o)
+	case tensor.Int16:
+		return choiceByOrder[int16, uint16](o)
+	case tensor.Int32:
+		return choiceByOrder[int32, uint32](o)
+	case tensor.Int64:
+		return choiceByOrder[int64, uint64](o)
+	case tensor.Uint16:
+		return choiceByOrder[uint16, uint16](o)
+	case tensor.Uint32:
+		return choiceByOrder[uint32, uint32](o)
+	case tensor.Uint64:
+		return choiceByOrder[uint64, uint64](o)
+	case tensor.Float32:
+		return choiceByOrder[float32, uint32](o)
+	}
+	return choiceByOrder[float64, uint64](o)
+}
+
+func choiceByEquality[T realNumber, U word](o Op) body {
+	if o == Eq {
 		return chooseEq[T, U]
-	case Ne:
-		return chooseNe[T, U]
-	case Lt:
+	}
+	return chooseNe[T, U]
+}
+
+func choiceByOrder[T realNumber, U word](o Op) body {
+	if o == Lt {
 		return chooseLt[T, U]
 	}
 	return chooseLe[T, U]
-}
-
-// truths are the loops of a comparison that is a number then.
-func truths[T realNumber, U word](o Op) body {
-	switch o {
-	case Eq:
-		return oneEq[T, U]
-	case Ne:
-		return oneNe[T, U]
-	case Lt:
-		return oneLt[T, U]
-	}
-	return oneLe[T, U]
-}
-
-func truthsTo[T realNumber](o Op, size int) body {
-	return [4]body{truths[T, uint8](o), truths[T, uint16](o), truths[T, uint32](o), truths[T, uint64](o)}[sizeIndex(size)]
-}
-
-// truthOf returns the loop of a comparison of a dtype whose result is 1 or 0 of another.
-func truthOf(o Op, of, to tensor.DType) body {
-	var f body
-	switch size := to.Size(); of {
-	case tensor.Bool, tensor.Uint8:
-		f = truthsTo[uint8](o, size)
-	case tensor.Int8:
-		f = truthsTo[int8](o, size)
-	case tensor.Int16:
-		f = truthsTo[int16](o, size)
-	case tensor.Int32:
-		f = truthsTo[int32](o, size)
-	case tensor.Int64:
-		f = truthsTo[int64](o, size)
-	case tensor.Uint16:
-		f = truthsTo[uint16](o, size)
-	case tensor.Uint32:
-		f = truthsTo[uint32](o, size)
-	case tensor.Uint64:
-		f = truthsTo[uint64](o, size)
-	case tensor.Float32:
-		f = truthsTo[float32](o, size)
-	default:
-		f = truthsTo[float64](o, size)
-	}
-	one, yes := uint64(0), true
-	tensor.Converter(to, tensor.Bool)(unsafe.Pointer(&one), unsafe.Pointer(&yes), 0, 0, 1)
-	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		f(d, a, b, unsafe.Pointer(&one), nil, nil, n, by)
-	}
-}
-
-// choiceOf returns the loop of a selection by a comparison of a dtype.
-func choiceOf(o Op, d tensor.DType) body {
-	switch d {
-	case tensor.Bool, tensor.Uint8:
-		return choices[uint8, uint8](o)
-	case tensor.Int8:
-		return choices[int8, uint8](o)
-	case tensor.Int16:
-		return choices[int16, uint16](o)
-	case tensor.Int32:
-		return choices[int32, uint32](o)
-	case tensor.Int64:
-		return choices[int64, uint64](o)
-	case tensor.Uint16:
-		return choices[uint16, uint16](o)
-	case tensor.Uint32:
-		return choices[uint32, uint32](o)
-	case tensor.Uint64:
-		return choices[uint64, uint64](o)
-	case tensor.Float32:
-		return choices[float32, uint32](o)
-	}
-	return choices[float64, uint64](o)
 }
 
 // clampFloat bounds a by b and c, which are the same for all, and of which b is below c.

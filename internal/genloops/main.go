@@ -120,17 +120,17 @@ var loops = slices.Concat([]loop{
 	{Name: "shrShort", Types: "T short", Operands: "ab", Value: "T(int64($a) >> (uint64($b) & 31))", Twice: true},
 }, halfLoops)
 
-// comparison is a loop that compares, one that chooses by it, and one that has a number where it is true, and 0.
+// comparison is a loop that compares, and one that selects by the result.
 type comparison struct {
-	Name, Choice, Truth, Op string
-	NumberFirst             bool // a number may come first: others are turned round
+	Name, Choice, Op string
+	NumberFirst      bool // the first operand may be a number; for the others, operands are swapped
 }
 
 var comparisons = []comparison{
-	{"eqV", "chooseEq", "oneEq", "==", false},
-	{"neV", "chooseNe", "oneNe", "!=", false},
-	{"ltV", "chooseLt", "oneLt", "<", true},
-	{"leV", "chooseLe", "oneLe", "<=", true},
+	{"eqV", "chooseEq", "==", false},
+	{"neV", "chooseNe", "!=", false},
+	{"ltV", "chooseLt", "<", true},
+	{"leV", "chooseLe", "<=", true},
 }
 
 // extreme is a loop that takes the one or the other of two floats.
@@ -270,33 +270,6 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 			v = u
 		}
 		*(*U)(d) = U(v)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-{{end}}
-{{range .Comparisons}}
-func {{.Truth}}[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
-	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
-		dst, y := flat[U](d, n), *(*T)(b)
-		x := flat[T](a, n)[:len(dst)]
-		for i := range dst {
-			r := uint64(0)
-			if x[i] {{.Op}} y {
-				r = one
-			}
-			dst[i] = U(r)
-		}
-		return
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		r := uint64(0)
-		if *(*T)(a) {{.Op}} *(*T)(b) {
-			r = one
-		}
-		*(*U)(d) = U(r)
 		if n--; n == 0 {
 			return
 		}
