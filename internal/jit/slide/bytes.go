@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ByteChannels is how many channels of bytes code for an instruction set computes at once.
+// ByteChannels is the number of channels of bytes that code for an instruction set computes at once.
 func ByteChannels(isa machine.ISA) int {
 	if isa == machine.AVX512 {
 		return 64
@@ -15,35 +15,37 @@ func ByteChannels(isa machine.ISA) int {
 	return 32
 }
 
-// Bytes is the code of rows of quantised results as data: windows of bytes, each channel for itself, times int8, whose
-// sums are int32, wrap, and are scaled and rounded to bytes, unless they are what is wanted. Of pairs, rows are before
-// columns. A spec that was compiled must not change.
+// Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input has bytes, the
+// weights int8, and the sums are int32, which wrap. The sums are scaled and rounded to bytes, or are the result
+// themselves (Sums). In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
 //
-// Four bytes of a channel that are above one another are brought side by side, which is what VPDPBUSD multiplies and
-// adds up, or two of them as words. They stay within 16 bytes, so packing the results brings them into order again.
-// Weights, what sums begin with and scales are in the order of those groups: [ByteChannel].
+// For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
+// because VPDPBUSD multiplies and adds up four bytes of a lane; without VPDPBUSD it gathers two bytes as words of 16
+// bits (Words). Unpack instructions do so within each 16 bytes of a vector, and the pack instructions that narrow the
+// results restore the order of the channels. The weights, initial sums and scales must have the intermediate order of
+// the channels, which [ByteChannel] returns.
 type Bytes struct {
-	Tile   int    // results of a row that stay in registers: MaxByteTile at most
+	Tile   int    // results of a row kept in registers, at most MaxByteTile
 	Window [2]int // rows and columns
-	Step   [2]int // of the window, from result to result
-	Apart  [2]int // from an element of the window to the next
+	Step   [2]int // stride of the window
+	Apart  [2]int // dilation of the window
 
-	In, Out [2]int // bytes from a row to the next, and from a pixel to the next
-	Again   int    // results of the last tile that overlap the tile before it
+	In, Out [2]int // distances in bytes between rows and between pixels
+	Again   int    // number of results of the last tile that overlap the tile before it
 
-	// Flip says that the input has a sign: 128 is added to its bytes. Signed says that results have.
+	// Flip says that the input is signed: 128 is added to its bytes. Signed says that the results are signed.
 	Flip, Signed bool
 
-	// Sums says that sums are the result, int32 each; there are neither scales nor a zero point.
+	// Sums says that the int32 sums are the result, without scales and zero point.
 	Sums bool
-	// Words says that pairs of words are multiplied, and weights are int16: of AVX2, where it has no VPDPBUSD.
+	// Words says that pairs of words are multiplied, with int16 weights: for AVX2 without VPDPBUSD.
 	Words bool
-	// Channels is how many there are where AVX2 has fewer than it computes at once; else 0. It reads all of them,
-	// whatever they are, and writes those that there are.
+	// Channels is the number of channels, for AVX2 with fewer than [ByteChannels]; otherwise 0. The code reads
+	// [ByteChannels] channels, of which those past the end may have any value, and writes only the given number.
 	Channels int
 }
 
-// MaxByteTile is how many results there are registers for.
+// MaxByteTile is the maximum number of results that fit into the registers.
 func MaxByteTile(isa machine.ISA) int {
 	if isa == machine.AVX512 {
 		return 6
@@ -51,7 +53,7 @@ func MaxByteTile(isa machine.ISA) int {
 	return 2
 }
 
-// Rows is how many rows of a window an instruction multiplies and adds up.
+// Rows is the number of window rows that one instruction multiplies and adds up.
 func (s *Bytes) Rows() int {
 	if s.Words {
 		return 2
@@ -59,27 +61,28 @@ func (s *Bytes) Rows() int {
 	return 4
 }
 
-// Operands of code of bytes, beside In, Weights, Out and Bias: scales of float32, and the zero point of the result, an
-// int32. Weights are by columns of the window, of each by groups of rows, of each four vectors; what sums begin with,
-// and scales, are four vectors. Args.N is how many tiles a row has, and Args.Rows how many rows, both 1 or more.
+// Operands of code for bytes, in addition to In, Weights, Out and Bias: the scales, of float32, and the zero point of
+// the result, an int32. The weights are ordered by columns of the window, then by groups of rows, with four vectors for
+// each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles in a row, and
+// Args.Rows the number of rows; both are at least 1.
 const (
 	Scales = Tails + iota
 	Point
 )
 
-// Channels is the entry of Step that has a bit for each of the 64 channels that there is, with AVX-512.
+// Channels is the entry of Step that has a bit for each existing channel of the 64, with AVX-512.
 const Channels = 0
 
-// ByteChannel is the channel, of those that are computed at once, that is at a place of what is in the order of groups.
+// ByteChannel returns the channel at an index of the intermediate order, see [Bytes].
 func ByteChannel(isa machine.ISA, place int) int {
 	quarter := ByteChannels(isa) / 4
 	return place%quarter/4*16 + place/quarter*4 + place%4
 }
 
-// Groups is how many groups there are of a window's rows.
+// Groups is the number of groups of window rows, see [Bytes.Rows].
 func (s *Bytes) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
-// Uops is about how many instructions a tile takes.
+// Uops is the approximate number of instructions for a tile.
 func (s *Bytes) Uops() int {
 	columns := (s.Tile-1)*s.Step[1] + (s.Window[1]-1)*s.Apart[1] + 1
 	if seen := s.Tile * s.Window[1]; seen < columns {
@@ -98,15 +101,15 @@ func (s *Bytes) check(isa machine.ISA) error {
 	case s.Channels < 0 || s.Channels > 0 && (isa == machine.AVX512 || s.Channels >= ByteChannels(isa)):
 		return fmt.Errorf("slide: %d channels of bytes for %v", s.Channels, isa)
 	case s.Tile < 1 || s.Tile > MaxByteTile(isa) || s.Again < 0 || s.Again >= s.Tile:
-		return fmt.Errorf("slide: tiles of %d results of bytes, of which the last has %d again", s.Tile, s.Again)
+		return fmt.Errorf("slide: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Again)
 	case min(s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("slide: windows %v of bytes by steps %v of elements %v apart", s.Window, s.Step, s.Apart)
+		return fmt.Errorf("slide: window %v of bytes with stride %v and dilation %v", s.Window, s.Step, s.Apart)
 	}
 	return s.checkDistances()
 }
 
-// CompileBytes makes the code of a spec, or finds that which somebody has of an equal one, as [Compile] does. Calls
-// compute rows of results for [ByteChannels], or as many of them as they say; the processor must have the instruction.
+// CompileBytes compiles a spec, or returns the existing code of an equal one, as [Compile] does. Calls compute rows of
+// results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
 func CompileBytes(s *Bytes, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen writes the code of a spec. Sums are in registers from 0 on, four of a result.
+// byteGen generates the code of a [Bytes]. The sums are in the registers from 0 on, four for each result.
 type byteGen struct {
 	gen
 	s      *Bytes
@@ -20,16 +20,16 @@ type byteGen struct {
 		Level(a *asm.Assembler, v asm.Vec, scale asm.Arg)
 		Pack(a *asm.Assembler, v [4]asm.Vec)
 	}
-	temps [5]asm.Vec // behind the sums
+	temps [5]asm.Vec // after the sums
 	zero  asm.Vec
 }
 
-// General register and mask.
+// General-purpose and mask registers.
 const (
 	scaleReg = asm.R14
-	present  = asm.K1 // channels that there are
+	present  = asm.K1 // existing channels
 
-	presentOf = asm.K3 // 16 of them each, where sums are written
+	presentOf = asm.K3 // 16 of them each, for storing sums
 )
 
 func newByteGen(s *Bytes, isa machine.ISA, list bool) *byteGen {
@@ -68,7 +68,7 @@ func (g *byteGen) xor(x asm.Arg, y, to asm.Vec) {
 	}
 }
 
-// emit writes the whole function: rows, and of each tiles.
+// emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
 	s := g.s
 	g.operand(In, inTile)
@@ -156,7 +156,7 @@ func (g *byteGen) multiply(w asm.Mem, x, sum asm.Vec) {
 	g.Emit("VPADDD", products, sum, sum)
 }
 
-// load reads a row of a column, and gives its bytes no sign; behind the window there is nothing.
+// load reads a column's pixel in a row, and converts its bytes to unsigned. Rows after the end of the window are zero.
 func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	s := g.s
 	if row >= s.Window[0] {
@@ -174,7 +174,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	return to
 }
 
-// pair brings bytes of two rows side by side: of the first eight channels of each 16, and of the others.
+// pair interleaves the bytes of two rows: lo has the first eight channels of each 16, hi the others.
 func (g *byteGen) pair(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if a == g.zero && b == g.zero {
 		return a, a
@@ -184,8 +184,8 @@ func (g *byteGen) pair(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	return lo, hi
 }
 
-// interleave loads a column of as many rows as are multiplied at once, and brings what a channel has of it side by
-// side: a quarter of the channels in each register.
+// interleave loads the pixels of a column in a group of rows and interleaves their bytes by channel. Each of the four
+// registers has a quarter of the channels.
 func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 	t, row := g.temps, group*g.s.Rows()
 	lo01, hi01 := g.pair(g.load(col, row, t[0]), g.load(col, row+1, t[1]), t[2], t[0])
@@ -204,8 +204,8 @@ func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 	return [4]asm.Vec{t[3], t[2], t[4], t[0]}
 }
 
-// finish scales, rounds and saturates the sums of a tile, and writes the bytes. Numbers below those of int32 become its
-// least one, to which a zero point without a sign may be added.
+// finish scales, rounds and saturates the sums of a tile, and writes the bytes. Numbers below the range of int32 become
+// its minimum; adding an unsigned zero point to it cannot overflow.
 func (g *byteGen) finish() {
 	s := g.s
 	if s.Sums {
@@ -242,8 +242,8 @@ func (g *byteGen) finish() {
 	}
 }
 
-// storeSums writes the sums of a result in the order of channels: of four registers that have a quarter of them each,
-// by fours, lanes of 128 bits are exchanged.
+// storeSums writes the sums of a result in the order of the channels. Each of the four registers has a quarter of the
+// channels, in lanes of 128 bits with four sums each, which are permuted.
 func (g *byteGen) storeSums(t int, at asm.Mem) {
 	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
 	if g.isa == machine.AVX512 {
@@ -251,7 +251,7 @@ func (g *byteGen) storeSums(t int, at asm.Mem) {
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
 		}
-		for i := range 4 { // of the first halves, then of the others; their even lanes, then the odd ones
+		for i := range 4 { // first from the lower halves, then from the upper ones; even lanes, then odd ones
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
 			g.Emit("VMOVDQU32", q[0], presentOf+asm.Mask(i), at)
 			at.Disp += 64
@@ -277,7 +277,7 @@ func (g *byteGen) storeSums(t int, at asm.Mem) {
 	}
 }
 
-// storeSome writes as many bytes of a register of AVX2 as there are channels.
+// storeSome writes the existing channels of an AVX2 register of bytes.
 func (g *byteGen) storeSome(from asm.Vec, at asm.Mem) {
 	n, half := g.s.Channels, asm.X(from.Num())
 	if n >= 16 {

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteCall is a spec of bytes and rows of its tiles.
+// byteCall is a [slide.Bytes] with the arguments of a call.
 type byteCall struct {
 	spec                  *slide.Bytes
 	isa                   machine.ISA
@@ -44,7 +44,7 @@ func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
 	return c
 }
 
-// outSize is the bytes of an element of the result.
+// outSize returns the bytes of an element of the result.
 func (c *byteCall) outSize() int {
 	if c.spec.Sums {
 		return 4
@@ -52,10 +52,10 @@ func (c *byteCall) outSize() int {
 	return 1
 }
 
-// wide is how many channels are computed at once.
+// wide returns the number of channels that are computed at once.
 func (c *byteCall) wide() int { return slide.ByteChannels(c.isa) }
 
-// results are those of a row.
+// results returns the number of results of a row.
 func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Again }
 
 // Place fills memory with the operands.
@@ -95,7 +95,7 @@ func word[T any](c *byteCall, mem [][]byte, k, i int) *T {
 	return (*T)(unsafe.Pointer(&mem[k][c.at[k]+4*i]))
 }
 
-// Reference computes the rows in Go. Rows of weights that fill up fours are multiplied by nothing.
+// Reference computes the rows in Go. The rows of weights that pad groups are ignored.
 func (c *byteCall) Reference(mem [][]byte) {
 	s := c.spec
 	least := 0.0
@@ -144,23 +144,23 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	return sum
 }
 
-// Fill sets what the call tells.
+// Fill sets the arguments of the call.
 func (c *byteCall) Fill(a *jit.Args) {
 	a.N, a.Rows = c.tiles, c.rows
 	a.Step[slide.Channels] = int(^uint64(0) >> (64 - c.channels))
 }
 
-// Compile makes the code of the spec.
+// Compile compiles the spec.
 func (c *byteCall) Compile(isa machine.ISA) (*jit.Func, error) {
 	return slide.CompileBytes(c.spec, isa)
 }
 
-// Format writes what was drawn.
+// Format writes the call's parameters.
 func (c *byteCall) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%+v\n%d tiles, %d rows, %d channels", *c.spec, c.tiles, c.rows, c.channels)
 }
 
-// TestBytes compares rows of random specs of bytes with Go, and lists them.
+// TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
 func TestBytes(t *testing.T) {
 	for _, isa := range jittest.Sets(t) {
 		for _, words := range []bool{false, true} {
@@ -182,7 +182,7 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// TestBytesRefused asks for what there is no code for.
+// TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
 	for isa, s := range map[machine.ISA]*slide.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
 		_, err := slide.CompileBytes(s, isa)
@@ -191,12 +191,12 @@ func TestBytesRefused(t *testing.T) {
 		}
 	}
 	if _, err := slide.CompileBytes(&slide.Bytes{Tile: 3}, machine.AVX2); err == nil {
-		t.Error("there are no registers for three results")
+		t.Error("three results were accepted")
 	}
 	for what, s := range map[string]*slide.Bytes{
-		"tiles of 7 results":  {Tile: 7},
-		"has 2 again":         {Tile: 2, Again: 2},
-		"windows [0 0] of by": {Tile: 1},
+		"a tile of 7 results": {Tile: 7},
+		"overlap of 2":        {Tile: 2, Again: 2},
+		"window [0 0] of by":  {Tile: 1},
 		"9 channels":          {Tile: 1, Channels: 9},
 	} {
 		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {

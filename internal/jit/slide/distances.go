@@ -6,11 +6,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// maxDistance bounds a product of a number of rows or columns and the bytes from one to the next: the sum of two fits a
-// displacement, which has 32 bits.
+// maxDistance bounds the product of a number of rows or columns and their distance in bytes. The sum of two such
+// products fits into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
-// checkDistances refuses distances that do not fit the displacements and immediates of the code.
+// checkDistances checks that all distances fit into the displacements and immediates of the code.
 func (s *Spec) checkDistances() error {
 	rows, cols := s.span(0), s.span(1)
 	if !s.Told {
@@ -21,7 +21,7 @@ func (s *Spec) checkDistances() error {
 		{s.Tile[1], s.Out[1]}, {1, s.NextIn}, {1, s.NextOut}, {s.Window[0], min(s.Window[1], maxDistance) * s.Bytes}})
 }
 
-// checkDistances is [Spec.checkDistances] for code that computes bytes.
+// checkDistances is [Spec.checkDistances] for a [Bytes].
 func (s *Bytes) checkDistances() error {
 	rows := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Step: s.Step, Apart: s.Apart}
 	return checkFit([][2]int{{rows.span(0), s.In[0]}, {s.Step[0], s.In[0]}, {rows.span(1), s.In[1]},
@@ -31,15 +31,15 @@ func (s *Bytes) checkDistances() error {
 
 // span returns the number of input rows or columns that a tile reads.
 func (s *Spec) span(d int) int {
-	const most = maxDistance // of each factor, so that no product leaves 64 bits
+	const most = maxDistance // maximum of each factor, so that products do not overflow 64 bits
 	return (s.Tile[d]-1)*min(s.Step[d], most) + (min(s.Window[d], most)-1)*min(s.Apart[d], most) + 1
 }
 
-// checkFit checks numbers of rows or columns, times the bytes from one to the next.
+// checkFit checks pairs of a number of rows or columns and their distance in bytes.
 func checkFit(list [][2]int) error {
 	for _, d := range list {
 		if d[0] > maxDistance || d[1] > maxDistance || d[1] < 0 || d[0]*d[1] > maxDistance {
-			return fmt.Errorf("slide: %d distances of %d bytes do not fit the code", d[0], d[1])
+			return fmt.Errorf("slide: %d distances of %d bytes do not fit into 32-bit displacements", d[0], d[1])
 		}
 	}
 	return nil

@@ -11,39 +11,40 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// General registers.
+// General-purpose registers.
 const (
-	tiles     = asm.R8  // that are left
-	inTile    = asm.R10 // where a tile is
+	tiles     = asm.R8  // remaining
+	inTile    = asm.R10 // start of a tile
 	outTile   = asm.R11
-	vectors   = asm.R9  // of channels that are left
-	channel   = asm.R12 // bytes of channels that were done
+	vectors   = asm.R9  // of channels, remaining
+	channel   = asm.R12 // offset of the current channels in bytes
 	again     = asm.R13
-	in        = asm.SI // of a vector of channels
+	in        = asm.SI // at the current channels
 	out       = asm.DX
 	weights   = asm.BX
 	bias      = asm.R15
-	inRow     = asm.AX // of a row of the window
+	inRow     = asm.AX // at a row of the window
 	weightRow = asm.CX
 	rowsLeft  = asm.R14
-	scratch   = asm.AX // outside of windows
+	scratch   = asm.AX // free outside the windows
 )
 
-// channelsLeft is where the channels of a group are counted, behind the operands of tails.
+// channelsLeft is the operand slot, after those of the tail, that counts the remaining channels of a group.
 const channelsLeft = jit.MaxOperands - Tails
 
-// fewInputs are the registers for elements of the input beside all weights: one is loaded while others are used.
+// fewInputs is the number of registers for input elements if all weights are in registers: some are loaded while others
+// are used.
 const fewInputs = 4
 
-// gen writes the code of a spec.
+// gen generates the code of a [Spec].
 type gen struct {
 	asm.Assembler
 	s *Spec
 
-	sums   int // registers of them, from 0 on
-	kept   int // registers of weights behind them: all of them, of a row of the window, or none
-	inputs int // registers behind those; then that of the places of channels, where there are groups
-	next   int // of the inputs
+	sums   int // number of registers with sums, the first ones
+	kept   int // number of registers with weights, after the sums: all weights, those of a window row, or none
+	inputs int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
+	next   int // next input register
 }
 
 func newGen(s *Spec, isa machine.ISA, list bool) *gen {
@@ -71,7 +72,7 @@ func (g *gen) register(n int) asm.Vec {
 
 func (g *gen) sum(row, col int) asm.Vec { return g.register(row*g.s.Tile[1] + col) }
 
-// op returns an instruction's name for the elements' size.
+// op returns a mnemonic with the suffix for the element size.
 func (g *gen) op(name string) string {
 	if g.s.Size == 8 {
 		return name + "D"
@@ -87,7 +88,7 @@ func (g *gen) operand(k int, to asm.Reg) {
 	g.Emit("ADDQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)}, to)
 }
 
-// emit writes the whole function: tiles, and of each vectors of channels.
+// emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
 func (g *gen) emit() {
 	g.begin()
 	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
@@ -126,8 +127,8 @@ func (g *gen) emit() {
 	g.Emit("RET")
 }
 
-// begin loads what stays in registers. Operands of the tail that lie as the result does are kept as their distances
-// from it, others as their addresses.
+// begin emits the loads of registers that keep their values. Tail operands with the layout of the result are stored as
+// their distance from it, others as addresses.
 func (g *gen) begin() {
 	g.operand(In, inTile)
 	g.operand(Out, outTile)
@@ -149,7 +150,7 @@ func (g *gen) begin() {
 	}
 }
 
-// start gives the sums their first values.
+// start initializes the sums.
 func (g *gen) start() {
 	first := g.register(0)
 	if g.s.Bias {
@@ -162,7 +163,7 @@ func (g *gen) start() {
 	}
 }
 
-// group adds the windows of each channel of a group, with weights that follow one another.
+// group adds up the windows of all channels of a group. Their weights are consecutive.
 func (g *gen) group() {
 	s := g.s
 	next := func() { g.Emit("ADDQ", asm.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
@@ -186,10 +187,10 @@ func (g *gen) group() {
 	g.Emit("JNE", top)
 }
 
-// place is the register of where the channel of each lane's group is, in words of four bytes.
+// place returns the register with the permutation: for each 32-bit word the index of the current channel of its group.
 func (g *gen) place() asm.Vec { return g.register(g.sums + g.kept + g.inputs) }
 
-// places are those of the groups' first channels.
+// places returns the permutation for the first channel of the groups.
 func (g *gen) places() (b []byte) {
 	words := g.s.Size / 4
 	for i := range g.s.Bytes / 4 {
@@ -199,7 +200,7 @@ func (g *gen) places() (b []byte) {
 	return b
 }
 
-// load brings an element of the input to a register: of groups, a channel to all lanes of its group.
+// load loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its group.
 func (g *gen) load(x asm.Mem, to asm.Vec) {
 	switch {
 	case g.s.Group > 1 && g.s.Bytes > 16:
@@ -213,8 +214,8 @@ func (g *gen) load(x asm.Mem, to asm.Vec) {
 	g.Emit("VMOVUPS", x, to)
 }
 
-// windows adds what there is of the windows. Where registers hold all weights each element of the input is loaded once,
-// else once for each row of the window.
+// windows adds up the existing parts of the windows. If registers hold all weights, each element of the input is loaded
+// once, otherwise once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
 	if g.kept == s.Window[0]*s.Window[1] && !s.Told {
@@ -243,8 +244,8 @@ func (g *gen) windows() {
 	g.Bind(end)
 }
 
-// inputRows adds the input row by row, each to all results that it is under: to each of them in the order of the
-// window's rows.
+// inputRows processes the input row by row, and adds each element to all results whose windows contain it. Each result
+// still adds its window's rows in order.
 func (g *gen) inputRows() {
 	s := g.s
 	for i := range g.kept {
@@ -263,7 +264,8 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds row k of the windows of all results for which there is that row of the input, from first to end.
+// windowRow adds row k of the windows, for all results for which this row exists in the input: those between first and
+// end.
 func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 	s := g.s
 	loaded := false
@@ -288,13 +290,15 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 	}
 }
 
-// use is an element of the input in a window: a sum, and a weight of those that are kept or of a row.
+// use is a use of an input element in a window: a sum, and the index of the weight among those in registers or in the
+// row.
 type use struct {
 	sum    asm.Vec
 	weight int
 }
 
-// under appends the uses of column col for the results of a row, of whose row of the window the weights begin at first.
+// under appends the uses of column col in the windows of a row of results. first is the index of the first weight of
+// the window's row.
 func (g *gen) under(uses []use, row, col, first int) []use {
 	s := g.s
 	for r := range s.Tile[1] {
@@ -305,7 +309,7 @@ func (g *gen) under(uses []use, row, col, first int) []use {
 	return uses
 }
 
-// element adds an element of the input to the results that it is under.
+// element adds an element of the input to all results whose windows contain it.
 func (g *gen) element(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 	fma := g.op("VFMADD231P")
 	if len(uses) == 1 && g.kept > 0 && g.s.Group == 1 {
@@ -335,7 +339,7 @@ func (g *gen) finish() {
 	g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit("VMOVUPS", sum, at) })
 }
 
-// eachResult visits the sums, and where they are in something that lies as the result does.
+// eachResult calls visit with each sum and its address, for memory with the layout of the result.
 func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
 	for row := range g.s.Tile[0] {
 		for col := range g.s.Tile[1] {
@@ -344,7 +348,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
 	}
 }
 
-// tail applies an operation to all sums; x is a register that is free.
+// tail applies an operation to all sums; x is a free register.
 func (g *gen) tail(t tile.Tail, x asm.Vec) {
 	name := g.op(t.Op.Instruction())
 	switch t.Op {
@@ -362,7 +366,7 @@ func (g *gen) tail(t tile.Tail, x asm.Vec) {
 		}
 	default:
 		g.broadcast(t.Number(), x)
-		for i := range g.sums { // of two numbers of which one is a NaN, the first operand is taken
+		for i := range g.sums { // the sum is the second source, which the instruction returns if either is NaN
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// number is what windows slide over.
+// number is an element type.
 type number interface{ float32 | float64 }
 
-// call is a spec, and an image that the windows of its tiles slide over.
+// call is a spec with the image that it is applied to.
 type call[T number] struct {
 	spec     *slide.Spec
 	tiles    int
@@ -35,7 +35,7 @@ type call[T number] struct {
 
 const operands = slide.Tails + 3
 
-// random draws a call: windows over the border of an image, or several tiles within it.
+// random draws a call: windows across the border of an image, or several tiles inside it.
 func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
@@ -108,7 +108,7 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 	}
 }
 
-// told returns the first row of the window that there is, and how many.
+// told returns the first existing row of the window, and their number.
 func (c *call[T]) told() (first, rows int) {
 	for k := range c.spec.Window[0] {
 		if at := c.begin[0] + k*c.spec.Apart[0]; at >= 0 && at < c.size[0] {
@@ -143,7 +143,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 			*c.elem(mem, k, i) = T(rng.NormFloat64())
 		}
 	}
-	// Channels that two vectors have are the same in both.
+	// Channels that are in both of two overlapping vectors have the same value in both.
 	lanes, taps := s.Bytes/s.Size, s.Group*s.Window[0]*s.Window[1]
 	for k := range taps {
 		for i := range c.again {
@@ -185,7 +185,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 	}
 }
 
-// window is a sum.
+// window computes one sum.
 func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	s := c.spec
 	if s.Bias {
@@ -206,7 +206,7 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	return sum
 }
 
-// operand is that of an operation of the tail for an element.
+// operand returns the tail operand for an element.
 func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, ch int) T {
 	k := slide.Tails + t.Operand
 	switch t.Op {
@@ -220,7 +220,7 @@ func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, ch int) T {
 	return 0
 }
 
-// Fill sets what the call tells.
+// Fill sets the arguments of the call.
 func (c *call[T]) Fill(a *jit.Args) {
 	s := c.spec
 	a.N, a.Rows = c.vectors, c.tiles
@@ -235,15 +235,15 @@ func (c *call[T]) Fill(a *jit.Args) {
 	a.Step[slide.Again] = c.again * s.Size
 }
 
-// Compile makes the code of the spec.
+// Compile compiles the spec.
 func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return slide.Compile(c.spec, isa) }
 
-// Format writes what was drawn.
+// Format writes the call's parameters.
 func (c *call[T]) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%+v\n%d tiles and %d vectors from %v on", *c.spec, c.tiles, c.vectors, c.begin)
 }
 
-// TestRandom compares tiles of random specs with Go.
+// TestRandom compares tiles of random specs with a computation in Go.
 func TestRandom(t *testing.T) {
 	jittest.CheckDrawn(t, operands, 4, 1000, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
 		return random[float32](rng, isa)
@@ -253,7 +253,7 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// TestForms lists random specs.
+// TestForms checks the listings of random specs.
 func TestForms(t *testing.T) {
 	jittest.CheckListings(t, 300, 300, func(seed uint64, isa machine.ISA) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -269,7 +269,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
-// TestRefused asks for what there is no code for.
+// TestRefused checks the errors of invalid specs.
 func TestRefused(t *testing.T) {
 	good := func() *slide.Spec {
 		return &slide.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
@@ -283,9 +283,9 @@ func TestRefused(t *testing.T) {
 		"vectors of 8":                       func(s *slide.Spec) { s.Bytes = 8 },
 		"without AVX-512":                    func(s *slide.Spec) { s.Bytes = 64 },
 		"groups of 3":                        func(s *slide.Spec) { s.Group = 3 },
-		"by steps [0 1]":                     func(s *slide.Spec) { s.Step[0] = 0 },
-		"in 16 registers":                    func(s *slide.Spec) { s.Tile[0] = 4 },
-		"operation 0 at the end":             func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
+		"with stride [0 1]":                  func(s *slide.Spec) { s.Step[0] = 0 },
+		"into 16 registers":                  func(s *slide.Spec) { s.Tile[0] = 4 },
+		"tail operation 0 is not":            func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
 		"2 distances of 536870912 bytes":     func(s *slide.Spec) { s.Out[0] = 1 << 29 },
 		"4 distances of 4294967296":          func(s *slide.Spec) { s.Out[1] = 1 << 32 },
 		"4 distances of 1073741824":          func(s *slide.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },

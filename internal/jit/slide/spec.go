@@ -1,17 +1,19 @@
-// Package slide makes machine code of windows that slide over pixels whose channels lie together, each channel for
-// itself or for the few of its group: depthwise and grouped convolutions, for AVX-512 and AVX2 on amd64.
+// Package slide generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout), for
+// AVX-512 and AVX2 on amd64. A grouped convolution with small groups is not a matrix product of a useful size. Instead,
+// the generated code slides the window over the pixels and computes all channels of a vector at once. [Compile]
+// generates code for floats from a [Spec], and [CompileBytes] code for quantized values from a [Bytes].
 //
-// A tile of results stays in vector registers, a vector of channels at a time. For each row of the window its weights
-// are loaded once for the tile, and each element of the input once for all results of a row that it is under. What of
-// the window is outside of the image is left out: a [Spec] says which rows and columns there are, and tiles at borders
-// have code of their own.
+// The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
+// each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a
+// row whose windows contain it. The parts of the window outside the image are skipped: a [Spec] specifies which rows
+// and columns exist, so that tiles at the borders have their own code.
 //
-// Of groups of several channels a vector has several. The windows slide once for each channel of a group, over vectors
-// in which that channel stands in all lanes of its group: one instruction brings it there, for all results that a pixel
-// is under.
+// In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
+// once for each channel of a group: a permutation broadcasts that channel to all lanes of its group, and the result is
+// multiplied for all windows that contain the pixel.
 //
-// The additions of an element have one order, that of the group's channels, the window's rows and columns, each by one
-// fused multiply-add: however results are cut into tiles, they have the same bits.
+// The sum of a result has a fixed order: channels of the group, then rows of the window, then columns, with one fused
+// multiply-add for each element. Results therefore do not depend on the division into tiles.
 package slide
 
 import (
@@ -23,37 +25,37 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Spec is the code of a tile as data. Of pairs, rows are before columns. A Spec that was compiled must not change.
+// Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
 	Size   int // bytes of an element: 4 for float32, 8 for float64
-	Bytes  int // of a vector of channels: 64, which is AVX-512, 32 or 16
-	Group  int // channels of a group, of which a vector has whole ones: as many of the input as of the result
+	Bytes  int // bytes of a vector: 64 (AVX-512), 32 or 16
+	Group  int // channels of a group, the same for input and result; it divides the lanes of a vector
 	Tile   [2]int
 	Window [2]int
-	Step   [2]int // of the window, from result to result
-	Apart  [2]int // from an element of the window to the next
+	Step   [2]int // stride of the window
+	Apart  [2]int // dilation of the window
 
-	// First and End are the rows and columns of the input that there are, counted from where the window of the tile's
-	// first result begins.
+	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
+	// result.
 	First, End [2]int
-	// Told leaves it to calls how many rows of the window there are, for all rows of the tile alike. First[0] and
-	// End[0] mean nothing then.
+	// Told says that the calls specify how many rows of the window exist, equally for all rows of the tile. First[0] and
+	// End[0] are then ignored.
 	Told bool
 
-	In, Out         [2]int // bytes from a row to the next, and from a pixel to the next
-	NextIn, NextOut int    // bytes from a tile to the next, in the input and in the result
+	In, Out         [2]int // distances in bytes between rows and between pixels
+	NextIn, NextOut int    // distances in bytes between tiles
 
 	Bias bool
-	// Touch asks for the lines of a tile's results before their sums, so that they are near when these are written.
+	// Touch says that the cache lines of a tile's results are prefetched before the sums are computed.
 	Touch bool
-	// Tail is what follows the sum, in order. Operands by rows are none of a tile's here.
+	// Tail lists the operations after the sum, in order. Operands by rows are not supported.
 	Tail []tile.Tail
 }
 
-// Operands: entries of Ptr of [jit.Args]. Each begins Row[k] bytes behind Ptr[k]. In is the first element of the input
-// that there is under the first tile, Weights the first vector of the window's first row that there is. Weights are by
-// vectors of channels, of each the window's elements one behind another, for each channel of a group. Args.N is how
-// many vectors of channels there are, and Args.Rows how many tiles, both 1 or more. Tail operand i is at Tails+i.
+// Operands: entries of Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In is the first existing element
+// of the input under the first tile. Weights is the first vector of the first existing row of the window. The weights
+// are ordered by vectors of channels, then by channels of a group, then by elements of the window. Args.N is the number
+// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Tail operand i is at Tails+i.
 const (
 	In = iota
 	Weights
@@ -62,13 +64,13 @@ const (
 	Tails
 )
 
-// Numbers: entries of Step.
+// Numbers: entries of Step of [jit.Args].
 const (
-	Again      = iota // bytes by which the last vector begins before the end of the one before it
-	WindowRows        // how many rows of the window there are, where calls tell
+	Again      = iota // bytes by which the last vector overlaps the one before it
+	WindowRows        // number of existing rows of the window, for a Spec with Told
 )
 
-// registers returns how many vector registers there are.
+// registers returns the number of vector registers.
 func (s *Spec) registers(isa machine.ISA) int {
 	if isa == machine.AVX512 {
 		return 32
@@ -76,10 +78,10 @@ func (s *Spec) registers(isa machine.ISA) int {
 	return 16
 }
 
-// shared is how many registers tell which channels stand where.
+// shared is the number of registers for the permutation of grouped convolutions.
 func (s *Spec) shared() int { return min(s.Group-1, 1) }
 
-// check says what is wrong with a spec.
+// check returns an error if a spec is invalid.
 func (s *Spec) check(isa machine.ISA) error {
 	sums := s.Tile[0]*s.Tile[1] + s.shared()
 	switch {
@@ -92,10 +94,9 @@ func (s *Spec) check(isa machine.ISA) error {
 	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
 		return fmt.Errorf("slide: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("slide: a tile %v of windows %v by steps %v of elements %v apart", s.Tile, s.Window, s.Step,
-			s.Apart)
+		return fmt.Errorf("slide: tile %v of windows %v with stride %v and dilation %v", s.Tile, s.Window, s.Step, s.Apart)
 	case sums+2 > s.registers(isa):
-		return fmt.Errorf("slide: a tile %v in %d registers", s.Tile, s.registers(isa))
+		return fmt.Errorf("slide: tile %v does not fit into %d registers", s.Tile, s.registers(isa))
 	}
 	if err := s.checkDistances(); err != nil {
 		return err
@@ -103,19 +104,20 @@ func (s *Spec) check(isa machine.ISA) error {
 	for i, t := range s.Tail {
 		if t.Op > tile.Scale || t.Op == tile.AddRows || t.Op == tile.MulRows || t.Operand < 0 ||
 			t.Operand >= jit.MaxOperands-Tails {
-			return fmt.Errorf("slide: operation %d at the end is %+v", i, t)
+			return fmt.Errorf("slide: tail operation %d is not supported: %+v", i, t)
 		}
 	}
 	return nil
 }
 
-// Compile makes the code of a spec, or finds that which somebody has of an equal one. Code can be made for AVX2 and
-// AVX-512, whatever this processor is, and run where it has them. An error says what the spec has that cannot be.
+// Compile compiles a spec, or returns the existing code of an equal one. It can generate code for AVX2 and AVX-512 on
+// any processor; running it requires a processor with that instruction set. The error of an invalid spec describes what
+// is not supported.
 //
-// Calls compute tiles. Their arguments say where the operands are; they are left as they are, Spill aside. Operands are
-// trusted: of the input only elements of windows are read, and of the result only elements of tiles are written, some
-// of them twice where the last vector begins before the end of the one before it. The result may be the operand of a
-// tail, unless vectors do so, and else shares no memory with operands.
+// Calls compute tiles. The arguments are the addresses of the operands; calls modify nothing of them but Spill.
+// Addresses are not checked. The code reads only those elements of the input that are in windows, and writes only the
+// elements of tiles, some of them twice if the last vector overlaps the one before it. The result may be an operand of
+// the tail unless vectors overlap; apart from that, it must not share memory with operands.
 func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err

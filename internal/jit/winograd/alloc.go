@@ -2,24 +2,25 @@ package winograd
 
 import "github.com/graphrun/graphrun/internal/jit/asm"
 
-// walk writes a block, operation by operation, and gives registers out meanwhile. What is in memory all the same, as
-// constants and operands are, is read from there where it is needed once or registers are short. Where none is left,
-// that is given up which is needed last, what memory has before what would have to be stored.
+// walk emits a block, operation by operation, and allocates registers for its values. Values that are in memory anyway,
+// such as constants and operands, are read from there if this is their only use or if registers are scarce. If no
+// register is free, the allocator evicts the value whose next use is farthest, and prefers values that are already in
+// memory to values that it would have to store.
 type walk struct {
 	b    *block
 	c    *code
 	tail bool
 
-	uses [][]int // by value: what is left
+	uses [][]int // by value: remaining uses
 	at   []int   // by value: its register, or -1
-	slot []int   // by value: where it was spilled to, or -1
-	held []value // by register
-	free []int   // slots that are free again
-	room int     // slots
-	used [3]int  // registers that the operation at hand reads, or -1
+	slot []int   // by value: its spill slot, or -1
+	held []value // by register: its value
+	free []int   // spill slots that are free again
+	room int     // number of spill slots
+	used [3]int  // registers that the current operation reads, or -1
 }
 
-// write writes a block for whole vectors, or for a part of one.
+// write emits a block for whole vectors, or for the last, partial vector if tail is true.
 func (c *code) write(b *block, tail bool) *walk {
 	w := &walk{b: b, c: c, tail: tail, uses: b.uses(), held: make([]value, c.registers)}
 	w.at, w.slot = make([]int, len(b.list)), make([]int, len(b.list))
@@ -44,7 +45,7 @@ func (w *walk) operation(i int) {
 		w.c.store(w.c.vec(w.bring(o.x, 0)), w.c.target.mem(w.c, o.row, o.col), w.tail)
 		w.done(o.x)
 		return
-	case len(w.uses[i]) == 0: // nobody wants it
+	case len(w.uses[i]) == 0: // unused
 		return
 	}
 	switch o.op {
@@ -60,7 +61,7 @@ func (w *walk) operation(i int) {
 		w.binary("VMULPS", value(i), o.x, o.y)
 	case opMul:
 		w.binary("VMULPS", value(i), o.x, o.k)
-	case opMax: // of two numbers of which one is a NaN, the second is taken
+	case opMax: // the value is VMAXPS's second source, which it returns if either is NaN
 		w.binary("VMAXPS", value(i), o.k, o.x)
 	case opMin:
 		w.binary("VMINPS", value(i), o.k, o.x)
@@ -71,7 +72,7 @@ func (w *walk) operation(i int) {
 	}
 }
 
-// binary computes v of x and of y, which may be in memory.
+// binary computes v from x and y; y may be in memory.
 func (w *walk) binary(name string, v, x, y value) {
 	a := w.c.vec(w.bring(x, 0))
 	m := w.read(y, 1)
@@ -80,7 +81,7 @@ func (w *walk) binary(name string, v, x, y value) {
 	w.c.Emit(name, m, a, w.c.vec(w.give(v)))
 }
 
-// fused computes v = y + k*x, in the register of y or x if it is needed no more, else in one of its own.
+// fused computes v = y + k*x, in the register of y or x at its last use, otherwise in a new register.
 func (w *walk) fused(name string, v value, o *operation) {
 	x, y, k := o.x, o.y, o.k
 	if w.at[x] >= 0 && w.last(x) && !(w.last(y) && w.at[y] >= 0) {
@@ -116,16 +117,16 @@ func (w *walk) fused(name string, v value, o *operation) {
 	w.done(k)
 }
 
-// multiplyAdd writes an instruction on register d with operand i in a register and operand j, which may be in memory.
+// multiplyAdd emits an instruction on register d. Operand i is in a register; operand j may be in memory.
 func (w *walk) multiplyAdd(name string, memory value, j int, register value, i, d int) {
 	r := w.c.vec(w.bring(register, i))
 	w.c.Emit(name, w.read(memory, j), r, w.c.vec(d))
 }
 
-// last reports whether the operation at hand is the last that reads a value.
+// last reports whether the current operation is the last use of a value.
 func (w *walk) last(v value) bool { return len(w.uses[v]) == 1 }
 
-// done says that the operation at hand has read a value.
+// done records that the current operation has read a value.
 func (w *walk) done(v value) {
 	if w.uses[v] = w.uses[v][1:]; len(w.uses[v]) > 0 {
 		return
@@ -138,7 +139,7 @@ func (w *walk) done(v value) {
 	}
 }
 
-// give gives a value a register, and take that register.
+// give allocates a register for a value.
 func (w *walk) give(v value) int {
 	r := w.register()
 	w.take(v, r)
@@ -147,7 +148,7 @@ func (w *walk) give(v value) int {
 
 func (w *walk) take(v value, r int) { w.held[r], w.at[v] = v, r }
 
-// remembered reports whether memory has a value without that it was stored there.
+// remembered reports whether a value is in memory without being spilled.
 func (w *walk) remembered(v value) bool {
 	switch w.b.list[v].op {
 	case opConst, opLoad, opBias, opTile, opLanes:
@@ -156,7 +157,7 @@ func (w *walk) remembered(v value) bool {
 	return false
 }
 
-// register returns a register that is free, or made so.
+// register returns a free register. If there is none, it evicts a value.
 func (w *walk) register() int {
 	best, far := -1, -1
 	for r, v := range w.held {
@@ -168,7 +169,7 @@ func (w *walk) register() int {
 		}
 		next := w.uses[v][0]
 		if w.remembered(v) || w.slot[v] >= 0 {
-			next += len(w.b.list) // costs a load at most
+			next += len(w.b.list) // evicting it costs at most a load
 		}
 		if next > far {
 			best, far = r, next
@@ -193,7 +194,7 @@ func (w *walk) spill(r int) {
 	w.c.Emit("VMOVUPS", w.c.vec(r), w.c.spilled(w.slot[v]))
 }
 
-// bring has a value in a register, as operand i of the operation at hand.
+// bring returns the register of a value, which it loads if necessary, as operand i of the current operation.
 func (w *walk) bring(v value, i int) int {
 	r := w.at[v]
 	if r < 0 {
@@ -211,8 +212,8 @@ func (w *walk) bring(v value, i int) int {
 	return r
 }
 
-// read returns where operand i of the operation at hand is read: in a register, or in memory if it is needed there
-// only, or registers are short.
+// read returns operand i of the current operation: a register, or memory if this is the value's last use or registers
+// are scarce.
 func (w *walk) read(v value, i int) asm.Arg {
 	switch {
 	case w.at[v] >= 0 || w.tail && w.slot[v] < 0 && w.b.list[v].op != opConst:
@@ -232,7 +233,7 @@ func (w *walk) spare() bool {
 	return false
 }
 
-// home is the memory that has a value.
+// home returns the address of a value in memory.
 func (w *walk) home(v value) asm.Mem {
 	o := &w.b.list[v]
 	switch {

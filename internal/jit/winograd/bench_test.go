@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// BenchmarkTransforms reports nanoseconds for a vector of channels of a tile, in the nearest caches.
+// BenchmarkTransforms reports nanoseconds for one vector of channels of a tile, with all data in the L1 and L2 caches.
 func BenchmarkTransforms(b *testing.B) {
 	if err := jit.Available(); err != nil {
 		b.Skip(err)
@@ -50,7 +50,7 @@ func BenchmarkTransforms(b *testing.B) {
 	}
 }
 
-// BenchmarkAssemble is what a transform takes to be made.
+// BenchmarkAssemble measures the compilation of a transform.
 func BenchmarkAssemble(b *testing.B) {
 	for b.Loop() {
 		c, err := newCode(machine.AVX512, 0, false, false)

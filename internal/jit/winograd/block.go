@@ -7,32 +7,32 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// value is a number of each lane that a block computes, by the operation that makes it.
+// value is a vector value that a block computes, identified by the index of its operation.
 type value int
 
-// zero is the value 0: of pixels beside the image. Nothing is computed with it.
+// zero is the value 0 of pixels outside the image. Operations on it are folded.
 const zero value = -1
 
 type opcode uint8
 
 const (
 	opConst opcode = iota // k
-	opLoad                // an element at (row, col) of the operand
-	opBias                // an element of the bias
+	opLoad                // the element at (row, col) of the input
+	opBias                // the element of the bias
 	opAdd                 // x + y
 	opSub                 // x - y
 	opMul                 // k * x
 	opFMA                 // y + k*x, rounded once
 	opFNMA                // y - k*x, rounded once
-	opMax                 // x, or the constant k if that is more; NaNs stay
-	opMin                 // x, or the constant k if that is less; NaNs stay
-	opTile                // what operand number of the tail has for (row, col) of the result
-	opLanes               // what operand number of the tail has for the channels
+	opMax                 // max(x, k), where NaNs in x are kept
+	opMin                 // min(x, k), where NaNs in x are kept
+	opTile                // the element of a tail operand for (row, col) of the result
+	opLanes               // the element of a tail operand for the channel
 	opTimes               // x * y
-	opStore               // of x, to (row, col) of the result
+	opStore               // stores x at (row, col) of the result
 )
 
-// operation is one of a block. k is a constant.
+// operation is an operation of a block. k is a constant.
 type operation struct {
 	op       opcode
 	x, y, k  value
@@ -41,7 +41,7 @@ type operation struct {
 	operand  int     // of a tail
 }
 
-// block is a straight line of operations on vectors.
+// block is a straight-line sequence of vector operations.
 type block struct {
 	list      []operation
 	constants map[float32]value
@@ -96,7 +96,7 @@ func (b *block) mul(k float64, x value) value {
 	return b.do(operation{op: opMul, x: x, y: zero, k: b.constant(k)})
 }
 
-// fma is y + k*x.
+// fma returns y + k*x.
 func (b *block) fma(k float64, x, y value) value {
 	switch {
 	case x == zero:
@@ -111,7 +111,7 @@ func (b *block) fma(k float64, x, y value) value {
 	return b.do(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
-// scaled is y + k*x, where k may be 1.
+// scaled returns y + k*x, where k may be 1.
 func (b *block) scaled(k float64, x, y value) value {
 	if k == 1 {
 		return b.add(x, y)
@@ -119,7 +119,7 @@ func (b *block) scaled(k float64, x, y value) value {
 	return b.fma(k, x, y)
 }
 
-// store stores a value; what nobody computed is 0.
+// store stores a value. The value zero becomes the constant 0.
 func (b *block) store(v value, row, col int) {
 	if v == zero {
 		v = b.constant(0)
@@ -127,7 +127,7 @@ func (b *block) store(v value, row, col int) {
 	b.do(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
 }
 
-// operands are the values that an operation reads.
+// operands returns the values that an operation reads.
 func (o *operation) operands() [3]value {
 	switch o.op {
 	case opConst, opLoad, opBias, opTile, opLanes:
@@ -136,7 +136,7 @@ func (o *operation) operands() [3]value {
 	return [3]value{o.x, o.y, o.k}
 }
 
-// uses lists by value the operations that read it, for those that some store needs; others have none.
+// uses lists, for each value, the operations that read it and contribute to a store. Unused values have none.
 func (b *block) uses() [][]int {
 	out := make([][]int, len(b.list))
 	for i := len(b.list) - 1; i >= 0; i-- {
@@ -150,22 +150,22 @@ func (b *block) uses() [][]int {
 			}
 		}
 	}
-	for _, u := range out { // from the last on
+	for _, u := range out { // ascending order
 		slices.Reverse(u)
 	}
 	return out
 }
 
-// Part is a part of a tile: rows and columns from the first on, before the end.
+// Part is a rectangle of a tile: the rows from Row to RowEnd and the columns from Col to ColEnd, without the ends.
 type Part struct{ Row, Col, RowEnd, ColEnd int }
 
 func (p Part) has(row, col int) bool {
 	return p.Row <= row && row < p.RowEnd && p.Col <= col && col < p.ColEnd
 }
 
-// operandBlock brings the pixels of a tile, of which those in the part are there and all others are 0, to the points.
-// Loads count from the first that is there. For F(4 x 4) the four inner rows of points come first, so that 24 values
-// and not 36 are kept at a time, and registers suffice.
+// operandBlock is the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to the
+// first pixel inside. For F(4x4) the four inner rows of points are computed first, so that only 24 instead of 36 values
+// are live at a time, which fit into the registers.
 func (f Form) operandBlock(p Part) *block {
 	b := new(block)
 	n := f.N()
@@ -217,8 +217,8 @@ func (f Form) operandBlock(p Part) *block {
 	return b
 }
 
-// resultBlock brings the points of a tile to those of its results that are wanted, the first rows and columns, adds the
-// bias if there is one, and applies the tail.
+// resultBlock is the transform of a tile's points to the given rows and columns of results, with the bias if bias is
+// true, and the tail.
 func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 	b := new(block)
 	n := f.N()
@@ -251,7 +251,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, tail []tile.Tail) *block {
 	return b
 }
 
-// tail applies an operation of a tail to the result at (row, col). lanes are the operands by channels so far.
+// tail applies an operation of a tail to the result at (row, col). lanes has the tail operands by channel that were
+// loaded so far.
 func (b *block) tail(t tile.Tail, v value, row, col int, lanes map[int]value) value {
 	o := operation{op: opAdd, x: v, y: zero, k: zero}
 	switch t.Op {

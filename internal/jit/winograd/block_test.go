@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// evaluate computes a block for one lane by definition. tail gives the operands of a tail: nil where there are none.
+// evaluate interprets a block for one lane. tail returns tail operands; it may be nil.
 func (b *block) evaluate(load func(row, col int) float32, bias float32, tail func(o operation) float32,
 	store func(v float32, row, col int)) {
 	v := make([]float32, len(b.list))
@@ -47,8 +47,8 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, tail fun
 
 func forms() []Form { return []Form{{M: 2}, {M: 4}} }
 
-// TestConvolution brings tiles and windows to the points, multiplies and brings the products back: that is the
-// convolution, for all parts of tiles.
+// TestConvolution transforms pixels and weights to points, multiplies them and transforms the products back, and
+// compares the result with a direct convolution, for all parts of tiles.
 func TestConvolution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range forms() {
@@ -97,7 +97,7 @@ func TestConvolution(t *testing.T) {
 	}
 }
 
-// numbers are weights at the points.
+// numbers transforms weights of float64.
 func numbers(f Form, g [9]float64) []float64 {
 	return Weights(f, Sums[float64]{
 		Add: func(a, b float64) float64 { return a + b }, Sub: func(a, b float64) float64 { return a - b },
@@ -105,8 +105,9 @@ func numbers(f Form, g [9]float64) []float64 {
 	}, g, 0, f.N())
 }
 
-// TestWeights holds the transform of weights against its matrix: at a point, the polynomial of three weights over the
-// product of the point's distances from the others, and at infinity by what results lack.
+// TestWeights compares the transform of weights with its definition: at a point, the polynomial of three weights
+// divided by the product of the point's distances from the other points; at infinity, the last weight divided by the
+// scale of the last result.
 func TestWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, f := range forms() {

@@ -1,9 +1,22 @@
-// Package winograd makes the machine code of the transforms of Winograd's convolutions F(m x m, 3 x 3) of float32: of
-// tiles of m+2 by m+2 pixels into as many points, and of points into m by m pixels. Elements are channels, which lie
-// together, a vector at a time; strides are told when the code is called, so that convolutions of all sizes share it.
+// Package winograd generates machine code for the transforms of Winograd convolutions of float32, F(2x2, 3x3) and
+// F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016).
 //
-// A transform of one row is a few sums (form.go). Those of the columns of a tile and then of its rows are joined into
-// one straight line of operations (block.go), in which pixels beside the image are zeros that cost nothing and results
-// that nobody wants are not computed. Registers are given out along it (alloc.go), and loops over channels and tiles
-// are put around (emit.go).
+// A Winograd convolution F(m x m, 3 x 3) computes tiles of m x m output pixels. It transforms the (m+2) x (m+2) input
+// pixels of a tile to (m+2) x (m+2) points, multiplies them by the transformed weights and adds up the products over
+// the input channels, separately for each point, and transforms the sums to the m x m output pixels. The sums at a
+// point are a matrix product over tiles and channels, so that the convolution becomes (m+2)^2 matrix products with
+// fewer multiplications than the direct computation: 16 instead of 36 for each tile and pair of channels with m = 2,
+// and 36 instead of 144 with m = 4.
+//
+// This package has the transforms; package gemm computes the products, and kernels/conv combines them. [Form] is one of
+// the two variants. [Weights] transforms weights, with any arithmetic. [Form.Operands] compiles the transform of input
+// pixels to points, [Form.Results] the transform of points to output pixels, including a bias and a tail of
+// element-wise operations. Both return a [Transform], which [Transform.Run] executes for many tiles. The elements of a
+// vector are adjacent channels. Strides are arguments of the call, so that convolutions of all sizes use the same code.
+//
+// The generator has four parts. form.go defines the one-dimensional transforms as a few additions and multiply-adds.
+// block.go applies them to the columns and then the rows of a tile, which gives one straight-line sequence of
+// operations. In it, pixels outside the image are constant zeros that need no instructions, and unused results are not
+// computed. alloc.go allocates registers for the sequence and emits it. emit.go emits the loops over channels and tiles
+// around it.
 package winograd

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// The pointers of a call: what is written, what is read, and the bias of results. For the first two Step is the bytes
-// from a column to the next (of pixels, or of points) and Row those from a row to the next; the entries at tileOf are
-// the bytes from tile to tile. Pixels are told by the first of the tile that is there.
+// The pointers of a call: the output, the input, and the bias of results. For output and input, Step is the distance in
+// bytes between columns (of pixels or points), and Row that between rows; the entries at tileOf are the distances
+// between tiles. The address of pixels is that of the first one inside the part.
 const (
 	target = 0
 	source = 1
@@ -20,30 +20,29 @@ const (
 	tileOf = 2
 )
 
-// Tails is the first operand of a tail among the pointers of a call, which the caller sets, with Row the bytes from
-// there to what belongs to the first element of the call.
+// Tails is the index of the first tail operand among the pointers of a call. The caller sets them, with Row the offset
+// in bytes to the value for the first element of the call.
 const Tails = 4
 
-// The general registers of the code. What is read has its columns one after another, in a column its rows; what is
-// written has its rows one after another.
+// The general-purpose registers of the code. The input is read column by column, and the output written row by row.
 const (
 	regArgs    = asm.DI
-	regBias    = asm.SI // of results; of points it is free
-	regChannel = asm.BX // bytes of the channels that are done
-	regTail    = asm.AX // of results: where an operand of the tail is; of points the bytes from row to row
+	regBias    = asm.SI // of results; for points it is free
+	regChannel = asm.BX // offset of the current channels in bytes
+	regTail    = asm.AX // for results the address of a tail operand, for points the distance between rows
 )
 
-// plane is where the elements of a tile lie, by a major and a minor of its two coordinates.
+// plane computes the addresses of a tile's elements from their two coordinates, one of which is the major one.
 type plane struct {
-	byRows bool // rows are major
+	byRows bool // rows are the major coordinate
 	base   asm.Reg
-	cursor asm.Reg    // the address at the major coordinate
-	minor  [3]asm.Reg // 1, 3 and 5 times the bytes from a minor coordinate to the next
-	major  asm.Arg    // the bytes from a major coordinate to the next
-	at     int        // the major coordinate of the cursor, or -1
+	cursor asm.Reg    // the address for the current major coordinate
+	minor  [3]asm.Reg // 1, 3 and 5 times the distance between minor coordinates
+	major  asm.Arg    // the distance between major coordinates
+	at     int        // the current major coordinate, or -1
 }
 
-// mem is the memory of an element. It may move the cursor.
+// mem returns the address of an element. It may emit code that moves the cursor.
 func (p *plane) mem(c *code, row, col int) asm.Mem {
 	major, minor := col, row
 	if p.byRows {
@@ -68,14 +67,14 @@ func (p *plane) mem(c *code, row, col int) asm.Mem {
 	return m
 }
 
-// code is a transform that is being written.
+// code generates the code of one transform.
 type code struct {
 	asm.Assembler
 	isa            machine.ISA
 	registers      int
 	source, target plane
-	part           int  // lanes of the last vector; 0 where all are whole
-	results        bool // they are pixels, which have no room for whole vectors; points have
+	part           int  // lanes of the last, partial vector; 0 if all are whole
+	results        bool // the output is pixels, which, unlike points, have no padding to whole vectors
 }
 
 func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
@@ -96,7 +95,7 @@ func newCode(isa machine.ISA, part int, results, list bool) (*code, error) {
 	return c, nil
 }
 
-// Lanes is the number of channels of a vector.
+// Lanes is the number of channels in a vector.
 func Lanes(isa machine.ISA) int {
 	if isa == machine.AVX512 {
 		return 16
@@ -111,7 +110,7 @@ func (c *code) vec(r int) asm.Vec {
 	return asm.Y(r)
 }
 
-// constantMem is a number for all lanes, as an operand.
+// constantMem returns an operand with a number in all lanes.
 func (c *code) constantMem(f float32) asm.Mem {
 	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(f))
 	if c.isa == machine.AVX512 {
@@ -136,14 +135,14 @@ func (c *code) constant(f float32, r int) {
 	c.Emit("VMOVUPS", m, c.vec(r))
 }
 
-// spilled is a place of the spill area. It is aligned where Args is aligned to a line, as large objects of the heap
+// spilled returns the address of a spill slot. It is aligned if Args is aligned to a cache line, as large heap objects
 // are.
 func (c *code) spilled(slot int) asm.Mem {
 	start := (jit.OffsetSpill + 63) &^ 63
 	return asm.Mem{Base: regArgs, Disp: min(start, jit.OffsetSpill+56) + int32(4*slot*Lanes(c.isa))}
 }
 
-// maskMem is the mask of the part of a vector, for AVX2.
+// maskMem returns the mask of the partial vector, for AVX2.
 func (c *code) maskMem() asm.Mem {
 	mask := make([]byte, 4*Lanes(c.isa))
 	for i := range 4 * c.part {
@@ -152,10 +151,10 @@ func (c *code) maskMem() asm.Mem {
 	return c.Constant(mask)
 }
 
-// maskRegister is kept from values where a vector is a part, for AVX2.
+// maskRegister holds the mask of the partial vector, for AVX2. It is not available for values.
 const maskRegister = 15
 
-// loadPart loads the part of a vector that there is; the rest is 0.
+// loadPart loads a partial vector; the other lanes become 0.
 func (c *code) loadPart(from asm.Mem, to asm.Vec) {
 	if c.isa == machine.AVX512 {
 		c.Emit("VMOVUPS", from, asm.K1.Zero(), to)
@@ -164,7 +163,7 @@ func (c *code) loadPart(from asm.Mem, to asm.Vec) {
 	c.Emit("VMASKMOVPS", from, asm.Y(maskRegister), to)
 }
 
-// store stores a vector, of pixels only the part that there is.
+// store stores a vector; if part is true and the output is pixels, only the lanes of the partial vector.
 func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	switch {
 	case !part || !c.results:
@@ -176,8 +175,8 @@ func (c *code) store(v asm.Vec, to asm.Mem, part bool) {
 	}
 }
 
-// tailTile is where an operand of the tail that lies as the result does has what belongs to an element: as far from
-// that as the first ones are from one another.
+// tailTile returns the address of a tail operand's element, for an operand with the layout of the result. Its offset
+// from the result's element is the same for all elements.
 func (c *code) tailTile(operand, row, col int) asm.Mem {
 	m := c.target.mem(c, row, col)
 	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(Tails+operand)}, regTail)
@@ -186,14 +185,14 @@ func (c *code) tailTile(operand, row, col int) asm.Mem {
 	return m
 }
 
-// tailLanes is where an operand of the tail has the channels at hand.
+// tailLanes returns the address of a tail operand's current channels.
 func (c *code) tailLanes(operand int) asm.Mem {
 	c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + 8*int32(Tails+operand)}, regTail)
 	c.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + 8*int32(Tails+operand)}, regTail)
 	return asm.Mem{Base: regTail, Index: regChannel, Scale: 1}
 }
 
-// begin loads what the loops need.
+// begin emits the loads that precede the loops.
 func (c *code) begin() {
 	load := func(off int32, i int, r asm.Reg) {
 		c.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: off + 8*int32(i)}, r)
@@ -217,7 +216,7 @@ func (c *code) begin() {
 	}
 }
 
-// loops writes the loops over tiles and channels around a block.
+// loops emits the loops over tiles and channels around a block.
 func (c *code) loops(b *block) {
 	c.begin()
 	tiles, vectors, rest := c.NewLabel(), c.NewLabel(), c.NewLabel()

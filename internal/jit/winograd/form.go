@@ -2,25 +2,26 @@ package winograd
 
 // Form is one of the convolutions F(m x m, 3 x 3).
 type Form struct {
-	// M is the number of rows and of columns of a tile of results: 2 or 4.
+	// M is the number of rows and of columns of an output tile: 2 or 4.
 	M int
 }
 
-// The points at which polynomials are evaluated, beside 0 and infinity: +-1 for F(2 x 2), +-A and +-B for F(4 x 4).
-// These make less than a third of the error that 1 and 2 make, and their powers are exact in float32, too.
+// The points at which the polynomials are evaluated, besides 0 and infinity: +-1 for F(2x2), +-A and +-B for F(4x4).
+// Compared with the usual points 1 and 2, A and B reduce the error to less than a third, and their powers are also
+// exact in float32.
 const (
 	pointA = 0.75
 	pointB = 1.5
 )
 
-// N is the number of rows and of columns of a tile of operands, and of points.
+// N is the number of rows and of columns of an input tile, and of its points.
 func (f Form) N() int { return f.M + 2 }
 
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// operand is the transform of a row of n operands to the points: the matrix whose products with what weights gives, the
-// inverse of which is that of results, make the sums of the convolution.
+// operand is the one-dimensional input transform, from n pixels to n points. Its matrix, together with those of weights
+// and result, satisfies the identity of the Winograd convolution.
 func (f Form) operand(b *block, d []value) []value {
 	if f.M == 2 {
 		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
@@ -31,7 +32,7 @@ func (f Form) operand(b *block, d []value) []value {
 	return r
 }
 
-// inner are the points +-A and +-B.
+// inner computes the points +-A and +-B.
 func (f Form) inner(b *block, d []value) []value {
 	even, odd := b.fma(-pointB*pointB, d[2], d[4]), b.fma(-pointB*pointB, d[1], d[3])
 	p, q := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
@@ -39,13 +40,14 @@ func (f Form) inner(b *block, d []value) []value {
 	return []value{p, q, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
 }
 
-// outer are the points 0 and infinity.
+// outer computes the points 0 and infinity.
 func (f Form) outer(b *block, d []value) (zero, infinite value) {
 	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
 	return b.fma(product, d[0], b.fma(-sum, d[2], d[4])), b.fma(product, d[1], b.fma(-sum, d[3], d[5]))
 }
 
-// result is the transform of a row of points to m results, each of which is to be multiplied by its scale.
+// result is the one-dimensional output transform, from n points to m results. The caller must multiply each result by
+// its scale.
 func (f Form) result(b *block, p []value) []value {
 	if f.M == 2 {
 		return []value{b.add(b.add(p[1], p[2]), p[0]), b.add(b.sub(p[1], p[2]), p[3])}
@@ -56,8 +58,8 @@ func (f Form) result(b *block, p []value) []value {
 	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
 }
 
-// scale is what result i of a row lacks: a power of a point, which it costs nothing to multiply by at last, where the
-// bias is added. Weights have that of infinity.
+// scale is the factor missing from result i of a row: a power of point A. The multiplication by it is free, because it is
+// part of the multiply-add of the bias. It does not apply to the point at infinity, whose weights are divided by it.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1

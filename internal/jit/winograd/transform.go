@@ -10,24 +10,25 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Transform is the code of one transform. It is immutable and may run on any number of goroutines.
+// Transform is a compiled transform. It is immutable, and several goroutines may run it at the same time.
 type Transform struct {
 	fn    *jit.Func
 	isa   machine.ISA
 	part  int
-	tails int // operands of the tail
+	tails int // tail operands
 }
 
-// Operands is the transform of tiles of pixels, of which those in the part are there and the others are 0, to points,
-// for any number of channels that leaves so many, below [Lanes], over from whole vectors.
+// Operands compiles the transform of input tiles to points. The pixels outside p are zero. over is the number of
+// channels modulo [Lanes].
 func (f Form) Operands(isa machine.ISA, p Part, over int) (*Transform, error) {
 	key := "winograd " + isa.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
 		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(over)
 	return newTransform(key, isa, over, false, func() *block { return f.operandBlock(p) })
 }
 
-// Results is the transform of points to tiles of pixels, of which the first rows and columns are wanted, with a bias
-// added if there is one, and the operations of a tail applied. Operands of these by tiles lie as the pixels do.
+// Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
+// tile, adds a bias if bias is true, and applies the operations of the tail. Tail operands that vary by tile have the
+// layout of the pixels. over is the number of channels modulo [Lanes].
 func (f Form) Results(isa machine.ISA, rows, cols int, bias bool, tail []tile.Tail, over int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v tail %v over %d", isa, f.M, rows, cols, bias, tail, over)
 	t, err := newTransform(key, isa, over, true, func() *block { return f.resultBlock(rows, cols, bias, tail) })
@@ -58,30 +59,31 @@ func newTransform(key string, isa machine.ISA, over int, results bool, b func() 
 	return &Transform{fn: fn, isa: isa, part: over}, nil
 }
 
-// Name tells what the transform is.
+// Name returns a description of the transform.
 func (t *Transform) Name() string { return t.fn.Name() }
 
-// Listing returns the code in the syntax of Go's assembler. It is made anew.
+// Listing returns the code in the syntax of Go's assembler. The code is generated again for this.
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
-// Plane is where tiles lie: the address of the first one's first element, of pixels of the first one that is there, and
-// the bytes from a row, a column and a tile to the next. Channels lie together.
+// Plane is the location of tiles: the address of the first element of the first tile (of pixels, of the first one
+// inside p, see [Form.Operands]), and the distances in bytes between rows, columns and tiles. The channels of a pixel
+// or point are adjacent.
 type Plane struct {
 	Ptr            unsafe.Pointer
 	Row, Col, Tile int
 }
 
-// callVectors bounds what one call transforms, in vectors of tiles: it takes less than 50 us.
+// callVectors limits the work of one call, in vectors of tiles, so that a call takes less than 50 us.
 const callVectors = 512
 
-// Run transforms tiles of so many channels. Points are written, and read, in whole vectors: each has room for them,
-// and what lies there beside the channels is of no account. bias is the first channel's, and nil for a transform
-// without one. a is memory that nobody else uses meanwhile, and has the operands of a tail, from [Tails] on. Addresses
-// are trusted.
+// Run transforms tiles with the given number of channels. Points are read and written in whole vectors: each must have
+// room for them, and the padding after the channels may have any content. bias is the address of the first channel's
+// bias, or nil for a transform without bias. The caller must not share a with other goroutines during the call, and
+// sets the tail operands in it, starting at [Tails]. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.isa)
 	if channels%lanes != t.part {
-		panic("winograd: Run for other channels than the code has")
+		panic("winograd: the number of channels does not match the code")
 	}
 	a.N = channels / lanes * lanes * 4
 	a.Row[target], a.Step[target], a.Step[tileOf+target] = to.Row, to.Col, to.Tile

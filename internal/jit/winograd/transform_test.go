@@ -15,7 +15,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// TestOperands holds the code against the block, to the bit, with tiles between memory that must not be touched.
+// TestOperands compares the code with an interpretation of the block, bit by bit, with tiles next to inaccessible
+// memory.
 func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, isa := range jittest.Sets(t) {
@@ -67,14 +68,14 @@ func checkOperands(t *testing.T, r *rand.Rand, isa machine.ISA, f Form, p Part, 
 // relu is a tail of one operation.
 var relu = []tile.Tail{{Op: tile.AtLeast}}
 
-// tails are those that are drawn: none, each operation, and several one after another.
+// tails returns the tails that are tested: none, each operation alone, and several operations.
 var tails = [][]tile.Tail{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, {{Op: tile.Scale, Lo: -1.5}}, {{Op: tile.AddTile}},
 	{{Op: tile.MulTile}}, {{Op: tile.AddLanes}}, {{Op: tile.MulLanes}},
 	{{Op: tile.MulLanes, Operand: 1}, {Op: tile.AddTile}, {Op: tile.AtLeast, Lo: -0.125}, {Op: tile.MulTile, Operand: 2}},
 	{{Op: tile.AddLanes, Operand: 2}, {Op: tile.MulLanes}, {Op: tile.AddLanes, Operand: 2}, {Op: tile.AtMost, Hi: 6}}}
 
-// TestResults holds the code of results against the block, to the bit, with operands between memory that must not be
-// touched.
+// TestResults compares the code with an interpretation of the block, bit by bit, with operands next to inaccessible
+// memory.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, isa := range jittest.Sets(t) {
@@ -91,7 +92,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestTailKeepsNaNs: bounds leave NaNs.
+// TestTailKeepsNaNs checks that bounds keep NaNs.
 func TestTailKeepsNaNs(t *testing.T) {
 	for _, isa := range jittest.Sets(t) {
 		code, err := Form{M: 2}.Results(isa, 1, 1, false, []tile.Tail{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}, 0)
@@ -111,7 +112,7 @@ func TestTailKeepsNaNs(t *testing.T) {
 	}
 }
 
-// resultCheck is a transform of points with random operands.
+// resultCheck is a transform to results with random operands.
 type resultCheck struct {
 	r               *rand.Rand
 	isa             machine.ISA
@@ -190,7 +191,7 @@ func (x *resultCheck) run(t *testing.T) {
 	}
 }
 
-// guarded returns memory that ends where nothing may be touched.
+// guarded returns memory that ends at an inaccessible page.
 func guarded[T any](t *testing.T, n int) []T {
 	t.Helper()
 	var one T
@@ -199,7 +200,7 @@ func guarded[T any](t *testing.T, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&bytes[len(bytes)-size])), n)
 }
 
-// TestRegisters: with 32 registers nothing is put aside.
+// TestRegisters checks that no value is spilled with 32 registers.
 func TestRegisters(t *testing.T) {
 	for _, f := range forms() {
 		for _, b := range []*block{f.operandBlock(Part{0, 0, f.N(), f.N()}), f.resultBlock(f.M, f.M, true, relu)} {

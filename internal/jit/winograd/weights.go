@@ -1,14 +1,15 @@
 package winograd
 
-// Sums is the arithmetic by which weights are brought to the points: of numbers, or of what stands for some.
+// Sums is the arithmetic that transforms weights: of numbers, or of symbolic values.
 type Sums[V any] struct {
 	Add, Sub func(a, b V) V
 	Mul      func(k float64, v V) V
 	Neg      func(v V) V
 }
 
-// Weights brings the 3x3 weights g of a window, row by row, to the points of rows from first to end, one after another:
-// U = G*g*G', where the matrix G has a row a point, which brings three weights of a row or a column there.
+// Weights transforms the 3x3 weights g of a window, given row by row, and returns the points in the rows from first to
+// end, row by row. The transform is U = G*g*G', where the matrix G has one row for each point and transforms three
+// weights of a row or column.
 func Weights[V any](f Form, by Sums[V], g [9]V, first, end int) []V {
 	var columns [3][]V
 	for k := range columns {
@@ -21,7 +22,7 @@ func Weights[V any](f Form, by Sums[V], g [9]V, first, end int) []V {
 	return out
 }
 
-// weights is G times three weights. Points of both signs share their even and odd parts.
+// weights multiplies G by three weights. The points +p and -p share their even and odd parts.
 func weights[V any](f Form, by Sums[V], a, b, c V) []V {
 	if f.M == 2 {
 		even, odd := by.Mul(0.5, by.Add(a, c)), by.Mul(0.5, b)
