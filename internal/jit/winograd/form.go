@@ -58,8 +58,8 @@ func (f Form) result(b *block, p []value) []value {
 	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
 }
 
-// scale is the factor missing from result i of a row: a power of point A. The multiplication by it is free, because it is
-// part of the multiply-add of the bias. It does not apply to the point at infinity, whose weights are divided by it.
+// scale is the factor missing from result i of a row: a power of point A. The multiplication by it is free, because it
+// is part of the multiply-add of the bias. It does not apply to the point at infinity, whose weights are divided by it.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1
