@@ -196,7 +196,7 @@ func isCommand(t *testing.T, text string) bool {
 		return false
 	}
 	name, _, _ = strings.Cut(name, " ")
-	source, err := os.ReadFile(filepath.Join(root, "cmd/graphrun", name+".go"))
+	source, err := os.ReadFile(filepath.Join(root, "cli", name+".go"))
 	return err == nil && regexp.MustCompile(`Use:\s+"`+name+`\b`).Match(source)
 }
 

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/calibrate"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+type calibrateFlags struct {
+	out    string
+	json   bool
+	rounds int
+	each   time.Duration
+}
+
+// calibrateReport is what calibrate prints.
+type calibrateReport struct {
+	File    string           `json:"file" doc:"Where the profile was kept; empty if nowhere."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which stands in plans."`
+	TookS   float64          `json:"took_s" doc:"How long it took, in seconds."`
+	Profile *machine.Profile `json:"profile" doc:"The profile: what plans are priced by from now on."`
+	Points  []calibratePoint `json:"points" doc:"The calls that were measured."`
+}
+
+type calibratePoint struct {
+	Of        string  `json:"of" doc:"The inner kernel, or the kind of access, that the call is for."`
+	Unit      string  `json:"unit" doc:"What its rate is the price of."`
+	Bytes     float64 `json:"bytes" doc:"The bytes that the call goes over."`
+	NS        float64 `json:"ns" doc:"The median of the times that were measured, in nanoseconds."`
+	Predicted float64 `json:"predicted_ns" doc:"What the profile predicts for the call, in nanoseconds."`
+}
+
+func calibrateCommand() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Measure this machine for the cost model",
+		Long: `Measures what bytes take by cache and kind of access, what each inner kernel takes for a unit of
+its work, and what a step costs, on one core and in less than a minute. Calls are run as networks
+run them, after others have driven constants out of the near caches, and medians of many times
+count: let nothing else run meanwhile.
+
+The profile is kept in the user's cache folder, by processor, instruction set and version. From
+then on run, bench, plan, explain and compare price work by it; without one they use a default
+for the instruction set. plan says which. --out writes it elsewhere, for --costs.`,
+		Example: `  graphrun calibrate
+  graphrun calibrate --out server.json
+  graphrun plan model.onnx --costs server.json`,
+		Args: noArguments,
+		RunE: action(func(cmd *cobra.Command, _ []string) error {
+			if f.rounds < 1 {
+				return wrongf("--rounds %d: want at least 1", f.rounds)
+			}
+			if f.each <= 0 {
+				return wrongf("--each %v: want more than no time", f.each)
+			}
+			return runCalibrate(cmd, f)
+		}),
+	}
+	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
+	cmd.Flags().DurationVar(&f.each, "each", 12*time.Millisecond, "measure a call for `TIME` in each round")
+	_ = cmd.MarkFlagFilename("out", "json")
+	return cmd
+}
+
+func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
+	if err := checkWritable("--out", f.out); err != nil {
+		return err
+	}
+	j := begin(cmd, "calibrate")
+	defer j.end()
+	start := time.Now()
+	var r *calibrate.Result
+	err := j.do(running, func() (err error) {
+		r, err = calibrate.Run(j.ctx, calibrate.Options{Rounds: f.rounds, Each: f.each,
+			Progress: func(done, total int, _ string) { j.report(done, total) }})
+		return err
+	})
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	if err != nil {
+		return err
+	}
+	doc := &calibrateReport{Digest: r.Profile.Digest(), TookS: time.Since(start).Seconds(), Profile: r.Profile}
+	for _, p := range r.Points {
+		doc.Points = append(doc.Points, calibratePoint{p.Of, p.Unit, p.Bytes, p.NS, p.PredictedNS})
+	}
+	if doc.File, err = keepProfile(cmd, f.out, r.Profile); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	if f.json {
+		writeDocument(out, doc)
+	} else {
+		doc.write(out, shown(cmd))
+	}
+	return out.Flush()
+}
+
+// keepProfile writes a profile to a file, or to where this machine's is kept. A cache folder that cannot be written
+// is said, and is no failure.
+func keepProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, error) {
+	text, err := p.JSON()
+	if err != nil {
+		return "", err
+	}
+	given := path != ""
+	if !given {
+		if path, err = machine.ProfilePath(); err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o755)
+		}
+	}
+	if err == nil {
+		err = writeWhole(cmd.Context(), path, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	}
+	if err != nil && !given {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the profile is kept nowhere: %v; --out FILE writes it\n", cause(err))
+		return "", nil
+	}
+	return path, err
+}
+
+// write prints what was measured for a reader.
+func (d *calibrateReport) write(w *bufio.Writer, show display) {
+	p := d.Profile
+	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", p.CPU, p.Instructions,
+		nanoseconds(p.StepPS/1e3), d.TookS)
+	if d.File != "" {
+		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), shortDigest)])
+	}
+	columns := []column{wholeCol("bytes")}
+	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
+		columns = append(columns, wholeCol(access))
+	}
+	writeList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
+		func(row []any) []any { return row })
+	units, seen := map[string]string{}, []string{}
+	for _, x := range d.Points {
+		if _, known := units[x.Of]; !known {
+			if _, kernel := p.Kernels[x.Of]; kernel {
+				seen = append(seen, x.Of)
+			}
+			units[x.Of] = x.Unit
+		}
+	}
+	writeList(w, show, "Inner kernels", seen, []column{nameCol("kernel"), wholeCol("a unit takes"), wholeCol("units/ns"),
+		proseCol("unit")}, func(name string) []any {
+		ps := p.Kernels[name]
+		rate := "-"
+		if ps > 0 {
+			rate = fmt.Sprintf("%.3g", 1e3/ps)
+		}
+		return []any{name, fmt.Sprintf("%.4g ns", ps/1e3), rate, units[name]}
+	})
+}
+
+// memoryRows are the rates of memory in GB/s, by the bytes that a call goes over and the kind of access.
+func memoryRows(p *machine.Profile) [][]any {
+	var rows [][]any
+	m := &p.Memory
+	for _, l := range m.Dense {
+		row := []any{byteSize(int(l.Bytes))}
+		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
+			rate := "-"
+			if ps := c.At(l.Bytes); ps > 0 {
+				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
+			}
+			row = append(row, rate)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

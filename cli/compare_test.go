@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun"
+)
+
+// sized is a graph with a symbol.
+const sized = `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}},
+ "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4, 6, 6]}],
+ "nodes": [{"name": "c", "op": "clone", "inputs": ["x"], "attrs": {"memory_format": "channels_last"}},
+           {"name": "y", "op": "relu", "inputs": ["c"]}],
+ "outputs": ["y"]}`
+
+// TestSweep measures every combination of files, sizes and threads, and writes all of it.
+func TestSweep(t *testing.T) {
+	a, b, dir := write(t, "a.json", sized), write(t, "b.json", sized), t.TempDir()
+	table, bench, page := filepath.Join(dir, "o.csv"), filepath.Join(dir, "o.txt"), filepath.Join(dir, "o.html")
+	text := succeed(t, "compare", a, b, "--dim", "N=1,3", "--threads", "1,2", "--strategies", "propagate,contiguous",
+		"--runs", "6", "--json", "--csv", table, "--benchstat", bench, "--report", page)
+	valid(t, "compare", text)
+	doc := decode[compareDoc](t, text)
+	var places []string
+	for i, r := range doc.Strategies {
+		places = append(places, r.place()+" "+r.Name)
+		if len(r.Samples) != 6 || r.Runs != 6 || r.Low == nil || (r.Base == "") != (i%2 == 0) || (r.P == nil) != (i%2 == 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+	var want []string
+	for _, file := range []string{"a.json", "b.json"} {
+		for _, n := range []int{1, 3} {
+			for _, threads := range []int{1, 2} {
+				for _, s := range []string{"propagate", "contiguous"} {
+					want = append(want, fmt.Sprintf("%s/N=%d/threads=%d %s", file, n, threads, s))
+				}
+			}
+		}
+	}
+	if !doc.Equal || !slices.Equal(places, want) {
+		t.Errorf("%v, want %v", places, want)
+	}
+	checkCSV(t, string(read(t, table)), doc)
+	checkBenchmarks(t, string(read(t, bench)), doc)
+	if html := string(read(t, page)); strings.Count(html, `<tr class="first">`) != 8 || strings.Count(html, "<tr") != 17 ||
+		!strings.Contains(html, "All strategies give equal values") {
+		t.Errorf("the page says\n%s", html)
+	}
+}
+
+// checkCSV wants a row for each run, with the figures of the document.
+func checkCSV(t *testing.T, text string, doc compareDoc) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(rows[0], " "); got != "file dim_N threads strategy run ns cost_ns lower_bound_ns gap copies "+
+		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms" {
+		t.Error(got)
+	}
+	if len(rows) != 1+6*len(doc.Strategies) {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for i, row := range rows[1:] {
+		r := doc.Strategies[i/6]
+		ns, err := strconv.ParseFloat(row[5], 64)
+		if err != nil || ns != r.Samples[i%6] || row[0] != r.File || row[1] != strconv.Itoa(r.Dims["N"]) ||
+			row[2] != strconv.Itoa(r.Threads) || row[3] != r.Name || row[4] != strconv.Itoa(i%6+1) ||
+			row[11] != strconv.Itoa(r.MovedBytes) || row[13] != strconv.Itoa(r.PeakWithWeights) {
+			t.Errorf("row %d is %v", i+1, row)
+		}
+	}
+}
+
+// checkBenchmarks holds lines to the format of Go's benchmarks: a name without blanks, the number of iterations, and
+// pairs of a number and its unit.
+func checkBenchmarks(t *testing.T, text string, doc compareDoc) {
+	t.Helper()
+	head := "goos: " + runtime.GOOS + "\ngoarch: " + runtime.GOARCH + "\npkg: github.com/graphrun/graphrun\n"
+	if !strings.HasPrefix(text, head) {
+		t.Errorf("it begins with\n%.200s", text)
+	}
+	line := regexp.MustCompile(`(?m)^BenchmarkRun/file=\S+/N=\d+/threads=\d+/strategy=(\S+) 1 (\d+) ns/op$`)
+	found := line.FindAllStringSubmatch(text, -1)
+	if len(found) != 6*len(doc.Strategies) || strings.Count(text, "\n") != 3+len(found) {
+		t.Fatalf("%d lines in\n%s", len(found), text)
+	}
+	for i, m := range found {
+		r := doc.Strategies[i/6]
+		if m[1] != r.Name || m[2] != fmt.Sprintf("%.0f", r.Samples[i%6]) {
+			t.Errorf("line %d is %s", i, m[0])
+		}
+	}
+}
+
+// The table leaves out what is the same everywhere, and tells in its heads what units numbers have.
+func TestCompareTable(t *testing.T) {
+	path := write(t, "g.json", sized)
+	out := succeed(t, "compare", path, "--dim", "N=1,3", "--runs", "2", "--threads", "1")
+	head, rest, _ := strings.Cut(out, "\n")
+	if !regexp.MustCompile(`^N  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
+		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != len(graphrun.Strategies()) ||
+		!strings.Contains(rest, "2 runs each, 1 thread, 2 in a row behind one that is not measured, in rounds of random") ||
+		!strings.Contains(rest, "∞") {
+		t.Errorf("got\n%s", out)
+	}
+	for turn, want := range map[string]string{"9": "2 in a row behind one that is not measured, in", "2": "1 in a row",
+		"1": "1 thread, in rounds"} {
+		out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "2", "--turn", turn, "--threads", "1")
+		if !strings.Contains(out, "2 runs each, ") || !strings.Contains(out, want) {
+			t.Errorf("--turn %s: no %q in\n%s", turn, want, out)
+		}
+	}
+	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")
+	if !strings.HasPrefix(out, "| threads | strategy | cost/") || !strings.Contains(out, "\n| ---: | --- | ---: |") ||
+		strings.Count(out, "\n| 2 | ") != len(graphrun.Strategies()) ||
+		!strings.Contains(out, "all strategies give equal values") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+// Pins are for all strategies, and what a plan does with them is in its row.
+func TestComparePinned(t *testing.T) {
+	path := write(t, "g.json", small)
+	plain := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "1", "--json"))
+	pinned := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "1", "--json", "--pin", "y=contiguous"))
+	for i, r := range pinned.Strategies {
+		if r.CostNS == plain.Strategies[i].CostNS && r.MovedBytes == plain.Strategies[i].MovedBytes {
+			t.Errorf("%s does not heed the pin", r.Name)
+		}
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	path := write(t, "g.json", sized)
+	for args, want := range map[string]string{
+		"":                                 "compare wants a graph file, or several, got none",
+		path + " --dim N=1,1":              "--dim N=1,1: 1 is there twice",
+		path + " --dim N=1,x":              "--dim N=x: want a symbol and its size, as in N=8",
+		path + " --dim N=1 --dim N=2":      "--dim gives N twice: 1 and 2",
+		path + " --dim M=1,2":              "has no symbolic dimension \"M\"",
+		path + " --threads 1,1":            "--threads names 1 twice",
+		path + " --threads=-1":             "--threads -1",
+		path + " --threads x":              "--threads",
+		path + " --csv out.txt":            "--csv out.txt: want a .csv file",
+		path + " --csv /nonexistent/o.csv": "there is no folder /nonexistent",
+		path + " --turn 0":                 "--turn 0: want at least 1",
+		path + " --json --markdown":        "--json and --markdown both say how to print",
+		path + " --strategies wishful":     `unknown strategy "wishful"`,
+		path + " --pin q=contiguous":       "--pin q=contiguous",
+		path + " none.json":                "there is no such file",
+	} {
+		r := call(t, append([]string{"compare", "--runs", "1"}, strings.Fields(args)...)...)
+		if r.code != exitWrong || !strings.Contains(r.errors, want) || r.out != "" {
+			t.Errorf("%s: exit %d, %q, stdout %q", args, r.code, r.errors, r.out)
+		}
+	}
+}
+
+// What was measured before something fails is printed and written, and the exit code is that of the failure.
+func TestCompareKeepsWhatItMeasured(t *testing.T) {
+	good, bad := write(t, "good.json", small), write(t, "bad.json", `{"version": 1}`)
+	csv := filepath.Join(t.TempDir(), "times.csv")
+	r := call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate", "--csv", csv, "--json")
+	if r.code != exitWrong || !strings.Contains(r.errors, bad+":1:") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	doc := decode[compareDoc](t, r.out)
+	if len(doc.Strategies) != 1 || !doc.Interrupted || len(doc.Strategies[0].Samples) != 2 {
+		t.Errorf("%+v", doc)
+	}
+	if text, err := os.ReadFile(csv); err != nil || strings.Count(string(text), "\n") != 3 {
+		t.Errorf("%s, %v", text, err)
+	}
+	r = call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate")
+	if r.code != exitWrong || !strings.Contains(r.out, "2 runs each, not all that was asked for, ") {
+		t.Errorf("exit %d, %s", r.code, r.out)
+	}
+}
+
+func TestFileLabels(t *testing.T) {
+	for _, c := range [][2]string{
+		{"a/x.onnx b/y.onnx", "x.onnx y.onnx"}, {"a/m.onnx b/m.onnx c/m.onnx n.onnx", "a/m.onnx b/m.onnx c/m.onnx n.onnx"},
+		{"a/m.onnx a/m.onnx", "m.onnx m.onnx"},
+	} {
+		paths := strings.Fields(c[0])
+		labels := fileLabels(paths)
+		for i, want := range strings.Fields(c[1]) {
+			if labels[paths[i]] != want {
+				t.Errorf("%s is called %s, want %s", paths[i], labels[paths[i]], want)
+			}
+		}
+	}
+}
+
+// What is known beside results is told once, for each file.
+func TestSweepTells(t *testing.T) {
+	a := write(t, "a.json", sized)
+	r := call(t, "compare", a, a, "--threads", "1,2", "--runs", "1", "--json")
+	if r.code != exitDone || strings.Count(r.errors, "is assumed") != 1 || strings.Count(r.errors, "made up") != 1 {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	if doc := decode[compareDoc](t, r.out); doc.Assumed["N"] != 2 || doc.Strategies[0].Dims["N"] != 2 {
+		t.Errorf("%+v", doc)
+	}
+}

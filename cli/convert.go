@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func convertCommand() *cobra.Command {
+	var dims []string
+	cmd := &cobra.Command{
+		Use:   "convert IN OUT",
+		Short: "Write a model as a readable graph file",
+		Long: `Writes an .onnx model, or a graph file, as a graph file in JSON that can be read and edited, one
+node a line. Weights go into a .safetensors file beside it, under the names of their constants;
+small constants stay in the graph file. Weights that already are in a file which OUT can name
+stay there. Running OUT gives the same bits as running IN, but where sizes of a model stay
+open and shapes are computed from them: there, sums may round otherwise.
+
+Symbolic sizes of a model stay symbols, unless --dim fixes them for good: shapes that the
+model computes from them are then known, and the graph is simpler. OUT and the weights are
+written as a whole or not at all.`,
+		Example: `  graphrun convert model.onnx model.json
+  graphrun convert model.onnx batch8.json --dim N=8`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return misused(cmd, "convert wants a model and the graph file to write, got %s",
+					count(len(args), "argument"))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return []string{"onnx", "json"}, cobra.ShellCompDirectiveFilterFileExt
+			case 1:
+				return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return convert(cmd, args[0], args[1], dims)
+		}),
+	}
+	cmd.Flags().StringArrayVar(&dims, "dim", nil,
+		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
+	return cmd
+}
+
+func convert(cmd *cobra.Command, in, out string, dims []string) error {
+	switch ext := filepath.Ext(out); strings.ToLower(ext) {
+	case ".json":
+	case ".safetensors":
+		return wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)
+	case ".onnx":
+		return wrongf("%s: models are read from ONNX, not written to it: want OUT.json", out)
+	default:
+		return wrongf("%s: want OUT.json", out)
+	}
+	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
+	beside := filepath.Join(filepath.Dir(out), side)
+	if err := cmp.Or(checkWritable("OUT", out), checkWritable("OUT", beside)); err != nil {
+		return err
+	}
+	j := begin(cmd, filepath.Base(in))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadConvert(j.ctx, in, dims); return err }); err != nil {
+		return err
+	}
+	j.enter(writing)
+	moved, size := 0, 0
+	write := func(path string, names []string, data []*tensor.Tensor) error {
+		for _, t := range data {
+			size += t.Bytes()
+		}
+		moved = len(data)
+		return writeWeights(cmd.Context(), path, names, data)
+	}
+	if err := graphfile.SaveFile(out, g, graphfile.SideFile(side, isWeight, write)); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s: %s, %s", out, count(len(g.Nodes), "node"), count(len(g.Constants), "constant"))
+	if moved > 0 {
+		line += fmt.Sprintf("; %s: %s, %s", beside, count(moved, "tensor"), byteSize(size))
+	}
+	j.end()
+	warn(cmd, in, g)
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+	return err
+}
+
+// loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols; a model that needs
+// them to be known is refused with the way out.
+func loadConvert(ctx context.Context, path string, dims []string) (*graph.Graph, error) {
+	f, err := openFile(ctx, path, dims, false)
+	if err != nil {
+		return nil, err
+	}
+	if !f.IsModel() && len(dims) > 0 {
+		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
+	}
+	g, _, err := graphOf(ctx, f)
+	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
+		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(symbols))))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, inferStrictly(ctx, g)
+}
+
+// maxInline is the most elements of a constant that stays readable in the graph file.
+const maxInline = 64
+
+// isWeight reports whether a constant belongs into the file of weights: where it is large,
+// and that can hold it.
+func isWeight(v *graph.Value) bool {
+	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
+}
+
+// writeWeights writes a .safetensors file, which appears as a whole or not at all.
+func writeWeights(ctx context.Context, path string, names []string, data []*tensor.Tensor) error {
+	entries := make([]safetensors.Entry, len(names))
+	for i, name := range names {
+		entries[i] = safetensors.Entry{Name: name, Tensor: data[i]}
+	}
+	return writeWhole(ctx, path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
+}

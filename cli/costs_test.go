@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestCosts prices a plan by a file, by what is kept of this machine, and by the default.
+func TestCosts(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	graph := write(t, "g.json", small)
+	usual := decode[planJSON](t, succeed(t, "plan", graph, "--json"))
+	if !usual.Profile.Default || usual.Profile.Digest != machine.UsualProfile().Digest() {
+		t.Errorf("%+v", usual.Profile)
+	}
+	p := machine.DefaultProfile()
+	p.StepPS, p.Measured = 1e9, "2026-01-02T03:04:05Z"
+	text, err := p.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range []bool{false, true} {
+		args := []string{"plan", graph, "--json"}
+		if kept {
+			path, err := machine.ProfilePath()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			args = append(args, "--costs", write(t, "costs.json", string(text)))
+		}
+		doc := decode[planJSON](t, succeed(t, args...))
+		if doc.Profile.Default || doc.Profile.Digest != p.Digest() || doc.CostNS < 1e6 {
+			t.Errorf("kept %v: %+v, %v ns", kept, doc.Profile, doc.CostNS)
+		}
+	}
+	if out := succeed(t, "plan", graph); !strings.Contains(out, "measured 2026-01-02 ("+p.Digest()[:shortDigest]+")") {
+		t.Errorf("the plan does not say by what it is priced:\n%s", out)
+	}
+}
+
+// TestHostileCosts refuses a file that is no profile, and leaves a kept one aside.
+func TestHostileCosts(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	graph, bad := write(t, "g.json", small), write(t, "costs.json", `{"version": 2, "step_ps": -4}`)
+	for _, command := range []string{"plan", "run", "bench", "explain", "compare", "view"} {
+		args := []string{command, graph, "--costs", bad}
+		if command == "explain" {
+			args = append(args, "y")
+		}
+		if command == "view" {
+			args = append(args, "--strategy", "optimal", "-o", filepath.Join(t.TempDir(), "x.svg"))
+		}
+		r := call(t, args...)
+		if r.code != exitWrong || !strings.Contains(r.errors, bad+": step_ps") {
+			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
+		}
+	}
+	path, err := machine.ProfilePath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	aside := "graphrun: note: the profile of this machine is left aside: " + path
+	if r := call(t, "plan", graph); r.code != exitDone || !strings.HasPrefix(r.errors, aside) ||
+		!strings.Contains(r.out, "the default profile") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestCalibrate measures roughly, and keeps what it found.
+func TestCalibrate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	out := filepath.Join(t.TempDir(), "p.json")
+	text := succeed(t, "calibrate", "--rounds", "1", "--each", "100us", "--json", "--out", out)
+	valid(t, "calibrate", text)
+	doc := decode[struct {
+		Version int `json:"version"`
+		calibrateReport
+	}](t, text)
+	p, err := machine.ReadProfile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.File != out || p.Digest() != doc.Digest || p.Measured == "" || p.StepPS <= 0 {
+		t.Errorf("%s, digests %s and %s", doc.File, p.Digest(), doc.Digest)
+	}
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/report"
+)
+
+type diffDoc struct {
+	toldDoc
+	Version int      `json:"version"`
+	Files   []string `json:"files"`
+	experiment.Difference
+}
+
+func TestDiff(t *testing.T) {
+	path := models + "/residual.json"
+	text := succeed(t, "diff", path, "--json", "--no-fusion", "--pin", "conv1=contiguous")
+	valid(t, "diff", text)
+	doc := decode[diffDoc](t, text)
+	if doc.Same || doc.First.Strategy != "optimal" || doc.Second.Strategy != "optimal" || doc.DeltaNS <= 0 ||
+		!slices.Equal(doc.Files, []string{"residual.json", "residual.json"}) {
+		t.Errorf("%+v", doc)
+	}
+	i := slices.IndexFunc(doc.OnlySecond, func(c report.Copy) bool {
+		return c.Value == "conv1.unpinned" && c.Why == `"conv1" is pinned to contiguous`
+	})
+	if i < 0 || len(doc.OnlyFirst) != 0 || len(doc.Steps) != 2 || doc.Steps[0].What != "copy" {
+		t.Errorf("copies %+v, steps %+v", doc.OnlySecond, doc.Steps)
+	}
+	out := succeed(t, "diff", path, "--no-fusion", "--pin", "conv1=contiguous")
+	for _, want := range []string{"optimal pinned", "Values laid out otherwise\n", "channels-last", "row-major",
+		"Copies that only optimal pinned makes\n", `"conv1" is pinned to contiguous`, "Steps that differ\n", "estimated cost"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestDiffWays holds what is compared with what: two strategies, two files, pins, or what there is without any.
+func TestDiffWays(t *testing.T) {
+	a, b := write(t, "a.json", small), write(t, "b.json", strings.ReplaceAll(small, `"relu"`, `"sigmoid"`))
+	for _, c := range []struct {
+		args          string
+		first, second string
+	}{
+		{a, "optimal", "channels_last"},
+		{a + " --strategies contiguous,propagate", "contiguous", "propagate"},
+		{a + " --strategies contiguous --pin y=contiguous", "contiguous", "contiguous"},
+		{a + " " + b, "optimal", "optimal"},
+		{a + " " + b + " --strategies contiguous", "contiguous", "contiguous"},
+		{a + " " + b + " --strategies contiguous,channels_last", "contiguous", "channels_last"},
+	} {
+		doc := decode[diffDoc](t, succeed(t, append([]string{"diff", "--json"}, strings.Fields(c.args)...)...))
+		if doc.First.Strategy != c.first || doc.Second.Strategy != c.second {
+			t.Errorf("%s: %s and %s", c.args, doc.First.Strategy, doc.Second.Strategy)
+		}
+	}
+	if out := succeed(t, "diff", a, a); !strings.HasPrefix(out, "the plans are the same: ") {
+		t.Errorf("got\n%s", out)
+	}
+	renamed := write(t, "c.json", strings.NewReplacer(`"y"`, `"other"`).Replace(small))
+	if doc := decode[diffDoc](t, succeed(t, "diff", a, renamed, "--json")); !doc.Same {
+		t.Errorf("another name is told as a difference: %+v", doc)
+	}
+	for args, want := range map[string]string{
+		"":                               "diff wants one graph file or two, got 0 arguments",
+		a + " --strategies contiguous":   "want a second strategy, a second file, or a --pin",
+		a + " --strategies propagate,no": `unknown strategy "no"`,
+		a + " --strategies propagate,contiguous,channels_last": "want two at most",
+		a + " --pin q=contiguous":                              "--pin q=contiguous",
+		a + " none.json":                                       "there is no such file",
+	} {
+		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exitWrong ||
+			!strings.Contains(r.errors, want) {
+			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
+		}
+	}
+	if r := call(t, "diff", write(t, "d.json", dynamic)); r.code != exitFailed ||
+		!strings.Contains(r.errors, "shapes depend on data") {
+		t.Errorf("exit %d, %q", r.code, r.errors)
+	}
+}

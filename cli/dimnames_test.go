@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// batched is a model one of whose sizes is called by what is no identifier.
+func batched(t *testing.T) string {
+	t.Helper()
+	info := func(name string) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "batch-size"}},
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}
+		of := &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape}
+		return &onnxpb.ValueInfoProto{Name: name,
+			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
+	}
+	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 13}},
+		Graph: &onnxpb.GraphProto{
+			Node:  []*onnxpb.NodeProto{{Name: "n", OpType: "Neg", Input: []string{"x"}, Output: []string{"y"}}},
+			Input: []*onnxpb.ValueInfoProto{info("x")}, Output: []*onnxpb.ValueInfoProto{info("y")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, "m.onnx", string(data))
+}
+
+// TestSizesByTheNamesOfTheModel gives a size by the model's name for it and by the graph's.
+func TestSizesByTheNamesOfTheModel(t *testing.T) {
+	path := batched(t)
+	for _, name := range []string{"batch-size", "batch_size"} {
+		if got := succeed(t, "run", path, "--dim", name+"=5"); !strings.Contains(got, "[5,3]") {
+			t.Errorf("%s=5: %s", name, got)
+		}
+		for _, command := range []string{"run", "plan", "infer"} {
+			dims := name + "=4,64"
+			if command == "infer" {
+				dims = name + "=4"
+			}
+			if got := succeed(t, command, path, "--dim", dims); !strings.Contains(got, "[4,3]") && command != "plan" {
+				t.Errorf("%s --dim %s: %s", command, dims, got)
+			}
+		}
+	}
+	for dims, want := range map[string]string{
+		"batchsize=4":     `has no symbolic dimension "batchsize"; did you mean batch_size?`,
+		"L=4":             `has no symbolic dimension "L"; it has batch_size (batch-size)`,
+		"L=4,5":           `has no symbolic dimension "L"; it has batch_size (batch-size)`,
+		"batch-size=-1,2": "want a symbol and its size",
+	} {
+		if r := call(t, "run", path, "--dim", dims); r.code != exitWrong || !strings.Contains(r.errors, want) {
+			t.Errorf("--dim %s: exit %d, %s", dims, r.code, r.errors)
+		}
+	}
+	if r := call(t, "infer", path, "--json"); r.code != exitDone && r.errors != "" {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// The import of a model replaces symbols of given sizes by numbers: comparisons still name the sizes.
+func TestSizesOfModelsAreCompared(t *testing.T) {
+	dir := t.TempDir()
+	table, bench := filepath.Join(dir, "o.csv"), filepath.Join(dir, "o.txt")
+	text := succeed(t, "compare", batched(t), "--dim", "batch-size=1,4", "--strategies", "propagate", "--runs", "2",
+		"--threads", "2", "--json", "--csv", table, "--benchstat", bench)
+	var sizes []int
+	for _, r := range decode[compareDoc](t, text).Strategies {
+		sizes = append(sizes, r.Dims["batch-size"])
+	}
+	if !slices.Equal(sizes, []int{1, 4}) {
+		t.Errorf("sizes %v in %s", sizes, text)
+	}
+	if text := string(read(t, table)); !strings.HasPrefix(text, "file,dim_batch-size,threads,strategy,") {
+		t.Error(text)
+	}
+	for _, size := range []string{"1", "4"} {
+		name := "BenchmarkRun/file=m.onnx/batch-size=" + size + "/threads=2/strategy=propagate "
+		if got := string(read(t, bench)); strings.Count(got, name) != 2 {
+			t.Errorf("%q is not there twice:\n%s", name, got)
+		}
+	}
+}

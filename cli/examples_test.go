@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun"
+)
+
+const models = "../examples/models"
+
+// TestExamples takes every example all the way under all strategies.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(models + "/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			succeed(t, "infer", file)
+			succeed(t, "run", file)
+			for _, s := range graphrun.Strategies() {
+				succeed(t, "plan", file, "--check", "--strategy", s.Name())
+			}
+			doc := decode[compareDoc](t, succeed(t, "compare", file, "--runs", "1", "--json"))
+			if !doc.Equal || len(doc.Strategies) != len(graphrun.Strategies()) {
+				t.Errorf("%+v", doc)
+			}
+		})
+	}
+}
+
+// TestStrideRules holds examples/models/stride_rules.json to PyTorch's answers.
+func TestStrideRules(t *testing.T) {
+	ct, cl := []int{60, 15, 5, 1}, []int{60, 1, 20, 4}
+	want := map[string][]int{
+		"pixel_ct_gives_ct": ct, "pixel_cl_gives_cl": cl, "ct_pixel_gives_ct": ct, "cl_pixel_gives_cl": cl,
+		"plane_ct_gives_ct": ct, "plane_cl_gives_cl": cl, "ct_plane_gives_ct": ct, "cl_plane_gives_cl": cl,
+		"ct_cl_gives_ct": ct, "cl_ct_gives_cl": cl,
+		"one_cl_ct_gives_contiguous": {16, 16, 4, 1}, "one_ct_cl_gives_contiguous": {16, 16, 4, 1},
+		"one_cl_image_gives_channels_last": {16, 1, 4, 1},
+		"batch_frame":                      {60, 1, 15, 3}, "stats_bias": {3, 1, 3, 3}, "stats_line": {9, 1, 3, 3},
+	}
+	doc := decode[inferDoc](t, succeed(t, "infer", "--json", models+"/stride_rules.json"))
+	for _, v := range doc.Values {
+		if v.Op == "input" {
+			continue
+		}
+		if !slices.Equal(v.Strides, want[v.Name]) {
+			t.Errorf("%s: strides %v, want %v", v.Name, v.Strides, want[v.Name])
+		}
+		delete(want, v.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no nodes for %v", want)
+	}
+}
+
+// TestResidual checks what README.md promises of the plan.
+func TestResidual(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", models+"/residual.json", "--strategy", "propagate"))
+	if len(doc.Copies) == 0 || len(doc.Elided) == 0 {
+		t.Fatalf("copies %v, elided %v", doc.Copies, doc.Elided)
+	}
+	for _, c := range doc.Copies {
+		if c.Why == "" || slices.Equal(c.From, c.To) {
+			t.Errorf("copy %+v", c)
+		}
+	}
+	for _, e := range doc.Elided {
+		if e.Why == "" {
+			t.Errorf("elided %+v", e)
+		}
+	}
+}
+
+// estimates are the costs in a plan, their column, what they differ by, and bytes of what is packed: they are those of
+// an instruction set.
+var estimates = regexp.MustCompile(`(?m)(?: +(?:cost|bytes|[0-9.]+[nµm]?s|[0-9.]+%|[0-9.]+ [KM]iB))+(?: +|$)`)
+
+// TestREADME holds the plan that README.md shows to the plan that is made.
+func TestREADME(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := estimates.ReplaceAllString(string(text), " COST ")
+	_, plan, _ := strings.Cut(succeed(t, "plan", models+"/residual.json", "--strategy", "propagate"), "\n\n")
+	plan, _, _ = strings.Cut(plan, "\n\nSteps")
+	for _, line := range strings.Split(estimates.ReplaceAllString(plan, " COST "), "\n") {
+		if line != "" && !strings.Contains(readme, "    "+line+"\n") {
+			t.Errorf("README.md lacks the line %q", line)
+		}
+	}
+	for _, c := range newRoot().Commands() {
+		if c.Name() != "completion" && c.Name() != "help" && !strings.Contains(readme, "`graphrun "+c.Name()) {
+			t.Errorf("README.md lacks the command %s", c.Name())
+		}
+	}
+	_, flag, _ := strings.Cut(readme, "`--strategy` chooses layouts: ")
+	flag, _, _ = strings.Cut(flag, "`--pin`")
+	for _, s := range graphrun.Strategies() {
+		if !strings.Contains(flag, "`"+s.Name()+"`") {
+			t.Errorf("README.md lacks the strategy %s among those that --strategy takes", s.Name())
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes"
+)
+
+// renamed is a strategy under a name of its own.
+type renamed struct{ graphrun.Strategy }
+
+func (renamed) Name() string { return "mine" }
+
+// extend sets extensions for one test.
+func extend(t *testing.T, options ...Option) {
+	t.Helper()
+	require.NoError(t, configure(options))
+	t.Cleanup(func() { own = extensions{} })
+}
+
+// doubled is an op that multiplies by 2.
+func doubled(t *testing.T) *graph.Op {
+	t.Helper()
+	o, err := graph.Define(graph.Op{Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
+		Schema: graph.SchemaOf[struct{}](), NoRef: "a test",
+		Pointwise: &graph.Pointwise{
+			Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+				return iter.UnaryFloat(outs[0], c.In[0].Operand()), nil
+			},
+			Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+				return iter.Map1(func(x float32) float32 { return 2 * x }), nil
+			},
+		}})
+	require.NoError(t, err)
+	return o
+}
+
+// Commands work with a strategy, an op and a pass of the user.
+func TestExtensions(t *testing.T) {
+	pass := passes.Pass{Name: "observed", Doc: "counts nodes", Run: func(p *passes.Plan) error {
+		p.Note("%d nodes observed", len(p.Graph.Nodes))
+		return nil
+	}}
+	list, err := passes.After(passes.Passes(), "infer", pass)
+	require.NoError(t, err)
+	file := write(t, "own.json", `{"version": 1,
+ "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 4, 5], "memory_format": "channels_last"}],
+ "nodes": [{"name": "twice", "op": "doubled", "inputs": ["x"]}, {"name": "y", "op": "relu", "inputs": ["twice"]}],
+ "outputs": ["y"]}`)
+	assert.NotZero(t, call(t, "plan", file, "--strategy", "mine").code, "without extensions")
+	extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPasses(list...))
+	picture := t.TempDir() + "/own.html"
+	for _, c := range []struct{ line, want string }{
+		{"run " + file + " --strategy mine", "float32"},
+		{"infer " + file, "doubled"},
+		{"plan " + file + " --strategy mine", "2 nodes observed"},
+		{"explain " + file + " twice --strategy mine", "mine"},
+		{"bench " + file + " --strategy mine --runs 2 --profile", "mine"},
+		{"compare " + file + " --runs 2", "mine"},
+		{"diff " + file + " --strategies propagate,mine", "mine"},
+		{"view " + file + " -o " + picture + " --strategy mine", ""},
+		{"ops doubled", "Multiplies by 2."},
+		{"ops", "doubled"},
+		{"plan --help", "mine"},
+	} {
+		out := succeed(t, strings.Fields(c.line)...)
+		assert.Contains(t, out, c.want, c.line)
+	}
+	r := call(t, "plan", file, "--strategy", "mime")
+	assert.Contains(t, r.errors, "did you mean mine?")
+}
+
+// Names that exist already are errors.
+func TestExtensionsRefuse(t *testing.T) {
+	defer func() { own = extensions{} }()
+	o := doubled(t)
+	for _, options := range [][]Option{
+		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
+		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
+	} {
+		assert.Error(t, configure(options))
+	}
+	assert.Empty(t, own.strategies()[len(graphrun.Strategies()):], "nothing is set by a configuration that is refused")
+}

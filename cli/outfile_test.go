@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// holds checks what files a folder has, and what one of them says.
+func holds(t *testing.T, path, text string, files int) {
+	t.Helper()
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if got := string(read(t, path)); got != text || len(left) != files {
+		t.Errorf("%s holds %q, want %q; there are %v", path, got, text, left)
+	}
+}
+
+func TestWriteWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.txt")
+	says := func(text string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, _ = io.WriteString(w, text)
+			return err
+		}
+	}
+	if err := writeWhole(t.Context(), path, says("first", nil)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, path, "first", 1)
+	if err := os.Chmod(path, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	err := writeWhole(t.Context(), path, says(strings.Repeat("half", 1<<16), errors.New("the disk is full")))
+	if err == nil || err.Error() != path+": the disk is full" {
+		t.Errorf("got %v", err)
+	}
+	holds(t, path, "first", 1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := writeWhole(ended, path, says("late", nil)); err == nil {
+		t.Error("it is written after the end")
+	}
+	holds(t, path, "first", 1)
+	link := filepath.Join(t.TempDir(), "link.txt")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeWhole(t.Context(), link, says("second", nil)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, path, "second", 1)
+	st, err := os.Lstat(link)
+	if err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v: the link is gone", err)
+	}
+	if st, err = os.Stat(path); err != nil || st.Mode().Perm() != 0o604 {
+		t.Errorf("%v: rights are %v", err, st.Mode())
+	}
+	if err := writeWhole(t.Context(), os.DevNull, says("nothing", nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnwritable gives every command a file that cannot be written and a graph that will not
+// do: the file is what is told, since nothing is worth doing without it.
+func TestUnwritable(t *testing.T) {
+	bad, dir := write(t, "bad.json", broken), t.TempDir()
+	file := write(t, "file", "")
+	for _, ext := range []string{".npz", ".html", ".svg", ".dot", ".json"} {
+		if err := os.Mkdir(filepath.Join(dir, "folder"+ext), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		ext  string
+	}{
+		{[]string{"run", bad, "--outputs"}, ".npz"},
+		{[]string{"compare", bad, "--report"}, ".html"},
+		{[]string{"view", bad, "-o"}, ".dot"},
+		{[]string{"view", bad, "-o"}, ".svg"},
+		{[]string{"convert", bad}, ".json"},
+	} {
+		for path, want := range map[string]string{
+			filepath.Join(dir, "folder"+c.ext):    "that is a folder",
+			filepath.Join(dir, "no", "out"+c.ext): "there is no folder " + filepath.Join(dir, "no"),
+			filepath.Join(file, "out"+c.ext):      file + " is not a folder",
+		} {
+			r := call(t, append(c.args, path)...)
+			if r.code != exitWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
+				strings.Contains(r.errors, sizeMismatch) {
+				t.Errorf("%v %s: exit %d, want %q in %q", c.args, path, r.code, want, r.errors)
+			}
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 5 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// divided fails in its run where d holds a zero.
+const divided = `{"version": 1, "inputs": [{"name": "d", "dtype": "int64", "shape": [200]}],
+ "nodes": [{"name": "q", "op": "floor_divide", "inputs": [100, "d"]}], "outputs": ["q"]}`
+
+// TestFailedRunKeepsFile has a file that a run does not get to replace.
+func TestFailedRunKeepsFile(t *testing.T) {
+	path, out := write(t, "g.json", divided), filepath.Join(t.TempDir(), "out.npz")
+	if err := os.WriteFile(out, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := call(t, "run", path, "--outputs", out)
+	if r.code != exitFailed || !strings.Contains(r.errors, "ZeroDivisionError") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	holds(t, out, "old", 1)
+	ones := tensor.Zeros(tensor.Int64, 200)
+	for i := range 200 {
+		ones.SetFlat(i, tensor.IntScalar(4))
+	}
+	succeed(t, "run", path, "--outputs", out, "--inputs", saved(t, map[string]*tensor.Tensor{"d": ones}))
+	got, err := npz.ReadFile(out)
+	if err != nil || got["q"].At(7).Int() != 25 {
+		t.Errorf("%v, %v", err, got)
+	}
+}
+
+// TestLinkToNothing writes through a link whose file is still to be made.
+func TestLinkToNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "to"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"link.npz": filepath.Join("to", "out.npz"),
+		"lost.npz": filepath.Join("no", "out.npz")} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	graph := write(t, "g.json", unbound)
+	succeed(t, "run", graph, "--outputs", filepath.Join(dir, "link.npz"))
+	if _, err := npz.ReadFile(filepath.Join(dir, "to", "out.npz")); err != nil {
+		t.Error(err)
+	}
+	if st, err := os.Lstat(filepath.Join(dir, "link.npz")); err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v: the link is gone", err)
+	}
+	r := call(t, "run", graph, "--outputs", filepath.Join(dir, "lost.npz"))
+	if r.code != exitWrong || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestEmptyFlags refuses what a shell makes of a variable that is not set.
+func TestEmptyFlags(t *testing.T) {
+	graph := write(t, "g.json", unbound)
+	for _, args := range [][]string{{"run", "--inputs"}, {"run", "--outputs"}, {"bench", "--inputs"},
+		{"compare", "--report"},
+		{"plan", "--strategy"}, {"view", "--output"}} {
+		r := call(t, args[0], graph, args[1], "")
+		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exitWrong || r.errors != want {
+			t.Errorf("%v: exit %d, %q, want %q", args, r.code, r.errors, want)
+		}
+	}
+}
+
+func TestUnwritableInPlainWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 300)+".npz")
+	r := call(t, "run", write(t, "g.json", unbound), "--outputs", path)
+	if r.code != exitWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
+		t.Errorf("exit %d, %q", r.code, r.errors)
+	}
+	gone := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission}
+	if got := cause(gone).Error(); got != "it may not be opened: permission is denied" {
+		t.Error(got)
+	}
+	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
+		"no file can be made there" {
+		t.Error(got)
+	}
+}

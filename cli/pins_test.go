@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/report"
+)
+
+// pinFlags demand two layouts of the residual block: without them image and act1 are channels-last.
+var pinFlags = []string{"--pin", "image=contiguous", "--pin", "act1=contiguous"}
+
+// rowMajor are the strides of both.
+var rowMajor = []int{2048, 256, 16, 1}
+
+func onResidual(command string, more ...string) []string {
+	return append([]string{command, models + "/residual.json", "--dim", "N=2"}, more...)
+}
+
+// laidOut reports whether a plan has a value in a layout, computed or copied.
+func laidOut(doc planJSON, name string, strides []int) bool {
+	return slices.ContainsFunc(doc.Steps, func(s report.Step) bool {
+		return s.Name == name && slices.Equal(s.Strides, strides)
+	}) || slices.ContainsFunc(doc.Copies, func(c report.Copy) bool {
+		return c.Value == name+".unpinned" && slices.Equal(c.To, strides)
+	})
+}
+
+func copiesImage(list []report.Copy) bool {
+	return slices.ContainsFunc(list, func(c report.Copy) bool {
+		return c.Value == "image" && c.Why == `"image" is pinned to contiguous` && slices.Equal(c.To, rowMajor)
+	})
+}
+
+// TestPins checks that plan, run, diff and compare meet pins under every strategy, and price the same plans.
+func TestPins(t *testing.T) {
+	free := decode[planJSON](t, succeed(t, onResidual("plan", "--json")...))
+	if copiesImage(free.Copies) || laidOut(free, "act1", rowMajor) {
+		t.Fatal("the pins demand nothing")
+	}
+	best := decode[planJSON](t, succeed(t, onResidual("plan", append(pinFlags, "--json")...)...))
+	if !best.Optimal || best.Bound == nil || *best.Bound != best.CostNS || best.CostNS <= free.CostNS {
+		t.Errorf("%g is proved: %v, from %v on; without pins %g", best.CostNS, best.Optimal, best.Bound, free.CostNS)
+	}
+	rows := decode[compareDoc](t, succeed(t, onResidual("compare", append(pinFlags, "--runs", "1", "--json")...)...))
+	if !rows.Equal || len(rows.Strategies) != len(graphrun.Strategies()) {
+		t.Fatalf("%+v", rows)
+	}
+	for i, s := range graphrun.Strategies() {
+		how := append(slices.Clone(pinFlags), "--strategy", s.Name())
+		text := succeed(t, onResidual("plan", append(how, "--json")...)...)
+		valid(t, "plan", text)
+		doc := decode[planJSON](t, text)
+		if !copiesImage(doc.Copies) || !laidOut(doc, "act1", rowMajor) {
+			t.Errorf("%s: copies %+v, steps %+v", s.Name(), doc.Copies, doc.Steps)
+		}
+		if doc.CostNS < best.CostNS || rows.Strategies[i].CostNS != doc.CostNS {
+			t.Errorf("%s costs %g, in compare %g, the least is %g", s.Name(), doc.CostNS, rows.Strategies[i].CostNS,
+				best.CostNS)
+		}
+		told := decode[diffDoc](t, succeed(t, onResidual("diff", append(slices.Clone(pinFlags), "--strategies", s.Name(),
+			"--json")...)...))
+		differs := !told.Same && copiesImage(told.OnlySecond) || s.Name() == "contiguous" // it plans the copy without pins
+		if told.Second.CostNS != doc.CostNS || !differs {
+			t.Errorf("%s: %+v", s.Name(), told)
+		}
+		out := succeed(t, onResidual("run", append(how, "--seed", "1")...)...)
+		if !strings.Contains(out, "[2048,256,16,1]") {
+			t.Errorf("%s:\n%s", s.Name(), out)
+		}
+	}
+}
+
+// TestPinnedSensitivity checks that no bandwidth of copies removes a copy that a pin requires.
+func TestPinnedSensitivity(t *testing.T) {
+	free := decode[planJSON](t, succeed(t, onResidual("plan", "--sensitivity", "--json")...)).Sensitive
+	s := decode[planJSON](t, succeed(t, onResidual("plan", "--sensitivity", "--json", "--pin",
+		"image=contiguous")...)).Sensitive
+	if free == nil || s == nil || s.CopiedBytes < free.CopiedBytes+16384 || s.CopyNS <= free.CopyNS {
+		t.Fatalf("%+v, %+v", free, s)
+	}
+	if s.Slower != nil {
+		for _, c := range s.Slower.Change.Gone {
+			if c.Value == "image" {
+				t.Errorf("%+v", s.Slower)
+			}
+		}
+	}
+}
+
+// TestPinRefusals checks the errors for pins that cannot be met and for malformed pins.
+func TestPinRefusals(t *testing.T) {
+	gaps := write(t, "gaps.json", `{"version": 1,
+ "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3], "strides": [6, 1]}],
+ "nodes": [{"name": "part", "op": "as_strided", "inputs": ["x"], "attrs": {"size": [2], "stride": [3]}},
+           {"name": "rows", "op": "slice", "inputs": ["x"], "attrs": {"dim": 1, "end": 2}}],
+ "outputs": ["part", "rows"]}`)
+	flat := write(t, "flat.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 8, 6, 6]}],
+ "nodes": [{"name": "r", "op": "relu", "inputs": ["x"]},
+           {"name": "flat", "op": "view", "inputs": ["r"], "attrs": {"size": [2, -1]}},
+           {"name": "rows", "op": "view", "inputs": ["x"], "attrs": {"size": [2, -1]}},
+           {"name": "turned", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0, 2, 3, 1]}}],
+ "outputs": ["flat", "rows", "turned"]}`)
+	block := models + "/residual.json"
+	for args, want := range map[string]string{
+		block + " --pin imag=contiguous":      `--pin imag=contiguous: there is no value or node "imag"; did you mean "image"?`,
+		block + " --pin w1.packed=contiguous": `there is no value or node "w1.packed"`,
+		block + " --pin conv1": "--pin conv1: want NAME=FORMAT, NAME=order:0,2,3,1 or " +
+			"NODE=impl:NAME",
+		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
+		block + " --pin image=impl:nhwc":                            `"image": it is no node: only nodes have implementations`,
+		block + " --pin image=contiguous --pin image=channels_last": "--pin gives image twice: contiguous and channels_last",
+		block + " --pin conv1=impl:nhwc --pin conv1=impl:nchw":      "--pin gives conv1 twice: impl:nhwc and impl:nchw",
+
+		flat + " --pin r=channels_last": "--pin r=channels_last: " + flat +
+			`:3:70: node "flat" (view): view size is not compatible with input tensor's size and stride`,
+		gaps + " --pin x=order:1,0": `pin x=order:1,0 is not met: it reads the storage of "x"`,
+	} {
+		if r := call(t, append([]string{"plan"}, strings.Fields(args)...)...); r.code == exitDone ||
+			!strings.Contains(r.errors, want) {
+			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
+		}
+	}
+	const why = "layout 1,2,3,0 is needed: rows (view) views it, pinned to order:1,0\n"
+	if out := succeed(t, "plan", flat, "--pin", "rows=order:1,0"); !strings.Contains(out, why) {
+		t.Errorf("no %q in\n%s", why, out)
+	}
+	for _, pins := range [][]string{{"image=contiguous", "image=contiguous"}, {"conv1=contiguous", "conv1=impl:nchw"}} {
+		succeed(t, onResidual("plan", "--pin", pins[0], "--pin", pins[1])...)
+	}
+}

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
+)
+
+type planJSON struct {
+	toldDoc
+	Version   int                      `json:"version"`
+	Strategy  string                   `json:"strategy"`
+	Exact     bool                     `json:"exact"`
+	Optimal   bool                     `json:"optimal"`
+	CostNS    float64                  `json:"cost_ns"`
+	Copies    []report.Copy            `json:"copies"`
+	Elided    []report.Elision         `json:"elided"`
+	Passes    []report.Pass            `json:"passes"`
+	Folded    []report.Folding         `json:"folded"`
+	Packed    []report.Packing         `json:"packed"`
+	InRuns    []report.RunPacking      `json:"packed_in_runs"`
+	Parts     []report.Decomposition   `json:"decomposed"`
+	Apart     []report.Apart           `json:"apart"`
+	NoCode    string                   `json:"no_machine_code"`
+	Code      *inspect.StepCode        `json:"code"`
+	Steps     []report.Step            `json:"steps"`
+	Constants float64                  `json:"constants_bytes"`
+	Moved     int                      `json:"moved_bytes"`
+	PeakBytes int                      `json:"peak_bytes"`
+	Rejected  []rejectedPlan           `json:"rejected"`
+	Within    *withinMemory            `json:"within_memory"`
+	Memory    report.Memory            `json:"memory"`
+	PlanMS    float64                  `json:"plan_ms"`
+	Profile   report.Profile           `json:"profile"`
+	Bound     *float64                 `json:"lower_bound_ns"`
+	Advice    *experiment.Advice       `json:"advice"`
+	Best      []experiment.Choice      `json:"best"`
+	Sensitive *layout.Sensitivity      `json:"sensitivity"`
+	Measured  *measuredPlan            `json:"measured"`
+	Classes   []inspect.Specialization `json:"classes"`
+	ForAll    []inspect.Proof          `json:"for_all"`
+}
+
+type timesDoc struct {
+	StrategyIs string `json:"strategy"`
+	experiment.Spread
+	report.Costs
+	Samples []float64 `json:"samples_ns"`
+}
+
+type benchDoc struct {
+	toldDoc
+	timesDoc
+	Version     int  `json:"version"`
+	Interrupted bool `json:"interrupted"`
+	Threads     int  `json:"threads"`
+	Piecewise   bool `json:"piecewise"`
+
+	Call     string     `json:"call"`
+	Released callReport `json:"released"`
+	Into     callReport `json:"into"`
+}
+
+type compareDoc struct {
+	toldDoc
+	Version     int          `json:"version"`
+	Interrupted bool         `json:"interrupted"`
+	Equal       bool         `json:"equal"`
+	Differences []string     `json:"differences"`
+	Strategies  []compareRow `json:"strategies"`
+}
+
+// oneLoop is a single pointwise step with a known walk.
+const oneLoop = `{"version": 1,
+ "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 64, 5, 4]}],
+ "nodes": [{"name": "c", "op": "clone", "inputs": ["x"], "attrs": {"memory_format": "channels_last"}}],
+ "outputs": ["c"]}`
+
+func TestPlanJSON(t *testing.T) {
+	out := succeed(t, "plan", "--json", write(t, "g.json", small))
+	doc := decode[planJSON](t, out)
+	if doc.Strategy != "optimal" || !doc.Optimal || doc.PeakBytes <= 0 || len(doc.Steps) < 2 {
+		t.Errorf("%+v", doc)
+	}
+	for _, key := range []string{"strategy", "optimal", "cost_ns", "copies", "elided", "steps", "peak_bytes", "plan_ms"} {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(out), &keys); err != nil || keys[key] == nil || string(keys[key]) == "null" {
+			t.Errorf("%v: no %q", err, key)
+		}
+	}
+	i := slices.IndexFunc(doc.Steps, func(s report.Step) bool { return slices.Contains(s.Ops, "y") })
+	if i < 0 {
+		t.Fatalf("no step runs y: %+v", doc.Steps)
+	}
+	y := doc.Steps[i]
+	if y.Loop == nil || len(y.Loop.Strides) != 3 || !slices.Equal(y.Strides, []int{60, 1, 15, 3}) {
+		t.Errorf("%+v", y)
+	}
+}
+
+func TestPlanLoop(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", write(t, "g.json", oneLoop)))
+	if len(doc.Steps) != 1 {
+		t.Fatalf("%+v", doc.Steps)
+	}
+	if s := doc.Steps[0]; s.Loop != nil && (!slices.Equal(s.Loop.Shape, []int{64, 20}) ||
+		!slices.Equal(s.Loop.Strides[0], []int{4, 256}) || !slices.Equal(s.Loop.Strides[1], []int{80, 4})) {
+		t.Errorf("%+v", s.Loop)
+	}
+}
+
+// The plan shows what composite nodes are stated as, and what is packed for whom.
+func TestPlanShowsPartsAndPackings(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [30, 40]}],
+ "constants": [{"name": "w", "dtype": "float32", "shape": [40, 50], "data": [`+strings.Repeat("0.5, ", 1999)+`0.5]}],
+ "nodes": [{"name": "y", "op": "matmul", "inputs": ["x", "w"]}, {"name": "t", "op": "trace", "inputs": ["y"]}],
+ "outputs": ["y", "t"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Parts) != 1 || doc.Parts[0].Node != "t" || !slices.Equal(doc.Parts[0].Into, []string{"t.diagonal", "t"}) {
+		t.Errorf("decomposed %+v", doc.Parts)
+	}
+	if len(doc.Packed) != 1 || doc.Packed[0].Of != "w" || !slices.Equal(doc.Packed[0].Readers, []string{"y"}) ||
+		doc.Packed[0].Bytes != doc.Memory.Packed || doc.Memory.Constants != 0 {
+		t.Errorf("packed %+v, memory %+v", doc.Packed, doc.Memory)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Composite nodes", "t.diagonal, t", "Packed constants", "panels of"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// The plan shows every pass and what it did; the cost is that of what is left to run.
+func TestPlanShowsThePasses(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+ "constants": [{"name": "c", "dtype": "float32", "shape": [4], "data": [1, 2, 3, 4]}],
+ "nodes": [{"name": "h", "op": "neg", "inputs": ["c"]}, {"name": "y", "op": "add", "inputs": ["x", "h"]}],
+ "outputs": ["y"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Folded) != 1 || doc.Folded[0] != (report.Folding{Node: "h", Op: "neg", Bytes: 16}) {
+		t.Errorf("folded %+v", doc.Folded)
+	}
+	i := slices.IndexFunc(doc.Passes, func(p report.Pass) bool { return p.Pass == "fold" })
+	if i < 0 || doc.Passes[i].Did != "1 node folded into 16 bytes of constants" || doc.Passes[i].Nodes != 1 {
+		t.Errorf("passes %+v", doc.Passes)
+	}
+	if len(doc.Steps) != 1 || doc.CostNS != doc.Steps[0].CostNS {
+		t.Errorf("the plan costs %v, its steps are %+v", doc.CostNS, doc.Steps)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Folded nodes", "it depends on constants alone", "Passes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestPlanText(t *testing.T) {
+	path := write(t, "g.json",
+		strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"strategy optimal", "Inserted copies", "Steps", "[60,1,15,3]  [60,20,5,1]"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after layout") {
+		t.Errorf("no dump in\n%s", dump)
+	}
+	r := call(t, "plan", path, "--dump", "--json")
+	if !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after layout") {
+		t.Errorf("--dump --json: stdout\n%s\nstderr\n%s", r.out, r.errors)
+	}
+}
+
+// What --check could not compare is said on stderr, once, and is in the JSON document.
+func TestPlanSaysWhatWentUnchecked(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 1048576]}],
+		"nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	r := call(t, "plan", path, "--check", "--json")
+	want := "--check: the values of output \"y\" were not checked: the graph is too large"
+	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
+		t.Errorf("stderr:\n%s", r.errors)
+	}
+	var doc struct{ Unchecked []report.Unchecked }
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 ||
+		!slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
+		t.Errorf("%v, %+v", err, doc)
+	}
+	r = call(t, "plan", write(t, "s.json", small), "--check", "--json")
+	if r.complaints() != "" || !strings.Contains(r.out, `"unchecked": []`) {
+		t.Errorf("stderr:\n%s\nstdout:\n%s", r.errors, r.out)
+	}
+}
+
+func TestBench(t *testing.T) {
+	path := write(t, "g.json", small)
+	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
+	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || *doc.Min <= 0 || *doc.Min > *doc.Median ||
+		*doc.Median > *doc.Max {
+		t.Errorf("%+v", doc)
+	}
+	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 4 {
+		t.Errorf("got\n%s", out)
+	}
+	// The tensor for RunInto cannot be laid out as an output that repeats elements.
+	expanded := write(t, "expanded.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 1]}],
+		"nodes": [{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [3, 8]}}], "outputs": ["y"]}`)
+	if doc := decode[benchDoc](t, succeed(t, "bench", expanded, "--runs", "2", "--json")); doc.Runs != 2 {
+		t.Errorf("%+v", doc)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
+	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies",
+		"contiguous,propagate"))
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].Name != "contiguous" || doc.Strategies[0].Runs !=
+		2 || len(doc.Strategies[1].Samples) != 2 {
+		t.Errorf("%+v", doc)
+	}
+	out := succeed(t, "compare", path, "--runs", "2", "--report", page)
+	if !strings.Contains(out, "all strategies give equal values") {
+		t.Errorf("got\n%s", out)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "<td>channels_last") {
+		t.Errorf("%v\n%s", err, html)
+	}
+}
+
+// TestPlanMeasure holds what was measured to the steps, and the sums to theirs.
+func TestPlanMeasure(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", models+"/residual.json", "--measure", "--json"))
+	if doc.Measured == nil {
+		t.Fatal("nothing was measured")
+	}
+	measured, predicted := 0.0, 0.0
+	for _, s := range doc.Steps {
+		if s.MeasuredNS == nil || *s.MeasuredNS <= 0 {
+			t.Fatalf("step %s was not measured", s.Name)
+		}
+		measured += *s.MeasuredNS
+		predicted += s.CostNS
+	}
+	m := doc.Measured
+	if m.Runs < measureRuns || math.Abs(m.MeasuredNS-measured) > 1 || math.Abs(m.PredictedNS-predicted) > 1 ||
+		m.MedianError > m.P90Error {
+		t.Errorf("%+v, steps take %v and %v were estimated", m, measured, predicted)
+	}
+}

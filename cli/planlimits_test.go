@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+)
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int{"4096": 4096, "0": 0, "64MiB": 64 << 20, "1.5 GiB": 3 << 29, "2kB": 2000,
+		"3B": 3, "1TB": 1e12} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"MiB", "-1", "64 MB ram", "1.2.3", "NaN", "99999999TiB", "1M", "∞"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}
+
+// TestMaxCopies fails where there are more copies than permitted, with the reasons.
+func TestMaxCopies(t *testing.T) {
+	path := models + "/residual.json"
+	succeed(t, "plan", path, "--strategy", "propagate", "--max-copies", "1")
+	none := []string{"plan", path, "--strategy", "propagate", "--max-copies", "0"}
+	r := call(t, none...)
+	if r.code != exitFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
+		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, `output "y" is pinned to contiguous`) ||
+		!strings.Contains(r.out, "Inserted copies") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	if r := call(t, append(none, "--json")...); r.code != exitFailed || r.out == "" {
+		t.Errorf("exit %d, %s", r.code, r.out)
+	} else {
+		valid(t, "plan", r.out)
+	}
+	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exitWrong {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestMaxMemory takes another strategy's plan where that needs less, says what it costs, and fails where none does.
+func TestMaxMemory(t *testing.T) {
+	path, needs := models+"/ambiguous.json", map[string]int{}
+	const asked = "contiguous"
+	costs, least := map[string]float64{}, ""
+	for _, s := range strategyNames() {
+		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", s))
+		needs[s] = doc.PeakBytes + doc.Memory.Inputs + doc.Memory.Constants + doc.Memory.Packed
+		costs[s] = doc.CostNS
+		if least == "" || needs[s] < needs[least] {
+			least = s
+		}
+	}
+	if needs[asked] <= needs[least] {
+		t.Fatalf("%s needs least: %v", asked, needs)
+	}
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", asked, "--max-memory",
+		strconv.Itoa(needs[asked])))
+	if doc.Strategy != asked || doc.Rejected != nil {
+		t.Errorf("%s, %v", doc.Strategy, doc.Rejected)
+	}
+	limit := strconv.Itoa(needs[asked] - 1)
+	r := call(t, "plan", path, "--json", "--strategy", asked, "--max-memory", limit)
+	valid(t, "plan", r.out)
+	doc = decode[planJSON](t, r.out)
+	if r.code != exitDone || doc.Strategy == asked || needs[doc.Strategy] >= needs[asked] ||
+		len(doc.Rejected) == 0 || doc.Rejected[0].Strategy != asked || doc.Rejected[0].Bytes != needs[asked] ||
+		doc.Rejected[0].CostNS != costs[asked] {
+		t.Errorf("exit %d, %s, %+v", r.code, doc.Strategy, doc.Rejected)
+	}
+	for s := range needs {
+		if needs[s] < needs[asked] && costs[s] < costs[doc.Strategy] {
+			t.Errorf("%s is cheaper than %s", s, doc.Strategy)
+		}
+	}
+	if !strings.Contains(r.errors, "more than --max-memory "+limit+"; "+doc.Strategy+" needs ") ||
+		!strings.Contains(r.errors, "for an estimated cost of ") {
+		t.Error(r.errors)
+	}
+	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
+	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "no strategy has a plan within --max-memory "+
+		"1KiB: a run needs optimal ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exitWrong ||
+		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestMaxMemoryIsCheapest holds what is taken against all of the cheapest plans and all strategies.
+func TestMaxMemoryIsCheapest(t *testing.T) {
+	optimal := 0
+	for _, model := range []string{"ambiguous", "residual", "pointwise", "attention", "stride_rules", "mlp"} {
+		path := models + "/" + model + ".json"
+		g, err := graphrun.Load(path)
+		require.NoError(t, err)
+		type plan struct {
+			cost  float64
+			needs int
+		}
+		var plans []plan
+		compiled := func(s graphrun.Strategy) *graphrun.Program {
+			p, err := graphrun.Compile(g.Clone(), graphrun.Options{Strategy: s})
+			require.NoError(t, err)
+			r := p.Report()
+			plans = append(plans, plan{r.CostNS, bytesNeeded(r)})
+			return p
+		}
+		list, err := experiment.Best(compiled(graphrun.Optimal), mostTried)
+		require.NoError(t, err)
+		for _, c := range list {
+			compiled(c.Strategy())
+			require.InDelta(t, c.CostNS, plans[len(plans)-1].cost, 1e-6, model)
+		}
+		for _, s := range graphrun.Strategies() {
+			compiled(s)
+		}
+		limit := plans[0].needs
+		for range 9 { // what the optimum needs, then what is cheapest within less, and so on
+			limit--
+			cheapest := -1.0
+			next := 0
+			for _, p := range plans {
+				if p.needs <= limit && (cheapest < 0 || p.cost < cheapest) {
+					cheapest, next = p.cost, p.needs
+				}
+			}
+			r := call(t, "plan", path, "--json", "--strategy", "optimal", "--max-memory", strconv.Itoa(limit))
+			if cheapest < 0 {
+				assert.Equal(t, exitFailed, r.code, "%s within %d", model, limit)
+				assert.Contains(t, r.errors, "of all; of what", model)
+				break
+			}
+			valid(t, "plan", r.out)
+			doc := decode[planJSON](t, r.out)
+			require.NotNil(t, doc.Within, "%s within %d", model, limit)
+			assert.InDelta(t, cheapest, doc.CostNS, 1e-6, "%s within %d", model, limit)
+			assert.LessOrEqual(t, doc.Within.LowerBoundNS, doc.CostNS+1e-6)
+			if doc.Within.Optimal {
+				assert.Contains(t, r.errors, "no plan that needs no more costs less")
+				optimal++
+			} else {
+				assert.Contains(t, r.errors, "costs "+nanoseconds(doc.Within.LowerBoundNS)+" at least")
+			}
+			limit = next
+		}
+	}
+	assert.Positive(t, optimal)
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type profiledBench struct {
+	Runs   int
+	Median float64 `json:"median_ns"`
+	profileDoc
+}
+
+func profiled(t *testing.T, file, flags string) (doc profiledBench) {
+	t.Helper()
+	text := succeed(t, append([]string{"bench", file, "--profile", "--json"}, strings.Fields(flags)...)...)
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestProfile holds the profile to the plan: every step is in it, once in a run, and what workers did adds up.
+func TestProfile(t *testing.T) {
+	files, _ := filepath.Glob(models + "/*.json")
+	for _, file := range files {
+		steps := map[string]bool{}
+		var planned report.Plan
+		if err := json.Unmarshal([]byte(succeed(t, "plan", file, "--json")), &planned); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range planned.Steps {
+			steps[s.Name] = true
+		}
+		for _, threads := range []string{"1", "3"} {
+			doc := profiled(t, file, "--runs 9 --threads "+threads)
+			if doc.Runs != 9 || doc.Profile.Runs != 3 || len(doc.ByStep) != len(steps) || doc.Profile.Run <= 0 {
+				t.Errorf("%s: %+v, %d steps of %d", file, doc.Profile, len(doc.ByStep), len(steps))
+			}
+			var share, shareOfOps, busy, atSteps, calls float64
+			for _, s := range doc.ByStep {
+				if !steps[s.Name] || s.Calls != 1 || s.Busy <= 0 || s.Time <= 0 || s.Op == "" || len(s.Ops) == 0 {
+					t.Errorf("%s: %+v", file, s)
+				}
+				share, busy = share+s.Share, busy+s.Busy
+			}
+			for _, o := range doc.ByOp {
+				shareOfOps, calls = shareOfOps+o.Share, calls+o.Calls
+			}
+			idle := 0.0
+			for _, w := range doc.ByWorker {
+				atSteps, idle = atSteps+w.Busy, idle+w.Idle
+			}
+			all := doc.Profile.Run * float64(len(doc.ByWorker))
+			for what, pair := range map[string][2]float64{"shares": {share, 1}, "shares of ops": {shareOfOps, 1},
+				"calls": {calls, float64(len(steps))}, "time of workers": {atSteps, busy}, "time": {atSteps + idle, all},
+				"idle": {idle / all, doc.Profile.Idle}} {
+				if math.Abs(pair[0]-pair[1]) > 1e-6*(1+pair[1]) {
+					t.Errorf("%s, %s threads: %s %v, want %v", file, threads, what, pair[0], pair[1])
+				}
+			}
+		}
+	}
+	text := succeed(t, "bench", files[0], "--runs", "1", "--threads", "2", "--profile")
+	for _, want := range []string{"profile of 1 run in between", "By op", "By step", "Workers", "GB/s", "GFLOP/s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestProfileOfALoop counts the steps of a body as often as it runs, and leaves their time out of the loop's.
+func TestProfileOfALoop(t *testing.T) {
+	doc := profiled(t, write(t, "g.json", manyThings), "--runs 1")
+	seen := map[string]float64{}
+	for _, s := range doc.ByStep {
+		seen[s.Name] = s.Calls
+	}
+	if seen["w"] != 3 || seen["p"] != 1 || seen["c"] != 1 { // "a" is computed in the loop of "c", which bounds it
+		t.Errorf("calls by step: %v", seen)
+	}
+	if doc.ByWorker[0].Busy > doc.Profile.Run {
+		t.Errorf("worker 0 is at steps for %v of %v", doc.ByWorker[0].Busy, doc.Profile.Run)
+	}
+}
+
+// TestProfileSumsUp tells a profile what a run did and looks at what comes out.
+func TestProfileSumsUp(t *testing.T) {
+	g := graph.New("", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 1<<16)
+	g.Output("y", op.Neg(op.Exp(x)))
+	p := newProfile()
+	r := &exec.Run{Graph: g, Steps: 2, Workers: 2}
+	p.BeginRun(r)
+	notes := r.Data.(*runNotes)
+	ms := time.Millisecond
+	notes.workers[0].steps[0] = stepNotes{first: 1 * ms, last: 3 * ms, busy: 2 * ms, calls: 1}
+	notes.workers[1].steps[0] = stepNotes{first: 2 * ms, last: 5 * ms, busy: 3 * ms}
+	notes.workers[1].steps[1] = stepNotes{first: 5 * ms, last: 9 * ms, busy: 1 * ms, within: 3 * ms, calls: 1}
+	p.add(notes, 0)
+	p.add(notes, 1)
+	sum := p.tables[g].sum
+	if sum[0] != (stepTime{5 * ms, 4 * ms, 1}) || sum[1] != (stepTime{1 * ms, 1 * ms, 1}) || p.busy[1] != 4*ms {
+		t.Errorf("%+v, workers %v", sum, p.busy)
+	}
+	var d timeDoc
+	d.count(sum[0], g.Nodes[0].Work(), 0, 1)
+	d.rates(10e6)
+	if want := 2. * 4 * (1 << 16) / 4e6; d.GBs == nil || math.Abs(*d.GBs-want) > 1e-9 || d.Share != 0.5 {
+		t.Errorf("%v GB/s, want %v; share %v", d.GBs, want, d.Share)
+	}
+	ops, exp, neg := opsByName(g), g.Nodes[0].Name, g.Nodes[1].Name
+	for want, nodes := range map[string][]string{"exp+neg": {exp, neg}, "exp*2+neg+exp": {exp, exp, neg, exp},
+		"neg": {exp, "of no node"}} {
+		if kind := kindOf(exec.Step{Name: "y", Ops: nodes, Node: g.Nodes[1]}, ops); kind != want {
+			t.Errorf("a step of %v is %q, want %q", nodes, kind, want)
+		}
+	}
+}
+
+// TestFor measures for a time, and once at least.
+func TestFor(t *testing.T) {
+	path := write(t, "g.json", small)
+	if doc := decode[benchDoc](t, succeed(t, "bench", path, "--for", "1ns", "--json")); doc.Runs != 1 {
+		t.Errorf("%d runs in no time", doc.Runs)
+	}
+	start := time.Now()
+	doc := decode[benchDoc](t, succeed(t, "bench", path, "--for", "50ms", "--json"))
+	if took := time.Since(start); doc.Runs < 20 || took < 50*time.Millisecond {
+		t.Errorf("%d runs in %v", doc.Runs, took)
+	}
+	for args, want := range map[string]string{
+		"--for -1s":          "--for -1s: want more than 0",
+		"--for 1s --runs 20": "--runs and --for both say how long to measure",
+		"--for soon":         "--for soon: want a time such as 3s",
+	} {
+		if r := call(t, append([]string{"bench", path}, strings.Fields(args)...)...); r.code != exitWrong ||
+			!strings.Contains(r.errors, want) {
+			t.Errorf("%s: exit %d, %s", args, r.code, r.errors)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/graphfile"
+)
+
+// documentNames lists the commands that print documents.
+func documentNames() []string { return slices.Sorted(maps.Keys(documents)) }
+
+// schemaNames lists what there are schemas of beside the graph file: documents, and files that plan writes or reads.
+func schemaNames() []string {
+	return append(documentNames(), slices.Sorted(maps.Keys(writtenFiles))...)
+}
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema [COMMAND|FILE]",
+		Short: "Print a JSON Schema of the graph file, or of what a command prints",
+		Long: `Prints a JSON Schema (2020-12) of the graph file, made from the same table of ops that graphs
+are checked against, so that editors complete ops and attributes, show their documentation and
+mark mistakes. What takes more than a look at the file (names of values, cycles, shapes) is left
+to graphrun infer.
+
+With the name of a command, prints a schema of what that command prints under --json:
+` + strings.Join(documentNames(), ", ") + `. Documents have no other keys than
+those; each says its version. And of the files that plan writes or reads beside:
+` + strings.Join(slices.Sorted(maps.Keys(writtenFiles)), ", ") + `.`,
+		Example: `  graphrun schema > graph.schema.json
+  check-jsonschema --schemafile graph.schema.json model.json
+  graphrun schema plan | jq '."$defs".step.properties'`,
+		Args:      atMostOneDocument,
+		ValidArgs: schemaNames(),
+		RunE: action(func(cmd *cobra.Command, args []string) (err error) {
+			var text []byte
+			if len(args) == 0 {
+				text, err = graphfile.Schema(own.ops())
+			} else {
+				text, err = json.Marshal(schemaOf(args[0]), json.Deterministic(true), jsontext.WithIndent(" "))
+			}
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(append(text, '\n'))
+			return err
+		}),
+	}
+}
+
+// atMostOneDocument wants nothing, or the name of a command that prints a document.
+func atMostOneDocument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return misused(cmd, "schema wants one command at most, got %d", len(args))
+	}
+	if len(args) == 1 && documents[args[0]] == nil && writtenFiles[args[0]] == nil {
+		return wrongf("schema: %s prints no document: %s", args[0], wantOneOf(args[0], schemaNames()))
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+)
+
+// didYouMean is the end of a message about an unknown name; it is empty if no known name is similar.
+func didYouMean(name string, known []string) string { return words.DidYouMean(meant(name, known)) }
+
+// wantOneOf is the end of a message about a name that is none of a few.
+func wantOneOf(name string, known []string) string {
+	return "want one of " + strings.Join(known, ", ") + didYouMean(name, known)
+}
+
+// meant returns the most similar known name, or the only one with this prefix.
+func meant(name string, known []string) string {
+	if near := words.Nearest(name, slices.Values(known)); near != "" {
+		return near
+	}
+	goesOn := func(k string) bool { return len(name) > 1 && strings.HasPrefix(k, name) }
+	i := slices.IndexFunc(known, goesOn)
+	if i < 0 || slices.ContainsFunc(known[i+1:], goesOn) {
+		return ""
+	}
+	return known[i]
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
+)
+
+func verifyCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify FILE CERTIFICATE",
+		Short: "Check the certificate of a plan against the graph",
+		Long: `Checks what graphrun plan --strategy optimal --certificate wrote. The graph is planned again up to its
+layouts, with the sizes, the pins and the profile of the certificate, which states the problem of layouts anew; it
+must be that of the certificate, entry by entry. Then the cost of what was chosen is added up, and the proof that no
+choice costs less is checked, by a program of its own that shares nothing with the solver.
+
+What is proved is that nothing that can be chosen costs less by the prices of the profile. Whether the machine keeps
+to them is for graphrun bench to say.
+
+Exit code 0 if the certificate holds, 1 with the reason if it does not, 2 for a file that is no certificate.`,
+		Example: `  graphrun plan model.onnx --strategy optimal --certificate plan.cert.json
+  graphrun verify model.onnx plan.cert.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return misused(cmd, "verify wants a graph file and a certificate, got %s", count(len(args), "argument"))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeGraph,
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return verify(cmd, args[0], args[1], asJSON)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
+	f, _, err := files.OpenRegular(certificate)
+	if err != nil {
+		return wrong(err)
+	}
+	c, err := experiment.ReadCertificate(bufio.NewReader(f))
+	f.Close()
+	if err != nil {
+		return wrongf("%s: %w", certificate, err)
+	}
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var g *graph.Graph
+	err = j.do(loading, func() (err error) {
+		g, err = loadSized(j.ctx, path, c.Options.Sizes)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var v *experiment.Verdict
+	err = j.do(verifying, func() (err error) { v, err = experiment.VerifyContext(j.ctx, g, c); return err })
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	warn(cmd, path, g)
+	if err != nil {
+		return failed(fmt.Errorf("%s does not hold for %s: %w", certificate, path, err))
+	}
+	return j.do(printing, func() error {
+		out := bufio.NewWriter(cmd.OutOrStdout())
+		if asJSON {
+			writeDocument(out, v)
+		} else {
+			writeVerdict(out, v)
+		}
+		return out.Flush()
+	})
+}
+
+// loadSized reads a graph and gives those of its symbols sizes that there are sizes of. What does not fit is found when
+// the graph is compared with what was certified.
+func loadSized(ctx context.Context, path string, sizes map[string]int) (*graph.Graph, error) {
+	f, err := openFile(ctx, path, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	f.Loader.Sizes = map[string]int{}
+	symbols := f.Symbols()
+	for name, n := range sizes {
+		if _, there := symbols[name]; there {
+			f.Loader.Sizes[name] = n
+		}
+	}
+	g, _, err := graphOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return g, inferStrictly(ctx, g)
+}
+
+func writeVerdict(w io.Writer, v *experiment.Verdict) {
+	if v.Optimal {
+		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", nanoseconds(v.CostNS), v.CostNS)
+	} else {
+		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", nanoseconds(v.CostNS), nanoseconds(v.BoundNS),
+			nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
+	}
+	fmt.Fprintf(w, "holds for graph %.12s, strategy %s: %s and %s of costs are those of the certificate, the cost adds "+
+		"up, and the proof is right\n", v.Digest, v.Strategy, count(v.Variables, "variable"), count(v.Factors, "table"))
+}

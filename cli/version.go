@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Prints the version of the module, the commit that it was built from ("modified" where files
+differed from it), and the version of Go; and which instructions the machine code has that is made
+while graphs run, and whether for a matrix unit, or why there is none. graphrun --version prints the same.`,
+		Example: `  graphrun version`,
+		Args:    noArguments,
+		RunE: action(func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+			return err
+		}),
+	}
+}
+
+// versionText tells module version, commit where the build recorded one, and toolchain.
+func versionText() string {
+	version, settings := "(devel)", map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v := info.Main.Version; v != "" {
+			version = v
+		}
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+	}
+	commit := "unknown revision"
+	if r := settings["vcs.revision"]; r != "" {
+		commit = "revision " + r
+		if settings["vcs.modified"] == "true" {
+			commit += " (modified)"
+		}
+	}
+	return fmt.Sprintf("graphrun %s, %s, %s %s/%s\n%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		machineCode())
+}
+
+// machineCode tells what loops run as.
+func machineCode() string {
+	if err := jit.Available(); err != nil {
+		return fmt.Sprintf("no machine code: %v", err)
+	}
+	return "machine code for " + machine.Describe()
+}

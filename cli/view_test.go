@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+const residual = "../examples/models/residual.json"
+
+// viewed is what view writes.
+func viewed(t *testing.T, ext, path string, args ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "x"+ext)
+	succeed(t, append([]string{"view", path, "-o", out}, args...)...)
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// textsOf are the texts of a document that is well-formed XML, by element.
+func textsOf(t *testing.T, doc string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	var open []string
+	for d := xml.NewDecoder(strings.NewReader(doc)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		require.NoError(t, err)
+		switch x := token.(type) {
+		case xml.StartElement:
+			open = append(open, x.Name.Local)
+			if class := x.Attr; len(class) > 0 && class[0].Name.Local == "class" {
+				found["class"] = append(found["class"], class[0].Value)
+			}
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			if len(open) > 0 {
+				at := open[len(open)-1]
+				found[at] = append(found[at], string(x))
+			}
+		}
+	}
+}
+
+func TestViewDOT(t *testing.T) {
+	for _, extra := range [][]string{nil, {"--strategy", "contiguous"}} {
+		text := viewed(t, ".dot", write(t, "g.json", small), extra...)
+		if !strings.Contains(text, "digraph") || !strings.Contains(text, "->") {
+			t.Errorf("%v:\n%s", extra, text)
+		}
+	}
+}
+
+func TestViewSVG(t *testing.T) {
+	written := textsOf(t, viewed(t, ".svg", residual))
+	assert.Contains(t, written["text"], "as written: 7 nodes, 5 constants")
+	for _, name := range []string{"image", "tidy", "shortcut", "y", "pinned to contiguous", "for N=2 (assumed)"} {
+		assert.Contains(t, written["text"], name)
+	}
+	for _, name := range []string{"w1", "scale"} {
+		assert.NotContains(t, written["text"], name, "constants are told by their readers")
+		assert.Contains(t, strings.Join(written["title"], "\n"), "constant: "+name+": float32 [8,")
+	}
+	doc := viewed(t, ".svg", residual, "--strategy", "channels_last", "--dim", "N=3")
+	assert.Equal(t, doc, viewed(t, ".svg", residual, "--strategy", "channels_last", "--dim", "N=3"))
+	planned := textsOf(t, doc)
+	for _, line := range []string{"conv2d + relu", "mul + add + relu", "copy of act2", "to row-major",
+		"float32 [3,8,16,16]", `output "y" is pinned to contiguous`, "for N=3"} {
+		assert.Contains(t, planned["text"], line)
+	}
+	assert.Contains(t, planned["class"], "node copy")
+	assert.NotContains(t, written["class"], "node copy")
+	r := decode[planJSON](t, succeed(t, "plan", residual, "--strategy", "channels_last", "--dim", "N=3", "--json"))
+	for _, s := range r.Steps {
+		price := s.Impl + " · " + nanoseconds(s.CostNS) + " (" + percent(s.CostNS/r.CostNS) + ")"
+		assert.Contains(t, planned["text"], price)
+	}
+	for _, want := range []string{"by [2048,1,128,8], channels-last, 24 KiB\nread by act1", "act2.contiguous: float32 " +
+		"[3,8,16,16] by [2048,256,16,1], row-major, 24 KiB\nread by y"} {
+		assert.Contains(t, strings.Join(planned["title"], "\n--\n"), want)
+	}
+}
+
+// TestViewOptions checks that what is drawn is what the options ask for.
+func TestViewOptions(t *testing.T) {
+	drawn := func(args ...string) string {
+		return strings.Join(textsOf(t, viewed(t, ".svg", residual, args...))["text"], "\n")
+	}
+	plain := drawn("--strategy", "propagate")
+	assert.Contains(t, drawn("--strategy", "propagate", "--pin", "conv2=impl:nchw"), "nchw")
+	assert.NotContains(t, plain, "nchw")
+	assert.Contains(t, drawn("--pin", "act1=contiguous"), "pinned to contiguous\nfloat32")
+	assert.NotContains(t, drawn("--strategy", "propagate", "--no-fusion"), " + ")
+	assert.Contains(t, drawn("--strategy", "optimal"), "no plan costs less: that is proved")
+	slow := machine.DefaultProfile()
+	slow.StepPS = 1e9
+	text, err := slow.JSON()
+	require.NoError(t, err)
+	assert.Contains(t, drawn("--strategy", "propagate", "--costs", write(t, "slow.json", string(text))), "ms (25.0%)")
+}
+
+// hostile has a name in each place where a name may be, and texts that are no names to XML and HTML.
+func hostile(t *testing.T) (path string, names []string) {
+	names = []string{`</title><script>alert("1")</script>`, `a&b<c>"d'`, "]]>\x01\x1b[31m", "<!--", `</script><img src=x>`,
+		"\u202e\ufffeend"}
+	quoted := make([]any, len(names))
+	for i, name := range names {
+		text, err := json.Marshal(name)
+		require.NoError(t, err)
+		quoted[i] = string(text)
+	}
+	return write(t, "g.json", fmt.Sprintf(`{"version": 1, "name": %[1]s,
+ "inputs": [{"name": %[2]s, "dtype": "float32", "shape": [2, 3, 4, 5], "memory_format": "channels_last"}],
+ "constants": [{"name": %[3]s, "dtype": "float32", "shape": [2], "data": [1, 2]}],
+ "nodes": [{"name": %[4]s, "op": "relu", "inputs": [%[2]s]}, {"name": %[5]s, "op": "exp", "inputs": [%[4]s]}],
+ "outputs": [{"value": %[5]s, "name": %[6]s, "memory_format": "contiguous"}, %[3]s]}`, quoted...)), names
+}
+
+func TestViewHostileNames(t *testing.T) {
+	path, names := hostile(t)
+	for _, strategy := range [][]string{nil, {"--strategy", "optimal"}} {
+		doc := viewed(t, ".svg", path, strategy...)
+		assert.NotContains(t, doc, "<script")
+		found := strings.Join(textsOf(t, doc)["title"], "\n") // fails unless it is well-formed
+		for _, name := range names[1:] {
+			assert.Contains(t, found, strings.ReplaceAll(printable(name), "\ufffe", "\ufffd"))
+		}
+		page := viewed(t, ".html", path, strategy...)
+		assert.Equal(t, 1, strings.Count(page, "<script"), "one script, which is ours")
+		assert.Equal(t, 1, strings.Count(page, "</script"))
+		assert.NotContains(t, page, "<img")
+		assert.NotContains(t, page, "\x01")
+		var d pageData
+		require.NoError(t, json.Unmarshal(pageJSON(t, page), &d))
+		all := fmt.Sprint(d)
+		for _, name := range names[1:] {
+			assert.Contains(t, all, printable(name))
+		}
+	}
+}
+
+// pageJSON is what a page's script is given.
+func pageJSON(t *testing.T, page string) []byte {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "const data = ")
+	require.True(t, found)
+	text, _, found := strings.Cut(rest, ";\n")
+	require.True(t, found)
+	return []byte(text)
+}
+
+func TestViewHTML(t *testing.T) {
+	page := viewed(t, ".html", residual, "--strategy", "channels_last", "--dim", "N=2")
+	assert.Equal(t, page, viewed(t, ".html", residual, "--strategy", "channels_last", "--dim", "N=2"))
+	for _, at := range regexp.MustCompile(`(?i)(https?:|url\(|@import|src=|href=)\S*`).FindAllString(page, -1) {
+		assert.Equal(t, `http://www.w3.org/2000/svg"`, at, "nothing is loaded")
+	}
+	_, svg, found := strings.Cut(page, `<main id="stage">`)
+	require.True(t, found)
+	svg, _, _ = strings.Cut(svg, "</main>")
+	boxes := 0
+	for _, class := range textsOf(t, svg)["class"] {
+		if strings.HasPrefix(class, "node ") {
+			boxes++
+		}
+	}
+	var d pageData
+	require.NoError(t, json.Unmarshal(pageJSON(t, page), &d))
+	assert.Len(t, d.Boxes, boxes, "each box that is drawn is told of")
+	explained := map[string]string{}
+	for _, b := range d.Boxes {
+		explained[b.Facts[0].Text] = strings.Join(b.Explain, "\n\n")
+	}
+	for box, value := range map[string]string{"act1": "conv1", "act2": "joined", "image": "image",
+		"act2.contiguous": "act2"} {
+		want := succeed(t, "explain", residual, value, "--strategy", "channels_last", "--dim", "N=2")
+		assert.Contains(t, explained[box], strings.TrimSpace(want), box)
+	}
+	written := viewed(t, ".html", residual)
+	assert.Contains(t, written, "the dimensions are sorted by the operands")
+	assert.NotContains(t, written, "Under strategy", "the graph as written runs under none")
+}
+
+// TestViewUnplanned draws a graph whose shapes depend on data, as it is written.
+func TestViewUnplanned(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+ "nodes": [{"name": "at", "op": "nonzero", "inputs": ["x"]}, {"name": "y", "op": "neg", "inputs": ["at"]}],
+ "outputs": ["y"]}`)
+	for _, ext := range []string{".svg", ".html"} {
+		assert.Contains(t, viewed(t, ext, path), "int64, shape depends on data")
+		r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x"+ext), "--strategy", "optimal")
+		assert.Equal(t, exitFailed, r.code)
+		assert.Contains(t, r.errors, "graphrun plan shows")
+	}
+	empty := write(t, "none.json", `{"version": 1, "inputs": [], "nodes": [], "outputs": []}`)
+	out := filepath.Join(t.TempDir(), "x.svg")
+	assert.Equal(t, exitDone, call(t, "view", empty, "-o", out).code)
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	assert.Contains(t, textsOf(t, string(text))["text"], "as written: 0 nodes, 0 constants")
+}
+
+func TestViewTooLarge(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString(`{"version": 1, "inputs": [{"name": "n0", "dtype": "float32", "shape": [1]}], "nodes": [`)
+	const n = 800 // each is read by the next, and by the last: these pass all that lie between
+	all := []string{}
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&b, `{"name": "n%d", "op": "relu", "inputs": ["n%d"]},`, i, i-1)
+		all = append(all, fmt.Sprintf(`"n%d"`, i))
+	}
+	fmt.Fprintf(&b, `{"name": "y", "op": "cat", "inputs": [%s]}], "outputs": ["y"]}`, strings.Join(all, ","))
+	path := write(t, "g.json", b.String())
+	r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x.svg"))
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.errors, "too large to be drawn in layers: graphrun view -o OUT.dot")
+	assert.NotEmpty(t, viewed(t, ".dot", path))
+}
+
+// TestLayoutColors checks that a layout has the same colour in pictures that have others, and each one of its own.
+func TestLayoutColors(t *testing.T) {
+	p := &picture{}
+	seen := map[string]bool{}
+	for i := range 3 * len(layoutColors) {
+		p.legend = append(p.legend, pictureLayout{name: fmt.Sprintf("order %d", i)})
+	}
+	p.legend = append(p.legend, pictureLayout{name: "channels-last"}, pictureLayout{name: "row-major"})
+	for i := range p.legend {
+		color, dash := p.colorOf(i)
+		assert.False(t, seen[color+dash], p.legend[i].name)
+		seen[color+dash] = true
+	}
+	alone := &picture{legend: p.legend[len(p.legend)-1:]}
+	color, _ := alone.colorOf(0)
+	all, _ := p.colorOf(len(p.legend) - 1)
+	assert.Equal(t, all, color)
+	assert.Equal(t, "conv2d", opsOf(&graph.Node{Op: &graph.Op{Name: "conv2d"}}))
+}
