@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
 )
@@ -219,7 +219,7 @@ func (f *File) sizes() (map[string]int, error) {
 		for _, name := range slices.Sorted(maps.Keys(f.Loader.Shapes)) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
-					words.DidYouMean(words.Nearest(name, inputNames(f.signature))))
+					suggest.DidYouMean(suggest.Nearest(name, inputNames(f.signature))))
 			}
 		}
 	}

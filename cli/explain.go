@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -150,7 +150,7 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 		return format, nil
 	}
 	return tensor.NoFormat, wrongf("--first-break: no value lies in memory format %q: want one of %s%s", name,
-		strings.Join(breakFormats, ", "), words.DidYouMean(words.Nearest(name, slices.Values(breakFormats))))
+		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
 // explained explains the value of a name, or the first that loses a format.

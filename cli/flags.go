@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 )
 
 // oneFile is the argument check of the commands that take one graph file.
@@ -106,7 +106,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		if name := unknown.GetSpecifiedName(); len(name) > 1 {
 			if flag := meant(name, flagNames(cmd)); flag != "" {
-				msg += words.DidYouMean("--" + flag)
+				msg += suggest.DidYouMean("--" + flag)
 			}
 		}
 	case errors.As(err, &missing):

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 )
 
 // didYouMean is the end of a message about an unknown name; it is empty if no known name is similar.
-func didYouMean(name string, known []string) string { return words.DidYouMean(meant(name, known)) }
+func didYouMean(name string, known []string) string { return suggest.DidYouMean(meant(name, known)) }
 
 // wantOneOf is the end of a message about a name that is none of a few.
 func wantOneOf(name string, known []string) string {
@@ -17,7 +17,7 @@ func wantOneOf(name string, known []string) string {
 
 // meant returns the most similar known name, or the only one with this prefix.
 func meant(name string, known []string) string {
-	if near := words.Nearest(name, slices.Values(known)); near != "" {
+	if near := suggest.Nearest(name, slices.Values(known)); near != "" {
 		return near
 	}
 	goesOn := func(k string) bool { return len(name) > 1 && strings.HasPrefix(k, name) }

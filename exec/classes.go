@@ -7,7 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/recent"
+	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -37,7 +37,7 @@ func (p *prepared) keepable() bool {
 
 // classes caches prepared segments, by segment and class of input values.
 type classes struct {
-	kept recent.Cache[classKey, *class]
+	kept lru.Cache[classKey, *class]
 }
 
 type classKey struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -107,7 +107,7 @@ func unknownName(kind string, names []string, given map[string]*tensor.Tensor) e
 		if slices.Contains(names, name) {
 			continue
 		}
-		hint := words.DidYouMean(words.Nearest(name, slices.Values(names)))
+		hint := suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 		if hint == "" && len(names) > 0 && len(names) <= maxListed {
 			hint = "; it has " + strings.Join(names, ", ")
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -380,7 +380,7 @@ func (p *parser) call(name string, col int) *node {
 	n := node{kind: callNode, text: name, col: col}
 	least, most, ok := arity(name)
 	if !ok {
-		p.fail(col, "unknown function %q%s", name, words.DidYouMean(words.Nearest(name, functionNames())))
+		p.fail(col, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
 	}
 	for !p.take(")") {
 		if len(n.args) > 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -103,9 +103,9 @@ func noNumber(v any) error {
 	m := &misfit{got: v}
 	if text, ok := v.(string); ok {
 		if meant := numerals.Meant(text); meant != "" {
-			m.hint = words.DidYouMean(strconv.Quote(meant))
+			m.hint = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
-			m.hint = words.DidYouMean(text)
+			m.hint = suggest.DidYouMean(text)
 		}
 	}
 	return m

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -81,7 +81,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 		symbol, ok := g.SymbolNamed(name)
 		if !ok {
 			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
-				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
+				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(g.Symbols))))
 		}
 		if _, twice := sizes[symbol]; twice {
 			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].Spelled)

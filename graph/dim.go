@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -267,10 +267,10 @@ func noInteger(text string, symbols map[string]sym.Int) error {
 	m := &misfit{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
-		m.hint = words.DidYouMean(text)
+		m.hint = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
 		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
-		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, known))
+		m.hint = ", which is no symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
 	}
 	return m
 }

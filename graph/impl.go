@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -303,7 +303,7 @@ func (o *Op) Impl(name string) (*Impl, error) {
 		return nil, fmt.Errorf("%s has no implementations to choose from", o.Name)
 	}
 	hint := ""
-	if near := words.Nearest(name, slices.Values(names)); near != "" {
+	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
 	return nil, fmt.Errorf("%s has no implementation %q: want one of %s%s", o.Name, name, strings.Join(names, ", "), hint)

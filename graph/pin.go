@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,7 +50,7 @@ func ParsePin(text string) (Pin, error) {
 	f, err := tensor.ParseMemoryFormat(text)
 	if err != nil || f == tensor.Preserve {
 		return Pin{}, fmt.Errorf("%q is no layout to be demanded: want contiguous, channels_last, channels_last_3d, "+
-			"order:0,2,3,1 or impl:NAME%s", text, words.DidYouMean(words.Nearest(text, slices.Values(layoutNames))))
+			"order:0,2,3,1 or impl:NAME%s", text, suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
 	}
 	return Pin{Format: f}, nil
 }
@@ -140,7 +140,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	case v == nil && n == nil:
 		names := slices.Sorted(maps.Keys(known.values))
 		hint := ""
-		if near := words.Nearest(name, slices.Values(names)); near != "" {
+		if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		return fmt.Errorf("there is no value or node %q%s", name, hint)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -258,7 +258,7 @@ func (s *Schema) suggest(name string) string {
 	for i, f := range s.Fields {
 		names[i] = f.Name
 	}
-	return ": the op has " + strings.Join(names, ", ") + words.DidYouMean(words.Nearest(name, slices.Values(names)))
+	return ": the op has " + strings.Join(names, ", ") + suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 }
 
 // DefaultValue returns the default of an attribute as a graph file would have it: a number,
@@ -347,16 +347,16 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 		}
 	}
 	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
-		near := words.Nearest(dst.String(), slices.Values(f.OneOf))
-		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), words.DidYouMean(near))
+		near := suggest.Nearest(dst.String(), slices.Values(f.OneOf))
+		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), suggest.DidYouMean(near))
 	}
 	return nil
 }
 
 // noWord is the error of a word that an attribute does not know.
 func (f Field) noWord(word string, symbols map[string]sym.Int) error {
-	if near := words.Nearest(word, slices.Values(f.Words)); near != "" {
-		return &misfit{word, words.DidYouMean(near)}
+	if near := suggest.Nearest(word, slices.Values(f.Words)); near != "" {
+		return &misfit{word, suggest.DidYouMean(near)}
 	}
 	return noInteger(word, symbols)
 }

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 )
 
 // NoOp returns the error of a node whose op there is not, with the name that was probably
 // meant: see [SuggestOp].
 func NoOp(name string, lookup Lookup) error {
-	return fmt.Errorf("there is no op %q%s", name, words.DidYouMean(SuggestOp(name, lookup)))
+	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
 }
 
 // SuggestOp returns the op of a catalogue that was probably meant by a name that it lacks:
@@ -41,7 +41,7 @@ func SuggestOp(name string, lookup Lookup) string {
 			return n
 		}
 	}
-	return words.Nearest(bare, known)
+	return suggest.Nearest(bare, known)
 }
 
 // opNames are the ops of package kernels, which the generated file enters: they are compared

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -156,8 +156,8 @@ func (l *loader) file() error {
 }
 
 func (l *loader) unknownKey(key string, at int, want string) error {
-	near := words.Nearest(key, slices.Values(strings.Split(want, ", ")))
-	l.failAt(at, "unknown key %q: want one of %s%s", key, want, words.DidYouMean(near))
+	near := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
+	l.failAt(at, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(near))
 	return l.scan.skip()
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/numerals"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -296,7 +296,7 @@ func (l *loader) refuse(r *rawNode, at int, err error) {
 
 // noValue returns the error for an unknown value name.
 func (l *loader) noValue(name string) error {
-	if near := words.Nearest(name, l.valueNames); near != "" {
+	if near := suggest.Nearest(name, l.valueNames); near != "" {
 		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no value %q", name)

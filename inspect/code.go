@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -61,14 +61,14 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 		i = slices.IndexFunc(steps, func(s exec.Step) bool { return slices.Contains(s.Ops, step) })
 	}
 	if i < 0 {
-		near := words.Nearest(step, func(yield func(string) bool) {
+		near := suggest.Nearest(step, func(yield func(string) bool) {
 			for _, s := range steps {
 				if !yield(s.Name) {
 					return
 				}
 			}
 		})
-		return nil, fmt.Errorf("there is no step %q%s", step, words.DidYouMean(near))
+		return nil, fmt.Errorf("there is no step %q%s", step, suggest.DidYouMean(near))
 	}
 	s := steps[i]
 	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}

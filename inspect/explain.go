@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
@@ -103,11 +103,11 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 			return o.Value, nil
 		}
 	}
-	near := words.Nearest(name, func(yield func(string) bool) {
+	near := suggest.Nearest(name, func(yield func(string) bool) {
 		more := true
 		g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
 	})
-	return nil, fmt.Errorf("there is no value %q%s", name, words.DidYouMean(near))
+	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(near))
 }
 
 // layoutOf tells why a value has its inferred layout.

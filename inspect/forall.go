@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -65,7 +65,7 @@ func propertyOf(g *graph.Graph, text string) (property, error) {
 	q.format = pin.Format
 	if g.Value(q.value) == nil {
 		return q, fmt.Errorf("property %q: the graph has no value %q%s", text, q.value,
-			words.DidYouMean(words.Nearest(q.value, valueNames(g))))
+			suggest.DidYouMean(suggest.Nearest(q.value, valueNames(g))))
 	}
 	return q, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -251,7 +251,7 @@ func (o Operators) enter(table map[operator]converter, replace bool) error {
 
 // nearest suggests a similar operator of the same domain.
 func nearest(key operator, table map[operator]converter) string {
-	return words.DidYouMean(words.Nearest(key.name, func(yield func(string) bool) {
+	return suggest.DidYouMean(suggest.Nearest(key.name, func(yield func(string) bool) {
 		for k := range table {
 			if k.domain == key.domain && !yield(k.name) {
 				return

@@ -12,7 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
@@ -95,7 +95,7 @@ func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 		names[i] = p.Name
 	}
 	hint := ""
-	if near := words.Nearest(name, slices.Values(names)); near != "" {
+	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
 	return nil, fmt.Errorf("no pass %q in the list%s", name, hint)

@@ -21,7 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -261,7 +261,7 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
 	if !ok {
-		near := words.DidYouMean(words.Nearest(name, slices.Values(f.names)))
+		near := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
 		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), near)
 	}
 	s := tensor.StorageOf(e.data)

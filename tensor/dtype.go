@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 )
 
 // DType is the type of an element. The names are PyTorch's.
@@ -80,7 +80,7 @@ func ParseDType(name string) (DType, error) {
 		meant = d.String()
 	}
 	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "),
-		words.DidYouMean(meant))
+		suggest.DidYouMean(meant))
 }
 
 // nearestDType returns the dtype with nearly the letters of name and exactly its digits: "float31" is an unknown
@@ -88,7 +88,7 @@ func ParseDType(name string) (DType, error) {
 func nearestDType(name string, names []string) string {
 	digits := func(s string) string { return s[len(strings.TrimRight(s, "0123456789")):] }
 	name = name[strings.LastIndexAny(name, ".:")+1:]
-	return words.Nearest(name, func(yield func(string) bool) {
+	return suggest.Nearest(name, func(yield func(string) bool) {
 		for _, n := range names {
 			if digits(n) == digits(name) && !yield(n) {
 				return

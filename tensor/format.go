@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
@@ -52,10 +52,10 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
 	known := meant.String()
 	if meant == NoFormat {
-		known = words.Nearest(name, slices.Values(formatNames[1:]))
+		known = suggest.Nearest(name, slices.Values(formatNames[1:]))
 	}
 	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s",
-		name, words.DidYouMean(known))
+		name, suggest.DidYouMean(known))
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors for a shape of the

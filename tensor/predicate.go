@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/sym/contiguity"
 )
@@ -81,7 +81,7 @@ func ParsePredicate(name string) (Predicate, error) {
 	}
 	names := slices.Sorted(maps.Keys(known))
 	return 0, fmt.Errorf("unknown predicate %q: want one of %v%s", name, names,
-		words.DidYouMean(words.Nearest(name, slices.Values(names))))
+		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
 // If returns the condition under which p holds of t: a constant if sizes and strides decide, else a formula

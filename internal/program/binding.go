@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/recent"
+	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -52,7 +52,7 @@ func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
 // bindings is a cache, bounded in the number of bindings and in the memory that they hold beside their
 // specializations.
-type bindings = recent.Cache[sizesKey, *Binding]
+type bindings = lru.Cache[sizesKey, *Binding]
 
 // keptBindings bounds the bindings of small graphs, which the limit on memory does not bound.
 const keptBindings = 256

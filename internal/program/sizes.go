@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 )
 
 // UnknownSymbol is the error of a size for a symbol that the graph does not have.
 func UnknownSymbol(name string, g *graph.Graph) error {
-	hint := words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols)))
+	hint := suggest.DidYouMean(suggest.Nearest(name, maps.Keys(g.Symbols)))
 	switch {
 	case len(g.Symbols) == 0:
 		hint = ": all its sizes are numbers"

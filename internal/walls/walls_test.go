@@ -79,30 +79,30 @@ func within(name string, trees ...string) bool {
 func TestWalls(t *testing.T) {
 	only := map[string][]string{
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
-		"sym": {}, "sym/contiguity": {"sym", "internal/words"},
-		"tensor":           {"sym", "internal/strided", "internal/machine", "internal/words"},
-		"internal/machine": {}, "internal/words": {}, "internal/files": {},
+		"sym": {}, "sym/contiguity": {"sym", "internal/suggest"},
+		"tensor":           {"sym", "internal/strided", "internal/machine", "internal/suggest"},
+		"internal/machine": {}, "internal/suggest": {}, "internal/files": {},
 		"internal/strided": {"internal/machine"},
 		"internal/gemm": {"internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
-			"internal/words"},
+			"internal/suggest"},
 		"internal/team": {}, "internal/ends": {},
 		"internal/layered": {},
-		"expr":             {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		"expr":             {"tensor", "sym", "internal/strided", "internal/machine", "internal/suggest"},
 		// Machine code knows nothing of what it computes, but where it is made of expressions.
 		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},
 		"internal/jit/vector": {"internal/jit", "expr", "tensor", "sym", "internal/strided", "internal/machine",
-			"internal/words"},
+			"internal/suggest"},
 		// What multiplies and transforms has elements, and no expressions.
 		"internal/jit/tile":     {"internal/jit", "internal/machine"},
 		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
 		"internal/loops": {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
-			"internal/words", "internal/ends"},
+			"internal/suggest", "internal/ends"},
 		"iter": {"expr", "internal/jit", "internal/loops", "tensor", "sym", "internal/strided", "internal/machine",
-			"internal/words", "internal/team", "internal/ends"},
-		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+			"internal/suggest", "internal/team", "internal/ends"},
+		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/suggest"},
 		// A graph knows no file.
 		"graph": {"expr", "internal/jit", "internal/loops", "iter", "tensor", "sym", "internal/strided",
-			"internal/machine", "internal/words", "internal/numerals", "internal/team", "internal/ends"},
+			"internal/machine", "internal/suggest", "internal/numerals", "internal/team", "internal/ends"},
 		// Formats know graphs and tensors, and nothing that runs them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

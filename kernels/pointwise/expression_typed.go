@@ -10,7 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -168,7 +168,7 @@ func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 			return nil, wrongAttr(name, "an input has this name")
 		case !slices.Contains(known, name):
 			return nil, wrongAttr(name, "the expression names no such number%s",
-				words.DidYouMean(words.Nearest(name, slices.Values(known))))
+				suggest.DidYouMean(suggest.Nearest(name, slices.Values(known))))
 		}
 	}
 	return f, nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
@@ -144,7 +144,7 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
 		if !known[name] {
-			return nil, fmt.Errorf("no variable %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(known))))
+			return nil, fmt.Errorf("no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name, maps.Keys(known))))
 		}
 	}
 	return numbers(p, names)
@@ -159,7 +159,7 @@ func numbers(p *wcsp.Problem, names []string) ([]int, error) {
 	for i, v := range p.Variables {
 		if list[i] = slices.Index(v.Labels, names[i]); list[i] < 0 {
 			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, v.Name, names[i],
-				words.DidYouMean(words.Nearest(names[i], slices.Values(v.Labels))))
+				suggest.DidYouMean(suggest.Nearest(names[i], slices.Values(v.Labels))))
 		}
 	}
 	return list, nil

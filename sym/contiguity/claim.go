@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -124,7 +124,7 @@ func (p *claimParser) unary() (Claim, error) {
 	r, ok := rules[p.token]
 	if !ok {
 		return Claim{}, p.failf("want a predicate, got %s%s", p.got(),
-			words.DidYouMean(words.Nearest(p.token, maps.Keys(rules))))
+			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(rules))))
 	}
 	p.next()
 	return Claim{r.Name, []Rule{r}, r.If}, nil

@@ -1,5 +1,5 @@
-// Package words suggests a known name for a misspelt one.
-package words
+// Package suggest suggests a known name for a misspelt one.
+package suggest
 
 import (
 	"iter"

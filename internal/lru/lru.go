@@ -1,5 +1,5 @@
-// Package recent keeps what was made and may be wanted again, within bounds.
-package recent
+// Package lru implements an LRU cache with bounds on the number and the bytes of its values.
+package lru
 
 import (
 	"container/list"
