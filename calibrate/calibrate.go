@@ -10,36 +10,36 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// Options choose how long is measured, and who hears of it.
+// Options configure [Run].
 type Options struct {
-	// Rounds is how often everything is measured; medians of all times count. 0 is 3.
+	// Rounds is the number of times that everything is measured; the median of all times counts. 0 is 3.
 	Rounds int
-	// Each is how long a call is measured in a round; 0 is 12 ms.
+	// Each is the time spent on a call per round; 0 is 12 ms.
 	Each time.Duration
-	// MostBytes bounds the memory that a call goes over; 0 is 128 MiB.
+	// MostBytes bounds the memory that a call touches; 0 is 128 MiB.
 	MostBytes int
-	// Progress, if set, is told what is measured next.
+	// Progress, if set, is called before each measurement; what names it.
 	Progress func(done, total int, what string)
 }
 
-// Result is a profile, and how it was found.
+// Result is a fitted profile and its measurements.
 type Result struct {
 	Profile *machine.Profile
 	Points  []Point
 }
 
-// Point is a call that was measured, and what the profile predicts for it.
+// Point is a measured call and its predicted time.
 type Point struct {
-	// Of is the inner kernel, or the kind of access, that the call is for; Unit what that is the price of.
+	// Of is the inner kernel or the access that the call measures; Unit is the unit of its price.
 	Of, Unit string
-	// Bytes is what the call goes over.
+	// Bytes is the memory that the call touches.
 	Bytes float64
-	// NS is the median of the times that were measured, PredictedNS the price by the profile.
+	// NS is the median of the measured times, PredictedNS the price by the profile, both per run.
 	NS, PredictedNS float64
 }
 
-// Run measures the machine. It takes some tens of seconds with the usual options. The error is that of ctx, or
-// tells which call could not be run.
+// Run measures the machine. It takes some tens of seconds with the default options. The error is that of ctx,
+// or names a call that failed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Rounds <= 0 {
 		o.Rounds = 3
@@ -64,22 +64,22 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return m.result(), nil
 }
 
-// probe is a call that is measured for the rate of an inner kernel, or for what bytes take at a level of a curve.
+// probe is a call that is measured for the rate of an inner kernel, or for one point of a memory curve.
 type probe struct {
-	rate   string // the kernel; empty: access and level
+	rate   string // the kernel; empty for access and level
 	unit   string
 	access graph.Access
 	level  float64 // bytes
 	call   graph.RateCall
-	// chained is how many more calls follow, each of which takes the result of the one before: as steps of a
-	// graph find their operands, in the caches, and may write them over.
+	// chained is the number of further calls, each on the result of the previous one: like the steps of a
+	// graph, they find their operand in the caches and may overwrite it.
 	chained int
 	works   []graph.Work
-	took    []float64 // the times of all runs, in nanoseconds
-	ns      float64   // their median
+	took    []float64 // times of all runs, in nanoseconds
+	ns      float64   // median of took
 }
 
-// name is what the probe is for.
+// name returns the name of the kernel, or of the access and level.
 func (p *probe) name() string {
 	if p.rate != "" {
 		return p.rate
@@ -87,13 +87,13 @@ func (p *probe) name() string {
 	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.level)))
 }
 
-// measurer measures probes and solves for the rates of a profile.
+// measurer measures probes and fits the rates of a profile.
 type measurer struct {
-	options Options
-	profile *machine.Profile
-	rates   []graph.Rate
-	probes  []*probe
-	near    float64 // what a step takes where caches are not flooded, in picoseconds
+	options    Options
+	profile    *machine.Profile
+	rates      []graph.Rate
+	probes     []*probe
+	warmStepPS float64 // the cost of a step with warm caches, in picoseconds
 }
 
 // run measures the cost of a step and all probes, round by round.
@@ -102,7 +102,7 @@ func (m *measurer) run(ctx context.Context) error {
 	for round := range m.options.Rounds {
 		done := round * (len(m.probes) + 1)
 		m.options.Progress(done, total, "a step")
-		for i, ps := range [...]*float64{&m.profile.StepPS, &m.near} {
+		for i, ps := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
 			ns, err := stepNS(ctx, m.options.Each, i == 0)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)

@@ -1,8 +1,10 @@
-// Package calibrate measures a machine for the prices of work: what bytes take by cache and kind of access, what
-// inner kernels take for a unit of theirs, and what a step costs.
+// Package calibrate measures a machine and fits a [machine.Profile]: the prices of bytes by access pattern
+// and cache level, of inner kernels per unit of work, and of starting a step.
 //
-// Every kernel that works are priced by is listed by its family with calls that exercise it ([graph.Rate]). Each
-// call is run by one worker as a network has it: others have driven constants and code out of the near caches, and its
-// operands were just made. The median of many times counts. Then the rates are found for which prices come nearest to
-// these times.
+// [Run] measures and returns a [Result]: the profile, and every measured call beside its predicted time.
+//
+// Each op family lists the inner kernels that its work is priced by, with calls that exercise them
+// ([graph.Rate]). Each call runs on one worker as in a network: constants and code have been evicted from the
+// private caches by other steps, and its operands were just written. The median of all times counts. The
+// rates are then fitted by coordinate descent to minimize the squared relative errors of the predicted times.
 package calibrate

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call for a while, and takes the median of all times so far: the least are those of a processor that
-// had rested, which no network finds.
+// measure runs the call for a while, and takes the median of all times so far. The minimum would be that of a
+// rested processor, which a network never finds.
 func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	return nil
 }
 
-// median is that of a list, which it sorts; 0 of none.
+// median sorts the list and returns its median, or 0 if it is empty.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0
@@ -47,7 +47,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// runnable is a graph with all that a run of it takes, so that nothing is allocated while it is timed.
+// runnable is a compiled graph with its operands and results, so that nothing is allocated while it is timed.
 type runnable struct {
 	graph   *graph.Graph
 	session *exec.Session
@@ -55,19 +55,20 @@ type runnable struct {
 	watch   *watch
 }
 
-// prepare makes a graph of the call, as it would be planned within a larger one: its operands were made by the step
-// before, as far as a step can make them as they lie. Where rates are measured, the caches have been flooded before
-// that, so that constants and code are as far as in a network; the memory of results is near.
+// prepare makes a graph of the call as within a larger network: its operands are written by the steps before
+// it, if a step can write their layout. For a rate, the caches are flooded before that, so that constants and
+// code are as cold as in a network, while the memory of results is warm.
 func (p *probe) prepare() (*runnable, error) {
-	b := begin(p.call.Make != nil)
+	b := newBuilder(p.call.Make != nil)
 	switch {
 	case p.rate != "":
 		b.flood("relu", floodBytes)
-		for _, v := range begin(b.fuses).results(p.call) {
+		for _, v := range newBuilder(b.fuse).results(p.call) {
 			b.warm(v.Meta)
 		}
-	case p.kept() > 0: // and computes meanwhile about as long as networks do that have as much in constants: what a
-		// step finds in the shared caches is what others on the machine have left of it
+	case p.kept() > 0:
+		// The flood computes for about as long as a network with as many constants, so that other users of
+		// shared caches evict data meanwhile.
 		b.flood("lgamma", p.kept())
 	}
 	values := b.results(p.call)
@@ -78,8 +79,8 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, v := range values {
-		if p.rate != "" && !v.Node.Op.Identity { // somebody reads it; of a copy that could be the original
-			v = b.own(b.other(v))
+		if p.rate != "" && !v.Node.Op.Identity { // a reader keeps a copy from being replaced by the original
+			v = b.untimed(b.reader(v))
 		}
 		b.graph.Output(fmt.Sprint("y", i), v)
 	}
@@ -92,33 +93,33 @@ type builder struct {
 	in    []*tensor.Tensor
 	watch *watch
 	rng   *rand.Rand
-	fuses bool // steps may be several nodes
+	fuse  bool // steps may consist of several nodes
 }
 
-func begin(fuses bool) *builder {
-	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), fuses: fuses,
-		watch: &watch{own: map[string]bool{}, clock: clockNS()}}
+func newBuilder(fuses bool) *builder {
+	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), fuse: fuses,
+		watch: &watch{untimed: map[string]bool{}, clock: clockNS()}}
 }
 
-// input adds an input of the graph.
+// input adds an input of the graph, whose integers are below a bound.
 func (b *builder) input(m tensor.Meta, below int) *graph.Value {
 	b.in = append(b.in, filled(m, b.rng, below))
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
 }
 
-// own marks the step that makes a value as none that is timed.
-func (b *builder) own(values []*graph.Value) *graph.Value {
+// untimed excludes the step that makes the values from the timing, and returns the first value.
+func (b *builder) untimed(values []*graph.Value) *graph.Value {
 	if len(values) == 0 {
 		return nil
 	}
-	b.watch.own[values[0].Node.Name] = true
+	b.watch.untimed[values[0].Node.Name] = true
 	return values[0]
 }
 
-// other adds a step that reads a value, and makes another that lies as it does.
-func (b *builder) other(v *graph.Value) []*graph.Value {
+// reader adds a step that reads a value, and writes another with the same layout.
+func (b *builder) reader(v *graph.Value) []*graph.Value {
 	switch d := v.Meta.DType; {
-	case b.fuses: // by no loop that others could join
+	case b.fuse: // flip cannot be fused
 		return b.graph.Apply("flip", graph.Attrs{"dims": []int{0}}, v)
 	case d.IsFloat() || d == tensor.Int64 || d == tensor.Int32 || d == tensor.Uint8:
 		return b.graph.Apply("relu", nil, v)
@@ -126,27 +127,28 @@ func (b *builder) other(v *graph.Value) []*graph.Value {
 	return b.graph.Apply("eq", nil, v, v)
 }
 
-// What is gone over before a call whose rate is measured: several times what a core's own caches hold. Its constants
-// then lie where those of a network of nearBytes do.
+// floodBytes are touched before a call whose rate is measured: several times the size of a core's private
+// caches. networkBytes are the constants of a typical network: the constants of the call are in the cache that
+// would hold them.
 const (
-	floodBytes = 8 << 20
-	nearBytes  = 2 << 20
+	floodBytes   = 8 << 20
+	networkBytes = 2 << 20
 )
 
-// flood adds a step that goes over so many bytes.
+// flood adds a step that touches the given number of bytes.
 func (b *builder) flood(op string, bytes float64) {
 	m := tensor.New(tensor.Float32, max(1, int(bytes)/8))
-	b.graph.Output("flood", b.own(b.graph.Apply(op, nil, b.input(m, 1))))
+	b.graph.Output("flood", b.untimed(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// warm adds a step that writes as much memory as a value takes, which is then free for one.
+// warm adds a step that writes memory of a value's size, which is free again when the value needs it.
 func (b *builder) warm(m tensor.Meta) {
-	v := b.own(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
-	last := b.own(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
+	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
+	last := b.untimed(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
 
-// results adds a call, with its operands.
+// results adds a call with its operands.
 func (b *builder) results(c graph.RateCall) []*graph.Value {
 	var list []any
 	for i, m := range c.In {
@@ -160,10 +162,10 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 		}
 		v := b.input(m, bound(c))
 		if m.DType.IsFloat() || m.DType == tensor.Int64 {
-			near := b.own(b.other(v))
+			near := b.untimed(b.reader(v))
 			if _, dense := tensor.OrderOf(m); dense {
 				v = near
-			} else { // what lies otherwise is read, at least
+			} else { // an operand of another layout is at least read
 				b.graph.Output(fmt.Sprint("near", i), near)
 			}
 		}
@@ -186,9 +188,9 @@ func (b *builder) apply(c graph.RateCall, operands ...any) []*graph.Value {
 	return values
 }
 
-// runnable plans and compiles the graph for one worker: with a step for each node, unless nodes may be fused.
+// runnable plans and compiles the graph for one worker; each node is a step unless fuses is set.
 func (b *builder) runnable() (*runnable, error) {
-	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.fuses && p.Name == "group" })
+	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.fuse && p.Name == "group" })
 	plan, err := passes.Run(b.graph, passes.Options{Passes: list})
 	if err != nil {
 		return nil, err
@@ -204,7 +206,7 @@ func (b *builder) runnable() (*runnable, error) {
 	return r, nil
 }
 
-// bound is what indices among the operands of a call stay below.
+// bound returns an upper bound for indices among the operands of a call.
 func bound(c graph.RateCall) int {
 	most := 0
 	for _, m := range c.In {
@@ -215,7 +217,7 @@ func bound(c graph.RateCall) int {
 	return max(1, most)
 }
 
-// filled makes a tensor with numbers of ordinary size; integers may be indices below a bound.
+// filled returns a tensor of moderate numbers; integers are valid indices below a bound.
 func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	if m.DType.IsIntegral(true) {
 		whole := make([]int64, m.Numel())
@@ -234,28 +236,28 @@ func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 // run runs the graph for a while.
 func (r *runnable) run(ctx context.Context, each time.Duration) error {
 	start := time.Now()
-	for n := 0; n < leastRuns || time.Since(start) < each; n++ {
+	for n := 0; n < minRuns || time.Since(start) < each; n++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
-		if n == 0 { // that touched memory for the first time
+		if n == 0 { // the first run touches memory for the first time
 			r.watch.took = r.watch.took[:0]
 		}
 	}
 	return nil
 }
 
-// leastRuns is how often a probe is run at least.
-const leastRuns = 4
+// minRuns is the minimum number of runs of a probe.
+const minRuns = 4
 
-// stepNS is what a step takes that has next to nothing to do, in nanoseconds: the mean of several, each with code of
-// its own, when the caches have been flooded or when they have not.
+// stepNS returns the cost of a step with hardly any work, in nanoseconds: the mean of several steps, each
+// with its own code, with flooded or warm caches.
 func stepNS(ctx context.Context, each time.Duration, flooded bool) (float64, error) {
-	b := begin(false)
+	b := newBuilder(false)
 	if flooded {
 		b.flood("relu", floodBytes)
 	}
-	v := b.own(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, 32), 1)))
+	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, 32), 1)))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
 		v = b.apply(graph.RateCall{Op: op}, v)[0]

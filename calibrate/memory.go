@@ -6,26 +6,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levels are the sizes at which bytes are measured: within caches, at their edges, and beyond.
+// levels are the measured sizes: within caches, at their limits, and beyond.
 var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
-// tiledChannels are about those of the images that are turned.
+// tiledChannels is a typical channel count of transposed images.
 const tiledChannels = 128
 
-// layerBytes are the constants of one step, of those of a network.
+// layerBytes is the typical size of the constants of one network step.
 const layerBytes = 1 << 20
 
-// panelsBytes are the constants of a large layer, whose panels come near one after another.
+// panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows are the rows of products by which constants in panels are measured: few tiles, which wait for them.
+// panelRows is the number of rows of the products that measure panels: few tiles, which wait for the panels.
 const panelRows = 48
 
-// denseChain is how many steps follow the first of those by which dense bytes are measured.
+// denseChain is the number of chained steps of the probes of dense bytes.
 const denseChain = 7
 
-// memoryProbes are the calls that go over memory, by access and by the bytes that they touch.
+// memoryProbes returns the probes of memory curves, by access and bytes touched.
 func memoryProbes(most float64) []*probe {
 	var list []*probe
 	for a, call := range accessCalls {
@@ -43,7 +43,7 @@ func memoryProbes(most float64) []*probe {
 	return list
 }
 
-// accessCalls make, by kind of access, a call that touches about so many bytes so.
+// accessCalls makes, for each access, a call that touches about that many bytes that way.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -65,7 +65,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 			tensor.New(tensor.Float32, bytes/16)}}
 	},
 	graph.Tiled: func(bytes int) graph.RateCall {
-		side := 7 // as networks have them
+		side := 7 // as in networks
 		for side < 112 && side*side*tiledChannels*8 < bytes {
 			side *= 2
 		}
@@ -88,7 +88,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 }
 
-// channelsLast is an image with its channels last.
+// channelsLast returns the meta of a channels-last image.
 func channelsLast(shape ...int) tensor.Meta {
 	m, err := tensor.NewFormat(tensor.Float32, shape, tensor.ChannelsLast)
 	if err != nil {
@@ -97,8 +97,8 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes are the calls for the rates of inner kernels, but for those of implementations that this machine or this
-// build does not have: nothing is priced by these, and their rates stay as they are.
+// rateProbes returns the probes of inner kernels, without those of implementations that this machine or build
+// lacks: no work is priced by them, and their rates keep their defaults.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
@@ -111,22 +111,22 @@ func rateProbes(rates []graph.Rate) []*probe {
 	return list
 }
 
-// offered reports whether the implementation that a call is of supports it here: some are machine code alone.
+// offered reports whether the implementation of a call is available here: some need machine code.
 func offered(c graph.RateCall) bool {
 	if c.Impl == "" {
 		return true
 	}
-	values := begin(false).results(c)
+	values := newBuilder(false).results(c)
 	if len(values) == 0 {
-		return true // the error is told where it is measured
+		return true // measuring reports the error
 	}
 	n := values[0].Node
 	impl, err := n.Op.Impl(c.Impl)
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
-// level returns the point of a curve at so many bytes, which is added where it is not there.
-func level(c *machine.Curve, bytes float64) *machine.Level {
+// levelAt returns the point of a curve at a size, which is added if it is missing.
+func levelAt(c *machine.Curve, bytes float64) *machine.Level {
 	for i := range *c {
 		if (*c)[i].Bytes == bytes {
 			return &(*c)[i]

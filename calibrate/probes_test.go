@@ -24,7 +24,7 @@ func TestProbes(t *testing.T) {
 		require.Less(t, len(probes), all)
 	}
 	for _, p := range probes {
-		b := begin(p.call.Make != nil)
+		b := newBuilder(p.call.Make != nil)
 		for i, v := range b.results(p.call) {
 			b.graph.Output(fmt.Sprint("y", i), v)
 		}

@@ -19,7 +19,7 @@ func TestRatesArePositive(t *testing.T) {
 		probes: []*probe{{access: graph.Copied, level: 4096, works: []graph.Work{work}, ns: 1e-3},
 			{rate: "gemm.f32", works: []graph.Work{part}, ns: 1e-3}}}
 	m.profile.StepPS = 1e6
-	m.near = 1e6
+	m.warmStepPS = 1e6
 	m.solve()
 	require.Positive(t, m.profile.Kernels["gemm.f32"])
 	for _, l := range m.profile.Memory.Copied {

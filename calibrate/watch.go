@@ -7,31 +7,31 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// watch is a tracer that keeps what steps take, but for some, by the names of their nodes: of each run the sum.
+// watch is a tracer that sums the times of the timed steps of each run.
 type watch struct {
-	own   map[string]bool // those that are not timed
-	took  []float64       // by run, in nanoseconds
-	sum   float64
-	began time.Time
-	clock float64 // what it takes to look at the clock, in nanoseconds
+	untimed map[string]bool // nodes that are not timed
+	took    []float64       // per run, in nanoseconds
+	sum     float64
+	began   time.Time
+	clock   float64 // cost of reading the clock, in nanoseconds
 }
 
-// times reports whether a node is among those that are timed.
-func (w *watch) times(n *graph.Node) bool { return !w.own[n.Name] }
+// times reports whether a node is timed.
+func (w *watch) times(n *graph.Node) bool { return !w.untimed[n.Name] }
 
-// BeginRun wants to be told of all runs.
+// BeginRun traces every run.
 func (w *watch) BeginRun(*exec.Run) bool {
 	w.sum = 0
 	return true
 }
 
-// EndRun keeps the sum.
+// EndRun stores the sum of the run.
 func (w *watch) EndRun(*exec.Run, error) { w.took = append(w.took, w.sum) }
 
-// BeginStep notes when.
+// BeginStep starts the clock.
 func (w *watch) BeginStep(exec.Work) { w.began = time.Now() }
 
-// EndStep adds up.
+// EndStep adds the step's time.
 func (w *watch) EndStep(at exec.Work, _ bool) {
 	took := float64(time.Since(w.began)) - w.clock
 	if w.times(at.Node) {
@@ -39,13 +39,13 @@ func (w *watch) EndStep(at exec.Work, _ bool) {
 	}
 }
 
-// BeginChunk does nothing: steps are what is timed.
+// BeginChunk does nothing: steps are timed, not chunks.
 func (w *watch) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
 func (w *watch) EndChunk(exec.Work, error) {}
 
-// clockNS is what it takes to look at the clock, in nanoseconds.
+// clockNS returns the cost of reading the clock, in nanoseconds.
 func clockNS() float64 {
 	least := time.Hour
 	for range 100 {

@@ -1,5 +1,5 @@
-// Package ends unwinds a long computation when a context ends. Loops call [Look], which panics then; functions that
-// return errors defer [Catch].
+// Package ends unwinds a long computation when its context ends. Loops call [Look], which then panics;
+// functions that return errors defer [Catch].
 package ends
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Ended is the panic of [Look].
+// Ended is the panic value of [Look].
 type Ended struct{ cause error }
 
 // Error returns the text of the context's cause.
@@ -32,7 +32,7 @@ func Look(ctx context.Context) {
 	}
 }
 
-// Catch is deferred. It turns the panic of [Look] into the context's cause; other panics continue.
+// Catch must be deferred. It turns the panic of [Look] into the context's cause; other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -43,13 +43,13 @@ func Catch(err *error) {
 	}
 }
 
-// Mutex is a lock with a context: waiting for it ends when the context does. The zero Mutex is not held.
+// Mutex is a lock whose Lock ends with a context. The zero Mutex is unlocked.
 type Mutex struct {
 	once sync.Once
-	held chan struct{} // full while it is held
+	held chan struct{} // full while the lock is held
 }
 
-// Lock takes the lock, or returns the cause of a context that ends first.
+// Lock acquires the lock, or returns the cause of the context if that ends first.
 func (m *Mutex) Lock(ctx context.Context) error {
 	if err := Err(ctx); err != nil {
 		return err
@@ -63,10 +63,10 @@ func (m *Mutex) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (m *Mutex) Unlock() { <-m.held }
 
-// Wait returns when a channel is closed, or the cause of a context that ends first.
+// Wait returns when a channel is closed, or the cause of the context if that ends first.
 func Wait(ctx context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:
@@ -76,7 +76,7 @@ func Wait(ctx context.Context, until <-chan struct{}) error {
 	}
 }
 
-// done is the channel of a context that may be nil.
+// done returns the channel of a context that may be nil.
 func done(ctx context.Context) <-chan struct{} {
 	if ctx == nil {
 		return nil

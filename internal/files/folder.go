@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// Folder holds the data files of a graph: a folder of the operating system, or of a file system. Files outside it are
-// refused. The zero Folder has no files.
+// Folder is the folder of a graph's data files, in the operating system or in a file system. Files outside it
+// are rejected. The zero Folder has no files.
 type Folder struct {
 	fsys  fs.FS  // nil: the operating system
-	dir   string // empty: there is no folder
+	dir   string // empty: no folder
 	owner string
 }
 
-// FolderOf returns the folder dir of a file system; nil stands for the operating system. The owner is in errors, as
-// "the model". An empty dir is no folder.
+// FolderOf returns the folder dir of a file system; nil is the operating system. The owner names the folder
+// in errors, such as "the model". An empty dir is no folder.
 func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
 
-// OnDisk returns the path of the folder in the operating system; false if it is in a file system, or none.
+// OnDisk returns the path of a folder in the operating system; false for any other.
 func (f Folder) OnDisk() (string, bool) { return f.dir, f.fsys == nil && f.dir != "" }
 
 // Path returns the path of a file by its name in the folder, with elements separated by slashes. ".." does not lead out
@@ -142,7 +142,7 @@ func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	data, err := io.ReadAll(untilEnd{ctx, r})
+	data, err := io.ReadAll(contextReader{ctx, r})
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// JSON reads a document of JSON, the whole of a text, into a value. Unknown keys, and what follows the document, are
-// errors. They say where something is wrong, and what, in words of JSON.
+// JSON decodes a text, which must be one JSON document, into a value. Unknown keys and text after the
+// document are errors. The errors name place and fault, without Go's types.
 func JSON(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -34,7 +34,7 @@ func JSON(text []byte, into any) error {
 	case errors.As(err, &syntax):
 		return inText(text, syntax.Offset-1, syntax.Error())
 	case errors.As(err, &wrong):
-		what := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonWord(wrong.Type))
+		what := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonType(wrong.Type))
 		if wrong.Field != "" {
 			what = wrong.Field + ": " + what
 		}
@@ -46,14 +46,15 @@ func JSON(text []byte, into any) error {
 	return err
 }
 
-// inText is what is wrong at an offset of a text.
+// inText returns the error for a fault at an offset of a text.
 func inText(text []byte, at int64, what string) error {
 	before := text[:max(0, min(at, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
 }
 
-// jsonValue is what a document has, where the library names it by one word, or by a word and the number itself.
+// jsonValue describes the value in a document that the json package names by a word, or by a word and the
+// number itself.
 func jsonValue(value string) string {
 	kind, rest, _ := strings.Cut(value, " ")
 	switch kind {
@@ -71,8 +72,8 @@ func jsonValue(value string) string {
 	return value
 }
 
-// jsonWord is what a value of a type is read from.
-func jsonWord(t reflect.Type) string {
+// jsonType describes the JSON value that a type is decoded from.
+func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading, or a pipe, which can be read once. Folders and devices are refused.
+// Open opens a regular file or a pipe for reading. Folders and devices are rejected. A pipe can be read once.
 func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.ModeNamedPipe) }
 
-// OpenRegular opens a regular file for reading. Another kind of file is refused before it is opened: opening a pipe
-// waits for a writer.
+// OpenRegular opens a regular file for reading. Other kinds of files are rejected before they are opened,
+// because opening a pipe waits for a writer.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
-// open opens a file that is regular or of an accepted type. The file is examined before it is opened, and again
-// afterwards, since the path may have changed between.
+// open opens a file that is regular or of an accepted type. The type is checked before opening, and again
+// after it, because the path may have changed in between.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

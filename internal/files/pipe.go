@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// maxPipe bounds the bytes that are read from a pipe: its writer may never stop.
+// maxPipe bounds the bytes read from a pipe, whose writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For another kind of file, and for none, pipe is false: then [Open] serves.
+// ReadPipe reads all bytes of a named pipe. For any other path pipe is false, and the caller uses [Open].
 //
-// Opening a pipe waits for a writer, and reading it for the writer's bytes. If the context ends first, the error is its
-// cause, and a goroutine waits on. A nil context never ends.
+// Opening a pipe waits for a writer, and reading it for the writer's bytes. If the context ends first, the
+// error is its cause, and a goroutine keeps waiting. A nil context never ends.
 func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
@@ -45,7 +45,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(untilEnd{ctx, f}, maxPipe+1))
+	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxPipe+1))
 	switch {
 	case err != nil:
 		return nil, InFile(path, err)
@@ -55,13 +55,13 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// untilEnd reads until a context ends.
-type untilEnd struct {
+// contextReader is a reader that fails when its context has ended.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (u untilEnd) Read(b []byte) (int, error) {
+func (u contextReader) Read(b []byte) (int, error) {
 	if u.ctx.Err() != nil {
 		return 0, context.Cause(u.ctx)
 	}

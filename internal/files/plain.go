@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// fileError is what the system said of a file, in plain words.
+// fileError is an error of a file in plain words.
 type fileError struct {
 	path, text string
 	err        error
 }
 
-// Error prints PATH: what is wrong.
+// Error returns "PATH: text".
 func (e *fileError) Error() string {
 	if e.path == "" {
 		return e.text
@@ -22,10 +22,10 @@ func (e *fileError) Error() string {
 	return e.path + ": " + e.text
 }
 
-// Unwrap returns what the system said, so that errors.Is still finds it.
+// Unwrap returns the system's error, for errors.Is.
 func (e *fileError) Unwrap() error { return e.err }
 
-// systemWords are what is said for the system's own errors.
+// systemWords are the texts for errors of the system.
 var systemWords = []struct {
 	is   error
 	text string
@@ -43,10 +43,9 @@ var systemWords = []struct {
 	{syscall.EIO, "the disk could not be read"},
 }
 
-// OfFile says in plain words what went wrong with a file: it drops the names of system
-// calls and keeps the cause for errors.Is. path is what the user calls the file; if it is
-// empty, the name in the error stands. What is no error of a file comes back unchanged, and
-// nil as nil.
+// OfFile rewords an error of a file without the names of system calls; the cause is kept for errors.Is. path
+// is the user's name of the file; if it is empty, the path in the error is kept. Any other error, and nil, is
+// returned unchanged.
 func OfFile(path string, err error) error {
 	var pe *fs.PathError
 	var said *fileError
@@ -74,8 +73,8 @@ func OfFile(path string, err error) error {
 	return err
 }
 
-// InFile puts the name of a file before an error from reading it; what the system said is
-// told as [OfFile] does.
+// InFile prefixes an error from reading a file with the file's path; an error of the system is reworded as
+// [OfFile] does.
 func InFile(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -84,7 +83,7 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// kinds are how files of other kinds begin.
+// kinds are the first bytes of other kinds of files.
 var kinds = []struct{ prefix, text string }{
 	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
 	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
@@ -99,8 +98,8 @@ var kinds = []struct{ prefix, text string }{
 	{"{", "it starts as a JSON file does"},
 }
 
-// Kind says what kind of file the data is the beginning of, for a message that it is not the
-// kind that is wanted; it is empty if that is not known.
+// Kind describes the kind of file that begins with the data, for the message that it is not the wanted kind;
+// "" if it is unknown.
 func Kind(data []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(data, []byte(k.prefix)) {

@@ -1,6 +1,9 @@
-// Package layered lays directed acyclic graphs out in layers, from top to bottom, by Sugiyama's method: boxes get
-// layers, each layer an order with few crossings, each box a place above and below what it is joined with. The same
-// graph always gives the same drawing.
+// Package layered draws directed acyclic graphs in layers, from top to bottom, by Sugiyama's method
+// (Sugiyama, Tagawa, Toda: Methods for visual understanding of hierarchical system structures, 1981).
+//
+// [Lay] takes boxes and nets and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each
+// layer to reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go),
+// and routes nets (routes.go). The same graph always gives the same drawing.
 package layered
 
 import (
@@ -9,47 +12,47 @@ import (
 	"math"
 )
 
-// Box is the size of what is drawn at one place.
+// Box is the size of a box to draw.
 type Box struct{ Width, Height float64 }
 
-// Net joins a box with those that are to lie below it, by number. It is drawn as one trunk that branches.
+// Net connects a box to boxes below it, by number. It is drawn as one trunk with branches.
 type Net struct {
 	From int
 	To   []int
 }
 
-// Point is a place in a drawing: X to the right, Y downwards.
+// Point is a position in a drawing: X to the right, Y downwards.
 type Point struct{ X, Y float64 }
 
-// Segment is a piece of a net: from one place to another one below it. Straight ones are vertical; others leave and
-// arrive vertically, and lie between two layers.
+// Segment is a piece of a net, from one point to another one below it. Straight segments are vertical; the
+// others connect two layers, and start and end vertically.
 type Segment struct{ From, To Point }
 
-// Drawing is where everything lies.
+// Drawing holds the positions of boxes and nets.
 type Drawing struct {
 	Width, Height float64
-	Corners       []Point     // the upper left corner of each box
-	Nets          [][]Segment // the pieces of each net, from its box on
+	Corners       []Point     // upper left corner of each box
+	Nets          [][]Segment // segments of each net, from its box on
 }
 
-// Distances between what is drawn, in the units of boxes.
+// Distances between elements, in the units of boxes.
 const (
 	margin   = 20.0 // around the drawing
-	apart    = 24.0 // between boxes of a layer
-	lane     = 12.0 // between nets that pass a layer, and between them and boxes
+	boxGap   = 24.0 // between boxes of a layer
+	netGap   = 12.0 // between nets that cross a layer, and between them and boxes
 	leastGap = 34.0 // between layers
 	mostGap  = 110.0
-	slope    = 0.09 // of the widest step between two layers, by which their gap grows
+	slope    = 0.09 // increase of a layer gap per horizontal distance of its widest segment
 )
 
-// MaxCells bounds the boxes of a drawing and the places where nets pass layers.
+// MaxCells bounds the number of boxes and of net crossings of layers.
 const MaxCells = 1 << 18
 
-// ErrTooLarge says that a graph needs more than MaxCells places.
+// ErrTooLarge says that a graph needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
-// Lay lays boxes and nets out. The error is that a net is of no box, that the nets have a cycle, or [ErrTooLarge]. A
-// net may reach a box more than once, and is drawn to it once for each time.
+// Lay computes the drawing. It returns an error if a net refers to an unknown box, if the nets have a cycle,
+// or [ErrTooLarge]. A box that occurs several times in a net is connected as many times.
 func Lay(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, b := range append([]int{n.From}, n.To...) {
@@ -58,7 +61,7 @@ func Lay(boxes []Box, nets []Net) (*Drawing, error) {
 			}
 		}
 	}
-	ranks, err := ranked(len(boxes), nets)
+	ranks, err := assignLayers(len(boxes), nets)
 	if err != nil {
 		return nil, err
 	}
@@ -69,28 +72,28 @@ func Lay(boxes []Box, nets []Net) (*Drawing, error) {
 	l.order()
 	l.place()
 	l.straighten()
-	return l.drawn(), nil
+	return l.drawing(), nil
 }
 
-// cell is a box, or the place where a net passes a layer.
+// cell is a box, or the crossing of a net through a layer.
 type cell struct {
-	box      int // -1 for a net that passes
+	box      int // -1 for a net's crossing
 	layer    int
-	x, width float64 // of its middle
-	at       int     // its place in the layer
-	up, down []int   // the cells that it is joined with in the layers above and below
+	x, width float64 // center and width
+	at       int     // its position in the layer
+	up, down []int   // the connected cells in the layers above and below
 }
 
-// laying is a drawing that is made: cells in layers.
+// laying is a drawing in progress: cells in layers.
 type laying struct {
 	boxes  []Box
 	nets   []Net
-	cells  []cell  // the boxes first
+	cells  []cell  // boxes first
 	layers [][]int // cells from left to right
-	trunks [][]int // of each net the cells where it passes layers, from top to bottom
+	trunks [][]int // for each net its crossings, from top to bottom
 }
 
-// cellsOf makes the cells and joins them.
+// cellsOf makes the cells and connects them.
 func cellsOf(boxes []Box, nets []Net, ranks []int) (*laying, error) {
 	l := &laying{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)), trunks: make([][]int, len(nets))}
 	if len(boxes) > MaxCells {
@@ -129,7 +132,7 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*laying, error) {
 	return l, nil
 }
 
-// above is the cell from which a net comes to its k-th layer below its box.
+// above returns the cell of a net above its k-th layer below its box.
 func (l *laying) above(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From
@@ -142,14 +145,14 @@ func (l *laying) join(a, b int) {
 	l.cells[b].up = append(l.cells[b].up, a)
 }
 
-// between is how far apart the middles of two neighbours must be.
+// between returns the minimum distance between the centers of two neighbours.
 func (l *laying) between(a, b int) float64 {
-	gap := lane
+	gap := netGap
 	if l.cells[a].box >= 0 && l.cells[b].box >= 0 {
-		gap = apart
+		gap = boxGap
 	}
 	return (l.cells[a].width+l.cells[b].width)/2 + gap
 }
 
-// rounded is a coordinate to tenths: no reader sees more.
-func rounded(x float64) float64 { return math.Round(x*10) / 10 }
+// roundTenth rounds a coordinate to tenths.
+func roundTenth(x float64) float64 { return math.Round(x*10) / 10 }

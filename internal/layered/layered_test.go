@@ -118,10 +118,10 @@ func checkNet(t *rapid.T, d *Drawing, boxes []Box, net Net, pieces []Segment) {
 func TestRanks(t *testing.T) {
 	// 0 is read by a long path, and joined at its end by what is computed of an input of its own.
 	nets := []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{3}}, {4, []int{5}}, {5, []int{3}}}
-	ranks, err := ranked(6, nets)
+	ranks, err := assignLayers(6, nets)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 1, 2, 3, 1, 2}, ranks, "a branch lies beside what it is joined with")
-	_, err = ranked(3, []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{1}}})
+	_, err = assignLayers(3, []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{1}}})
 	assert.ErrorIs(t, err, errCycle)
 }
 

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// sweeps is how often layers are ordered downwards and upwards. The best order that was met is kept.
+// sweeps is the number of ordering passes, alternately downwards and upwards. The best order is kept.
 const sweeps = 12
 
-// order orders the cells of each layer so that few pieces of nets cross: each cell comes to the mean place of those
-// that it is joined with in the layer before, down and up in turn.
+// order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
+// the mean position of their connected cells in the previous layer.
 func (l *laying) order() {
 	best, least := l.orders(), l.crossings()
 	for i := 0; i < sweeps && least > 0; i++ {
@@ -44,16 +44,16 @@ func (l *laying) number(layer int) {
 	}
 }
 
-// sortLayer sorts a layer by the mean places of what its cells are joined with on one side. Places are parts of their
-// layers, so that a cell that is joined with nothing there stays about where it is.
+// sortLayer sorts a layer by the mean positions of connected cells on one side. Positions are relative to the
+// layers' sizes, so that an unconnected cell stays about where it is.
 func (l *laying) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
-		at, joined := l.part(c), side(&l.cells[c])
+		at, joined := l.relative(c), side(&l.cells[c])
 		if len(joined) > 0 {
 			at = 0
 			for _, o := range joined {
-				at += l.part(o)
+				at += l.relative(o)
 			}
 			at /= float64(len(joined))
 		}
@@ -63,16 +63,16 @@ func (l *laying) sortLayer(layer int, side func(*cell) []int) {
 	l.number(layer)
 }
 
-// part is where a cell is in its layer, from 0 to 1.
-func (l *laying) part(c int) float64 {
+// relative returns the relative position of a cell in its layer, from 0 to 1.
+func (l *laying) relative(c int) float64 {
 	return (float64(l.cells[c].at) + 0.5) / float64(len(l.layers[l.cells[c].layer]))
 }
 
-// crossings counts how often pieces of nets cross between layers.
+// crossings counts the crossings of net segments between layers, with a Fenwick tree.
 func (l *laying) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
-		// A piece crosses those before it, by upper ends, whose lower ends lie to the right of its own.
+		// A segment crosses those with smaller upper ends whose lower ends are to its right.
 		tree := make([]int, len(l.layers[k])+1)
 		count := 0
 		for _, a := range l.layers[k-1] {
@@ -83,7 +83,7 @@ func (l *laying) crossings() int {
 					total -= tree[i]
 				}
 			}
-			for _, b := range down { // those of one cell do not cross each other
+			for _, b := range down { // segments of one cell do not cross each other
 				for i := l.cells[b].at + 1; i < len(tree); i += i & -i {
 					tree[i]++
 				}

@@ -2,12 +2,11 @@ package layered
 
 import "math"
 
-// rounds is how often layers are placed downwards and upwards.
+// rounds is the number of placement passes, each downwards and upwards.
 const rounds = 10
 
-// place gives cells their places from left to right. Each layer in turn comes as near to what it is joined with as the
-// order and the distances between neighbours allow: the sum of weighted squares is least, which is an isotonic
-// regression.
+// place assigns x coordinates. Each layer in turn is placed as close to its connected cells as order and
+// distances allow: an isotonic regression minimizes the weighted sum of squared distances.
 func (l *laying) place() {
 	for _, layer := range l.layers {
 		at := 0.0
@@ -38,7 +37,7 @@ func (l *laying) place() {
 	}
 }
 
-// weight is how much it matters that a piece of a net is straight: those that pass many layers most.
+// weight returns the importance of a vertical segment: highest for nets that cross many layers.
 func (l *laying) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:
@@ -49,14 +48,14 @@ func (l *laying) weight(a, b int) float64 {
 	return 2
 }
 
-// block is neighbours that touch, with the sum of their wishes.
+// block is a group of adjacent cells, placed at the weighted mean of their desired positions.
 type block struct {
 	at, weight float64
 	cells      int
 }
 
-// regress places one layer. Where a cell would be without its neighbours, less what these take before it, is a wish,
-// and wishes must not fall from left to right: those that do are averaged.
+// regress places one layer. The desired position of a cell, less the width of the cells before it, must not
+// fall from left to right: falling ones are pooled (pool adjacent violators).
 func (l *laying) regress(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -73,7 +72,7 @@ func (l *laying) regress(layer int, sides func(*cell) [][]int) {
 			}
 		}
 		if weight == 0 {
-			weight = 0.01 // it gives way
+			weight = 0.01 // low: it yields to others
 			sum = weight * l.cells[c].x
 		}
 		b := block{sum/weight - offset, weight, 1}
@@ -98,8 +97,8 @@ func (l *laying) regress(layer int, sides func(*cell) [][]int) {
 	}
 }
 
-// drawn turns places into a drawing.
-func (l *laying) drawn() *Drawing {
+// drawing converts cells to a drawing.
+func (l *laying) drawing() *Drawing {
 	d := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
 	if len(l.layers) == 0 {
 		d.Nets = make([][]Segment, len(l.nets))
@@ -111,9 +110,9 @@ func (l *laying) drawn() *Drawing {
 		left, right = min(left, c.x-c.width/2), max(right, c.x+c.width/2)
 	}
 	for i := range l.cells {
-		l.cells[i].x = rounded(l.cells[i].x - left + margin)
+		l.cells[i].x = roundTenth(l.cells[i].x - left + margin)
 	}
-	d.Width = rounded(right - left + 2*margin)
+	d.Width = roundTenth(right - left + 2*margin)
 	r := l.routes()
 	y := margin
 	for k, layer := range l.layers {
@@ -126,7 +125,7 @@ func (l *laying) drawn() *Drawing {
 		r.top[k], r.bottom[k] = y, y+height
 		for _, c := range layer {
 			if b := l.cells[c].box; b >= 0 {
-				d.Corners[b] = Point{rounded(l.cells[c].x - l.boxes[b].Width/2), rounded(y + (height-l.boxes[b].Height)/2)}
+				d.Corners[b] = Point{roundTenth(l.cells[c].x - l.boxes[b].Width/2), roundTenth(y + (height-l.boxes[b].Height)/2)}
 			}
 		}
 		y += height
@@ -134,7 +133,7 @@ func (l *laying) drawn() *Drawing {
 			y += r.gap(k)
 		}
 	}
-	d.Height = rounded(y + margin)
+	d.Height = roundTenth(y + margin)
 	d.Nets = r.segments(d)
 	return d
 }

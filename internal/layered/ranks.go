@@ -7,29 +7,29 @@ import (
 
 var errCycle = errors.New("layered: the nets have a cycle")
 
-// joined is what a box is joined with by nets.
-type joined struct{ in, out []int } // nets
+// netsAt holds the nets at a box.
+type netsAt struct{ in, out []int } // net numbers
 
-// ranked gives each box a layer, below those of all that it is reached from, so that nets are short: first the highest
-// that is possible, then boxes are moved down while that makes the sum of the nets' lengths no greater.
-func ranked(boxes int, nets []Net) ([]int, error) {
-	of := make([]joined, boxes)
+// assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
+// layers, and then moves boxes down while that does not increase the total length of nets.
+func assignLayers(boxes int, nets []Net) ([]int, error) {
+	of := make([]netsAt, boxes)
 	for i, n := range nets {
 		of[n.From].out = append(of[n.From].out, i)
 		for _, to := range n.To {
-			of[to].in = append(of[to].in, i) // once for each time that it is reached
+			of[to].in = append(of[to].in, i) // once per occurrence
 		}
 	}
-	order, ranks := highest(nets, of)
+	order, ranks := longestPath(nets, of)
 	if len(order) < boxes {
 		return nil, errCycle
 	}
-	const rounds = 8 // two or three are enough for networks
+	const rounds = 8 // two or three suffice for networks
 	for range rounds {
 		moved := false
-		for i := len(order) - 1; i >= 0; i-- { // what is below has moved
+		for i := len(order) - 1; i >= 0; i-- { // successors have moved
 			b := order[i]
-			if to := lowered(b, ranks, nets, &of[b]); to != ranks[b] {
+			if to := lowestLayer(b, ranks, nets, &of[b]); to != ranks[b] {
 				ranks[b], moved = to, true
 			}
 		}
@@ -37,12 +37,12 @@ func ranked(boxes int, nets []Net) ([]int, error) {
 			break
 		}
 	}
-	return raised(ranks), nil
+	return compactLayers(ranks), nil
 }
 
-// highest lists boxes in topological order, as they come, and their layers by the longest path; boxes on cycles and
-// below them are left out.
-func highest(nets []Net, of []joined) (order, ranks []int) {
+// longestPath returns the boxes in topological order, and their layers by the longest path. Boxes on cycles, and
+// below them, are left out.
+func longestPath(nets []Net, of []netsAt) (order, ranks []int) {
 	ranks = make([]int, len(of))
 	open := make([]int, len(of))
 	for b := range of {
@@ -64,13 +64,13 @@ func highest(nets []Net, of []joined) (order, ranks []int) {
 	return order, ranks
 }
 
-// lowered is the lowest layer that a box may have for which the nets at it are no longer than now.
-func lowered(b int, ranks []int, nets []Net, of *joined) int {
+// lowestLayer returns the lowest layer for a box that does not lengthen its nets.
+func lowestLayer(b int, ranks []int, nets []Net, of *netsAt) int {
 	if len(of.out) == 0 {
 		return ranks[b]
 	}
 	lowest := -1
-	leaves := 0 // nets that get shorter
+	leaves := 0 // nets that become shorter
 	for _, n := range of.out {
 		for _, to := range nets[n].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -85,11 +85,11 @@ func lowered(b int, ranks []int, nets []Net, of *joined) int {
 		return ranks[b]
 	}
 	best, least := ranks[b], 0
-	for _, to := range stops(b, lowest, ranks, nets, of) {
+	for _, to := range candidates(b, lowest, ranks, nets, of) {
 		longer := -leaves * (to - ranks[b])
 		for i, n := range of.in {
 			if !slices.Contains(of.in[:i], n) {
-				longer += max(0, to-max(ranks[b], furthest(b, ranks, &nets[n])))
+				longer += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[n])))
 			}
 		}
 		if longer <= least {
@@ -99,19 +99,19 @@ func lowered(b int, ranks []int, nets []Net, of *joined) int {
 	return best
 }
 
-// stops are the layers among which the best for a box is, from above: the lengths of nets are linear between them.
-func stops(b, lowest int, ranks []int, nets []Net, of *joined) []int {
+// candidates returns the candidate layers for a box, from top to bottom: net lengths are linear between them.
+func candidates(b, lowest int, ranks []int, nets []Net, of *netsAt) []int {
 	list := []int{}
 	for _, n := range of.in {
-		if f := furthest(b, ranks, &nets[n]); f > ranks[b] && f < lowest {
+		if f := lastLayer(b, ranks, &nets[n]); f > ranks[b] && f < lowest {
 			list = append(list, f)
 		}
 	}
 	return append(list, lowest)
 }
 
-// furthest is the lowest layer that a net reaches but for a box.
-func furthest(b int, ranks []int, n *Net) int {
+// lastLayer returns the lowest layer that a net reaches without box b.
+func lastLayer(b int, ranks []int, n *Net) int {
 	f := 0
 	for _, to := range n.To {
 		if to != b {
@@ -121,8 +121,8 @@ func furthest(b int, ranks []int, n *Net) int {
 	return f
 }
 
-// raised numbers the layers anew, without those that are empty.
-func raised(ranks []int) []int {
+// compactLayers renumbers the layers without empty ones.
+func compactLayers(ranks []int) []int {
 	most := 0
 	for _, r := range ranks {
 		most = max(most, r)

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// routes is where nets leave boxes and arrive at them, from left to right.
+// routes holds the x coordinates at which nets leave and enter boxes.
 type routes struct {
 	*laying
-	top, bottom []float64   // of layers
-	leaves      []float64   // of each net
-	arrives     [][]float64 // of each net, by place in To
+	top, bottom []float64   // y coordinates of layers
+	leaves      []float64   // per net
+	arrives     [][]float64 // per net, by index in To
 }
 
-// end is where a piece of a net is fastened to a box: x is where the other end is.
+// end is the connection of a net to a side of a box; x is the position of the other end.
 type end struct {
 	x    float64
 	at   *float64
 	rank int
 }
 
-// routes fastens nets to boxes side by side, in the order of where they go.
+// routes spreads the connections of nets over the sides of boxes, ordered by their other ends.
 func (l *laying) routes() *routes {
 	r := &routes{laying: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaves: make([]float64, len(l.nets)), arrives: make([][]float64, len(l.nets))}
@@ -50,16 +50,16 @@ func (l *laying) routes() *routes {
 	return r
 }
 
-// fasten spreads ends over a side of a box.
+// fasten spreads connections over one side of a box.
 func (l *laying) fasten(b int, ends []end) {
 	slices.SortFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
 	step := min(18, l.boxes[b].Width/float64(len(ends)+1))
 	for i, e := range ends {
-		*e.at = rounded(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
+		*e.at = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
 	}
 }
 
-// gap is the distance below a layer: wider where pieces go far to the side.
+// gap returns the distance below a layer, wider for long horizontal distances.
 func (r *routes) gap(layer int) float64 {
 	far := 0.0
 	for _, a := range r.layers[layer] {
@@ -70,24 +70,24 @@ func (r *routes) gap(layer int) float64 {
 	return min(mostGap, leastGap+slope*far)
 }
 
-// segments lists the pieces of all nets.
+// segments returns the segments of all nets.
 func (r *routes) segments(d *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i, n := range r.nets {
 		var s []Segment
 		straight := func(x, from, to float64) {
-			if from = rounded(from); from < rounded(to) {
-				s = append(s, Segment{Point{x, from}, Point{x, rounded(to)}})
+			if from = roundTenth(from); from < roundTenth(to) {
+				s = append(s, Segment{Point{x, from}, Point{x, roundTenth(to)}})
 			}
 		}
 		across := func(layer int, from, to float64) {
-			s = append(s, Segment{Point{from, rounded(r.bottom[layer])}, Point{to, rounded(r.top[layer+1])}})
+			s = append(s, Segment{Point{from, roundTenth(r.bottom[layer])}, Point{to, roundTenth(r.top[layer+1])}})
 		}
 		first := r.cells[n.From].layer
 		if len(n.To) > 0 {
 			straight(r.leaves[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
-		x := func(k int) float64 { // where the net comes from to its k-th layer
+		x := func(k int) float64 { // the x at which the net enters its k-th layer
 			if k == 0 {
 				return r.leaves[i]
 			}

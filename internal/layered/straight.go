@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// straighten makes lines vertical where there is room between their neighbours: nets that pass layers, and boxes one
-// below the other of which each is joined with the next alone. Placing layer by layer leaves them slightly bent.
+// straighten makes lines vertical where neighbours leave room: nets that cross layers, and chains of boxes.
+// Placing layer by layer leaves them slightly bent.
 func (l *laying) straighten() {
 	lines := slices.Concat(l.trunks, l.columns())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
 	slices.SortStableFunc(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-	for range 3 { // a line that moved makes room for others
+	for range 3 { // a moved line makes room for others
 		for _, line := range lines {
 			l.align(line)
 		}
 	}
 }
 
-// columns lists the longest rows of boxes in which each is joined with the next below it, and with nothing else on
-// these sides.
+// columns returns the longest chains of boxes in which each box is the only successor of the previous one,
+// and has no other predecessor.
 func (l *laying) columns() [][]int {
 	next := func(c int) int {
 		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
@@ -48,8 +48,8 @@ func (l *laying) columns() [][]int {
 	return list
 }
 
-// align gives the cells of a line one place, or as few as there is room for: each as near as may be to the mean of
-// where its cells were.
+// align gives the cells of a line as few different x coordinates as there is room for, each close to the mean
+// of its cells.
 func (l *laying) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)
@@ -63,7 +63,7 @@ func (l *laying) align(line []int) {
 			sum += l.cells[c].x
 			n++
 		}
-		if n == 0 { // its neighbours touch it: rounding may leave no room
+		if n == 0 { // rounding may leave no room
 			n = 1
 		} else {
 			at := min(max(sum/float64(n), low), high)
@@ -75,7 +75,7 @@ func (l *laying) align(line []int) {
 	}
 }
 
-// room is where a cell may lie between its neighbours.
+// room returns the range of x that a cell's neighbours leave.
 func (l *laying) room(c int) (from, to float64) {
 	layer, at := l.layers[l.cells[c].layer], l.cells[c].at
 	from, to = math.Inf(-1), math.Inf(1)

@@ -9,32 +9,32 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Cache keeps values by their keys, within bounds on their number and on the bytes that they hold; what was used least
-// recently goes first. Whoever still uses a value that went goes on with it. It is safe for concurrent use; Number and
-// Bytes are set before.
+// Cache is an LRU cache: it evicts the least recently used values when their number or their bytes exceed a
+// bound. An evicted value stays valid for its users. It is safe for concurrent use; Number and Bytes must be
+// set before use.
 type Cache[K, V comparable] struct {
-	// Number is the most values that are kept, for small ones, which Bytes does not bound.
+	// Number bounds the number of values, for small ones that Bytes does not bound.
 	Number int
-	// Bytes is the most that values hold; 0: half of what the process may have when more than some 64 MiB are first
-	// wanted, for what is kept comes on top of what runs.
+	// Bytes bounds the bytes of all values. 0 is half of the memory that the process may take when the cache
+	// first exceeds 64 MiB, because the cache comes on top of other memory.
 	Bytes int
 
-	mu   sync.Mutex
-	of   map[K]*list.Element
-	used list.List // of *entry[K, V], the latest first
-	held int       // bytes
+	mu    sync.Mutex
+	of    map[K]*list.Element
+	order list.List // of *entry[K, V], the most recently used first
+	bytes int       // bytes of all counted values
 }
 
 type entry[K, V comparable] struct {
 	key   K
 	value V
-	bytes int // 0 until it is counted
+	size  int // 0 until counted
 }
 
-// unasked is the number of bytes below which nobody asks what the process may have.
-const unasked = 64 << 20
+// uncheckedBytes is the number of bytes up to which the available memory is not checked.
+const uncheckedBytes = 64 << 20
 
-// Find returns the value of a key, and marks it as the latest used. It allocates nothing.
+// Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 func (c *Cache[K, V]) Find(key K) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,28 +42,28 @@ func (c *Cache[K, V]) Find(key K) (v V, ok bool) {
 	if e == nil {
 		return v, false
 	}
-	c.used.MoveToFront(e)
+	c.order.MoveToFront(e)
 	return e.Value.(*entry[K, V]).value, true
 }
 
-// Put gives a key a value, unless it has one, and returns what it has. The value counts for nothing until
-// [Cache.Count]: it may be yet to be made.
+// Put sets the value of a key unless it has one, and returns the key's value. The value has no size until
+// [Cache.Count], because it may not be computed yet.
 func (c *Cache[K, V]) Put(key K, v V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.of[key]; e != nil {
-		c.used.MoveToFront(e)
+		c.order.MoveToFront(e)
 		return e.Value.(*entry[K, V]).value
 	}
 	if c.of == nil {
 		c.of = map[K]*list.Element{}
 	}
-	c.of[key] = c.used.PushFront(&entry[K, V]{key: key, value: v})
+	c.of[key] = c.order.PushFront(&entry[K, V]{key: key, value: v})
 	return v
 }
 
-// Count tells what a value holds, once, now that it is made, and drops others where that is too much. A value that was
-// dropped meanwhile does not count.
+// Count sets the size of a value, once, when it has been computed, and evicts others if a bound is exceeded.
+// It ignores a value that was evicted meanwhile.
 func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,10 +71,10 @@ func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	if counted == nil || counted.Value.(*entry[K, V]).value != v {
 		return
 	}
-	bytes = min(bytes, math.MaxInt-c.held)
-	counted.Value.(*entry[K, V]).bytes = bytes
-	c.held += bytes
-	for e := c.used.Back(); e != nil && (c.used.Len() > c.Number || c.held > c.most()); {
+	bytes = min(bytes, math.MaxInt-c.bytes)
+	counted.Value.(*entry[K, V]).size = bytes
+	c.bytes += bytes
+	for e := c.order.Back(); e != nil && (c.order.Len() > c.Number || c.bytes > c.limit()); {
 		before := e.Prev()
 		if e != counted {
 			c.remove(e)
@@ -83,18 +83,19 @@ func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	}
 }
 
-// most returns the bytes that may be held.
-func (c *Cache[K, V]) most() int {
+// limit returns the bound on bytes.
+func (c *Cache[K, V]) limit() int {
 	if c.Bytes == 0 {
-		if c.held < unasked {
-			return unasked
+		if c.bytes < uncheckedBytes {
+			return uncheckedBytes
 		}
-		c.Bytes = max(machine.Memory().Left/2, unasked)
+		c.Bytes = max(machine.Memory().Left/2, uncheckedBytes)
 	}
 	return c.Bytes
 }
 
-// Drop forgets a value, such as one that could not be made, if the key still has it.
+// Drop removes a value from its key, for example one that could not be computed. It does nothing if the key
+// has another value.
 func (c *Cache[K, V]) Drop(key K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,18 +105,18 @@ func (c *Cache[K, V]) Drop(key K, v V) {
 }
 
 func (c *Cache[K, V]) remove(e *list.Element) {
-	x := c.used.Remove(e).(*entry[K, V])
+	x := c.order.Remove(e).(*entry[K, V])
 	delete(c.of, x.key)
-	c.held -= x.bytes
+	c.bytes -= x.size
 }
 
-// Clear forgets everything, and reports whether that held anything.
+// Clear removes all values, and reports whether any of them had a size.
 func (c *Cache[K, V]) Clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := c.held > 0
+	held := c.bytes > 0
 	clear(c.of)
-	c.used.Init()
-	c.held = 0
+	c.order.Init()
+	c.bytes = 0
 	return held
 }

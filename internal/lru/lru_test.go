@@ -17,9 +17,9 @@ func TestBytesAreBounded(t *testing.T) {
 		c.Count(n, v, 2<<10)
 		c.Find(0)
 	}
-	assert.Equal(t, 10, c.used.Len())
+	assert.Equal(t, 10, c.order.Len())
 	assert.Equal(t, 10, len(c.of))
-	assert.LessOrEqual(t, c.held, c.Bytes)
+	assert.LessOrEqual(t, c.bytes, c.Bytes)
 	has := func(n int) bool { _, ok := c.Find(n); return ok }
 	assert.True(t, has(0), "it was used all the time")
 	assert.False(t, has(5))
@@ -33,7 +33,7 @@ func TestNumberIsBounded(t *testing.T) {
 		c.Put(n, v)
 		c.Count(n, v, 0)
 	}
-	assert.Equal(t, 3, c.used.Len())
+	assert.Equal(t, 3, c.order.Len())
 	assert.False(t, c.Clear(), "nothing was held")
 	assert.Empty(t, c.of)
 }
@@ -47,14 +47,14 @@ func TestOthersValues(t *testing.T) {
 	require.Same(t, a, c.Put("k", b))
 	c.Count("k", b, 1000)
 	c.Drop("k", b)
-	assert.Zero(t, c.held)
+	assert.Zero(t, c.bytes)
 	c.Count("k", a, math.MaxInt)
 	c.Put("l", b)
 	c.Count("l", b, math.MaxInt)
 	_, ok := c.Find("k")
 	assert.False(t, ok)
-	assert.GreaterOrEqual(t, c.held, 0)
-	assert.Equal(t, 1, c.used.Len())
+	assert.GreaterOrEqual(t, c.bytes, 0)
+	assert.Equal(t, 1, c.order.Len())
 	c.Drop("l", b)
-	assert.Zero(t, c.held)
+	assert.Zero(t, c.bytes)
 }

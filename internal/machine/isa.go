@@ -1,11 +1,11 @@
 package machine
 
-// ISA is a level of vector instructions for which this module has code of its own. Each level
-// includes those below it, so that code asks for the least level that it needs.
+// ISA is a level of vector instructions. Each level includes those below it, so code asks for the lowest
+// level that it needs.
 type ISA uint8
 
 const (
-	// Portable is Go alone: other processors, and builds with the tag noasm.
+	// Portable is plain Go: other processors, and builds with the tag noasm.
 	Portable ISA = iota
 	// AVX2 has 256-bit vectors with FMA, F16C and BMI2 (x86-64-v3).
 	AVX2
@@ -13,15 +13,15 @@ const (
 	AVX512
 )
 
-// MultipliesBytes reports whether this processor has, for the vectors of a level, an instruction that adds up products
-// of bytes: AVX512_VNNI or AVX_VNNI. GODEBUG=cpu.avx512vnni=off and cpu.avxvnni=off leave them out.
+// MultipliesBytes reports whether this processor has a dot-product instruction for bytes with the vectors of
+// a level: AVX512_VNNI or AVX_VNNI. GODEBUG=cpu.avx512vnni=off and cpu.avxvnni=off disable them.
 func (i ISA) MultipliesBytes() bool { return i <= instructions && byteProducts[min(i, AVX512)] }
 
-// MultipliesMatrices reports whether this processor has a unit for products of matrices of bytes, AMX, and the system
-// lets the process use it: only who has asked so may. GODEBUG=cpu.amxtile=off and cpu.amxint8=off leave it out.
+// MultipliesMatrices reports whether this processor has a matrix unit for bytes (AMX), and the system permits
+// its use, which the process must request. GODEBUG=cpu.amxtile=off and cpu.amxint8=off disable it.
 func MultipliesMatrices() bool { return matrixUnit() }
 
-// Describe tells what machine code is made for: the instruction set in use, and whether there is a matrix unit.
+// Describe returns the instruction set in use, and whether there is a matrix unit.
 func Describe() string {
 	if MultipliesMatrices() {
 		return Instructions().String() + " with a matrix unit for bytes"
@@ -31,8 +31,7 @@ func Describe() string {
 
 func (i ISA) String() string { return [...]string{"portable", "avx2", "avx512"}[min(i, AVX512)] }
 
-// Instructions returns the highest level that this processor and this build have. It is the one
-// place where an instruction set is chosen: engines with kernels for several levels take theirs
-// by it. It never changes while the process runs, so that packed data fits every kernel.
-// GODEBUG=cpu.avx512f=off or cpu.avx2=off, as golang.org/x/sys/cpu reads them, lower it.
+// Instructions returns the highest level of this processor and this build. It is the only place that chooses
+// an instruction set. It never changes while the process runs, so packed data fits every kernel.
+// GODEBUG=cpu.avx512f=off or cpu.avx2=off, read by golang.org/x/sys/cpu, lower it.
 func Instructions() ISA { return instructions }

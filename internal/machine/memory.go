@@ -1,9 +1,10 @@
-// Package machine tells how much memory the process may still take.
+// Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the
+// instruction set in use ([Instructions]), measured prices of work ([Profile], [Work]), and the cut of work
+// into chunks ([Cut], the grains).
 //
-// What bounds it is read from /proc and /sys, so that it is known on Linux only: the limits
-// of the control groups that the process is in and of those above them (both versions),
-// the limits on its address space and its data (ulimit -v and -d), and what the machine has
-// left. On other systems nothing is known, and only what no machine has is refused.
+// Memory limits are read from /proc and /sys on Linux: those of the process's control groups and their
+// ancestors (both versions), of its address space and data (ulimit -v and -d), and the free memory of the
+// machine. On other systems only requests beyond any machine are rejected.
 package machine
 
 import (
@@ -18,28 +19,27 @@ import (
 	"time"
 )
 
-// Limit is one bound on the memory of the process.
+// Limit is a bound on the memory of the process.
 type Limit struct {
-	Left  int    // bytes that the process may still take, 0 or more
-	Total int    // the bound itself, in bytes
-	Name  string // whose bound it is, as in "the address space of the process (ulimit -v)"
+	Left  int    // bytes that the process may still take, at least 0
+	Total int    // the bound, in bytes
+	Name  string // its source, as in "the address space of the process (ulimit -v)"
 }
 
-// sane bounds what is asked for where nothing else does: more than this no machine has,
-// and Go's heap cannot address much more.
-const sane = min(1<<46, math.MaxInt/2)
+// maxRequest bounds a request without any other limit: no machine has more, and Go's heap cannot address much more.
+const maxRequest = min(1<<46, math.MaxInt/2)
 
-// unknown is the limit where no other is known.
-var unknown = Limit{sane, sane, "what a process can address"}
+// unknownLimit is the limit if no other is known.
+var unknownLimit = Limit{maxRequest, maxRequest, "what a process can address"}
 
-// Memory returns the tightest limit as it is now.
+// Memory returns the tightest current limit.
 func Memory() Limit { return memory(false) }
 
-func memory(block bool) Limit { return least(read(os.DirFS("/"), idle(), block)) }
+func memory(block bool) Limit { return tightest(read(os.DirFS("/"), idle(), block)) }
 
-// least returns the limit that leaves the least.
-func least(limits []Limit) Limit {
-	l := unknown
+// tightest returns the limit with the least memory left.
+func tightest(limits []Limit) Limit {
+	l := unknownLimit
 	for _, x := range limits {
 		if x.Left < l.Left {
 			l = x
@@ -48,10 +48,10 @@ func least(limits []Limit) Limit {
 	return l
 }
 
-// idleHeap is memory that Go's heap holds and has no use for.
+// idleHeap is the unused memory of Go's heap.
 type idleHeap struct {
 	free     int // backed by memory
-	released int // addresses only
+	released int // address space only
 }
 
 func idle() idleHeap {
@@ -60,7 +60,7 @@ func idle() idleHeap {
 	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
 }
 
-// read lists all limits that the files state. A file that cannot be read states none. With block, the limit of the
+// read returns all limits that the files state; an unreadable file states none. With block, the limit of the
 // address space is that of a single allocation.
 func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
@@ -69,11 +69,11 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 		limits = append(limits, Limit{m.available() + m["SwapFree"], total + m["SwapTotal"], "the memory of this machine"})
 	}
 	for i := range limits {
-		// Page tables and the collector's own books come on top of what is asked for.
+		// Page tables and the collector's metadata come on top of the request.
 		limits[i].Left -= limits[i].Left/64 - heap.free
 	}
 	for _, l := range ownLimits(fsys) {
-		// Go takes addresses from the system in pieces of 64 MiB.
+		// Go reserves address space in pieces of 64 MiB.
 		l.Left -= 2 << 26
 		if held := heap.free + heap.released; block {
 			l.Left = max(l.Left, held) // a block is in new addresses or in free ones, which need not be adjacent
@@ -88,45 +88,45 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	return limits
 }
 
-// recent is the last reading: what is left of what was left then, and when it was.
-type recent struct {
+// reading is the last reading: the memory that was left, minus later requests, and its time.
+type reading struct {
 	left atomic.Int64
 	at   time.Time
 }
 
-var last atomic.Pointer[recent]
+var lastReading atomic.Pointer[reading]
 
-// Fits reports whether the process may take so many bytes more, and the limit that says
-// so. Before it says no, garbage is collected. Asked for little beside what was left a
-// moment ago it does not look again, and the limit is zero.
+// Fits reports whether the process may take that many bytes more; if not, it returns the limit. Before it
+// rejects, it collects garbage. A small request soon after the last reading is accepted without another one,
+// and the limit is zero.
 func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 
 // FitsBlock is [Fits] for a single allocation.
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
 
 func fits(bytes int, block bool) (Limit, bool) {
-	if r := last.Load(); r != nil && int64(bytes) < r.left.Load()/8 && time.Since(r.at) < time.Second/4 {
+	if r := lastReading.Load(); r != nil && int64(bytes) < r.left.Load()/8 && time.Since(r.at) < time.Second/4 {
 		r.left.Add(-int64(bytes))
 		return Limit{}, true
 	}
 	l := memory(block)
-	if bytes > l.Left && bytes <= sane {
+	if bytes > l.Left && bytes <= maxRequest {
 		runtime.GC()
 		debug.FreeOSMemory()
 		l = memory(block)
 	}
-	r := &recent{at: time.Now()}
+	r := &reading{at: time.Now()}
 	r.left.Store(int64(l.Left - min(bytes, l.Left)))
-	last.Store(r)
+	lastReading.Store(r)
 	return l, bytes <= l.Left
 }
 
-// String tells the limit and what it leaves.
+// String describes the limit and the memory left.
 func (l Limit) String() string {
 	return fmt.Sprintf("%s is %s, of which %s is left", l.Name, Bytes(l.Total), Bytes(l.Left))
 }
 
-// Bytes prints a number of bytes in the largest binary unit that leaves it over 1.
+// Bytes formats a number of bytes in the largest binary unit in which it is at least 1.
 func Bytes(n int) string {
 	switch {
 	case n == 1:

@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 			"1073741824            bytes     \n"},
 			gib, 0, "ulimit -v"},
 	} {
-		l := least(read(system(c.files), idleHeap{}, false))
+		l := tightest(read(system(c.files), idleHeap{}, false))
 		if l.Total != c.total || l.Left > c.left || l.Left < c.left-c.left/50 || !strings.Contains(l.Name, c.says) {
 			t.Errorf("%s: %+v, want %d of %d, %s", c.name, l, c.left, c.total, c.says)
 		}
@@ -99,25 +99,25 @@ func TestIdleHeapCounts(t *testing.T) {
 	bounded := system(map[string]string{"proc/self/limits": "Max address space         2147483648           unlimited   " +
 		"         bytes     \n"})
 	heap := idleHeap{free: 100, released: 1000}
-	without, with := least(read(bounded, idleHeap{}, false)), least(read(bounded, heap, false))
+	without, with := tightest(read(bounded, idleHeap{}, false)), tightest(read(bounded, heap, false))
 	if with.Left != without.Left+1100 {
 		t.Errorf("address space: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
-	without, with = least(read(system(nil), idleHeap{}, false)), least(read(system(nil), heap, false))
+	without, with = tightest(read(system(nil), idleHeap{}, false)), tightest(read(system(nil), heap, false))
 	if with.Left != without.Left+100 {
 		t.Errorf("memory: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
 }
 
 func TestNothingKnown(t *testing.T) {
-	if l := least(read(fstest.MapFS{}, idleHeap{}, false)); l != unknown {
+	if l := tightest(read(fstest.MapFS{}, idleHeap{}, false)); l != unknownLimit {
 		t.Errorf("%+v", l)
 	}
 	broken := system(map[string]string{"proc/meminfo": "MemTotal\nMemAvailable: x kB\n",
 		"proc/self/cgroup":    ":::\nx\n4:memory\n",
 		"proc/self/mountinfo": "a - cgroup2\n - \n1 2 3 / - cgroup cgroup rw,memory\n",
 		"proc/self/limits":    "Max address space\n"})
-	if l := least(read(broken, idleHeap{}, false)); l != unknown {
+	if l := tightest(read(broken, idleHeap{}, false)); l != unknownLimit {
 		t.Errorf("broken files: %+v", l)
 	}
 }
@@ -126,7 +126,7 @@ func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		bytes int
 		want  bool
-	}{{0, true}, {1 << 20, true}, {1 << 20, true}, {sane + 1, false}} {
+	}{{0, true}, {1 << 20, true}, {1 << 20, true}, {maxRequest + 1, false}} {
 		if l, ok := Fits(c.bytes); ok != c.want {
 			t.Errorf("%d bytes: %v, %v", c.bytes, ok, l)
 		}

@@ -26,8 +26,7 @@ func readFields(fsys fs.FS, name string) fields {
 	return f
 }
 
-// available is the memory that the kernel can give without swapping. Before Linux 3.14 it
-// did not say.
+// available returns the memory that the kernel can give without swapping; an estimate before Linux 3.14.
 func (f fields) available() int {
 	if n, ok := f["MemAvailable"]; ok {
 		return n
@@ -35,8 +34,7 @@ func (f fields) available() int {
 	return f["MemFree"] + f["Cached"]
 }
 
-// ownLimits are the limits of the process itself (setrlimit). What counts against them is
-// address space, whether it is used or not.
+// ownLimits returns the limits of the process itself (setrlimit). They count address space, used or not.
 func ownLimits(fsys fs.FS) []Limit {
 	var limits []Limit
 	var status fields
@@ -63,8 +61,7 @@ func ownLimits(fsys fs.FS) []Limit {
 	return limits
 }
 
-// groups are the limits of the control groups that the process is in, and of those above
-// them, as far as they can be seen.
+// groups returns the limits of the process's control groups and of their visible ancestors.
 func groups(fsys fs.FS, m fields) []Limit {
 	var limits []Limit
 	where := mounts(fsys)
@@ -99,16 +96,16 @@ func groups(fsys fs.FS, m fields) []Limit {
 	return limits
 }
 
-// mount is where a hierarchy of control groups is seen, and which group is there.
+// mount is the mount point dir of a control group hierarchy, whose root is the group there.
 type mount struct{ root, dir string }
 
-// below returns the folder of a group under the mount. In a container a mount often shows
-// a group inside the hierarchy as its root.
+// below returns the folder of a group under the mount. In a container the root of the mount often is a group
+// inside the hierarchy.
 func (m mount) below(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
-		// The process sits outside what is mounted here: the mount's own group bounds it
-		// where a container hides the rest.
+		// The process is outside the mounted part: the mount's own group is the bound if a container hides
+		// the rest.
 		return "", true
 	}
 	if strings.Contains(rest, "..") {
@@ -138,7 +135,7 @@ func mounts(fsys fs.FS) map[string]mount {
 	return found
 }
 
-// unescape undoes what mountinfo does to blanks in names.
+// unescape decodes white space in names of mountinfo.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
@@ -152,12 +149,12 @@ func contains(list, word string) bool {
 	return false
 }
 
-// groupFiles are the names of a version of control groups.
+// groupFiles holds the file names of a control group version.
 type groupFiles struct {
 	kind                 string
 	limitFile, usageFile string
 	swapLimit, swapUsage string
-	swapTogether         bool // the swap limit is one on memory and swap together
+	swapTogether         bool // the swap limit covers memory and swap together
 	cachePrefix          string
 }
 
@@ -167,13 +164,12 @@ var (
 	version2 = groupFiles{"cgroup2", "memory.max", "memory.current", "memory.swap.max", "memory.swap.current", false, ""}
 )
 
-// limit reads one group. Cached files count as used, but give way; and what the group may
-// swap out makes room too.
+// limit reads the limit of one group. Cached files count as used but can be evicted, and swap adds room.
 func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	total, ok := number(fsys, path.Join(dir, g.limitFile))
 	used, known := number(fsys, path.Join(dir, g.usageFile))
-	// The first version says "no limit" by a number larger than any memory.
-	if !ok || !known || total > sane {
+	// Version 1 represents "no limit" by a number larger than any memory.
+	if !ok || !known || total > maxRequest {
 		return Limit{}, false
 	}
 	cache := 0
@@ -186,7 +182,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	})
 	left := total - max(used-cache, 0)
 	swap := m["SwapFree"]
-	if most, ok := number(fsys, path.Join(dir, g.swapLimit)); ok && most <= sane {
+	if most, ok := number(fsys, path.Join(dir, g.swapLimit)); ok && most <= maxRequest {
 		in, _ := number(fsys, path.Join(dir, g.swapUsage))
 		if g.swapTogether {
 			most, in = most-max(in-cache, 0), left
@@ -196,7 +192,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	return Limit{Left: left + swap, Total: total}, true
 }
 
-// number reads a file of one number; "max" is none.
+// number reads a file with one number; "max" is none.
 func number(fsys fs.FS, name string) (int, bool) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {
@@ -206,7 +202,7 @@ func number(fsys fs.FS, name string) (int, bool) {
 	return n, err == nil
 }
 
-// lines calls f with every line of a file; one that cannot be read has none.
+// lines calls f with every line of a file; an unreadable file has none.
 func lines(fsys fs.FS, name string, f func(string)) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {

@@ -65,8 +65,8 @@ func TestHostileProfiles(t *testing.T) {
 		return strings.Replace(string(good), from, to, 1)
 	}
 	for text, says := range map[string]string{
-		"":                                     "no profile",
-		"[]":                                   "no profile",
+		"":                                     "not a machine profile",
+		"[]":                                   "not a machine profile",
 		`{"version": 2}`:                       "memory.dense",
 		change(`"version": 2`, `"version": 1`): "version 1",
 		change(`"step_ps": `, `"step_ps": -`):  "step_ps",

@@ -22,8 +22,8 @@ import (
 //go:embed profiles/*.json
 var profileFiles embed.FS
 
-// mustShip reads a shipped profile.
-func mustShip(i ISA) *Profile {
+// shippedProfile reads a shipped profile.
+func shippedProfile(i ISA) *Profile {
 	text, err := profileFiles.ReadFile("profiles/" + i.String() + ".json")
 	if err == nil {
 		var p *Profile
@@ -34,26 +34,26 @@ func mustShip(i ISA) *Profile {
 	panic("machine: the profile of " + i.String() + ": " + err.Error())
 }
 
-// What a profile that is read may be, at most.
+// Limits of a profile file.
 const (
 	maxProfileBytes = 1 << 20
 	maxLevels       = 64
-	maxProfileRate  = 1e12 // picoseconds: a second
+	maxProfileRate  = 1e12 // in picoseconds: one second
 )
 
-// ParseProfile reads a profile, and checks its numbers. The error says what is wrong with it, and where.
+// ParseProfile decodes and checks a profile. The error names place and fault.
 func ParseProfile(text []byte) (*Profile, error) {
 	if len(text) > maxProfileBytes {
-		return nil, fmt.Errorf("a profile of %d bytes: %d are the most", len(text), maxProfileBytes)
+		return nil, fmt.Errorf("the profile has %d bytes: at most %d are supported", len(text), maxProfileBytes)
 	}
 	p := &Profile{}
 	if err := json.Unmarshal(text, p, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("no profile of a machine: %w", err)
+		return nil, fmt.Errorf("not a machine profile: %w", err)
 	}
 	return p, p.Check()
 }
 
-// Check reports a version that is not read, and the first number that no machine has.
+// Check rejects another version, and numbers that no machine has.
 func (p *Profile) Check() error {
 	if p.Version != ProfileVersion {
 		return fmt.Errorf("version %d: want %d; graphrun calibrate makes a new one", p.Version, ProfileVersion)
@@ -64,18 +64,18 @@ func (p *Profile) Check() error {
 	}{{"step_ps", p.StepPS}, {"chunk_ns", p.ChunkNS}, {"share_ns", p.ShareNS},
 		{"wake_ns", p.WakeNS}} {
 		if !isRate(x.rate) {
-			return fmt.Errorf("%s: %v is no time that a machine takes", x.name, x.rate)
+			return fmt.Errorf("%s: %v is not a valid cost", x.name, x.rate)
 		}
 	}
 	for a := range accesses {
-		c := *p.Memory.of(a)
+		c := *p.Memory.curve(a)
 		if len(c) == 0 || len(c) > maxLevels {
 			return fmt.Errorf("memory.%v: %d levels: want 1 to %d", a, len(c), maxLevels)
 		}
 		for i, l := range c {
 			switch {
 			case !isRate(l.PS):
-				return fmt.Errorf("memory.%v[%d]: ps: %v is no time that a machine takes", a, i, l.PS)
+				return fmt.Errorf("memory.%v[%d]: ps: %v is not a valid cost", a, i, l.PS)
 			case !(l.Bytes > 0) || math.IsInf(l.Bytes, 0) || i > 0 && l.Bytes <= c[i-1].Bytes:
 				return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", a, i, l.Bytes)
 			}
@@ -83,7 +83,7 @@ func (p *Profile) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Kernels)) {
 		if !isRate(p.Kernels[name]) {
-			return fmt.Errorf("kernels: %q: %v is no time that a machine takes", name, p.Kernels[name])
+			return fmt.Errorf("kernels: %q: %v is not a valid cost", name, p.Kernels[name])
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (p *Profile) Check() error {
 
 func isRate(x float64) bool { return x >= 0 && x <= maxProfileRate }
 
-// Complete gives the kernels that a profile does not name the rates of the default, and counts them.
+// Complete adds the default rates of kernels that the profile lacks, and returns their number.
 func (p *Profile) Complete() (missing int) {
 	usual := UsualProfile()
 	for name, rate := range usual.Kernels {
@@ -106,7 +106,7 @@ func (p *Profile) Complete() (missing int) {
 	return missing
 }
 
-// JSON is the profile as a file has it: the same text for the same profile.
+// JSON returns the profile in the form of a file; equal profiles give equal text.
 func (p *Profile) JSON() ([]byte, error) {
 	text, err := json.Marshal(p, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
@@ -115,8 +115,8 @@ func (p *Profile) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Digest is the sha256 of the canonical JSON (RFC 8785) of the profile, in hexadecimal digits: what tells in a plan
-// by which prices it was made. It is empty for a profile with numbers that JSON has no words for.
+// Digest returns the sha256 of the profile's canonical JSON (RFC 8785) in hexadecimal, which identifies the
+// prices of a plan. It is empty for a profile with numbers that JSON cannot represent.
 func (p *Profile) Digest() string {
 	if p == nil {
 		p = UsualProfile()
@@ -124,7 +124,7 @@ func (p *Profile) Digest() string {
 	return DigestOfJSON(p)
 }
 
-// DigestOfJSON is the sha256 of a value's canonical JSON (RFC 8785), in hexadecimal digits; empty of one that has none.
+// DigestOfJSON returns the sha256 of a value's canonical JSON (RFC 8785) in hexadecimal; "" if it has none.
 func DigestOfJSON(v any) string {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -138,7 +138,7 @@ func DigestOfJSON(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Shipped reports whether the profile is that which is shipped for the instruction set in use.
+// Shipped reports whether the profile is the shipped one for the instruction set in use.
 func (p *Profile) Shipped() bool { return p == nil || p.Digest() == UsualProfile().Digest() }
 
 // ReadProfile reads a profile from a file, and completes it.
@@ -148,7 +148,7 @@ func ReadProfile(path string) (*Profile, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxProfileBytes {
-		return nil, errors.New("no profile of a machine: want a file of at most " + Bytes(maxProfileBytes))
+		return nil, errors.New("not a machine profile: want a file of at most " + Bytes(maxProfileBytes))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -162,8 +162,8 @@ func ReadProfile(path string) (*Profile, error) {
 	return p, nil
 }
 
-// ProfilePath is where the profile of this machine is kept in the user's cache folder, by processor, instruction
-// set and version.
+// ProfilePath returns the file of this machine's profile in the user's cache folder, by processor,
+// instruction set and version.
 func ProfilePath() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -173,7 +173,7 @@ func ProfilePath() (string, error) {
 	return filepath.Join(dir, "graphrun", name), nil
 }
 
-// slug makes a name of letters, digits and dashes.
+// slug reduces a text to letters, digits and dashes.
 func slug(s string) string {
 	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -181,7 +181,7 @@ func slug(s string) string {
 	return strings.Join(words, "-")
 }
 
-// CPUName is what the processor calls itself, with its model where Linux tells; else the architecture.
+// CPUName returns the processor's name, with its model on Linux; else the architecture.
 func CPUName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -198,6 +198,6 @@ func CPUName() string {
 	if name == "" {
 		return runtime.GOARCH
 	}
-	// Virtual machines call several generations by one name.
+	// Virtual machines use one name for several generations.
 	return fmt.Sprintf("%s (family %s, model %s)", name, found["cpu family"], found["model"])
 }

@@ -2,5 +2,5 @@
 
 package machine
 
-// matrixUnit: only of Linux is it known how to ask for it.
+// matrixUnit is false: the request for permission is specific to Linux.
 func matrixUnit() bool { return false }

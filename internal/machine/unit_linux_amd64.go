@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// What Linux is asked for the tiles of the matrix unit, which a process has to ask for before it touches one: it makes
-// signal frames larger. (arch_prctl(2), Documentation/arch/x86/xstate.rst)
+// A process must request permission from Linux to use the tile registers, because they enlarge signal frames
+// (arch_prctl(2), Documentation/arch/x86/xstate.rst).
 const (
 	requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM
 	tileData          = 18     // XFEATURE_XTILE_DATA
 )
 
-// matrixUnit asks once, for all threads. Linux refuses where one has a stack for signals that is too small, which those
-// of Go are not.
+// matrixUnit requests permission once, for all threads. Linux denies it if a signal stack is too small; Go's
+// are large enough.
 var matrixUnit = sync.OnceValue(func() bool {
 	x := &cpu.X86
 	if instructions != AVX512 || !x.HasAMXTile || !x.HasAMXInt8 {

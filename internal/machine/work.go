@@ -1,63 +1,63 @@
 package machine
 
-// Access is a way to touch bytes of memory.
+// Access is a pattern of memory access.
 type Access uint8
 
 const (
-	// Dense: one after another, read or written while something is done to them.
+	// Dense is sequential access to operands and results, while something is computed.
 	Dense Access = iota
-	// Kept: one after another, of constants, which other steps have driven out of the near caches since the last
-	// run.
+	// Kept is sequential access to constants, which other steps have evicted from the private caches since
+	// the last run.
 	Kept
-	// Panels: constants that products in register tiles read panel by panel: they wait for the first tile of each,
-	// since the processor does not read that far ahead.
+	// Panels is access to constants that products read panel by panel: the first tile of each panel waits for
+	// it, because the hardware does not prefetch that far ahead.
 	Panels
-	// Copied: one after another, by what only copies: runs of some length at least.
+	// Copied is sequential access by copies, in runs of some length.
 	Copied
-	// Tiled: turned, so that what is read in order is written with steps, tile by tile.
+	// Tiled is transposed access, read in order and written with strides, tile by tile.
 	Tiled
-	// Strided: with steps, a part of every line of the cache.
+	// Strided is access with strides, to a part of every cache line.
 	Strided
-	// Gathered: anywhere.
+	// Gathered is random access.
 	Gathered
 	accesses
 )
 
-// String names the access as profiles do.
+// String returns the name in profiles.
 func (a Access) String() string {
 	return [...]string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered", "?"}[min(a, accesses)]
 }
 
-// MaxParts is how many inner kernels one [Work] can name.
+// MaxParts bounds the number of inner kernels of one [Work].
 const MaxParts = 12
 
-// Part is what an inner kernel has to do: so many of the units in which its rate is.
+// Part is the work of one inner kernel, in the units of its rate.
 type Part struct {
 	Kernel string
 	Units  float64
-	// Waits: memory is not gone through meanwhile.
+	// Waits means that the work does not overlap with memory access.
 	Waits bool
 }
 
-// Work is what there is to do, in terms that a profile of a machine prices: bytes by access, what inner kernels do,
-// and steps that have to be begun.
+// Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
+// steps.
 type Work struct {
-	// Bytes may be negative in the work of reading an operand: what is read otherwise is not read densely.
+	// Bytes may be negative in a difference: bytes that another access replaces.
 	Bytes [accesses]float64
-	// Parts are added by Do. Those without a kernel count nothing.
+	// Parts are added by Do and Wait; unused ones have no kernel.
 	Parts [MaxParts]Part
 	Steps float64
-	// Footprint is the bytes of all that the step touches, from which follows in which cache they are.
+	// Footprint is the bytes that the step touches, which determines the cache that holds them.
 	Footprint float64
-	// Flops are the operations that are computed, a function such as exp as one. They cost nothing: they are for
-	// who wants to know how fast that is.
+	// Flops counts the computed operations; a function such as exp counts as one. They have no price, and are
+	// for display.
 	Flops float64
 }
 
-// Do adds units of an inner kernel. Work that names more than [MaxParts] kernels panics.
+// Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels.
 func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
 
-// Wait is Do for what is done before memory is gone through, or between: to begin a loop, or a run of one.
+// Wait is Do for work that does not overlap with memory access, such as starting a loop.
 func (w *Work) Wait(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
 func (w *Work) add(x Part) {
@@ -72,8 +72,8 @@ func (w *Work) add(x Part) {
 	panic("machine: a work of more inner kernels than there is room for")
 }
 
-// Plus returns both works, one after the other. Their price may be less than the sum of theirs: memory is read
-// while the core computes.
+// Plus returns the sum of both works. Its price may be less than the sum of prices, because memory access
+// overlaps with computation.
 func (w Work) Plus(v Work) Work {
 	for i := range w.Bytes {
 		w.Bytes[i] += v.Bytes[i]
@@ -89,7 +89,7 @@ func (w Work) Plus(v Work) Work {
 	return w
 }
 
-// Moved is the sum of all bytes.
+// Moved returns the sum of all bytes.
 func (w *Work) Moved() (bytes float64) {
 	for _, b := range w.Bytes {
 		bytes += b
@@ -97,7 +97,7 @@ func (w *Work) Moved() (bytes float64) {
 	return bytes
 }
 
-// Less returns the work without the other: of what is done otherwise, parts are negative.
+// Less returns the difference of both works, whose parts may be negative.
 func (w Work) Less(v Work) Work {
 	for i := range v.Bytes {
 		w.Bytes[i] -= v.Bytes[i]

@@ -1,5 +1,5 @@
-// Package numerals reads and writes numbers as graph files and attributes have them: JSON has no
-// literal for infinities, NaN and complex numbers, and people spell them in many ways.
+// Package numerals parses and formats number literals of graph files and attributes: infinities, NaN and
+// complex numbers, for which JSON has no literal, in the common spellings.
 package numerals
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Special returns the floating-point number that a string names in a graph file: "NaN", "Infinity" or
+// Special returns the floating-point number of a graph file's special literal: "NaN", "Infinity" or
 // "-Infinity".
 func Special(text string) (float64, bool) {
 	switch text {
@@ -24,21 +24,21 @@ func Special(text string) (float64, bool) {
 	return 0, false
 }
 
-// IsSpecial reports whether a string is what [Special] reads.
+// IsSpecial reports whether [Special] accepts a string.
 func IsSpecial(text string) bool {
 	_, ok := Special(text)
 	return ok
 }
 
-// AnySpecial is [Special] in any spelling that Go reads, "-inf" and "nan" for two: attributes
-// and the data of constants may have them.
+// AnySpecial is [Special] in any spelling that Go parses, such as "-inf" and "nan". Attributes and the data
+// of constants accept these.
 func AnySpecial(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }
 
-// Meant returns what [Special] reads, for a string that means it in another spelling: "-inf", "nan",
-// "+Infinity", "np.inf". It is empty for others.
+// Meant returns the literal of [Special] for another spelling of it: "-inf", "nan", "+Infinity", "np.inf". It
+// is "" for other strings.
 func Meant(text string) string {
 	sign, name := "", strings.ToLower(strings.TrimSpace(text))
 	if IsSpecial(text) || name == "" {
@@ -59,12 +59,12 @@ func Meant(text string) string {
 	return ""
 }
 
-// IsExpression reports whether a size is written as arithmetic.
+// IsExpression reports whether a size is written as an expression.
 func IsExpression(text string) bool {
 	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
 }
 
-// Float returns the number that a value of a file is, or names in any spelling.
+// Float returns the number that a value of a file is or spells.
 func Float(v any) (float64, bool) {
 	switch x := v.(type) {
 	case int:
@@ -79,8 +79,8 @@ func Float(v any) (float64, bool) {
 	return 0, false
 }
 
-// Scalar is [tensor.ScalarOf] that also takes what JSON has no literals for: the names of infinities
-// and NaN, and for a complex number a pair of numbers or Python's spelling ("1+2j").
+// Scalar is [tensor.ScalarOf] that also accepts spellings of infinities and NaN, and for a complex number a
+// pair of numbers or Python's notation ("1+2j").
 func Scalar(v any) (tensor.Scalar, bool) {
 	switch x := v.(type) {
 	case string:
@@ -100,7 +100,7 @@ func Scalar(v any) (tensor.Scalar, bool) {
 	return tensor.ScalarOf(v)
 }
 
-// pythonComplex reads a complex number as Python prints it: 2j, 1+2j, (1+2j).
+// pythonComplex parses a complex number in Python's notation: 2j, 1+2j, (1+2j).
 func pythonComplex(s string) (complex128, bool) {
 	if t, ok := strings.CutPrefix(s, "("); ok {
 		if s, ok = strings.CutSuffix(t, ")"); !ok {
@@ -115,7 +115,7 @@ func pythonComplex(s string) (complex128, bool) {
 	return z, err == nil
 }
 
-// SpecialText names an infinity or NaN; it is empty for other numbers.
+// SpecialText returns the literal of an infinity or NaN; "" for other numbers.
 func SpecialText(x float64) string {
 	switch {
 	case math.IsNaN(x):

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// Block copies a times b elements. It takes no memory and plans nothing, so both sides should
-// fit the caches that are near.
+// Block copies a times b elements. It neither plans nor allocates, so both sides should fit the private
+// caches.
 func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a
@@ -26,8 +26,8 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// across reports whether rows run along b rather than along a: along the longer one, or, where
-// both are long, along the one that is read closer together.
+// across reports whether rows should run along b instead of a: along the longer one, or if both are long,
+// along the one with the smaller stride in src.
 func across(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
@@ -35,7 +35,7 @@ func across(a, b Axis) bool {
 	return abs(b.Src) < abs(a.Src)
 }
 
-// longRow is the number of elements of a row from which on its own cost does not matter.
+// longRow is the row length from which the overhead per row is negligible.
 const longRow = 16
 
 func abs(n int) int { return max(n, -n) }

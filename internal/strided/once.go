@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// Run copies once, in this goroutine: axes as [New] takes them, which are sorted and joined in
-// place.
+// Run copies once, in this goroutine. It takes the axes of [New], and sorts and coalesces them in place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return
@@ -31,14 +30,15 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	p.Run(dst, src, room, 0, p.tiles)
 }
 
-// nearElems is the number of elements up to which tiles are not worth their plan.
+// nearElems is the number of elements up to which tiles are not worth planning.
 const nearElems = 1024
 
-// empty reports whether there are no elements: then there may be no memory either, in which places could be reckoned.
+// empty reports whether there are no elements. Then there may be no memory either, so no address may be
+// computed.
 func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
 
-// InOrder copies in the order of the axes, the last one fastest: where several elements of dst
-// are one place in memory, the last one stays.
+// InOrder copies in the order of the axes, the last one fastest: if elements of dst share an address, the
+// last one is kept.
 func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return

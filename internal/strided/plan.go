@@ -6,32 +6,31 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Copy is a copy made ready: tiles over the two dimensions that matter, a along which dst
-// is written fastest and b along which src is read fastest, times all others. It is
-// immutable.
+// Copy is a planned copy: tiles over two dimensions (a, fastest in dst, and b, fastest in src), for every
+// index of the other dimensions. It is immutable.
 type Copy struct {
-	elem   Elem
-	a, b   axis
-	outer  []outerAxis
-	all    int // elements
-	tiles  int
-	turned bool // dst is dense along a, src along b, and elements are moved
-	staged bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
-	stream bool // dst is written past the caches
+	elem       Elem
+	a, b       axis
+	outer      []outerAxis
+	all        int // number of elements
+	tiles      int
+	transposed bool // dst is dense along a, src along b, and elements are moved
+	staged     bool // dst is dense along a, src along b, and tiles are transposed in a worker's scratch
+	stream     bool // dst is written by non-temporal stores
 }
 
-// axis is a dimension cut into tiles of some length.
+// axis is a dimension cut into tiles.
 type axis struct {
 	Axis
 	tile, tiles int
 }
 
-// outerAxis is a dimension beside a and b, of so many tiles below each of its places; or the tiles of b, where it has
-// rows of others between its own.
+// outerAxis is a dimension other than a and b, with below tiles per index; or the tiles of b, if rows of
+// other dimensions are between its own.
 type outerAxis struct {
 	Axis
 	below int
-	ofB   bool
+	isB   bool
 }
 
 func (x *axis) cut(tile int) {
@@ -39,7 +38,7 @@ func (x *axis) cut(tile int) {
 	x.tiles = (x.N + x.tile - 1) / x.tile
 }
 
-// cutEvenly cuts the dimension into tiles that are about even, of whole units as far as they go.
+// cutEvenly cuts the dimension into tiles of nearly equal size, in multiples of unit if possible.
 func (x *axis) cutEvenly(tile, unit int) {
 	if x.cut(tile); x.tiles > 1 {
 		x.cut(((x.N+x.tiles-1)/x.tiles + unit - 1) / unit * unit)
@@ -47,47 +46,47 @@ func (x *axis) cutEvenly(tile, unit int) {
 }
 
 const (
-	// tileElems is the elements of a tile: half of what is worth a chunk, so that chunks of whole
-	// tiles are about even.
+	// tileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
+	// are nearly equal.
 	tileElems = machine.MoveGrain / 2
-	// fewTiles is about how many tiles a small copy is cut into, for several workers, as long as a tile has leastTile
-	// elements.
+	// fewTiles is about the number of tiles of a small copy, to share it among workers, as long as a tile has
+	// leastTile elements.
 	fewTiles, leastTile = 8, machine.MoveGrain / 16
-	// fewRuns is fewTiles of a copy by rows, which is cut into two chunks where it is small.
+	// fewRuns is fewTiles for a copy by rows, which is cut into two chunks if it is small.
 	fewRuns = 4
-	// fewParts is about how many tiles b is cut into whose rows have those of others between them.
+	// fewParts is about the number of tiles of b if rows of other dimensions are between its own.
 	fewParts = 4
-	// grainSize is the bytes of the elements that grains are counted in: of smaller ones, a run of as many is less work.
+	// grainSize is the element size in bytes that grains assume; runs of smaller elements are less work.
 	grainSize = 4
-	// panelBytes is how far a tile that is turned goes along dst: a panel of whole cache lines.
+	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
-	// stagedRows is the rows of dst that are staged at once, which must stay in L1 or near.
+	// stagedRows is the number of rows of dst that are staged together; they should stay in L1.
 	stagedRows = 128
-	// nearSpan is the bytes of dst that stay in L1 beside what is read, whatever their steps.
+	// nearSpan is the number of bytes of dst that stay in L1 beside the source, whatever the strides.
 	nearSpan = 8 << 10
 )
 
-// far is the bytes of dst from which on it is written past the caches; tests put another in its place.
-var far = machine.FarBytes
+// streamBytes is the size of dst in bytes from which non-temporal stores are used; tests change it.
+var streamBytes = machine.FarBytes
 
-// New makes a copy ready. Axes may be in any order; those that are one run on both sides are
-// joined. The steps of dst must not be negative.
+// New plans a copy. Axes may be in any order; contiguous ones are coalesced. The strides of dst must not be
+// negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
 	p.walks(p.arrange(Coalesce(append([]Axis(nil), axes...))))
 	return p
 }
 
-// Look is [New] of a copy that is only asked what it is like, and never run: it takes no memory, and axes are changed.
+// Look is [New] for a copy whose properties are needed but that is never run: it does not allocate, and it
+// changes axes.
 func Look(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
 	p.arrange(Coalesce(axes))
 	return p
 }
 
-// Coalesce drops dimensions of size 1, sorts the others by how far apart their elements lie,
-// nearest first in dst, then in src, and joins those that are one run on both sides. It
-// works in place.
+// Coalesce drops dimensions of size 1, sorts the others by stride, smallest first, in dst and then in src,
+// and merges those that are contiguous on both sides. It works in place.
 func Coalesce(axes []Axis) []Axis {
 	out := axes[:0]
 	for _, x := range axes {
@@ -120,13 +119,13 @@ func nearer(x, y Axis) bool {
 	return abs(x.Src) < abs(y.Src)
 }
 
-// Tiles returns the number of tiles, which may be copied in any order and at the same time.
+// Tiles returns the number of tiles, which may be copied in any order and concurrently.
 func (p *Copy) Tiles() int { return p.tiles }
 
-// Len returns the number of elements of a tile, at most.
+// Len returns the maximum number of elements of a tile.
 func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 
-// Room returns the bytes of memory, aligned to 8, that a worker needs while it runs.
+// Room returns the bytes of scratch memory, aligned to 8, that a worker needs.
 func (p *Copy) Room() int {
 	switch {
 	case p.squares():
@@ -134,15 +133,15 @@ func (p *Copy) Room() int {
 	case !p.staged:
 		return 0
 	}
-	return min(stagedRows, p.b.tile) * p.roomRow()
+	return min(stagedRows, p.b.tile) * p.roomStride()
 }
 
-// roomRow is the bytes from row to row of a tile that is staged: a cache line more than it needs,
-// so that rows are not a power of two apart there either.
-func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
+// roomStride returns the row stride of a staged tile in bytes: a cache line more than needed, so that strides
+// are not powers of two.
+func (p *Copy) roomStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
-// arrange picks a and b from coalesced axes and cuts them into tiles. It returns the axes that are left, in the memory
-// of all, for [Copy.walks].
+// arrange selects a and b from coalesced axes and cuts them into tiles. It returns the other axes, in the
+// memory of rest, for [Copy.walks].
 func (p *Copy) arrange(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
 	p.a, p.b, p.all = one, one, 1
@@ -177,12 +176,12 @@ func (p *Copy) arrange(rest []Axis) []Axis {
 	for _, x := range rest {
 		p.tiles *= x.N
 	}
-	p.stream = p.stream && p.bytes() >= far
+	p.stream = p.stream && p.bytes() >= streamBytes
 	return rest
 }
 
-// between counts those of other dimensions, nearest in dst first, that are nearer there than b. There are none where
-// all that they have between rows of b is whole lines.
+// between counts the other dimensions with smaller strides in dst than b, smallest first. It is 0 if all
+// strides up to b's are whole cache lines.
 func (p *Copy) between(rest []Axis) int {
 	n, step := 0, p.b.Dst
 	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
@@ -195,10 +194,10 @@ func (p *Copy) between(rest []Axis) int {
 	return n
 }
 
-// walks has the copy go over the axes beside a and b, too, its tiles numbered as they lie in dst. So a part of them
-// that one of several workers has is a part of dst: were rows of one between those of another, each line that has the
-// end of a row would go from core to core many times, while both write to it. Two workers, one of whom had the even
-// planes of 7 by 7 pixels, took 40 us, one 15.
+// walks adds the loops over the other axes, with tiles numbered in the order of dst. A worker's range of
+// tiles then is a range of dst; with interleaved rows of several workers, the cache lines at the ends of rows
+// would move between cores many times. Two workers, one of them with the even planes of 7 by 7 pixels, took
+// 40 us, one worker 15.
 func (p *Copy) walks(rest []Axis) {
 	at, below := p.between(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
@@ -221,9 +220,9 @@ func (p *Copy) walks(rest []Axis) {
 	}
 }
 
-// rowsAlong picks the axis b of a copy by rows. It is the nearest one in dst, so that dst is written in order; a longer
-// one where rows are short beside it and all of a times b is not more than a tile, since a tile takes longer to begin
-// than a few rows do.
+// rowsAlong selects the axis b of a copy by rows: the one with the smallest stride in dst, so that dst is
+// written in order; or a longer one if rows are short and all of a times b is at most a tile, because
+// starting a tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	at := 0
 	if p.a.N*rest[0].N < leastTile {
@@ -236,9 +235,9 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	return at
 }
 
-// cutTurned cuts tiles where the sides disagree about the fastest dimension: a panel of dst by as much of
-// the rows of src as makes a tile; more of dst where those are short. Apart says that b has rows of others between its
-// own: then it is cut, so that workers can have parts of it.
+// cutTurned cuts tiles for a transposition: a panel of dst times as many rows of src as make a tile, or a
+// wider part of dst if those are few. With apart, rows of other dimensions are between those of b: then b is
+// cut too, so that workers can share it.
 func (p *Copy) cutTurned(apart bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.Dst, p.tileElems()
@@ -247,16 +246,16 @@ func (p *Copy) cutTurned(apart bool) {
 		p.b.cutEvenly(min(p.b.tile, max(leastTile/p.a.tile, (p.b.N+fewParts-1)/fewParts)), machine.LineBytes/e.Src)
 	}
 	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
-	p.turned = dense && e.moves
-	p.stream = p.turned
+	p.transposed = dense && e.moves
+	p.stream = p.transposed
 	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
 		(!e.moves || turners[e.Dst] == nil && p.b.Dst*p.b.tile > nearSpan)
 }
 
-// bytes returns the bytes of dst that are written.
+// bytes returns the size of dst in bytes.
 func (p *Copy) bytes() int { return p.elem.Dst * p.all }
 
-// tileElems returns the elements of a tile, at most.
+// tileElems returns the maximum number of elements of a tile.
 func (p *Copy) tileElems() int {
 	if p.runs() {
 		return min(p.perGrain(tileElems), max(p.perGrain(leastTile), p.all/fewRuns))
@@ -264,7 +263,7 @@ func (p *Copy) tileElems() int {
 	return min(tileElems, max(leastTile, p.all/fewTiles))
 }
 
-// cutRows cuts tiles of long rows; where rows are short and many, more of them.
+// cutRows cuts tiles of long rows; of many rows if they are short.
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
@@ -277,16 +276,16 @@ func (p *Copy) cutRows() {
 	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 
-// runs reports whether elements lie one behind another along a on both sides, are moved, and are not few.
+// runs reports whether elements are moved, and are contiguous along a on both sides in long rows.
 func (p *Copy) runs() bool {
 	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
 }
 
-// perGrain is how many elements of a run are as much work as n of grainSize bytes. More bytes count as one element all
-// the same, as they do in loops that compute.
+// perGrain returns the number of contiguous elements that are as much work as n of grainSize bytes. Larger
+// elements count as one too, as in loops that compute.
 func (p *Copy) perGrain(n int) int { return n * max(1, grainSize/p.elem.Dst) }
 
-// Grain returns the elements that are worth a chunk.
+// Grain returns the number of elements worth a chunk.
 func (p *Copy) Grain() int {
 	if p.runs() {
 		return p.perGrain(machine.MoveGrain)
@@ -294,8 +293,8 @@ func (p *Copy) Grain() int {
 	return machine.MoveGrain
 }
 
-// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of
-// all axes; room is memory of Room bytes.
+// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; room is
+// scratch memory of Room bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
 	p.walk(len(p.outer), room, dst, src, p.b.N, from, to)
 	if p.stream {
@@ -303,8 +302,8 @@ func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
 	}
 }
 
-// walk copies tiles [from, to) of the first outer axes, for so many places of b. It divides where it begins, not for
-// every tile: divisions take longer than a small tile does.
+// walk copies tiles [from, to) of the first outer axes, for nb indices of b. It divides at the start only,
+// because a division per tile would cost more than a small tile.
 func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	if outer == 0 {
 		p.plane(room, dst, src, nb, from, to)
@@ -316,7 +315,7 @@ func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, nb, from, t
 		from, to = from-k*x.below, to-k*x.below
 	}
 	for ; from < to; k++ {
-		if x.ofB {
+		if x.isB {
 			nb = min(p.b.tile, p.b.N-k*p.b.tile)
 		}
 		p.walk(outer-1, room, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.below))
@@ -324,7 +323,7 @@ func (p *Copy) walk(outer int, room []byte, dst, src unsafe.Pointer, nb, from, t
 	}
 }
 
-// plane copies tiles [from, to) of a and of so many places of b.
+// plane copies tiles [from, to) of a and of nb indices of b.
 func (p *Copy) plane(room []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	a, b := &p.a, &p.b
 	ia, ib := 0, 0
@@ -350,14 +349,14 @@ func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
 			b.N = min(stagedRows, nb-j)
 			p.turnStaged(room, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.turned && p.matrix(room, dst, src, na, nb).turn():
-	case p.stream && !p.turned && passRows(dst, src, na*p.elem.Dst, b):
+	case p.transposed && p.matrix(room, dst, src, na, nb).turn():
+	case p.stream && !p.transposed && passRows(dst, src, na*p.elem.Dst, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
 }
 
-// matrix is a tile as what is turned.
+// matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(room []byte, dst, src unsafe.Pointer, na, nb int) matrix {
 	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.Dst,
 		stream: p.stream}
@@ -367,16 +366,17 @@ func (p *Copy) matrix(room []byte, dst, src unsafe.Pointer, na, nb int) matrix {
 	return m
 }
 
-// squares reports whether elements, which are bytes, are turned square by square.
+// squares reports whether elements are bytes that are transposed in squares of cache lines.
 func (p *Copy) squares() bool {
-	return p.turned && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
+	return p.transposed && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
-// turnStaged turns a tile in room, from where it goes to dst row by row: rows of large arrays are a power of two
-// apart, so that the lines of a tile written directly would push one another out of the cache before they are full.
+// turnStaged transposes a tile in room, and copies it to dst row by row. Rows of large arrays are often a
+// power of two apart, so that the lines of a tile written directly would evict one another before they are
+// full.
 func (p *Copy) turnStaged(room []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.Src
-	at, row := unsafe.Pointer(unsafe.SliceData(room)), p.roomRow()
+	at, row := unsafe.Pointer(unsafe.SliceData(room)), p.roomStride()
 	blocks[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
 	for j := range b.N {
 		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, a.N)

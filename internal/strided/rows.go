@@ -6,18 +6,18 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// rowsFunc copies n rows of at least 64 bytes, and of whole cache lines to aligned addresses where it writes
-// past the caches. Rows are dstStep and srcStep apart; what is ahead bytes further in src is fetched.
+// rowsFunc copies n rows of at least 64 bytes; with non-temporal stores, of whole cache lines to aligned
+// addresses. Rows have strides dstStep and srcStep, and src is prefetched ahead bytes in advance.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// longBytes is the length of a row from which on it does better by itself: it is read ahead as it goes.
+// longBytes is the row length from which the hardware prefetches well by itself.
 const longBytes = 2048
 
-// aheadRows is how many rows ahead are fetched.
+// aheadRows is the prefetch distance in rows.
 const aheadRows = 16
 
-// copyRows copies b.N runs of n bytes. Runs of the lengths that panels and pixels have are moved
-// without a call.
+// copyRows copies b.N rows of n bytes. Rows with the typical lengths of panels and pixels are moved without a
+// call.
 func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	if b.Dst == n && b.Src == n {
 		copy(unsafe.Slice((*byte)(dst), n*b.N), unsafe.Slice((*byte)(src), n*b.N))
@@ -38,22 +38,22 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 }
 
-// Far reports whether a result of so many bytes is better written past the caches.
-func Far(bytes int) bool { return streamRows != nil && bytes >= far }
+// Far reports whether a result of that size is better written by non-temporal stores.
+func Far(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// BlockPast is [Elem.Block] past the caches where dst is written in whole cache lines, as [Elem.Block] elsewhere.
-// [Fence] must follow before another goroutine is told of it.
+// BlockPast is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. [Fence] must
+// follow before another goroutine uses the result.
 func (e *Elem) BlockPast(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !passRows(dst, src, a.N*e.Dst, b) {
 		e.Block(dst, src, a, b)
 	}
 }
 
-// Fence orders what was written past the caches before all that this goroutine writes later.
+// Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// passRows is copyRows past the caches, where most of the lines that rows touch are whole ones. It reports whether
-// they are, and [Fence] must follow.
+// passRows is copyRows with non-temporal stores, if most of the touched cache lines are whole. It reports
+// whether it copied; then [Fence] must follow.
 func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {
@@ -73,7 +73,7 @@ func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 	return true
 }
 
-// passRow copies what lies before the first whole line and behind the last one as usual.
+// passRow copies one row; the parts before the first and after the last whole cache line use normal stores.
 func passRow(dst, src unsafe.Pointer, n int) {
 	const line, ahead = machine.LineBytes, 1024
 	head := int(-uintptr(dst) % line)
@@ -85,7 +85,7 @@ func passRow(dst, src unsafe.Pointer, n int) {
 	}
 }
 
-// runs holds the loops over runs of a fixed number of bytes.
+// runs holds the loops over rows of a fixed number of bytes.
 var runs = [257]func(dst, src unsafe.Pointer, b Axis){
 	2: run[[2]byte], 3: run[[3]byte], 4: run[[4]byte], 6: run[[6]byte], 8: run[[8]byte], 12: run[[12]byte],
 	16: run[[16]byte], 24: run[[24]byte], 32: run[[32]byte], 48: run[[48]byte], 64: run[[64]byte],

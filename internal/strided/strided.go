@@ -1,55 +1,52 @@
-// Package strided copies elements between two layouts of one shape. It is the one engine
-// under the copies of tensors, the blocks in which loops are staged, the panels of matrix
-// products and the ops that copy.
+// Package strided copies elements between two layouts of one shape. It is the only copy engine: of tensors,
+// of the blocks in which loops are staged, of the panels of matrix products, and of copy ops.
 //
-// It works on addresses and steps in bytes, and knows nothing of tensors. An [Elem] says how
-// an element goes over: moved as it is, or converted by a loop over a row. There are three
-// ways to use one:
+// It works on addresses and strides in bytes, without tensors. An [Elem] says how an element is copied: moved
+// unchanged, or converted by a row loop. There are three ways to use it:
 //
-//   - [Elem.Block] copies two dimensions at once, for hot loops: no plan, no memory.
-//   - [New] makes a copy of any number of dimensions ready: coalesced, cut into tiles that
-//     workers may share, transposed panel by panel where the sides disagree about the fastest
-//     dimension, written past the caches where the result would not stay there.
-//   - [Elem.Run] does so once, in this goroutine, and [Elem.InOrder] goes element by element
-//     in the order of the dimensions, for a destination that overlaps itself.
+//   - [Elem.Block] copies two dimensions, for hot loops: without plan and memory.
+//   - [New] plans a copy of any number of dimensions: coalesced, cut into tiles that workers may share,
+//     transposed panel by panel if the layouts differ in their fastest dimension, and written by non-temporal
+//     stores if the result exceeds the caches.
+//   - [Elem.Run] does so once, in this goroutine. [Elem.InOrder] copies element by element in the order of the
+//     dimensions, for a destination that overlaps itself.
 //
-// Steps may be 0 or negative on the side that is read. Both sides must be disjoint, or the same
-// elements of the same size, but where it says otherwise. All copies of moved elements are
-// bit for bit.
+// Source strides may be 0 or negative. Both sides must be disjoint, or the same elements of the same size,
+// unless stated otherwise. Moved elements are copied bit for bit.
 package strided
 
 import "unsafe"
 
-// Row copies n elements that lie dstStep and srcStep bytes apart.
+// Row copies n elements with strides of dstStep and srcStep bytes.
 type Row = func(dst, src unsafe.Pointer, dstStep, srcStep, n int)
 
-// Elem says how elements go over, of Dst and of Src bytes each.
+// Elem says how elements of Dst and Src bytes are copied.
 type Elem struct {
 	Dst, Src int
 	Row      Row
-	moves    bool // as they are
+	moves    bool // unchanged
 }
 
-// Move moves elements of 1, 2, 4, 8 or 16 bytes as they are.
+// Move returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.
 func Move(size int) Elem { return Elem{size, size, movers[size], true} }
 
-// Convert converts elements by a loop over a row.
+// Convert returns the Elem that converts elements by a row loop.
 func Convert(dst, src int, row Row) Elem { return Elem{Dst: dst, Src: src, Row: row} }
 
-// Axis is a dimension of a copy: its size, and the steps in bytes on both sides.
+// Axis is a dimension of a copy: its size, and the strides of both sides in bytes.
 type Axis struct{ N, Dst, Src int }
 
-// Swapped returns the axis of the copy back.
+// Swapped returns the axis of the reverse copy.
 func (x Axis) Swapped() Axis { return Axis{x.N, x.Src, x.Dst} }
 
-// bits are the types by which elements are moved.
+// bits are the types of moved elements.
 type bits interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64
 }
 
 var movers = [17]Row{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
 
-// move is the Row of elements moved as they are.
+// move is the Row of elements that are moved unchanged.
 func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	switch {
@@ -60,7 +57,7 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	case dstStep == size && srcStep == 0:
 		fill(unsafe.Slice((*T)(dst), n), *(*T)(src))
 	case dstStep == size:
-		i, at := 0, 0 // no address is made of what lies behind the last element
+		i, at := 0, 0 // no address is computed beyond the last element
 		for last := n - 4; i <= last; i += 4 {
 			d := (*[4]T)(unsafe.Add(dst, i*size))
 			d[0], d[1] = *(*T)(unsafe.Add(src, at)), *(*T)(unsafe.Add(src, at+srcStep))
@@ -80,7 +77,7 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	}
 }
 
-// fill sets every element to v, by 64 bytes at a time.
+// fill sets every element to v, 64 bytes at a time.
 func fill[T bits](to []T, v T) {
 	const step = 64
 	size := int(unsafe.Sizeof(v))

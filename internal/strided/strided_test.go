@@ -113,15 +113,15 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 // withISA runs a test with the routines of each instruction set that this processor has, and those past the
 // caches whatever the size, or never.
 func withISA(t *testing.T, f func(t *testing.T)) {
-	have, to, past, three, when := turners, vectorRows, streamRows, hasThree, far
-	defer func() { turners, vectorRows, streamRows, hasThree, far = have, to, past, three, when }()
+	have, to, past, three, when := turners, vectorRows, streamRows, hasThree, streamBytes
+	defer func() { turners, vectorRows, streamRows, hasThree, streamBytes = have, to, past, three, when }()
 	for isa := machine.Portable; isa <= machine.Instructions(); isa++ {
-		for _, far = range []int{0, 1 << 60} {
+		for _, streamBytes = range []int{0, 1 << 60} {
 			turners = turnersOf(isa)
 			vectorRows, streamRows = rowsOf(isa)
 			hasThree = three && isa >= machine.AVX512
 			name := isa.String()
-			if far == 0 {
+			if streamBytes == 0 {
 				name += "/stream"
 			}
 			t.Run(name, f)
@@ -169,7 +169,7 @@ func testCopies(t *testing.T) {
 				c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
 			}
 		})
-		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.ofB }) {
+		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.isB }) {
 			between++
 		}
 		p.check(t, "Run", func(dst, src unsafe.Pointer) { e.Run(dst, src, slices.Clone(p.axes)) })

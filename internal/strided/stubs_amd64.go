@@ -4,10 +4,9 @@ package strided
 
 import "unsafe"
 
-// A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
-// elements of a row where a vector has as many or more, else as many as a vector has; stream writes
-// past the caches, and dst and dstStep are multiples of 64; near asks for no lines of dst ahead; narrow takes 16
-// bytes. All are [turnFunc].
+// Names give the bytes of an element and of the row part that is written at once. turn and stream take 16
+// elements of a row if a vector has at least as many, else one vector; stream uses non-temporal stores, with
+// dst and dstStep multiples of 64; near does not prefetch dst; narrow takes 16 bytes. All are [turnFunc].
 
 //go:noescape
 func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
@@ -109,7 +108,8 @@ func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].
+// rows copies n rows of at least 64 bytes with vectors of that many bits, streamRows by non-temporal stores:
+// [rowsFunc].
 
 //go:noescape
 func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
@@ -123,7 +123,7 @@ func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep
 //go:noescape
 func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// split3x512 deals n triples, of which there are a multiple of 16, out to three rows; weave3x512 does the reverse.
+// split3x512 distributes n triples, n a multiple of 16, over three rows; weave3x512 is the inverse.
 
 //go:noescape
 func split3x512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, table *permutations)

@@ -2,8 +2,9 @@
 
 package strided
 
-// permutations says how three vectors of 16 double words are put together of three others: where an element comes
-// from, 0 to 15 of the first and 16 to 31 of the second, or, where its bit of the mask is set, of the third.
+// permutations assembles three vectors of 16 doublewords from three others: index is the source of an
+// element, 0 to 15 in the first vector and 16 to 31 in the second, or if its bit of third is set, in the
+// third.
 type permutations struct {
 	index [3][16]uint32
 	third [3]uint16
@@ -17,7 +18,7 @@ func (p *permutations) set(vector, at, from, index int) {
 	p.index[vector][at] = uint32(16*from + index)
 }
 
-// splitting takes every third element, weaving takes one of each vector in turn.
+// splitting takes every third element; weaving takes one of each vector in turn.
 var splitting, weaving = func() (s, w permutations) {
 	for i := range 48 {
 		s.set(i%3, i/3, i/16, i%16)
@@ -26,8 +27,8 @@ var splitting, weaving = func() (s, w permutations) {
 	return s, w
 }()
 
-// three is [matrix.turn] of three channels of 4 bytes without gaps: of as many elements of theirs as vectors hold. It
-// returns their number.
+// three is [matrix.turn] for three adjacent channels of 4 bytes. It returns the number of elements per
+// channel that it transposed: a multiple of a vector.
 func (m *matrix) three() int {
 	const lanes = 16
 	switch {

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// transpose moves a times b elements, of which dst is dense along a, four rows of src at a time:
-// few streams are read, and what is written is adjacent.
+// transpose moves a times b elements with dst dense along a, four rows of src at a time: few streams are
+// read, and adjacent elements are written.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size && (matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, na: a.N, nb: b.N, size: size}).turn() {
@@ -20,7 +20,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 			unsafe.Add(s, 3*a.Src), b.Src, b.N)
 	}
 	if i == a.N {
-		return // an address past the last row may be outside of all memory
+		return // an address beyond the last row may be invalid
 	}
 	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch to, at := 0, 0; a.N - i {
@@ -43,8 +43,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// split is transpose for runs of src that are short: it goes along them, and writes rows side by
-// side.
+// split is transpose for short runs of src: it reads along them, and writes rows in parallel.
 func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), na) }
@@ -80,8 +79,7 @@ func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
 	}
 }
 
-// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n; step and from are
-// bytes.
+// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n; step and from are in bytes.
 func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, from, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
@@ -103,8 +101,8 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 	}
 }
 
-// Interleave stores dst[k*step + l*size] = runs[l][k] for k < n and every run: it transposes rows
-// that are anywhere. A nil run stands for zeros. size is 1, 2, 4, 8 or 16.
+// Interleave stores dst[k*step + l*size] = runs[l][k] for k < n and every run: it transposes rows at
+// arbitrary addresses. A nil run counts as zeros. size is 1, 2, 4, 8 or 16.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
 		interleavers[size](dst, step, runs, n)

@@ -6,38 +6,37 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// turner is a routine that transposes tiles in registers: rows elements that are dense in dst, cols that
-// are dense in src.
+// turner is a routine that transposes tiles in registers: rows elements dense in dst by cols elements dense
+// in src.
 type turner struct {
 	rows, cols int
-	least      int      // the least columns of those with as many rows
-	turn       turnFunc // to anywhere; nil where another is better then
-	stream     turnFunc // past the caches, to dst and dstStep that are multiples of a cache line; may be nil
-	near       turnFunc // to rows of dst that are near, as [matrix.near] tells, if turn is not for these; may be nil
+	least      int      // the least number of columns of routines with as many rows
+	turn       turnFunc // normal stores; nil if another routine is better
+	stream     turnFunc // non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
+	near       turnFunc // for close rows of dst ([matrix.near]) if turn does not suit them; may be nil
 }
 
-// turnFunc transposes n tiles. Rows of src lie srcStep bytes apart, rows of dst, each of which is a column
-// of src, dstStep; the next tile begins srcNext and dstNext bytes after the last one. after is where a tile of dst
-// begins that is written soon behind these, or any of dst. n is positive.
+// turnFunc transposes n > 0 tiles. Rows of src have stride srcStep, rows of dst (columns of src) stride
+// dstStep; consecutive tiles are srcNext and dstNext bytes apart. after is the address of a tile of dst that
+// is written soon, to prefetch, or any address in dst.
 type turnFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// panelTiles is the number of tiles that are written side by side before the next columns are: lines that
-// follow one another in each row of dst are written while its page is at hand, and src is read along few
-// enough rows that theirs are, too.
+// panelTiles is the number of tiles in a panel: adjacent lines of each row of dst are written while its page
+// is in the TLB, and src is read along few enough rows for their pages to be, too.
 const panelTiles = 4
 
-// matrix is what is transposed: na elements dense in dst by nb elements dense in src, of some size.
+// matrix is the operand of a transposition: na elements dense in dst by nb elements dense in src.
 type matrix struct {
 	dst, src         unsafe.Pointer
-	dstStep, srcStep int // from one of nb to the next in dst, from one of na to the next in src
+	dstStep, srcStep int // strides of nb in dst and of na in src
 	na, nb, size     int
-	stream           bool           // write past the caches where lines are whole
-	room             unsafe.Pointer // for squares; may be nil
+	stream           bool           // use non-temporal stores for whole lines
+	room             unsafe.Pointer // scratch for squares; may be nil
 }
 
-// turn transposes by tiles, and reports whether there are some that fit. Tiles at the ends of rows and
-// columns overlap those before them, where as much is written once more.
+// turn transposes by tiles, and reports whether any fit. Tiles at the ends of rows and columns overlap their
+// predecessors, and write some elements twice.
 func (m matrix) turn() bool {
 	for i := range turners[m.size] {
 		if t := &turners[m.size][i]; t.rows <= m.na && t.cols <= m.nb && (t.turn != nil || m.past(t)) {
@@ -59,14 +58,14 @@ func (m matrix) turn() bool {
 	return true
 }
 
-// past reports whether tiles are written past the caches.
+// past reports whether a routine's non-temporal stores are used.
 func (m *matrix) past(t *turner) bool {
 	return m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
 }
 
-// near reports whether rows of dst lie so near one another that its lines come without being asked for. To ask for
-// lines that are written in pieces makes a tile take up to twice as long then: 3136 rows of 24 float32 take 15 us where
-// nothing is asked for, else 25; those of 100 take 124, else 93 (Emerald Rapids).
+// near reports whether rows of dst are so close that its lines need no prefetch. Prefetching lines that are
+// written in pieces makes a tile up to twice as slow: 3136 rows of 24 float32 take 15 us without, 25 with it;
+// rows of 100 take 124 without, 93 with it (Emerald Rapids).
 func (m *matrix) near() bool {
 	const line = machine.LineBytes
 	return m.dstStep < 3*line && (uintptr(m.dst)|uintptr(m.dstStep))%line != 0
@@ -101,12 +100,12 @@ func (m matrix) tiles(t *turner) {
 	}
 }
 
-// along transposes a row of tiles over nb columns.
+// along transposes one row of tiles over nb columns.
 func (m *matrix) along(f turnFunc, t *turner, nb int) {
 	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.after(t, 0, nb))
 }
 
-// panels goes along a panel tile by tile, or, where there is room, by squares.
+// panels transposes panel by panel, tile by tile; with room, by squares.
 func (m *matrix) panels(f turnFunc, t *turner, na, nb int) {
 	down := t.rows * m.srcStep
 	line := machine.LineBytes / m.size
@@ -124,12 +123,12 @@ func (m *matrix) panels(f turnFunc, t *turner, na, nb int) {
 	}
 }
 
-// squareRoom is the room in which a square of at most 64 rows is brought together.
+// squareRoom is the scratch for a square of at most 64 rows.
 const squareRoom = machine.LineBytes * machine.LineBytes
 
-// square transposes tiles side by side that each take a part of a cache line of every row of src, as those of one
-// and two bytes do. Where rows are a power of two apart, their lines push one another out of the cache before
-// the next part: so they come together first.
+// square transposes adjacent tiles that each use a part of a cache line of every row of src, as tiles of one-
+// and two-byte elements do. If rows are a power of two apart, their lines would evict one another before the
+// next part, so they are first gathered in room.
 func (m *matrix) square(f turnFunc, t *turner, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)
@@ -138,8 +137,8 @@ func (m *matrix) square(f turnFunc, t *turner, i, j int) {
 	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.room, line, right, m.after(t, i, j+line))
 }
 
-// after returns where the tile at (i, j) of dst begins, or, where there is none, the last whole one of those rows: no
-// line outside of dst is asked for, since another worker may write it.
+// after returns the address of the tile at (i, j) of dst, or of the last tile of those rows: lines outside
+// dst are not prefetched, because another worker may write them.
 func (m *matrix) after(t *turner, i, j int) unsafe.Pointer {
 	dst, _ := m.at(i, min(j, m.nb-t.cols))
 	return dst
@@ -150,7 +149,7 @@ func (m *matrix) at(a, b int) (dst, src unsafe.Pointer) {
 	return unsafe.Add(m.dst, a*m.size+b*m.dstStep), unsafe.Add(m.src, a*m.srcStep+b*m.size)
 }
 
-// part is the matrix from (a, b) on of some size.
+// part returns the submatrix of na by nb elements at (a, b).
 func (m matrix) part(a, b, na, nb int) matrix {
 	m.dst, m.src = m.at(a, b)
 	m.na, m.nb = na, nb

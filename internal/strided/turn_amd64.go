@@ -8,20 +8,20 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// vectors tells that transpose4x32 and transpose4x64 can be used.
+// vectors reports whether transpose4x32 and transpose4x64 can be used.
 var vectors = machine.Instructions() >= machine.AVX2
 
-// turners are the tiles of the chosen instruction set.
+// turners are the routines of the instruction set in use.
 var turners = turnersOf(machine.Instructions())
 
-// vectorRows and streamRows copy rows; nil where the instruction set has nothing better than Go.
+// vectorRows and streamRows copy rows; nil if Go's copy is as good.
 var vectorRows, streamRows = rowsOf(machine.Instructions())
 
-// hasThree tells that [matrix.three] works.
+// hasThree reports whether [matrix.three] is available.
 var hasThree = machine.Instructions() >= machine.AVX512
 
-// turnersOf returns the tiles of an instruction set by the size of an element, those of more rows first,
-// then those of more columns.
+// turnersOf returns the routines of an instruction set by element size, those with more rows first, then
+// those with more columns.
 func turnersOf(isa machine.ISA) (t [17][]turner) {
 	if isa >= machine.AVX512 {
 		t[1] = append(t[1], turner{64, 16, 16, turn1x64, stream1x64, near1x64})
@@ -50,8 +50,8 @@ func rowsOf(isa machine.ISA) (to, past rowsFunc) {
 	return nil, nil
 }
 
-// transpose4x32 and transpose4x64 are interleave4 of elements of 32 and 64 bits. n is a positive
-// multiple of 8 and of 4.
+// transpose4x32 and transpose4x64 are interleave4 for elements of 32 and 64 bits. n is a positive multiple of
+// 8 and of 4, respectively.
 
 //go:noescape
 func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
@@ -59,7 +59,7 @@ func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Po
 //go:noescape
 func transpose4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
 
-// fence orders what was written past the caches before all that is written later.
+// fence orders non-temporal stores before all later stores.
 //
 //go:noescape
 func fence()

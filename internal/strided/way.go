@@ -2,22 +2,22 @@ package strided
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// Way is how a copy goes over its elements.
+// Way is the access pattern of a copy.
 type Way uint8
 
 const (
-	// Rows: runs that lie one behind another on both sides.
+	// Rows: contiguous runs on both sides.
 	Rows Way = iota
-	// Turned: one side lies along one dimension, the other along another, and tiles are turned in registers.
+	// Turned: the sides have different fastest dimensions, and tiles are transposed in registers.
 	Turned
-	// Steps: some side has steps in whatever dimension is gone along, or elements are converted.
+	// Steps: a side is strided along every dimension, or elements are converted.
 	Steps
 )
 
-// Way tells how the copy goes: by rows of so many elements each, in tiles, or with steps.
+// Way returns the access pattern of the copy, and for Rows the length of a row in elements.
 func (p *Copy) Way() (way Way, length int) {
 	switch {
-	case p.turned || p.staged:
+	case p.transposed || p.staged:
 		return Turned, 1
 	case p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src || p.a.N == 1:
 		return Rows, p.a.N
@@ -25,35 +25,35 @@ func (p *Copy) Way() (way Way, length int) {
 	return Steps, 1
 }
 
-// Turning is what the tiles of a copy take beside their bytes.
+// Turning describes the tiles of a transposing copy, for its price.
 type Turning struct {
 	How   How
 	Tiles int
-	// Pieces counts, where elements go one by one, the pieces of rows that a tile writes, each to a line of the cache that
-	// was driven out since the tile before wrote another piece of it; 0 where lines stay near.
+	// Pieces counts, for element-wise tiles, the pieces of rows that tiles write to cache lines that were
+	// evicted since the previous tile wrote to them; 0 if lines stay in the cache.
 	Pieces int
 }
 
-// How is how a tile is turned.
+// How is the method of transposing a tile.
 type How uint8
 
 const (
-	// InRegisters: tile by tile of registers.
+	// InRegisters: by tiles in registers.
 	InRegisters How = iota
-	// Woven: three rows with nothing between them, which are put together of vectors.
+	// Woven: three adjacent rows, assembled from vectors.
 	Woven
-	// Single: element by element, since rows or columns are too few for registers.
+	// Single: element by element, because rows or columns are too few for registers.
 	Single
 )
 
 const (
-	// fewRows is the side of a tile below which Go code takes longer for an element.
+	// fewRows is the tile side below which Go code takes longer per element.
 	fewRows = 8
-	// lastingLines is how many lines of dst that one tile wrote are still in L1 when the next one does.
+	// lastingLines is the number of lines of dst that are still in L1 when the next tile is written.
 	lastingLines = 32 << 10 / machine.LineBytes
 )
 
-// Turning tells what the tiles of a copy take whose way is [Turned].
+// Turning returns the tiles of a copy whose way is [Turned].
 func (p *Copy) Turning() Turning {
 	t := Turning{How: p.how(), Tiles: p.tiles}
 	if t.How == Single && p.b.Dst > machine.LineBytes && p.b.tile > lastingLines {

@@ -50,7 +50,7 @@ func Nearest(name string, names iter.Seq[string]) string {
 // leastContained is the least length of a name that counts as a part of another.
 const leastContained = 3
 
-// containment collects the shortest name around the given one and the longest name inside it.
+// containment collects the shortest name that contains the given one, and the longest name within it.
 type containment struct{ around, inside string }
 
 func (c *containment) consider(name, lower, other string) {
@@ -73,7 +73,7 @@ func (c *containment) best() string {
 	return c.inside
 }
 
-// DidYouMean ends a message with a suggestion; it is empty without one.
+// DidYouMean returns a suggestion to append to a message; "" without one.
 func DidYouMean(meant string) string {
 	if meant == "" {
 		return ""
@@ -81,8 +81,8 @@ func DidYouMean(meant string) string {
 	return "; did you mean " + meant + "?"
 }
 
-// distance is the number of letters to insert, drop, replace or swap with their neighbour
-// (Damerau and Levenshtein; a swapped pair is not changed further).
+// distance returns the number of insertions, deletions, replacements and transpositions of neighbours that
+// turn a into b (optimal string alignment: a transposed pair is not edited further).
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	row := make([]int, len(b)+1)

@@ -2,8 +2,8 @@
 
 package team
 
-// pause tells the core that this is a loop that waits: it takes some tens of cycles, saves power, and leaves more of
-// the core to the other thread on it.
+// pause hints that this is a spin loop: it takes some tens of cycles, saves power, and leaves resources to the sibling
+// hyperthread.
 //
 //go:noescape
 func pause()

@@ -2,7 +2,7 @@
 
 package team
 
-// pause tells the core that this is a loop that waits.
+// pause hints that this is a spin loop.
 //
 //go:noescape
 func pause()

@@ -2,7 +2,7 @@
 
 package team
 
-// pause is a moment of waiting.
+// pause spends a moment in a spin loop.
 func pause() {
 	for range 16 {
 		continue

@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// How long somebody without work looks for some before the goroutine ends or sleeps: about what it takes to be woken,
-// so that it never costs more than twice what it had to. While a job is under way that is a little longer, as work
-// comes in phases. Where others want the core, one who looks takes it from those who have work.
+// The time for which an idle goroutine spins before it ends or sleeps: about the cost of being woken, so that
+// it wastes at most as much again. It is longer while a job is open, because work comes in phases, and short
+// if other processes want the cores.
 const (
-	lookIdle    = 50 * time.Microsecond
-	lookBusy    = 100 * time.Microsecond
-	lookCrowded = 5 * time.Microsecond
+	spinIdle    = 50 * time.Microsecond
+	spinBusy    = 100 * time.Microsecond
+	spinCrowded = 5 * time.Microsecond
 )
 
-// turnsBetween is the number of looks between two chances for other goroutines: about a microsecond.
-const turnsBetween = 32
+// spinsPerYield is the number of spins between two calls of the scheduler: about a microsecond.
+const spinsPerYield = 32
 
-// A gap of so long between two such chances means that others had the core, be they goroutines or other processes. It
-// is believed for some time.
+// A gap of at least aGap between two such calls means that other goroutines or processes had the core. The
+// cores count as crowded for crowdedTime afterwards.
 const (
-	aGap        = 200 * time.Microsecond
+	crowdGap    = 200 * time.Microsecond
 	crowdedTime = 20 * time.Millisecond
 )
 
-// began is what times are counted from.
+// began is the origin of times.
 var began = time.Now()
 
-// crowdedUntil is the time until which others are believed to want the cores.
+// crowdedUntil is the time until which the cores count as crowded.
 var crowdedUntil atomic.Int64
 
-// looking is somebody who looks for work. The zero value begins to.
-type looking struct {
+// spinner is the state of a spin loop. The zero value starts one.
+type spinner struct {
 	turns       int
 	since, last time.Duration
 }
 
-// turn lets a moment pass. It reports whether there is time left to look again. From time to time it lets others
-// run, so that one who looks never keeps a goroutine of the program from a core.
-func (l *looking) turn() bool {
+// spin spins once. It reports whether time is left to spin. It yields to the scheduler regularly, so that it
+// never keeps another goroutine from the core.
+func (l *spinner) spin() bool {
 	l.turns++
-	if l.turns%turnsBetween != 0 {
+	if l.turns%spinsPerYield != 0 {
 		pause()
 		return true
 	}
@@ -50,37 +50,37 @@ func (l *looking) turn() bool {
 	if l.since == 0 {
 		l.since, l.last = now, now
 	}
-	if now-l.last > aGap {
+	if now-l.last > crowdGap {
 		crowdedUntil.Store(int64(now + crowdedTime))
 	}
 	l.last = now
-	most := lookIdle
+	most := spinIdle
 	switch {
 	case int64(now) < crowdedUntil.Load():
-		most = lookCrowded
+		most = spinCrowded
 	case open.Load() > 0:
-		most = lookBusy
+		most = spinBusy
 	}
 	return now-l.since < most
 }
 
-// crowded reports whether others want the cores.
+// crowded reports whether other processes want the cores.
 func crowded() bool { return int64(time.Since(began)) < crowdedUntil.Load() }
 
-// Lock is a lock for a few instructions: who finds it taken looks again, and never sleeps. The zero value is open.
+// Lock is a spin lock for a few instructions. The zero value is unlocked.
 type Lock struct{ taken atomic.Uint32 }
 
-// Lock takes the lock.
+// Lock acquires the lock.
 func (l *Lock) Lock() {
 	for !l.taken.CompareAndSwap(0, 1) {
 		for turns := 1; l.taken.Load() != 0; turns++ {
-			if turns%turnsBetween == 0 {
-				runtime.Gosched() // who has it may wait for a core
+			if turns%spinsPerYield == 0 {
+				runtime.Gosched() // its holder may wait for a core
 			}
 			pause()
 		}
 	}
 }
 
-// Unlock opens it.
+// Unlock releases the lock.
 func (l *Lock) Unlock() { l.taken.Store(0) }

@@ -1,12 +1,12 @@
-// Package team has the workers of the process beside those who ask for work to be done: hands, which join a job
-// that is split or that has several parts at once.
+// Package team is the process-wide worker pool. Its workers, called hands, are goroutines that join a [Job]
+// of another goroutine, which is split into chunks or has several parts at once.
 //
-// A hand is a goroutine that looks for work for some tens of microseconds after its last, and then ends. So work is
-// handed over in a fraction of a microsecond as long as there is more of it, where to wake a goroutine takes tens of
-// microseconds; an idle process has no hands; and there is nothing to close. There is one team because cores are the
-// process's: hands go from a run to the next, whoever asks for it, and there are no more of them than cores.
+// A hand spins for some tens of microseconds after its last work, and then ends. So work is handed over in a
+// fraction of a microsecond while there is more of it (waking a goroutine takes tens of microseconds), an
+// idle process has no hands, and there is nothing to close. There is one pool, because cores belong to the
+// process: hands move from run to run, and there are at most as many as cores.
 //
-// Nobody depends on hands: who has a job does all of it where none comes.
+// Jobs do not depend on hands: the owner does all of a job that no hand joins.
 package team
 
 import (
@@ -16,40 +16,40 @@ import (
 )
 
 var (
-	mu     Lock
-	jobs   []*Job       // that hands are called to
-	hands  int          // how many there are
-	idle   atomic.Int32 // of these, how many look for work; it changes under the lock
-	called atomic.Int32 // the number of jobs: what those who look for work look at
-	open   atomic.Int32 // jobs under way
-	late   int          // grows with hands in a row that were started and found nothing to do
-	skip   int          // how many calls that are worth a try start nobody
+	mu        Lock
+	jobs      []*Job       // jobs that call for hands
+	hands     int          // number of hands
+	idle      atomic.Int32 // number of hands that look for work; changes under the lock
+	called    atomic.Int32 // len(jobs), read by spinning hands
+	open      atomic.Int32 // open jobs
+	lateHands int          // grows with consecutive hands that were started and found no work
+	skipCalls int          // number of Try calls that start no hand
 )
 
-// Worth is what there is to do, beside what it costs to start a hand: some microseconds at once, and it comes some
-// tens of microseconds later.
+// Worth is the value of work relative to the cost of starting a hand: some microseconds at once, and a delay
+// of some tens of microseconds.
 type Worth uint8
 
-// Little is for hands that are awake alone. Try starts hands too, unless those started so came too late before: a row
-// of short runs keeps them awake, runs that come seldom do not. Much starts hands in any case.
+// Little only uses awake hands. Try also starts hands, unless recently started ones came too late: a series
+// of short runs keeps hands awake, rare runs do not. Much always starts hands.
 const (
 	Little Worth = iota
 	Try
 	Much
 )
 
-// mostSkipped bounds how many calls in a row start nobody because hands came too late.
-const mostSkipped = 256
+// maxSkipped bounds the consecutive Try calls that start no hand.
+const maxSkipped = 256
 
-// Job is work of one goroutine, its owner, that hands may join. The owner calls Begin, Wait and End; Call is for
-// everybody at work on it. The zero value with Help set is ready, and again after End.
+// Job is the work of one goroutine, its owner, that hands may join. The owner calls Begin, Wait and End;
+// everyone working on the job may call Call. The zero value with Help set is ready, and again after End.
 type Job struct {
-	// Help is what a hand does: it works until it finds nothing more to do. It must not panic.
+	// Help is the work of a hand, until it finds no more. It must not panic.
 	Help func()
 
-	events  atomic.Uint32 // calls, hands that left, and the end
-	places  int           // hands that are called and have not come
-	hands   int           // at work on it
+	events  atomic.Uint32 // counts calls, leaving hands, and the end
+	wanted  int           // requested hands that have not joined yet
+	hands   int           // hands at work on it
 	waiting bool          // the owner sleeps
 	wake    chan struct{}
 }
@@ -57,17 +57,17 @@ type Job struct {
 // Begin opens the job.
 func (j *Job) Begin() { open.Add(1) }
 
-// Call asks for n hands, and tells the owner, where it waits, that there may be something to do. Worth says whether
-// others are started where too few are awake.
+// Call requests n hands, and wakes a waiting owner. Worth says whether hands are started if too few are
+// awake.
 func (j *Job) Call(n int, worth Worth) {
 	start := 0
 	mu.Lock()
 	if n > 0 {
-		if j.places == 0 {
+		if j.wanted == 0 {
 			jobs = append(jobs, j)
 			called.Store(int32(len(jobs)))
 		}
-		j.places = max(j.places, n)
+		j.wanted = max(j.wanted, n)
 		start = recruit(n, worth)
 	}
 	asleep := j.note()
@@ -78,8 +78,8 @@ func (j *Job) Call(n int, worth Worth) {
 	begin(start)
 }
 
-// Expect starts hands, where fewer than n are awake, for a call to come that is worth so much: who calls when they are
-// needed waits for them some tens of microseconds. They look for work as long as any.
+// Expect starts hands for a call to come, if fewer than n are awake: a call would otherwise wait for them
+// some tens of microseconds. They spin like any other hand.
 func Expect(n int, worth Worth) {
 	if int(idle.Load()) >= n {
 		return
@@ -90,7 +90,7 @@ func Expect(n int, worth Worth) {
 	begin(start)
 }
 
-// recruit counts the hands that are to begin, so that n are awake. It is called under the lock.
+// recruit counts the hands to start so that n are awake. The lock must be held.
 func recruit(n int, worth Worth) (start int) {
 	if awake := int(idle.Load()); n > awake && worth.starts() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-hands), 0)
@@ -100,22 +100,22 @@ func recruit(n int, worth Worth) (start int) {
 	return start
 }
 
-// begin starts hands that were counted.
+// begin starts the counted hands.
 func begin(start int) {
 	for range start {
 		go hand()
 	}
 	if start > 0 {
-		// The goroutine that was made last is not taken over by another core for some tens of microseconds, in
-		// the belief that this one will run it at once.
-		go nothing()
+		// The scheduler keeps the newest goroutine on this core for some tens of microseconds, expecting this
+		// goroutine to block; so the newest one is a dummy.
+		go noop()
 	}
 }
 
-func nothing() {}
+func noop() {}
 
-// Ready reports whether hands will come to a call that is worth so much: some are awake, or would be started. Where
-// none will, work costs less that is not made ready for others, by some tenths of a microsecond.
+// Ready reports whether hands would join a call of that worth: some are awake, or would be started. If not,
+// preparing work for sharing would waste some tenths of a microsecond.
 func Ready(worth Worth) bool {
 	if idle.Load() > 0 || worth == Much {
 		return true
@@ -130,8 +130,8 @@ func Ready(worth Worth) bool {
 
 // starts decides whether hands are started.
 func (w Worth) starts() bool {
-	if w == Try && skip > 0 {
-		skip--
+	if w == Try && skipCalls > 0 {
+		skipCalls--
 		return false
 	}
 	if w == Try && crowded() {
@@ -140,7 +140,7 @@ func (w Worth) starts() bool {
 	return w != Little
 }
 
-// note counts an event. It reports whether the owner is to be woken.
+// note counts an event. It reports whether the owner must be woken.
 func (j *Job) note() bool {
 	j.events.Add(1)
 	asleep := j.waiting
@@ -148,13 +148,13 @@ func (j *Job) note() bool {
 	return asleep
 }
 
-// Seen returns what Wait takes: ask for it before looking for something to do.
+// Seen returns the event count for Wait and Linger: read it before looking for work.
 func (j *Job) Seen() uint32 { return j.events.Load() }
 
-// Wait lets the owner wait, who found nothing to do, until Call is called or a hand leaves, since Seen. It reports
-// whether hands are at work: where none is, nothing will happen, and it returns at once.
+// Wait blocks an owner without work until an event after seen: a Call, or a leaving hand. It reports whether
+// hands are at work; if none are, it returns at once.
 func (j *Job) Wait(seen uint32) bool {
-	for l := (looking{}); ; {
+	for l := (spinner{}); ; {
 		mu.Lock()
 		n := j.hands
 		mu.Unlock()
@@ -163,7 +163,7 @@ func (j *Job) Wait(seen uint32) bool {
 		}
 		more := true
 		for more && j.events.Load() == seen {
-			more = l.turn()
+			more = l.spin()
 		}
 		if !more {
 			j.sleep(seen)
@@ -186,27 +186,27 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets a hand that found nothing to do wait until Call is called, since Seen, or the job ends. It reports
-// whether to look again: it is false after a while, or where other jobs call for hands. One that lingers need not join
-// again, and is none that Call has to ask for.
+// Linger lets an idle hand spin until an event after seen: a Call, or the end of the job. It reports whether
+// to look for work again: false after a while, or if other jobs call for hands. A lingering hand is still
+// joined, so a Call need not request it.
 func (j *Job) Linger(seen uint32) bool {
-	for l := (looking{}); j.events.Load() == seen; {
-		if called.Load() > 0 || !l.turn() {
+	for l := (spinner{}); j.events.Load() == seen; {
+		if called.Load() > 0 || !l.spin() {
 			return false
 		}
 	}
 	return true
 }
 
-// End closes the job: no hand comes any more, and those that are there have left when it returns.
+// End closes the job: no hand joins any more, and all hands have left when it returns.
 func (j *Job) End() {
 	mu.Lock()
-	if j.places > 0 {
-		j.places = 0
+	if j.wanted > 0 {
+		j.wanted = 0
 		withdraw(j)
 	}
 	n := j.hands
-	j.events.Add(1) // for those that linger
+	j.events.Add(1) // for lingering hands
 	mu.Unlock()
 	for n > 0 {
 		seen := j.Seen()
@@ -217,7 +217,7 @@ func (j *Job) End() {
 	open.Add(-1)
 }
 
-// withdraw takes a job from the list.
+// withdraw removes a job from the list.
 func withdraw(j *Job) {
 	if i := slices.Index(jobs, j); i >= 0 {
 		jobs = slices.Delete(jobs, i, i+1)
@@ -225,25 +225,25 @@ func withdraw(j *Job) {
 	}
 }
 
-// hand is the life of one.
+// hand is the body of a hand's goroutine.
 func hand() {
 	joined := false
-	for l := (looking{}); ; {
+	for l := (spinner{}); ; {
 		if called.Load() > 0 {
 			if j := join(); j != nil {
 				joined = true
-				j.helped()
-				l = looking{}
+				j.help()
+				l = spinner{}
 				continue
 			}
 		}
-		if !l.turn() && leave(joined) {
+		if !l.spin() && leave(joined) {
 			return
 		}
 	}
 }
 
-// join makes the hand one of the first job in the list.
+// join assigns the hand to the first job in the list.
 func join() *Job {
 	mu.Lock()
 	defer mu.Unlock()
@@ -251,7 +251,7 @@ func join() *Job {
 		return nil
 	}
 	j := jobs[0]
-	if j.places--; j.places == 0 {
+	if j.wanted--; j.wanted == 0 {
 		withdraw(j)
 	}
 	j.hands++
@@ -259,9 +259,9 @@ func join() *Job {
 	return j
 }
 
-// helped works on the job that the hand has joined, and leaves it. A hand whose goroutine the work ends looks for no
-// more: were it counted among those who do until it is gone, a call meanwhile would start nobody else.
-func (j *Job) helped() {
+// help works on the joined job and leaves it. If Help ends the goroutine, the hand is no longer counted: an
+// exited hand that counts as idle would keep a Call from starting another one.
+func (j *Job) help() {
 	returned := false
 	defer func() {
 		mu.Lock()
@@ -281,7 +281,7 @@ func (j *Job) helped() {
 	returned = true
 }
 
-// leave ends a hand, unless it is called.
+// leave ends the hand, unless a job calls.
 func leave(joined bool) bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -291,10 +291,10 @@ func leave(joined bool) bool {
 	hands--
 	idle.Add(-1)
 	if joined {
-		late, skip = 0, 0
+		lateHands, skipCalls = 0, 0
 	} else {
-		late = min(2*late+1, mostSkipped)
-		skip = late
+		lateHands = min(2*lateHands+1, maxSkipped)
+		skipCalls = lateHands
 	}
 	return true
 }

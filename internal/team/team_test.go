@@ -40,7 +40,7 @@ func TestHandsComeAndLeave(t *testing.T) {
 		j.Call(3, Much)
 		eventually(t, "no hand comes", func() bool { return came.Load() == 3 })
 		j.End()
-		if j.places != 0 || j.hands != 0 || len(jobs) != 0 {
+		if j.wanted != 0 || j.hands != 0 || len(jobs) != 0 {
 			t.Fatal("the job is not over")
 		}
 	}
@@ -128,7 +128,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 func TestTries(t *testing.T) {
 	nobody(t)
 	mu.Lock()
-	late, skip = 0, 0
+	lateHands, skipCalls = 0, 0
 	mu.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0
@@ -142,8 +142,8 @@ func TestTries(t *testing.T) {
 		if hands > before {
 			starts++
 		}
-		if j.places > 0 { // nothing is left to do at once
-			j.places = 0
+		if j.wanted > 0 { // nothing is left to do at once
+			j.wanted = 0
 			withdraw(j)
 		}
 		mu.Unlock()
@@ -180,7 +180,7 @@ func TestExpect(t *testing.T) {
 		j.Call(1, Little) // starts nobody
 		for end := time.Now().Add(time.Millisecond); before == 1 && time.Now().Before(end); runtime.Gosched() {
 			mu.Lock()
-			taken := j.places == 0
+			taken := j.wanted == 0
 			mu.Unlock()
 			if taken {
 				came++
@@ -201,7 +201,7 @@ func TestReady(t *testing.T) {
 	set := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
-		skip = n
+		skipCalls = n
 	}
 	crowdedUntil.Store(0)
 	defer set(0)
@@ -324,8 +324,8 @@ func BenchmarkHandOver(b *testing.B) {
 	for n := int64(1); b.Loop(); n++ {
 		at := time.Now()
 		j.Call(1, Much)
-		for l := (looking{}); done.Load() < n; {
-			l.turn()
+		for l := (spinner{}); done.Load() < n; {
+			l.spin()
 		}
 		times = append(times, time.Since(at))
 	}
