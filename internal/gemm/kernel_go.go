@@ -130,10 +130,12 @@ func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, q
 
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
+		row := unsafe.Pointer(at[T](a.ptr, i*a.row))
 		for j := range n {
 			var sum T
+			col := unsafe.Pointer(at[T](b.ptr, j*b.col))
 			for q := range k {
-				sum += *at[T](a.ptr, i*a.row+q*a.col) * *at[T](b.ptr, q*b.row+j*b.col)
+				sum += *at[T](row, q*a.col) * *at[T](col, q*b.row)
 			}
 			finish(sum, i, j, c, bias, add)
 		}

@@ -80,7 +80,7 @@ func (p *planePacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			}
 			for i := j.TapStart[tap]; i < j.TapStart[tap+1]; i++ {
 				mv := &j.Moves[i]
-				copyPixels(p.elem, row[mv.Lane*size:(mv.Lane+mv.N)*size], unsafe.Add(plane, mv.From*size), step)
+				copyPixels(&p.elem, row[mv.Lane*size:], mv.N, unsafe.Add(plane, mv.From*size), step)
 			}
 			if tap++; tap == taps {
 				tap = 0
@@ -92,16 +92,15 @@ func (p *planePacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// copyPixels copies elements that are step apart. Contiguous runs do without the call of the row's function, which
+// copyPixels copies n elements that are step apart. Contiguous runs do without the call of the row's function, which
 // took a tenth of a convolution of 64 channels: a run is at most as long as a panel is wide.
-func copyPixels(e strided.Elem, dst []byte, from unsafe.Pointer, step int) {
+func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
+	dst = dst[:n*e.Dst]
 	switch {
-	case step != 1 && len(dst) > 0:
-		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.Dst, step*e.Src, len(dst)/e.Dst)
+	case step != 1:
+		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.Dst, step*e.Src, n)
 	case len(dst) == 128:
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
-	case len(dst) == 256:
-		*(*[256]byte)(dst) = *(*[256]byte)(from)
 	default:
 		copy(dst, unsafe.Slice((*byte)(from), len(dst)))
 	}

@@ -180,7 +180,7 @@ func (p *volumePacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			}
 			for i := j.TapStart[tap]; i < j.TapStart[tap+1]; i++ {
 				mv := &j.Moves[i]
-				copyPixels(p.elem, row[mv.Lane*size:(mv.Lane+mv.N)*size], unsafe.Add(channel, mv.From*size), step)
+				copyPixels(&p.elem, row[mv.Lane*size:], mv.N, unsafe.Add(channel, mv.From*size), step)
 			}
 		}
 	}
