@@ -46,7 +46,7 @@ EXTREMESEED ?= 1
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 .PHONY: check lint paths avx2 nounit portable noasm loops extreme types builds format vet staticcheck test race \
-	regenerate fuzz bench
+	regenerate fuzz bench release
 
 check: test paths lint
 
@@ -123,6 +123,11 @@ builds:
 	export CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm; echo "build wasip1/wasm, without the command"; \
 	$(GO) build $$($(GO) list ./... | grep -v -e /cmd/ -e /scripts/)
 	@set -e; for os in darwin windows; do echo "vet $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./...; done
+
+# The command as it is released: static, without symbols and paths. GOOS and GOARCH select another platform.
+RELEASE ?= graphrun$$($(GO) env GOEXE)
+release:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o "$(RELEASE)" ./cmd/graphrun
 
 # All of check but tests of results, and go vet, which is part of test.
 lint: format types staticcheck race regenerate
