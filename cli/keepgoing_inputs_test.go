@@ -215,7 +215,7 @@ func TestInferKeepsGoingInOrder(t *testing.T) {
 	r := call(t, "infer", path, "--keep-going")
 	want := []string{`:2:16: constant "k": none.npy`, `:3:12: node "a" (add): depends on constant "k"`,
 		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`,
-		`:6:3: output "b": an output of this name`}
+		`:6:3: duplicate output "b"`}
 	told := strings.Split(strings.TrimSpace(r.errors), "\n")
 	if r.code != exitFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.errors)
