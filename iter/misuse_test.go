@@ -142,7 +142,7 @@ func TestNilIterator(t *testing.T) {
 		it.Parallel(context.Background(), nil, 0, 0, mark)} {
 		assert.EqualError(t, err, "iter: a nil Iterator", "%d", i)
 	}
-	assert.Equal(t, "iter: a nil Iterator", inspect.Explain(it, ))
+	assert.Equal(t, "iter: a nil Iterator", it.Explain())
 }
 
 // Accessors panic with the number of the operand and how many there are.
