@@ -1,6 +1,7 @@
 package graphfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
 		return safetensors.Open(path)
 	}
 	return readFile(c.folder, path, func(r io.Reader, _ int64) (*safetensors.File, error) {
-		data, err := readAll(nil, r)
+		data, err := readAll(context.Background(), r)
 		if err != nil {
 			return nil, err
 		}

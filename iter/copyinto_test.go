@@ -150,6 +150,6 @@ func TestCopyElementsEnds(t *testing.T) {
 		require.GreaterOrEqual(t, all.Looks(), 8, "%v", m)
 		require.Equal(t, endstest.ErrLooked, iter.CopyElements(endstest.After(all.Looks()/2), got, src, 1), "%v", m)
 	}
-	require.EqualError(t, iter.CopyElements(nil, tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
+	require.EqualError(t, iter.CopyElements(t.Context(), tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
 		"iter: values of shape [1] cannot be copied to shape [2]")
 }

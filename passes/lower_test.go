@@ -137,7 +137,7 @@ func TestPackingIsANodeThatFolds(t *testing.T) {
 				packs = append(packs, n.Name+": "+n.Why)
 			}
 		}
-		assert.ErrorContains(t, graphfile.Save(new(bytes.Buffer), p.Graph), `node "w.packed" packs for an implementation`)
+		assert.ErrorContains(t, graphfile.Save(new(bytes.Buffer), p.Graph), `node "w.packed" packs a constant for an implementation`)
 		return nil
 	}
 	list, err := passes.After(passes.Passes(), "lower", passes.Pass{Name: "look", Run: look})

@@ -32,8 +32,8 @@ func CheckMemory(bytes int) error {
 	return nil
 }
 
-// CatchMemory, when deferred, turns a [*MemoryError] panic of [NewStorage] into the error of the deferring
-// function. Other panics continue.
+// CatchMemory turns a [*MemoryError] panic of [NewStorage] into the error of the function that defers it. Other panics
+// continue.
 func CatchMemory(err *error) {
 	switch x := recover().(type) {
 	case nil:

@@ -180,10 +180,10 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 }
 
 // kernel joins the packing of the weight and the products.
-func (p packedWeight) kernel(x *multiply.Multiplier) *graph.Kernel {
-	k := &graph.Kernel{Phases: p.phases()}
-	ph, scratch, worker := x.Phases(p.Scratch)
+func (w packedWeight) kernel(x *multiply.Multiplier) *graph.Kernel {
+	k := &graph.Kernel{Phases: w.phases()}
+	ph, scratch, worker := x.Phases(w.Scratch)
 	k.Phases = append(k.Phases, ph...)
-	k.Scratch, k.Worker = p.Scratch+scratch, worker
+	k.Scratch, k.Worker = w.Scratch+scratch, worker
 	return k
 }
