@@ -1,4 +1,4 @@
-# make check is what CI runs. Everything else is part of it or a longer look at one thing.
+# make check is what CI runs. The other targets are parts of it, or additional checks.
 
 GO          ?= go
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -6,43 +6,45 @@ FUZZTIME    ?= 10s
 BENCHTIME   ?= 1s
 COUNT       ?= 6
 
-# The packages that run things at the same time, or are promised to be safe for it.
+# The packages that use goroutines, or that document safety for concurrent use.
 CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
 
-# What computes otherwise where there is less of machine code, or none, and what holds results against references.
+# The packages that have several paths, with different instruction sets or without machine code, and those that compare
+# results with references.
 PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./iter/... ./kernels/... ./exec \
 	./passes ./passes/layout ./internal/whole ./onnx
 
-# Code generators. Their tests make the code of every instruction set and run all code that the processor can run, so
-# that make test, where there is AVX-512, has run all that the path without it would.
+# Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
+# a processor with AVX-512, make test therefore covers everything that the avx2 path would.
 GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/slide \
 	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
-# Packages whose tests run with machine code switched off. Whole graphs run without it under the race detector.
+# Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race
+# detector.
 ASKS = ./internal/jit ./iter/...
 
-# What computes on the matrix unit where there is one; whole graphs in which it has a part.
+# The packages that use the matrix unit, and the tests of whole graphs that use it.
 UNIT = ./internal/machine ./internal/jit/tile ./kernels/product ./kernels/conv ./kernels/quantised
 UNIT_GRAPHS = ^(TestQuantise.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
-# What has files for builds without assembly.
+# Packages that have files for builds without assembly.
 STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/team
 
-# Tests collect garbage a quarter as often, which takes a third off their time for 200 MB more, and have no symbols for
-# debuggers, which takes a third off linking.
+# Tests collect garbage a quarter as often, which saves a third of their time and costs 200 MB. They have no debug
+# information, which saves a third of the time for linking.
 TEST = GOGC=400 $(GO) test -ldflags=-w
 
-# Random loops that are compiled and interpreted: a million different ones, half of them for each instruction set. Two
-# million are each of these for both.
+# The number of random loops that are compiled and interpreted, all different, half of them for each instruction set.
+# From two million on, each of those loops is tested for both.
 LOOPS ?= 1000000
 
-# How long calls with extreme attributes are drawn on each path. Each prints at the end how many calls there were, how
-# many of these were accepted, and the faults.
+# How long calls with extreme attributes are drawn on each path. Each path prints the number of calls, how many of them
+# were accepted, and the failures.
 EXTREMETIME ?= 60s
-# The first call; an empty one is drawn.
+# Seed of the first call; if it is empty, it is drawn.
 EXTREMESEED ?= 1
 
-# Tests of kernels' results that take seconds: without machine code they are the interpreter's.
+# Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 .PHONY: check lint paths avx2 nounit portable noasm loops extreme types builds format vet staticcheck test race \
@@ -50,19 +52,19 @@ VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 check: test paths lint
 
-# The tests on the paths that this machine does not take by itself, and the long one of machine code.
+# The tests on the paths that this machine does not take by default, and the long test of machine code.
 paths: avx2 nounit portable noasm loops extreme
 
-# Tests outside GENERATORS that run the code of both instruction sets: a process that has AVX-512 has run all of it.
+# Tests outside GENERATORS that run the code of both instruction sets: with AVX-512, make test has run all of it.
 BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
 
-# Tests that make code of every instruction set and run none: they are the same with and without assembly.
+# Tests that generate code for every instruction set and run none: they are the same with and without assembly.
 CODE_ONLY = ^(TestEmittedForms|TestForms)$$
 
-# What this process has, as a test tells it. One that fails or does not tell fails what asks.
+# The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
 
-# Results do not depend on the cache of go test: it does not know of GODEBUG.
+# -count=1: go test's cache does not take GODEBUG into account.
 avx2:
 	@$(SAID); \
 	case "$$said" in \
@@ -73,8 +75,8 @@ avx2:
 	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac
 
-# Without the matrix unit, and with all else that there is. Go's compiler, too, says that it does not know the name,
-# which only golang.org/x/sys does.
+# Without the matrix unit, but with everything else. GODEBUG is set only for the test processes: Go's compiler reports
+# cpu.amxtile as unknown, because only golang.org/x/sys knows it.
 NOUNIT = -exec 'env GODEBUG=cpu.amxtile=off'
 nounit:
 	@$(SAID); \
@@ -87,12 +89,12 @@ nounit:
 	*) echo "nounit: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac
 
-# Machine code switched off: expressions run block by block in Go.
+# Machine code is switched off: expressions are interpreted block by block in Go.
 portable:
 	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off $(ASKS)
 	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off -run '$(VALUES)' ./kernels
 
-# Nothing of ours in assembly: what other processors run.
+# Without any assembly of this module: what other processors run.
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
 	$(TEST) -tags noasm -vet=off -skip '$(CODE_ONLY)' $(PATHS)
@@ -100,7 +102,7 @@ noasm:
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
-# With what the processor has, without AVX-512, and without machine code.
+# Three paths: all that the processor supports, without AVX-512, and without machine code.
 extreme:
 	@failed=0; for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_JIT=off; do \
 		echo "== $$path"; \
@@ -108,8 +110,8 @@ extreme:
 			$(TEST) -count=1 -vet=off -run '^TestExtremeSoak$$' -timeout 0 -v ./kernels/internal/extreme || failed=1; \
 	done; exit $$failed
 
-# Platforms for which everything builds. The library alone builds for wasip1, where no terminal is known. A build
-# takes 100 s of one core on a fresh machine, type-checking from source 6 s: CI does the latter on all of them.
+# Platforms for which everything builds. For wasip1 only the library builds, because the command needs a terminal. A
+# build takes 100 s of one core on a new machine, type checking from source 6 s: CI only type-checks, on all platforms.
 PLATFORMS = linux/amd64 linux/arm64 linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 \
 	freebsd/amd64 freebsd/arm64
 
@@ -124,12 +126,12 @@ builds:
 	$(GO) build $$($(GO) list ./... | grep -v -e /cmd/ -e /scripts/)
 	@set -e; for os in darwin windows; do echo "vet $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./...; done
 
-# The command as it is released: static, without symbols and paths. GOOS and GOARCH select another platform.
+# The released form of the command: static, without symbols and paths. GOOS and GOARCH select another platform.
 RELEASE ?= graphrun$$($(GO) env GOEXE)
 release:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o "$(RELEASE)" ./cmd/graphrun
 
-# All of check but tests of results, and go vet, which is part of test.
+# Everything in check except tests of results, and except go vet, which is part of test.
 lint: format types staticcheck race regenerate
 
 format:
@@ -138,11 +140,11 @@ format:
 vet:
 	GOGC=400 $(GO) vet ./...
 
-# It is 30 % faster if it collects garbage less often, and has 800 MB then.
+# With less frequent garbage collection it is 30 % faster and uses 800 MB.
 staticcheck:
 	GOGC=400 $(STATICCHECK) ./...
 
-# With all of go vet. The other paths have the same files, but for builds without assembly.
+# With all checks of go vet. The other paths have the same files, except for builds without assembly.
 test:
 	$(TEST) -vet=all ./...
 
@@ -152,7 +154,7 @@ race:
 # Generated files: marked sources, and the weights of the example graphs.
 GENERATED = { grep -rlE '^// Code generated .* DO NOT EDIT' --include='*.go' --include='*.s' . ; ls examples/models/*.npz; } | sort
 
-# Compares sums rather than asking git, so that it works on uncommitted changes too.
+# Compares checksums instead of asking git, so that it works with uncommitted changes.
 regenerate:
 	@before=$$($(GENERATED) | xargs sha256sum) && $(GO) generate ./... && after=$$($(GENERATED) | xargs sha256sum) && \
 	if [ "$$before" != "$$after" ]; then \

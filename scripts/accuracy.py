@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Measures how far elementary functions are from the true value, beside PyTorch: docs/accuracy.md is made by it.
+"""Measures the errors of elementary functions, and of PyTorch's, for docs/accuracy.md.
 
     go build -o /tmp/graphrun ./cmd/graphrun
     python3 scripts/accuracy.py /tmp/graphrun                       # all functions, dtypes and paths
     python3 scripts/accuracy.py /tmp/graphrun --only exp,tanh --points 2000000
     python3 scripts/accuracy.py /tmp/graphrun --table
 
-An error is in units in the last place of the true value in the dtype: of its last subnormal place where that is
-subnormal. Operands are spread over all bit patterns of the domain, and again evenly over where a function bends. True
-values come from long double; those of erf and its kin of float32 from float64, of float64 from mpmath at fewer points.
-"wrong" are results that are NaN, infinite or finite, or have the other sign, where the true value is or has not.
+Errors are in units in the last place (ulp) of the true value in the dtype, or in subnormal ulps if it is subnormal.
+Operands are distributed over all bit patterns of the domain, and additionally evenly over the interval where the
+function is strongly curved. True values are computed in long double; for erf and related functions, in float64 for
+float32, and by mpmath, with fewer points, for float64. "wrong" counts the results whose class (NaN, infinite, finite)
+or sign is not that of the true value.
 """
 import argparse
 import json
@@ -26,13 +27,13 @@ L = np.longdouble
 PATHS = {'AVX-512': {}, 'AVX2': {'GODEBUG': 'cpu.avx512f=off'}, 'portable': {'GRAPHRUN_JIT': 'off'}}
 DTYPES = {'float32': np.float32, 'float64': np.float64}
 ANY = (-np.inf, np.inf)
-TAIL = (-87, np.inf)  # below, formulas with exp end before the true value does, PyTorch's and so ours
-HALF = (-0.67, np.inf)  # below, the sum of 1 and erf in gelu cancels, PyTorch's and ours
+TAIL = (-87, np.inf)  # below, formulas with exp underflow before the true value does, in PyTorch and graphrun
+HALF = (-0.67, np.inf)  # below, the sum of 1 and erf in gelu cancels, in PyTorch and graphrun
 NEAR = (-9, 9)
 
 
 def far(f):
-    """A function of mpmath, element by element, as a sum of two float64."""
+    """Applies a function of mpmath element by element; the result is the sum of two float64 as long double."""
     def g(*x):
         out = np.empty(len(x[0]), L)
         with mpmath.workdps(50):
@@ -48,13 +49,13 @@ def far(f):
 
 
 def either(f32, f64):
-    """A float64 function of PyTorch where float32 is held against it, of mpmath for float64."""
+    """The reference for float32 is a float64 function of PyTorch, for float64 a function of mpmath."""
     def g(*x):
         return L(f32(*(torch.from_numpy(np.asarray(v, np.float64)) for v in x)).numpy())
 
     def exact(*x):
         y, ends = far(f64)(*x), g(*x)
-        return chosen(np.isfinite(ends) & (ends != 0), y, ends)  # poles, zeros and infinities as PyTorch has them
+        return chosen(np.isfinite(ends) & (ends != 0), y, ends)  # poles, zeros and infinities are PyTorch's
     g.exact = exact
     return g
 
@@ -89,7 +90,7 @@ def gelu_tanh(x):
     return x * sigmoid(2 * np.sqrt(2 / (4 * np.arctan(L(1)))) * (x + L('0.044715') * x ** 3))
 
 
-# By op: PyTorch's function, the true one, the domain, where it bends, and attributes.
+# By op: PyTorch's function, the reference, the domain, the interval of strong curvature, and attributes.
 ONE = {
     'exp': (torch.exp, np.exp, ANY, (-104, 89)), 'exp2': (torch.exp2, np.exp2, ANY, (-150, 128)),
     'expm1': (torch.expm1, np.expm1, ANY, (-20, 89)), 'log': (torch.log, np.log, (0, np.inf), (0, 3)),
@@ -133,7 +134,7 @@ TWO = {
 
 
 def spread(dtype, domain, n, rng):
-    """Numbers of all bit patterns within a domain, and special ones."""
+    """Numbers distributed over the bit patterns of a domain, and special values."""
     word = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
     step = np.iinfo(word).max // n
     x = (np.arange(n, dtype=np.uint64) * np.uint64(step) + rng.integers(0, max(1, step), n, dtype=np.uint64)).astype(word)
@@ -156,7 +157,7 @@ def operands(dtype, domain, near, n, rng, two):
 
 
 def errors(ins, y, want, dtype):
-    """The greatest error, and how many results are of another kind."""
+    """The largest error, and the number of results of another class or sign."""
     info = np.finfo(dtype)
     y = y.astype(L)
     with np.errstate(all='ignore'):
@@ -173,7 +174,7 @@ def errors(ins, y, want, dtype):
 
 
 def run(binary, dtype, cases, env):
-    """Results of ops by name, of one graph."""
+    """Runs a graph with several ops; returns the results by op."""
     with tempfile.TemporaryDirectory() as dir:
         graph = {'version': 1, 'name': 'accuracy', 'inputs': [], 'nodes': [], 'outputs': []}
         values = {}
@@ -197,7 +198,7 @@ def run(binary, dtype, cases, env):
 
 
 def measure(binary, only, dtypes, points):
-    """Rows: dtype, op, and by path and of PyTorch the greatest error, where, and how many are wrong."""
+    """Returns rows: dtype, op, and for each path and PyTorch the largest error, its operand, and the wrong results."""
     rows = []
     for d in dtypes:
         dtype, rng = DTYPES[d], np.random.default_rng(1)

@@ -1,17 +1,17 @@
 #!/usr/bin/python3
-"""Exports networks whose sizes are open, with PyTorch's own outputs at many sizes.
+"""Exports networks with symbolic sizes, with PyTorch's outputs for many sizes.
 
     apt-get install --no-install-recommends python3-torch python3-torchvision python3-onnx
     /usr/bin/python3 scripts/dynamic.py [--out DIR] [NAME...]
     /usr/bin/python3 scripts/dynamic.py --check DIR [--converted] [NAME...] -- graphrun
 
 The first form writes DIR/NAME.onnx and, for each set of sizes, DIR/NAME/SIZES/inputs.npz and outputs.npz, where SIZES
-reads N=2,L=5. Weights are random but seeded. Sizes that PyTorch itself refuses, such as an empty batch for some
-networks, are left out and named.
+is for example N=2,L=5. Weights are random with a fixed seed. Sizes that PyTorch rejects, such as an empty batch for
+some networks, are skipped and printed.
 
-The second form runs the models and compares: shape and dtype must be PyTorch's, and no element off by more than 3e-4
-of the largest of its tensor. With --converted each model is converted to a graph file first, and that is run. Exits 1 if
-anything differs, or if there is nothing to compare.
+The second form runs the models and compares: shape and dtype must be PyTorch's, and elements may differ by at most 3e-4
+of the largest magnitude in their tensor. With --converted each model is converted to a graph file first, which is then
+run. Exits with 1 if there is a difference, or nothing to compare.
 """
 import argparse
 import os
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks"))
-import zoo  # noqa: E402  (it lies in that folder)
+import zoo  # noqa: E402  (from that folder)
 from compare import compare  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -35,7 +35,7 @@ SEQUENCE = {0: "N", 1: "L"}
 
 
 def images(*sizes):
-    """Each batch at the first size, and some at the others."""
+    """All batch sizes with the first image size, and some with the others."""
     first, others = sizes[0], sizes[1:]
     return [{"N": n, "H": first[0], "W": first[1]} for n in BATCHES] + [
         {"N": n, "H": h, "W": w} for h, w in others for n in (1, 2)]
@@ -45,8 +45,8 @@ def sequences(first, *others):
     return [{"N": n, "L": first} for n in BATCHES] + [{"N": n, "L": t} for t in others for n in (1, 3)]
 
 
-# What torchvision's swin does with shifted windows is decided at export, so that only sizes near that of the export are
-# right: its image size stays fixed.
+# Torchvision's swin fixes the shifts of its windows at export, so that only sizes near the exported one are correct:
+# its image size is fixed.
 NETWORKS = {
     "resnet18": (IMAGE, images((224, 224), (64, 64), (97, 130), (225, 160))),
     "resnet50": (IMAGE, images((224, 224), (96, 64))),
@@ -58,11 +58,11 @@ NETWORKS = {
 
 
 def network(name):
-    """A network of the zoo in evaluation mode, and the shape of one of its inputs."""
+    """A network of the zoo in evaluation mode, and the shape of its input for one example."""
     torch.manual_seed(0)
     model, shape = zoo.build(name)
     with torch.no_grad():
-        for p in model.parameters():  # heads that torchvision starts at zero
+        for p in model.parameters():  # heads that torchvision initializes with zero
             if p.dim() > 1 and not p.any():
                 p.normal_(0, 0.02)
         norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
@@ -80,7 +80,7 @@ def export(name, out):
     model, shape = network(name)
     path = os.path.join(out, name + ".onnx")
     with torch.no_grad():
-        # Two of everything: what is 1 at export is taken for broadcast.
+        # All sizes are 2, because the export would treat sizes of 1 as broadcast.
         torch.onnx.export(model, torch.randn(2, *shape), path + ".part", opset_version=14, input_names=["x"],
                           output_names=["y"], dynamic_axes={"x": axes, "y": {0: "N"}})
     os.rename(path + ".part", path)
@@ -107,7 +107,7 @@ def export(name, out):
 
 
 def run(tool, model, where, tmp):
-    """What is wrong with the outputs, or None."""
+    """Describes what is wrong with the outputs, or None."""
     out = os.path.join(tmp, "out.npz")
     r = subprocess.run(tool + ["run", model, "--inputs", os.path.join(where, "inputs.npz"), "--outputs", out],
                        capture_output=True, text=True)

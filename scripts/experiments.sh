@@ -1,11 +1,11 @@
 #!/bin/bash
-# Makes the outputs in docs/experiments.md anew: runs every command of its ```console blocks, which are the lines that
-# begin with "$ ", and puts what it prints on standard output in the place of what was there.
+# Updates the outputs in docs/experiments.md: runs every command of its ```console blocks (the lines that begin with a
+# dollar sign) and replaces the following lines with the command's standard output.
 #
 #   scripts/experiments.sh RESNET18.onnx
 #
-# The model is called resnet18.onnx in the commands. scripts/models.sh exports one (torchvision's resnet18, batch 1).
-# Nothing else should run on the machine meanwhile: some of the outputs are measurements.
+# The commands call the model resnet18.onnx. scripts/models.sh exports one (torchvision's resnet18, batch size 1). The
+# machine should be idle, because some of the outputs are measurements.
 set -eu
 [ $# -eq 1 ] && [ -f "$1" ] || { echo "usage: scripts/experiments.sh RESNET18.onnx" >&2; exit 2; }
 model=$(realpath "$1")
@@ -18,7 +18,7 @@ ln -s "$model" "$work/resnet18.onnx"
 cp examples/models/residual.{json,npz} "$work"
 export PATH="$work:$PATH"
 
-inside= # a block, and after its first command: what was printed is left out
+inside= # inside a block, and after its first command, where the old output is dropped
 while IFS= read -r line; do
   case "$inside$line" in
     '```console') inside=block; echo "$line" ;;

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Writes the guards that PyTorch's symbolic shapes record, as witnesses for package sym/contiguity.
+"""Writes the guards that PyTorch's symbolic shapes record, as reference data for package sym/contiguity.
 
     apt-get install --no-install-recommends python3-torch python3-sympy
     /usr/bin/python3 scripts/guards.py > sym/contiguity/testdata/guards.json
 
 Sizes and strides are symbols of torch.fx.experimental.symbolic_shapes (1.13), x1, x2, ... and y1, y2, ..., with hints.
-The predicates are those of c10/core/TensorImpl.cpp, branch by branch; what they answer is asked of a tensor of these
-sizes and strides, too. PyTorch makes numbers of sizes 0 and 1, and takes all others to be greater: here they are symbols
-like others, which are 0 or more, so that its environment decides less and records more.
+The predicates copy those of c10/core/TensorImpl.cpp, branch by branch; their results are compared with those of a
+tensor with the hinted sizes and strides. PyTorch specializes sizes 0 and 1 and assumes that all others are greater.
+Here all sizes are symbols with the lower bound 0, so that the environment decides less and records more guards.
 """
 import itertools
 import json
@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import PySymInt, ShapeEnv
 
 
 class Env(ShapeEnv):
-    """A shape environment in which symbols may be 0 and 1."""
+    """A shape environment whose symbols may be 0 or 1."""
 
     def symbol(self, name, hint):
         s = sympy.Symbol(name, nonnegative=True, integer=True)
@@ -91,7 +91,7 @@ RELATIONS = {sympy.Eq: "Eq", sympy.Ne: "Ne", sympy.Gt: "Gt", sympy.Ge: "Ge", sym
 
 
 def text(guard, value):
-    """A guard as package sym reads it."""
+    """A guard in the syntax of package sym."""
     g = guard if value else sympy.Not(guard)
     return f"{RELATIONS[type(g)]}({g.lhs}, {g.rhs})"
 

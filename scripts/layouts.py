@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the table of docs/layouts.md: what plans of networks cost under every strategy, and how far that is from the least.
+"""Prints the table of docs/layouts.md: the plan costs of networks under every strategy, and their distances from the
+optimum.
 
     scripts/layouts.py [--graphrun BINARY] MODEL.onnx...
 
-Each MODEL is planned under all strategies on one thread; the certificate of the optimal plan is checked by `graphrun verify`. What
-the strategies take is measured by scripts/prices.py.
+Plans each MODEL under all strategies for one thread, and checks the certificate of the optimal plan with
+`graphrun verify`. scripts/prices.py measures the times of the strategies.
 """
 import argparse
 import json
@@ -29,7 +30,7 @@ def document(args):
 
 
 def certified(binary, model):
-    """The report of the optimal plan, and whether its certificate holds."""
+    """The report of the optimal plan, and whether its certificate is valid."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "certificate.json")
         report = document([binary, "plan", model, "--strategy", "optimal", "--certificate", path])

@@ -1,16 +1,15 @@
 #!/bin/bash
-# Runs real networks: exports them from PyTorch, runs them, and compares with PyTorch's own
-# outputs, tensor by tensor relative to its scale (scripts/networks/compare.py: 3e-4 of the
-# largest magnitude, and no further from the network in float64 than twice what PyTorch's float32
-# is, computed by the formulas of definitions, --exact, and four times where Winograd's convolutions
-# are allowed); then converts each to a graph file, runs that, and checks that it gives the same bits.
-# Prints a table. Exits 1 if a network fails, or if nothing was compared.
+# Exports networks from PyTorch, runs them, and compares their outputs with PyTorch's (scripts/networks/compare.py).
+# Each tensor may differ by 3e-4 of its largest magnitude. Its distance from the network's output in float64 may be at
+# most twice that of PyTorch's float32 output with --exact, and four times otherwise, because Winograd convolutions are
+# then allowed. Afterwards each network is converted to a graph file, which must give the same bits. Prints a table.
+# Exits with 1 if a network fails or nothing was compared.
 #
 #   scripts/models.sh [MODEL...]        default: the networks listed below
 #
-# scripts/networks/zoo.py exports; EXPORT names another script that takes the same arguments. Wanted is a Python with
-# torch, torchvision and onnx, which PYTHON names (default /usr/bin/python3). Exported networks are kept in
-# MODELS (default: graphrun-models in the folder for temporary files).
+# scripts/networks/zoo.py exports the networks; EXPORT names another script with the same arguments. PYTHON names a
+# Python with torch, torchvision and onnx (default /usr/bin/python3). MODELS is the folder that keeps exported networks
+# (default: graphrun-models in the folder for temporary files).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
@@ -42,7 +41,7 @@ exported() {
   return 1
 }
 
-# check MODEL prints its line of the table and fails if the network does.
+# check MODEL prints its line of the table, and fails if the network does not agree.
 check() {
   local name=$1 dir=$cache/$1 agrees bits=- log=$work/log start took good=0
   if ! exported "$name" "$dir" >"$log" 2>&1; then

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Holds the order of strategies by price to the measured one, for the networks that tell most: those under whose strategies
-# plans differ most. It takes two to four minutes on one thread and on two.
+# Compares the order of strategies by price with their order by measured time, for the networks whose plans differ most
+# between strategies. Takes two to four minutes, with one thread and with two.
 #
 #   scripts/order.sh FOLDER MODELS
 #
-# MODELS has a folder for each network with its model.onnx (scripts/networks/zoo.py); those that are missing are left
-# out. FOLDER keeps what is measured and the binary that measured it: what is there is not measured again, so that with
-# SPAN=120, which ends the measurement after about as many seconds, it can be done in parts. Nothing else should run on
-# the machine meanwhile. What is counted, and by which test, scripts/prices.py says.
+# MODELS has a folder for each network with its model.onnx (scripts/networks/zoo.py); missing networks are skipped.
+# FOLDER keeps the measurements and the binary that was measured. Existing measurements are not repeated, so that the
+# script can be run in parts: SPAN=120 ends it after about 120 seconds. The machine should be idle. scripts/prices.py
+# describes what is counted, and the statistical test.
 set -eu
 [ $# -eq 2 ] || { sed -n '2,12s/^# \?//p' "$0" >&2; exit 2; }
 folder=$(realpath -m "$1") models=$(realpath "$2")
@@ -18,7 +18,7 @@ large="densenet121 swin_t vit_b_32 maxvit_t convnext_tiny alexnet"
 mkdir -p "$folder"
 [ -x "$folder/graphrun" ] || go build -o "$folder/graphrun" ./cmd/graphrun
 end=$((SECONDS + ${SPAN:-86400}))
-measure() { # runs of networks
+measure() { # measure RUNS NETWORK...
   local runs=$1 n paths=(); shift
   for n in "$@"; do [ ! -f "$models/$n/model.onnx" ] || paths+=("$models/$n/model.onnx"); done
   [ ${#paths[@]} -gt 0 ] || return 0

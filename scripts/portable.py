@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the portable path of one version of graphrun beside another one, case by case.
+"""Compares the speed of the portable path between two versions of graphrun, case by case.
 
     git worktree add ../first 951397a
     python3 scripts/portable.py ../first . --out first.json
@@ -9,16 +9,17 @@
     python3 scripts/portable.py --show third.json fourth.json --each
     python3 scripts/portable.py ../first . --table
 
-The two are checkouts; the first is the reference, such as the first version (commit 951397a). Cases are each op that
-it has and that goes element by element, reductions, norms, scans and copies, in ten dtypes as far as both take them,
-on 4,096 and on 262,144 elements. A graph of one op runs with one worker, GRAPHRUN_JIT=off, with outputs that are there,
-both versions in turns. What counts is the lower quartile of a run's processor time, the least of all turns
-(scripts/portable). Measure on a machine that is idle, and those again that seem slower: by --apart in processes of
-their own, since where memory happens to lie makes a difference of some percent, and by --layouts in several link orders
-of both, since where loops happen to lie makes another. Then the least of all counts: the best order of the one against
-the best order of the other. Which order a build has is luck, and the same for both; the least is what the source can
-do, while a mean or a median also has what the machine did meanwhile. A case is slower if it is above in each of two
-measurements that have nothing in common: `--show A B --each`.
+The arguments are two checkouts; the first is the reference, for example the first version (commit 951397a). The cases
+are all element-wise ops of the reference, reductions, norms, scans and copies, in those of ten dtypes that both
+versions support, with 4,096 and 262,144 elements. A graph with one op runs with one worker, GRAPHRUN_JIT=off, and
+preallocated outputs, alternately in both versions. The result is the minimum over all rounds of the lower quartile of a
+run's processor time (scripts/portable).
+
+The machine must be idle. Measure the cases that seem slower again: with --apart in separate processes, because the
+addresses of memory change times by some percent, and with --layouts in several link orders of both versions, because
+the addresses of loops do, too. Then the minimum counts, that is, the best link order of each version: the link order is
+random for both versions. The minimum measures the source, while a mean or median also contains disturbances by the
+machine. A case is slower if it is above the limit in two independent measurements: `--show A B --each`.
 """
 import argparse
 import collections
@@ -34,7 +35,7 @@ INTS = ['int8', 'uint8', 'int32', 'int64']
 DTYPES = FLOATS + INTS + ['bool', 'complex64']
 SIZES = {'s': [64, 64], 'l': [512, 512]}
 
-# By op: the number of operands and attributes, under what is added to the name.
+# By op: a suffix of the name for each variant, with the number of operands and the attributes.
 FORMS = {
     'add': {'': (2, {}), '+alpha': (2, {'alpha': 2}), '+num': (1, {'other': 2})},
     'sub': {'': (2, {}), '+alpha': (2, {'alpha': 2}), '+num': (1, {'other': 2})},
@@ -56,7 +57,7 @@ FORMS = {
     **{op: {'': (2, {}), '+num': (1, {'other': 3})} for op in ['remainder', 'fmod', 'floor_divide']},
     'maximum': {'': (2, {})}, 'minimum': {'': (2, {})},
 }
-# Operands are from -1 to 1, or from 0 to 9 if whole; these are where else the first lies, and the others.
+# Operands are from -1 to 1, integers from 0 to 9; these are exceptions, for the first operand and for the others.
 WITHIN = {**dict.fromkeys(['log', 'log2', 'log10', 'sqrt', 'rsqrt', 'lgamma', 'pow'], (0.1, 4)), 'acosh': (1, 4),
           'logit': (0.01, 0.99)}
 DIVISORS = (1, 7)
@@ -86,7 +87,7 @@ def pointwise(cases, ops):
 
 
 def layouts(cases, size, shape):
-    """Mixed dtypes, broadcast operands and strided ones."""
+    """Cases with mixed dtypes, broadcast operands and strided operands."""
     rows, columns = shape
     for op in ['add', 'mul', 'lt', 'maximum']:
         def two(tag, d, x, y):
@@ -175,7 +176,7 @@ def copies(cases, size, shape):
 
 
 def table_cases():
-    """The operations of the table in docs/performance.md, of 65,536 elements."""
+    """The operations in the table of docs/performance.md, with 65,536 elements."""
     rows, image, last = [256, 256], [4, 16, 32, 32], [16384, 1, 512, 16]
     cases = {}
 
@@ -221,7 +222,7 @@ def all_cases(old, new):
     return cases
 
 
-# How the first version loads a graph; the others do as scripts/portable/load.go.
+# How the first version loads a graph; later versions use scripts/portable/load.go.
 LOAD = '''package main
 
 import (
@@ -234,7 +235,7 @@ func load(path string) (*graph.Graph, error) { return graph.LoadFile(path, kerne
 
 
 def build(folder, checkout, name, layouts):
-    """Builds scripts/portable of this checkout within another one, in so many link orders, and that one's command."""
+    """Builds scripts/portable of this checkout inside another checkout, in several link orders, and its command."""
     here, there = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'portable'), os.path.abspath(checkout)
     first = not os.path.exists(os.path.join(there, 'graphfile'))
     files = {f: os.path.join(here, f) for f in ['main.go', 'load.go']}
@@ -261,7 +262,7 @@ class Version:
         self.env = {**os.environ, 'GRAPHRUN_JIT': 'on' if compiled else 'off'}
 
     def ask(self, **question):
-        """Returns the processor time of a run, in ns; None where the version refuses the case."""
+        """Returns the processor time of a run in ns; None if the version rejects the case."""
         if not self.process:
             self.process = subprocess.Popen([self.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                             stderr=subprocess.DEVNULL, env=self.env)
@@ -280,7 +281,7 @@ class Version:
 
 
 def measure(versions, folder, case, rounds, span, apart):
-    """Returns the least time of each version; None where one of them refuses the case."""
+    """Returns the minimum time of each version; None if one of them rejects the case."""
     ins, nodes = case
     path = os.path.join(folder, f'{abs(hash(json.dumps(case)))}.json')
     with open(path, 'w') as f:
@@ -300,7 +301,7 @@ def measure(versions, folder, case, rounds, span, apart):
 
 
 def table(versions, folder, rounds, span):
-    """Prints a row of Markdown for each case: the new version in Go and compiled, and the old one."""
+    """Prints a row of Markdown for each case: the new version in Go and compiled, and the old version."""
     print('| operation, 65,536 elements | portable, us | compiled, us | portable / compiled | first version, us | '
           'portable / first |\n|---|---|---|---|---|---|')
     for name, case in table_cases().items():
@@ -323,7 +324,7 @@ def show(times, above):
 
 
 def joined(paths):
-    """The least of several measurements."""
+    """The minimum of several measurements."""
     times = {}
     for p in paths:
         for k, (a, b) in json.load(open(p)).items():
@@ -333,7 +334,7 @@ def joined(paths):
 
 
 def each(paths, above):
-    """Prints what is above in each of several measurements, with the ratio of each."""
+    """Prints the cases above the limit in all of several measurements, with their ratios."""
     files = [json.load(open(p)) for p in paths]
     slower = {k: [f[k][1] / f[k][0] for f in files] for k in files[0] if all(k in f for f in files)}
     found = {k: r for k, r in slower.items() if min(r) > above}

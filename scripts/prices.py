@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what steps of networks are priced at against what they take, and fits the prices of a profile to that.
+"""Compares the prices of networks' steps with their measured times, and fits the prices of a profile to the times.
 
     scripts/prices.py measure [--graphrun BINARY] [--strategies S,...] [--again] FOLDER MODEL.onnx...
     scripts/prices.py compare [--graphrun BINARY] [--runs R] [--threads 1,2] [--span SPAN] [--again] FOLDER MODEL.onnx...
@@ -7,21 +7,24 @@
     scripts/prices.py check [--profile PROFILE.json] [--by kernel|step] FOLDER...
     scripts/prices.py fit --profile PROFILE.json [--out PROFILE.json] [--ship PROFILE.json] [--rates PREFIX,...] FOLDER...
 
-measure runs `graphrun plan --measure` for each network and strategy and keeps what it prints in FOLDER; what is there already is
-measured again only with --again, so that a long list can be measured in parts. Nothing else should run meanwhile. compare
-does the same with `graphrun compare`, all strategies, R runs each, for SPAN seconds at most, and order prints its medians (a
-network that is in several folders has all its samples together) and holds prices to them.
+measure runs `graphrun plan --measure` for each network and strategy and stores the output in FOLDER. Existing
+measurements are repeated only with --again, so that a long list can be measured in parts. The machine should be idle.
+compare does the same with `graphrun compare`: all strategies, R runs each, for SPAN seconds at most.
 
-What order counts are pairs of plans. Strategies that have the same plan are one, whose samples come together: what differs
-between them is noise. Two plans are apart where their medians differ by more than 5% and Mann and Whitney's test says that
-the samples, which are interleaved, are not of one distribution (p < 0.05, two-sided): a median that wanders by 5% is no
-order that a price could have. How many pairs of strategies with one plan the same rule would call apart is printed beside
-it, since that is what it lets through of noise. A pair is misordered where prices are equal or the other way round. The
-optimal plan is behind where another plan takes less by more than 2%, and the test says so. check prices the
-works of all steps by a profile (default: that by which they were planned) and prints the median error by network, by the inner kernels
-that a step spends most time in, and with --by step the worst steps. fit changes the rates of kernels (those whose names begin with one
-of --rates) and, with a prefix such as memory.dense, the levels of that curve, so that the logarithms of prices come nearest to those of
-times, each network counting the same; a rate stays within a factor of 3 of what it was, so that what no step tells apart stays.
+order prints the medians of these runs and compares the order of prices with the order of times; the samples of a
+network in several folders are merged. It counts pairs of plans. The strategies with the same plan form one plan, with
+all their samples, because the differences between them are noise. Two plans differ if their medians differ by more than
+5% and the Mann-Whitney test rejects that the interleaved samples have the same distribution (p < 0.05, two-sided);
+smaller differences are not an order that prices should reproduce. As an estimate of the remaining noise, order also
+prints how many pairs of strategies with the same plan differ by this rule. A pair is misordered if the prices are equal
+or in the opposite order. The optimal plan is behind if the time of another plan is lower by more than 2% and the test
+confirms it.
+
+check computes the prices of all steps with a profile (default: the one they were planned with) and prints the median
+error by network, by the inner kernels that take most of a step's time, and with --by step the worst steps. fit changes
+the rates of kernels whose names begin with one of --rates, and, with a prefix such as memory.dense, the levels of that
+curve, to minimize the differences between the logarithms of prices and times, with equal weight for each network. A
+rate stays within a factor of 3 of its old value, and rates that the steps do not determine stay unchanged.
 """
 import argparse
 import collections
@@ -42,7 +45,7 @@ def network(path):
 
 
 class Step:
-    """A measured step: its works, and how to price them."""
+    """A measured step, with its works and their prices."""
 
     def __init__(self, net, strategy, doc, kept):
         self.net, self.strategy, self.name, self.impl = net, strategy, doc["name"], doc.get("impl", "")
@@ -50,11 +53,11 @@ class Step:
         self.works, self.kept = doc["work"], kept
 
     def price(self, profile):
-        """Nanoseconds, as machine.Profile.price has them."""
+        """The price in nanoseconds, like machine.Profile.price."""
         return sum(max(0, price(w, profile, self.kept)) for w in self.works) / 1e3
 
     def parts(self, profile):
-        """What of the price each kernel and each kind of access takes, where nothing overlaps."""
+        """The share of each kernel and each kind of access in the price, assuming that nothing overlaps."""
         parts = collections.Counter()
         for w in self.works:
             parts["step"] += w["steps"] * profile["step_ps"]
@@ -91,7 +94,7 @@ def price(w, profile, kept):
 
 
 def load(folders):
-    """The steps that do something: a concatenation all of whose operands were written in their places costs nothing."""
+    """Loads the steps with a cost. A concatenation whose operands were all written in place has none."""
     steps = []
     for folder in folders:
         for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
@@ -137,7 +140,7 @@ def compare(args):
                                  capture_output=True, text=True)
             if run.returncode:
                 print(f"{model}, {threads} threads: exit {run.returncode}\n{run.stderr}", file=sys.stderr)
-            if run.stdout:  # it is printed, too, where values differ by more than rounding
+            if run.stdout:  # it is also printed if values differ by more than rounding
                 with open(path + ".part", "w") as f:
                     f.write(run.stdout)
                 os.rename(path + ".part", path)
@@ -173,13 +176,13 @@ def order(args):
 
 
 def same(a, b):
-    """Whether two strategies have one plan: costs are sums of picoseconds, which were added in other orders."""
+    """Whether two strategies have the same plan. Costs are sums in different orders, equal to a picosecond."""
     return round(1000 * (a["cost_ns"] - b["cost_ns"])) == 0 and all(
         a[k] == b[k] for k in ("copies", "moved_bytes", "peak_bytes", "steps"))
 
 
 def plansof(rows):
-    """The plans that strategies have, each with all samples of those that have it."""
+    """The distinct plans, each with the samples of all strategies that chose it."""
     plans = []
     for row in rows:
         plan = next((p for p in plans if same(p["row"], row)), None)
@@ -192,7 +195,7 @@ def plansof(rows):
 
 
 def compared(plans):
-    """How many pairs of plans are apart, and those that prices order otherwise."""
+    """Counts the pairs of plans that differ, and lists those that are misordered by price."""
     count, wrong = 0, []
     for a, b in itertools.combinations(plans, 2):
         if not apart(a["samples"], b["samples"]):
@@ -205,7 +208,7 @@ def compared(plans):
 
 
 def behind(net, plans):
-    """The plans that are faster than the optimal one, surely and by more than 2%."""
+    """The plans that are faster than the optimal one, by more than 2% and significantly."""
     best = next(p for p in plans if "optimal" in p["strategies"])
     for p in plans:
         x, y = statistics.median(p["samples"]), statistics.median(best["samples"])
@@ -214,13 +217,13 @@ def behind(net, plans):
 
 
 def apart(a, b):
-    """Whether medians differ by more than 5%, and not by chance."""
+    """Whether medians differ by more than 5%, and significantly."""
     x, y = statistics.median(a), statistics.median(b)
     return max(x, y) > 1.05 * min(x, y) and surely(a, b)
 
 
 def surely(a, b):
-    """Whether one list of times is other than the other: Mann and Whitney's test, by the normal distribution."""
+    """Whether two lists of times differ significantly: Mann-Whitney test with the normal approximation."""
     above = sum((x > y) + .5 * (x == y) for x in a for y in b)
     n, m = len(a), len(b)
     return abs(above - n * m / 2) > 1.96 * math.sqrt(n * m * (n + m + 1) / 12)
@@ -268,7 +271,7 @@ def check(args):
 
 
 class Terms:
-    """Prices of many steps as linear in the rates of a profile, but for the greater of memory and arithmetic."""
+    """The prices of many steps as functions of a profile's rates: linear, except for max(memory, arithmetic)."""
 
     def __init__(self, steps, profile):
         import numpy as np
@@ -277,7 +280,7 @@ class Terms:
         self.keys += [(a, i) for a in profile["memory"] for i in range(len(profile["memory"][a]))]
         place = {k: i for i, k in enumerate(self.keys)}
         rows = [(n, s, w) for n, s in enumerate(steps) for w in s.works]
-        # Of each work: what is waited for, memory gone through in order, and what is computed meanwhile.
+        # For each work: latencies, sequential memory accesses, and the arithmetic that overlaps with these.
         self.waits, self.dense, self.compute = (np.zeros((len(rows), len(self.keys))) for _ in range(3))
         self.step = np.array([n for n, _, _ in rows])
         for r, (_, s, w) in enumerate(rows):
@@ -310,7 +313,7 @@ class Terms:
                 self.profile["memory"][k[0]][k[1]]["ps"] = x
 
     def price(self, rates):
-        """Prices of steps, and the matrix of how they change with rates."""
+        """The prices of steps, and their derivatives with respect to the rates."""
         np = self.np
         dense, compute = self.dense @ rates, self.compute @ rates
         both = (dense < 0)[:, None]
@@ -325,7 +328,7 @@ class Terms:
 
 
 def between(curve, size):
-    """Which points of a curve a size lies between, and their shares."""
+    """The points of a curve between which a size lies, and their weights."""
     if size <= curve[0]["bytes"]:
         return [(0, 1)]
     for i, (a, b) in enumerate(zip(curve, curve[1:])):
@@ -336,10 +339,10 @@ def between(curve, size):
 
 
 def fit(args):
-    """Gauss-Newton steps on the logarithms of rates, with weights that bound what a single step can pull."""
+    """Gauss-Newton iterations on the logarithms of rates, with weights that limit the influence of a single step."""
     profile = json.load(open(args.profile))
     for k, x in profile["kernels"].items():
-        profile["kernels"][k] = x or 20.0  # else it could not become more
+        profile["kernels"][k] = x or 20.0  # otherwise it could not grow
     terms = Terms(load(args.folders), profile)
     np, first = terms.np, terms.rates()
     prefixes = tuple(args.rates.split(","))
@@ -351,11 +354,11 @@ def fit(args):
         rates = np.where(free, np.exp(x), first)
         prices, change = terms.price(rates)
         off = np.log(prices / terms.ps)
-        weight = terms.weight / np.maximum(np.abs(off), args.bound)  # the sum of errors, not of their squares
+        weight = terms.weight / np.maximum(np.abs(off), args.bound)  # minimizes the sum of errors instead of squares
         slopes = (change * rates / prices[:, None])[:, free]
         a = slopes.T @ (weight[:, None] * slopes) + args.keep * np.eye(free.sum())
         b = slopes.T @ (weight * off) + args.keep * (x - start)[free]
-        for i, k in enumerate(k for k, f in zip(terms.keys, free) if f):  # neighbours on a curve go together
+        for i, k in enumerate(k for k, f in zip(terms.keys, free) if f):  # neighbors on a curve are coupled
             if i and not isinstance(k, str) and k[0] != "kernel" and k[1] > 0 and terms.keys[np.flatnonzero(free)[i - 1]][0] == k[0]:
                 d = (x - start)[free][i] - (x - start)[free][i - 1]
                 for u, v in ((i, i - 1), (i - 1, i)):
@@ -368,7 +371,7 @@ def fit(args):
     for k, was, now in zip(terms.keys, first, terms.rates()):
         if free[terms.keys.index(k)] and abs(math.log(now / was)) > .25:
             print(f"{k if isinstance(k, str) else k[0] + ' ' + str(k[1]):28} {was:12.5g} -> {now:12.5g}")
-    for curve in profile["memory"].values():  # what are more bytes takes no less
+    for curve in profile["memory"].values():  # the curve must not fall with the number of bytes
         for i in range(len(curve) - 2, -1, -1):
             curve[i]["ps"] = min(curve[i]["ps"], curve[i + 1]["ps"])
     if args.ship:
@@ -403,19 +406,19 @@ def main():
     o.add_argument("--runs", type=int, default=20)
     o.add_argument("--threads", default="1,2")
     o.add_argument("--again", action="store_true")
-    o.add_argument("--span", type=float, default=math.inf, help="the seconds after which no other network is begun")
+    o.add_argument("--span", type=float, default=math.inf, help="seconds after which no further network is started")
     o.add_argument("folder")
     o.add_argument("models", nargs="+")
     commands.add_parser("order").add_argument("folders", nargs="+")
     f = commands.add_parser("fit")
     f.add_argument("--profile", required=True)
     f.add_argument("--out")
-    f.add_argument("--ship", help="a shipped profile that is replaced: it keeps its name, and says nothing of when it was measured")
+    f.add_argument("--ship", help="a shipped profile to replace: it keeps its cpu name, without the time of measurement")
     f.add_argument("--rates", default="")
     f.add_argument("--turns", type=int, default=40)
-    f.add_argument("--keep", type=float, default=1e-3, help="how much a rate is worth staying as it was")
-    f.add_argument("--smooth", type=float, default=1e-3, help="how much neighbouring levels of a curve stay together")
-    f.add_argument("--bound", type=float, default=.05, help="the relative error below which more exactness is worth less")
+    f.add_argument("--keep", type=float, default=1e-3, help="the weight of a rate's old value")
+    f.add_argument("--smooth", type=float, default=1e-3, help="the weight of the coupling of neighboring levels of a curve")
+    f.add_argument("--bound", type=float, default=.05, help="the relative error below which errors count quadratically")
     f.add_argument("--most", type=float, default=3, help="the factor by which a rate may change")
     f.add_argument("folders", nargs="+")
     args = flags.parse_args()

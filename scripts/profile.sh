@@ -1,12 +1,12 @@
 #!/bin/bash
-# Makes the shipped profile of an instruction set anew: calibrates this machine, measures the steps of networks under
+# Updates the shipped profile of an instruction set: calibrates this machine, measures the steps of networks under
 # several strategies, fits the prices to both (scripts/prices.py), and writes internal/machine/profiles/NAME.json.
 #
 #   scripts/profile.sh avx512|avx2|portable FOLDER MODEL.onnx...
 #
-# FOLDER keeps what is measured: what is there is not measured again, so that it can be done in parts; SPAN seconds at
-# most are measured in a call (default: as long as it takes), and the fit is of what there is. Nothing else should run
-# on the machine meanwhile. PYTHON names a Python with numpy (default /usr/bin/python3).
+# FOLDER keeps the measurements. Existing measurements are not repeated, so that the script can be run in parts: one
+# call measures for SPAN seconds at most (default: no limit), and the fit uses the measurements that exist. The machine
+# should be idle. PYTHON names a Python with numpy (default /usr/bin/python3).
 set -eu
 [ $# -ge 3 ] || { sed -n '2,11s/^# \?//p' "$0" >&2; exit 2; }
 name=$1 folder=$2; shift 2

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Quantises an ONNX model: writes one that has QuantizeLinear and DequantizeLinear around its nodes.
+"""Quantizes an ONNX model: writes a model with QuantizeLinear and DequantizeLinear around its nodes.
 
     scripts/quantise.py model.onnx quantised.onnx --graphrun /tmp/graphrun
 
 Batch norms are folded into the convolutions before them. Weights of convolutions and fully connected layers become
-int8 without zero points, with a scale for each output channel (--per-tensor: one), biases int32; what they and sums,
-pools and the like read and make becomes uint8 (--activations int8), by the least and the greatest number that runs
-on a few inputs meet. Inputs are random unless --inputs names files of them; `graphrun run` makes the runs.
+int8 with zero point 0 and a scale for each output channel (--per-tensor: one scale), and biases int32. The inputs and
+outputs of these nodes and of additions, pools and similar nodes become uint8 (--activations int8). Their ranges are the
+minimum and maximum in runs on a few inputs. Inputs are random unless --inputs names files; the runs use `graphrun run`.
 """
 import argparse
 import os
@@ -18,14 +18,14 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference, version_converter
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
-MOVES = {"MaxPool", "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"}  # levels are those of the operand
+MOVES = {"MaxPool", "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"}  # with the quantization of the operand
 OTHERS = {"Add", "AveragePool", "GlobalAveragePool", "Concat"}
 BOUNDS = {"Relu", "Clip"}
 DTYPES = {"uint8": (np.uint8, 0, 255), "int8": (np.int8, -128, 127)}
 
 
 class Model:
-    """A model, with what its names stand for."""
+    """A model, with its constants, types and outputs by name."""
 
     def __init__(self, path, opset):
         self.proto = onnx.load(path)
@@ -58,7 +58,7 @@ class Model:
         return name
 
     def only_reader(self, name):
-        """The node that alone reads a value; None where there are others, or it is an output."""
+        """The only node that reads a value; None if there are several, or the value is an output."""
         r = self.readers.get(name, [])
         return r[0] if len(r) == 1 and name not in self.outputs else None
 
@@ -85,7 +85,7 @@ class Model:
 
 
 def ranges(model, names, graphrun, files, runs):
-    """The least and the greatest element of values: of what `graphrun run` makes of inputs."""
+    """The minimum and maximum of values in runs of `graphrun run`."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         proto = onnx.ModelProto()
@@ -104,7 +104,7 @@ def ranges(model, names, graphrun, files, runs):
             result = np.load(out)
             for x in names:
                 v = given[x] if x in inputs else result[x]
-                least, most = found.get(x, (0.0, 0.0))  # 0 is a level of all: it is what padding is made of
+                least, most = found.get(x, (0.0, 0.0))  # 0 must be representable, because padding uses it
                 found[x] = min(least, float(v.min())), max(most, float(v.max()))
     return found
 
@@ -125,11 +125,11 @@ class Quantiser:
     def __init__(self, model, options):
         self.model, self.options, self.nodes = model, options, []
         self.dtype, self.least, self.most = DTYPES[options.activations]
-        self.level_of = {}   # of values: the names of scale and zero point, and the scale
-        self.wide = {}       # dequantised values, by the value
+        self.level_of = {}   # by value: the names of scale and zero point, and the scale
+        self.wide = {}       # by value: the dequantized value
 
     def quantises(self, n):
-        """Whether a node is to compute with quantised numbers."""
+        """Whether a node computes with quantized values."""
         if not n.output or n.output[0] in self.model.constants or any(
                 self.model.types.get(x) != onnx.TensorProto.FLOAT for x in [*self.operands(n), n.output[0]]):
             return False
@@ -138,12 +138,12 @@ class Quantiser:
         return n.op_type in MOVES | OTHERS and len(n.output) == 1
 
     def operands(self, n):
-        """The operands that are quantised: those that are not known."""
+        """The operands that are quantized: all except constants."""
         first = n.input[:1] if n.op_type in PRODUCTS | MOVES else n.input
         return [x for x in first if x not in self.model.constants]
 
     def last(self, n):
-        """The value behind a node, and bounds that alone read it, which is quantised."""
+        """The value to quantize: the node's output, or that of the activations that are its only readers."""
         out = n.output[0]
         while True:
             r = self.model.only_reader(out)
@@ -169,7 +169,7 @@ class Quantiser:
                     self.quantise(out, moved.get(out))
         g = self.model.graph
         rename = {x for x in self.wide if x in self.model.outputs}
-        for n in self.nodes:  # an output keeps its name: it is what was dequantised
+        for n in self.nodes:  # an output of the model keeps its name: it is the dequantized value
             for i, x in enumerate(n.output):
                 if x in rename:
                     n.output[i] = x + ".float"
@@ -196,7 +196,7 @@ class Quantiser:
         return (self.model.constant(name + ".scale", scale), self.model.constant(name + ".zero", self.dtype(zero)), scale)
 
     def quantise(self, name, like=None):
-        """Adds nodes that quantise a value and dequantise it."""
+        """Adds nodes that quantize and dequantize a value."""
         scale, zero, _ = self.level_of[name] = self.levels(name, like)
         self.nodes += [helper.make_node("QuantizeLinear", [name, scale, zero], [name + ".levels"]),
                        helper.make_node("DequantizeLinear", [name + ".levels", scale, zero], [name + ".wide"])]

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the time of a run of networks with that of another checkout.
+"""Compares the run times of networks between this and another checkout.
 
     scripts/speed.py BASE MODELS [--threads 1,2] [--rounds 3] [--for 1s] [NETWORK ...]
 
 BASE is a checkout of the version to compare with. MODELS has a folder for each network, with its model.onnx
-(scripts/networks/zoo.py). Both versions are built in three link orders, since a loop's place in memory changes its time
-by some percent, and measured in turns. The time of a version is the least median over link orders and rounds. A line
-for each network has both times in ms and their ratio, this checkout / BASE; the last line has the geometric mean.
-Nothing else should run on the machine."""
+(scripts/networks/zoo.py). Both versions are built in three link orders, because the address of a loop changes its time
+by some percent, and are measured alternately. The time of a version is the minimum over link orders and rounds of the
+median. A line for each network has both times in ms and their ratio, this checkout / BASE; the last line has the
+geometric mean. The machine should be idle."""
 import argparse
 import json
 import math
@@ -15,7 +15,7 @@ import os
 import subprocess
 import tempfile
 
-ORDERS = (0, 1, 2)  # of go build -ldflags=-randlayout; 0 is the linker's own
+ORDERS = (0, 1, 2)  # for go build -ldflags=-randlayout; 0 is the linker's default
 
 
 def build(checkout, folder, name):

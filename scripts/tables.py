@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes expr/tables_gen.go: the tables of float32's functions that processors look up intervals of.
+"""Writes expr/tables_gen.go: lookup tables for functions of float32.
 
-A function f of a >= 0 goes by polynomials, one for each of 16 or 32 intervals of a. Which interval a is in, the lowest
-bits of an affine function of it say, shifted: so intervals are short where a is small, and double in length. Each
-has a point B near its middle where f(B) is nearly a number of float32, so that the polynomial of a-B that begins with it
-loses little to the rounding of that; its other coefficients are fitted to the least greatest error (Lawson's weights).
+A function f of a >= 0 is approximated by one polynomial for each of 16 or 32 intervals of a. The index of the interval
+consists of the lowest bits of scale*a + offset, shifted right, so that interval lengths double with increasing a. Each
+interval has an expansion point B near its middle, chosen so that f(B) is almost exactly a float32: it is the constant
+coefficient of the polynomial in a-B, and rounding it loses little. The other coefficients minimize the maximum error
+(Lawson's iteratively reweighted least squares).
 """
 import math
 import pathlib
@@ -12,7 +13,7 @@ import subprocess
 
 import numpy as np
 
-SIZE = 32       # of a table; one that has the same several times is as good as a shorter one
+SIZE = 32       # entries of a table; shorter tables are repeated
 PLACE = 2.0 ** -24
 
 
@@ -29,7 +30,7 @@ def number(i):
 
 
 class Function:
-    """A function, where its intervals end, and what errors are divided by."""
+    """A function, the bounds of its intervals, and the allowed error, by which errors are divided."""
 
     def __init__(self, name, says, f, count, degree, scale, offset, shift, odd, allowed, zero_last=False):
         self.count, self.degree = count, degree
@@ -45,7 +46,7 @@ class Function:
 
 
 def point(f, low, high):
-    """The number near the middle where the function is nearest to a number of float32."""
+    """The float32 near the middle of an interval at which the function is nearest to a float32."""
     middle, half = (low + high) / 2, (high - low) / 2
     at = np.float32(middle + half * np.linspace(-0.05, 0.05, 4001)).astype(float)
     y = f(at)
@@ -54,7 +55,7 @@ def point(f, low, high):
 
 
 def fitted(fn, low, high, first):
-    """B, the coefficients, and the greatest error in units of what is allowed."""
+    """Returns B, the coefficients, and the largest error in units of the allowed error."""
     x = low + (high - low) * (1 - np.cos(np.pi * np.linspace(0, 1, 400))) / 2
     if first and fn.odd:
         x = x[1:]

@@ -1,9 +1,9 @@
-"""What a side says that has no time of a row."""
+"""The reasons why a side has no time for a row."""
 
 
 class Absent(Exception):
-    """A side that does not measure a row, and why."""
+    """Raised with a reason by a side that does not measure a row."""
 
 
 class Failed(Absent):
-    """A side that should and could not."""
+    """Raised by a side that should measure a row and failed."""

@@ -1,4 +1,4 @@
-"""The distinct convolutions of networks, each with its bias and the activation behind it as a graph of its own."""
+"""Measures the distinct convolutions of networks, each with its bias and activation as a separate graph."""
 import math
 import os
 import statistics
@@ -9,24 +9,24 @@ from absent import Absent
 
 ACTIVATIONS = ("Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu")
 
-ASIDE = ("Transpose", "ReorderInput", "ReorderOutput", "Slice", "Neg")  # of ONNX Runtime: orders, and what comes out
+ASIDE = ("Transpose", "ReorderInput", "ReorderOutput", "Slice", "Neg")  # ONNX Runtime's nodes not counted: layout changes and the output
 
 
 @dataclass
 class Layer:
-    """A convolution as a row. Its image is the input of the network, in its order, or a value within, whose order each
-    side is free to choose: then only what the convolution takes counts, in whichever order that side has it."""
+    """A convolution as a row. Its image is the network's input, with the network's layout, or an intermediate value.
+    Each side chooses the layout of an intermediate value, and only the time of the convolution in it counts."""
     image: tuple
     weight: tuple
     result: tuple
     attrs: dict
-    act: object  # the node behind, and its constants
+    act: object  # the activation node, and its constants
     consts: list
     first: bool
     path: str = ""
     spec: str = ""
     networks: list = field(default_factory=list)
-    times: int = 0  # in all networks
+    times: int = 0  # occurrences in all networks
     unit, bytes, count = "us", 0, 1
 
     @property
@@ -46,7 +46,7 @@ class Layer:
 
 
 def distinct(paths, folder):
-    """The convolutions of ONNX files that differ in more than their weights, in the order in which they come."""
+    """The convolutions of ONNX files in order, without those that differ only in their weights."""
     found = {}
     for path in paths:
         for key, layer in convolutions(path):
@@ -89,14 +89,14 @@ def convolutions(path):
 
 
 def bare(tensor):
-    """A constant without its name."""
+    """The constant without its name."""
     from onnx import numpy_helper
     return numpy_helper.from_array(numpy_helper.to_array(tensor))
 
 
 def write(layer):
-    """The graph of a layer. An image that may have any order comes with its channels last and is turned before. Of the
-    result one element comes out, so that no run touches fresh memory."""
+    """Writes the graph of a layer. If the layout of the image is free, the input is channels-last, and a transpose
+    precedes the convolution. Only one element of the result is an output, so that runs do not touch new memory."""
     import numpy as np
     import onnx
     from onnx import helper, numpy_helper
@@ -141,7 +141,7 @@ def write(layer):
 
 
 class LayerBench:
-    """The turns of layers: on both sides the time of steps alone, without the set-up of a run."""
+    """Measures layers: the sum of step times, without the setup of a run."""
     def __init__(self, bench):
         self.bench = bench
 
@@ -158,7 +158,7 @@ class LayerBench:
 
 
 def table(results, machine):
-    """A line a layer, its times as rates and as parts of what a core's multiplications and additions can do."""
+    """One line for each layer: its times, also as FLOP rates and as fractions of the measured peak."""
     head = ["convolution", "threads", "graphrun", "ONNX Runtime", "ONNX Runtime / graphrun"]
     for side in ("graphrun", "ONNX Runtime"):
         head += [f"{side}, GFLOP/s", f"{side}, of the peak"]

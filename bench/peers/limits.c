@@ -1,8 +1,8 @@
-/* What the machine can do at best: memory as STREAM measures it, arithmetic, and a few operations written for it.
+/* Measures the machine's limits: memory bandwidth like STREAM, arithmetic, and a few hand-written operations.
 
-   limits THREADS SECONDS CASE [SIZE...] prints {"ms": median, "gbs": bytes asked for, "gflops": ...}. Each case is
-   tried with ordinary and with non-temporal stores; the faster counts. Bytes are those that the program asks for: what
-   ordinary stores read before they write is not among them, as in STREAM. */
+   limits THREADS SECONDS CASE [SIZE...] prints {"ms": median, "gbs": bandwidth, "gflops": ...}. Each case is measured
+   with ordinary and with non-temporal stores; the faster variant counts. As in STREAM, the bandwidth counts the bytes
+   that the program reads and writes, without the reads of cache lines that precede ordinary stores. */
 #define _GNU_SOURCE
 #include <omp.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Memory by large pages, touched by the threads that will use it. */
+/* Memory with large pages, first touched by the threads that will use it. */
 static float *make(size_t n) {
   size_t bytes = (4 * n + (2u << 20) - 1) & ~(size_t)((2u << 20) - 1);
   float *p = aligned_alloc(2u << 20, bytes);
@@ -105,7 +105,7 @@ static void sum(int stream) {
   sink = total;
 }
 
-/* Four rounds of interleaving row i with row i + 8 transpose a square of 16 x 16. */
+/* Transposes a block of 16 x 16: four rounds that interleave row i with row i + 8. */
 static inline void interleave(vec *r) {
   const lanes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
   const lanes high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -122,8 +122,8 @@ static inline void interleave(vec *r) {
   }
 }
 
-/* A square of the transpose, from rows of x that are xs apart to rows of y that are ys apart; with more, it is added
-   to what lies in z as in y. */
+/* Transposes a 16 x 16 block from x with row stride xs to y with row stride ys. If z is not null, its block, with row
+   stride ys, is added. */
 static inline void square(const float *x, long xs, float *y, long ys, const float *z, int stream) {
   vec r[W];
 #pragma GCC unroll 16
@@ -133,7 +133,7 @@ static inline void square(const float *x, long xs, float *y, long ys, const floa
   for (int i = 0; i < W; i++) put(y + i * ys, z ? r[i] + at(z + i * ys) : r[i], stream);
 }
 
-/* The transposes of so many matrices of rows x columns. Each thread takes panels of rows, whose pages stay known. */
+/* Transposes sizes[0] matrices of rows x columns. Each thread takes panels of rows, whose pages stay in the TLB. */
 static void transposes(const float *x, const float *z, int stream) {
   long count = sizes[0], rows = sizes[1], columns = sizes[2], panel = 64, panels = (rows + panel - 1) / panel;
   if (rows % W) stream = 0;
@@ -170,7 +170,7 @@ static int transposed_right(void) {
   return 1;
 }
 
-/* Multiply-adds in registers: enough chains of them that none waits. */
+/* Multiply-adds in registers, with enough independent chains to hide their latency. */
 #define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #define BEGIN(j) vec s##j = at(a + W * j);
 #define STEP(j) s##j = s##j * x + y;
@@ -191,8 +191,8 @@ static void fma_peak(int stream) {
 static const struct {
   const char *name;
   void (*run)(int stream);
-  int operands, bytes; /* of an element, read and written */
-  int stores;          /* kinds of them */
+  int operands, bytes; /* bytes read and written for each element */
+  int stores;          /* 2: also measured with non-temporal stores */
 } cases[] = {{"copy", copy, 1, 8, 2},   {"add", add, 2, 12, 2},           {"triad", triad, 2, 12, 2},
              {"chain", chain, 5, 24, 2}, {"read", sum, 1, 4, 1},          {"transpose", transpose, 1, 8, 2},
              {"add_t", add_t, 2, 12, 2}, {"fma", fma_peak, 1, 0, 1}};
@@ -202,7 +202,7 @@ static double median(void (*run)(int), int stream, double seconds) {
   int count = 0, inner = 1;
   run(stream);
   run(stream);
-  for (double t = now();; inner *= 2, t = now()) { /* short ones several times between two looks at the clock */
+  for (double t = now();; inner *= 2, t = now()) { /* short runs are repeated between two clock readings */
     for (int i = 0; i < inner; i++) run(stream);
     if (now() - t > 20e-6 || inner > 1000) break;
   }

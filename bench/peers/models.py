@@ -1,4 +1,4 @@
-"""ONNX files for ONNX Runtime: the operation of a row, and what a whole model takes as inputs."""
+"""Writes ONNX files for ONNX Runtime: the operation of a row, and the inputs of a whole model."""
 import json
 import os
 
@@ -6,7 +6,7 @@ TYPES = {"float32": 1, "uint8": 2, "int32": 6, "int64": 7, "bool": 9, "float64":
 
 
 def write(row, folder):
-    """Writes the models of a row and returns the path of what side_ort.js is told of them."""
+    """Writes the models of a row, and returns the path of their specification for side_ort.js."""
     k = row.repeat
     files = [one(row, n, os.path.join(folder, f"{row.name}_{n}.onnx")) for n in ([k, 5 * k] if k else [1])]
     spec = {"files": files, "more": 4 * k, "optimise": row.optimise,
@@ -34,7 +34,7 @@ def one(row, times, path):
             domain, _, name = op.rpartition(":")
             nodes.append(helper.make_node(name, ins, outs, domain=domain,
                                           **{k: v for k, v in attrs.items() if not k.startswith("_")}))
-    if row.repeat:  # a large result would be copied
+    if row.repeat:  # because a large result would be copied
         nodes.append(helper.make_node("ReduceMax", [last], ["largest"], keepdims=0))
         last = "largest"
     values = [helper.make_tensor_value_info(k, TYPES[i.dtype], i.shape) for k, i in row.inputs.items()]
@@ -47,7 +47,7 @@ def one(row, times, path):
 
 
 def whole(path, to):
-    """Writes what side_ort.js is told of a model to the file to; the sizes that are open in the model, all of them 1."""
+    """Writes the specification of a model for side_ort.js to a file; returns the model's symbolic sizes, all as 1."""
     import onnx
     m = onnx.load(path, load_external_data=False)
     known = {t.name for t in m.graph.initializer}
@@ -58,7 +58,7 @@ def whole(path, to):
         t = v.type.tensor_type
         dtype = next((k for k, n in TYPES.items() if n == t.elem_type), None)
         if dtype is None:
-            raise ValueError(f"input {v.name} has a dtype that is not made here")
+            raise ValueError(f"input {v.name} has an unsupported dtype")
         for d in t.shape.dim:
             if d.dim_param:
                 open_sizes[d.dim_param] = 1

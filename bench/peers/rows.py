@@ -1,4 +1,4 @@
-"""What is measured: each row says the same work for every side, and what the machine needs for it at least."""
+"""The rows: each defines the same work for every side, and the machine's limit for it."""
 from dataclasses import dataclass
 from typing import Callable, Optional
 
@@ -17,19 +17,19 @@ class Row:
     name: str
     title: str
     inputs: dict                    # name -> Input
-    nodes: list                     # of the graph file; the last one makes the result
-    torch: Callable                 # (torch, inputs by name) -> forms to choose the fastest of
-    limit: tuple                    # what limits.c measures: a case and its sizes
-    bytes: int                      # read and written at least
-    numpy: Optional[Callable] = None  # (numpy, inputs by name) -> forms
-    onnx: Optional[Callable] = None   # (number of the repetition, name of the last result) -> nodes, result
-    repeat: int = 1                 # onnx: the time is that of 5 * repeat less that of repeat; 0: of one model
-    optimise: bool = True           # onnx: whether graphs are optimised, which merges neighbours
-    flat: tuple = ()                # dimensions of the result in the order of memory, where that is not theirs
-    small: bool = False             # the step's time is taken, not that of the run
-    count: int = 1                  # how many operations one run does
+    nodes: list                     # of the graph file; the last node is the result
+    torch: Callable                 # (torch, inputs by name) -> variants, of which the fastest counts
+    limit: tuple                    # arguments of limits.c: a case and its sizes
+    bytes: int                      # minimum traffic: bytes read and written
+    numpy: Optional[Callable] = None  # (numpy, inputs by name) -> variants
+    onnx: Optional[Callable] = None   # (repetition, name of the previous result) -> nodes, result
+    repeat: int = 1                 # onnx: time of 5 * repeat nodes minus that of repeat; 0: of one model
+    optimise: bool = True           # onnx: whether graphs are optimized, which fuses nodes
+    flat: tuple = ()                # the result's dimensions in memory order, if it is not row-major
+    small: bool = False             # measure the time of the step, not that of the run
+    count: int = 1                  # number of operations in a run
     unit: str = "ms"
-    whole: bool = False  # many steps with a small result: there is no form in the arena
+    whole: bool = False  # many steps with a small result, without an arena variant
 
 
 def node(name, op, inputs, **attrs):
@@ -38,8 +38,8 @@ def node(name, op, inputs, **attrs):
 
 
 def graph(row, arena=False):
-    """The graph file of a row. Its output is the result, as users have it; in the arena form the result stays in the
-    arena, whose memory serves all runs, and one element of it is the output, for the time of the loop alone."""
+    """The graph file of a row. Its output is the result. In the arena variant the result stays in the arena, which all
+    runs reuse, and the output is one of its elements, to measure only the time of the loop."""
     nodes = list(row.nodes)
     last = nodes[-1]["name"]
     if arena:
@@ -55,7 +55,7 @@ def graph(row, arena=False):
 
 
 def onnx_op(op, *more, **attrs):
-    """A chain of one operator on the result before and on other inputs."""
+    """A chain of one operator, applied to the previous result and to other inputs."""
     return lambda i, last: ([(op, [last, *more], [f"t{i}"], attrs)], f"t{i}")
 
 
@@ -169,7 +169,7 @@ def chains():
 
 
 def copied(order=None, channels_last=False):
-    """Copies an operand, its dimensions in another order, into memory that is there."""
+    """Copies an operand with permuted dimensions into existing memory."""
     def torch_forms(torch, v):
         x = v["x"].permute(*order) if order else v["x"]
         o = torch.empty_like(x, memory_format=torch.channels_last if channels_last else torch.contiguous_format)
@@ -207,7 +207,7 @@ def reordered(shape, to_last, small):
 
 def copies():
     yield permuted("transpose", "transpose 4096x4096", (4096, 4096), (1, 0), ("transpose", 1, 4096, 4096))
-    # The last dimension comes to the front: a transpose of a matrix of 65536 x 256.
+    # Moving the last dimension to the front is a transpose of a 65536 x 256 matrix.
     yield permuted("permute", "permute(2,0,1) of 256^3", (256, 256, 256), (2, 0, 1), ("transpose", 1, 65536, 256))
     for shape, small in (((32, 64, 56, 56), False), ((8, 512, 14, 14), True)):
         for to_last in (True, False):
@@ -251,11 +251,11 @@ def norms():
               8 * M16, None, onnx_op("LayerNormalization", "w", "b", axis=-1))
 
 
-FMA_TURN = 2 * 16 * 12  # operations of a turn of limits.c's loop of multiplications and additions
+FMA_TURN = 2 * 16 * 12  # operations in an iteration of fma_peak in limits.c
 
 
 def products():
-    """Square products of two inputs. The limit is the processor's rate of multiplications and additions."""
+    """Products of square matrices. The limit is the processor's peak rate of multiply-adds."""
     def torch_forms(torch, v):
         o = torch.empty_like(v["a"])
         return [lambda: torch.mm(v["a"], v["b"], out=o)]
@@ -271,8 +271,8 @@ def products():
 
 
 def tinies():
-    """Steps of 10 elements, 1000 in a chain, which add a number or a tensor. A view between two of them keeps them
-    apart: what is compared is the cost of a step. Without views graphrun may group them."""
+    """Chains of 1000 steps with 10 elements, which add a number or a tensor. Views between the steps prevent grouping,
+    to measure the cost of a step. Without views graphrun may group the steps."""
     def tiny(name, title, number, views):
         def torch_forms(torch, v):
             o, y = torch.empty(10), torch.tensor(1.5) if number else v["y"]

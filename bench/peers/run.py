@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures graphrun beside PyTorch, NumPy, ONNX Runtime and the machine's own limits, and prints ratios: README.md."""
+"""Compares graphrun with PyTorch, NumPy, ONNX Runtime and the machine's limits: see README.md."""
 import argparse
 import json
 import os
@@ -17,20 +17,20 @@ import rows
 from absent import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CALLS = {"graphrun": "into", "release": "released", "run": ""}  # side -> where bench's document has its times
+CALLS = {"graphrun": "into", "release": "released", "run": ""}  # side -> prefix of its times in bench's document
 OURS = (*CALLS, "loop")
 SIDES = (*OURS, "torch", "numpy", "ort", "limit")
 TITLES = {"graphrun": "graphrun", "release": "with Release", "run": "new memory", "loop": "loop in the arena",
           "torch": "PyTorch", "numpy": "NumPy", "ort": "ONNX Runtime", "limit": "C"}
 UNITS = {"ms": 1, "us": 1e3, "ns": 1e6}
-BUSY = 0.10  # more of the machine than this in other hands while a side is measured makes a figure doubtful
+BUSY = 0.10  # figures are doubtful if other processes use more than this part of the machine
 
 
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
-        self.absent = {}  # side -> why it measures nothing
-        self.documents = {}  # of bench, and the sides that have not taken their times from it yet
+        self.absent = {}  # side -> why it is not measured
+        self.documents = {}  # documents of bench, with the sides that have not used them yet
         self.find_sides()
 
     def find_sides(self):
@@ -73,17 +73,17 @@ class Bench:
                "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
         if side == "torch" and self.options.aten:
             env["ATEN_CPU_CAPABILITY"] = self.options.aten
-            if self.options.aten == "avx512":  # of processors that it does not know OpenBLAS takes AVX2
+            if self.options.aten == "avx512":  # OpenBLAS uses AVX2 on unknown processors
                 env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
         if side in ("torch", "numpy"):
-            # Memory that is freed is used again, where else every result is touched for the first time.
+            # Freed memory is reused; otherwise each result would touch new pages.
             env.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(1 << 40), MALLOC_TOP_PAD_=str(1 << 28))
         if side == "ort" and self.options.node_modules:
             env["NODE_PATH"] = self.options.node_modules
         return env
 
     def turn(self, side, row, threads):
-        """One process of a side: its time of a row in milliseconds for one operation."""
+        """Runs a process of a side; returns its time for one operation of a row in milliseconds."""
         if side in self.absent:
             raise Absent(self.absent[side])
         ms = self.by_call(side, row, threads) if side in CALLS else getattr(self, "by_" + side)(row, threads)
@@ -106,7 +106,7 @@ class Bench:
         return self.call(side, self.file(row, False), threads, [])
 
     def call(self, side, path, threads, more):
-        """The median of one way to call graphrun. One process of bench measures all of them in alternation."""
+        """The median time of one kind of call. One process of bench measures all kinds alternately."""
         doc, left = self.documents.get((path, threads), (None, ()))
         if side not in left:
             doc, left = self.graphrun(path, threads, more), tuple(CALLS)
@@ -117,7 +117,7 @@ class Bench:
         if row.whole:
             raise Absent("its result is no single step's")
         doc = self.graphrun(self.file(row, True), threads, ["--profile"])
-        # What makes the result may have another name: a copy goes where the plan wants it, before or behind a view.
+        # The step of the result may have another name, because the plan may add a copy before or after a view.
         steps = [s for s in doc["by_step"] if s["name"] != "tail"]
         if not steps:
             raise Failed(f"no step makes {row.nodes[-1]['name']}")
@@ -174,7 +174,7 @@ class Bench:
 
 
 class Model:
-    """A whole model: a row whose sides are graphrun, ONNX Runtime, and PyTorch where a script can build it."""
+    """A whole model as a row, for graphrun, ONNX Runtime, and PyTorch if a script builds it."""
     count, unit, bytes = 1, "ms", 0
 
     def __init__(self, path, title, to):
@@ -183,12 +183,12 @@ class Model:
         try:
             sizes = models.whole(path, to)
             self.dims = [x for name, n in sizes.items() for x in ("--dim", f"{name}={n}")]
-        except Exception as e:  # what onnx says of a file is of many kinds
+        except Exception as e:  # onnx raises many types of exceptions
             self.spec, self.why = None, str(e)
 
 
 def whole_models(paths, folder):
-    """The models of some files, titled by what tells the files apart: many exporters call every file model.onnx."""
+    """The models of some files. The titles are the distinct parts of the paths, since many files are model.onnx."""
     short = [os.path.splitext(os.path.basename(p))[0] for p in paths]
     if len(set(short)) < len(short):
         parts = [os.path.abspath(p).split(os.sep) for p in paths]
@@ -198,7 +198,7 @@ def whole_models(paths, folder):
 
 
 class ModelBench:
-    """The turns of whole models."""
+    """Measures whole models."""
     def __init__(self, bench):
         self.bench = bench
 
@@ -208,7 +208,7 @@ class ModelBench:
         if side in CALLS:
             return self.bench.call(side, row.path, threads, row.dims + self.bench.strategy())
         if side == "loop":
-            raise Absent("whole models hand their results over")
+            raise Absent("whole models copy their results to the caller")
         if side == "ort":
             if row.spec is None:
                 raise Failed(row.why)
@@ -221,11 +221,11 @@ class ModelBench:
 def last_line(text):
     lines = [x for x in text.strip().splitlines() if x.strip()]
     errors = [x for x in lines if re.match(r"(\w+Error|Error|graphrun)\b", x)]
-    return (errors or lines or ["it failed without a word"])[-1].strip()
+    return (errors or lines or ["it failed without a message"])[-1].strip()
 
 
 def machine_time():
-    """Time that all processors worked, and that our children did, in seconds."""
+    """The busy time of all processors, and that of our child processes, in seconds."""
     ours = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         with open("/proc/stat") as f:
@@ -236,8 +236,8 @@ def machine_time():
 
 
 def measure(bench, row, threads, rounds):
-    """All sides in turns, so that what disturbs the machine disturbs all: a dict of side -> times, and the part of the
-    machine that others had."""
+    """Measures all sides alternately, so that disturbances affect all of them. Returns the times by side, and the part
+    of the machine that other processes used."""
     times, why, busy = {s: [] for s in SIDES}, {}, []
     for turn in range(rounds):
         order = SIDES if turn % 2 == 0 else SIDES[::-1]
@@ -260,7 +260,7 @@ def measure(bench, row, threads, rounds):
 
 
 def ratio(result, side, by="graphrun"):
-    """Of a side's time to another's, the median over the rounds; None where one of them has none."""
+    """The median over the rounds of the ratio of two sides' times; None if one of them has no times."""
     pairs = list(zip(result["times"][side], result["times"][by]))
     return statistics.median(a / b for a, b in pairs) if pairs else None
 
@@ -293,7 +293,7 @@ def markdown(results, machine):
 
 
 def machine_limits(bench, threads):
-    """STREAM's copy and triad in memory that no cache holds, and multiply-adds in registers."""
+    """STREAM's copy and triad in arrays larger than all caches, and multiply-adds in registers."""
     if "limit" in bench.absent:
         return {}
     n = 1 << 26
@@ -313,16 +313,16 @@ def parse():
     names = [r.name for r in rows.all_rows()]
     p = argparse.ArgumentParser(description=__doc__, epilog="rows: " + ", ".join(names))
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
-    p.add_argument("--layers", action="store_true", help="of the models each distinct convolution, with its bias and "
-                   "the activation behind it, as a graph of its own")
-    p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
+    p.add_argument("--layers", action="store_true", help="measure each distinct convolution of the models, with its "
+                   "bias and activation, as a separate graph")
+    p.add_argument("--networks", help="a Python file that builds models for PyTorch, by their names in tables: "
                    "scripts/networks/zoo.py")
-    p.add_argument("--strategy", help="graphrun's strategy for whole models; default: its own")
-    p.add_argument("--rows", default=None, help="rows to measure, by comma, or all; default: all, none beside models")
-    p.add_argument("--threads", default="1,2", help="numbers of threads, by comma")
-    p.add_argument("--rounds", type=int, default=5, help="turns of each side")
-    p.add_argument("--seconds", type=float, default=0.5, help="time of a turn")
-    p.add_argument("--sides", default=",".join(SIDES), help="sides to measure, by comma")
+    p.add_argument("--strategy", help="graphrun's strategy for whole models; default: graphrun's default")
+    p.add_argument("--rows", default=None, help="rows to measure, separated by commas, or all; default: all, or none if models are given")
+    p.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas")
+    p.add_argument("--rounds", type=int, default=5, help="measurements of each side")
+    p.add_argument("--seconds", type=float, default=0.5, help="time of a measurement")
+    p.add_argument("--sides", default=",".join(SIDES), help="sides to measure, separated by commas")
     p.add_argument("--graphrun", default="graphrun", help="the command to measure")
     p.add_argument("--python", default=sys.executable, help="a Python that has torch and numpy")
     p.add_argument("--node", default="node")
@@ -330,21 +330,21 @@ def parse():
                    help="the folder of onnxruntime-node")
     p.add_argument("--cc", default="gcc")
     p.add_argument("--aten", default=default_aten(), help="ATEN_CPU_CAPABILITY of PyTorch; empty for its default")
-    p.add_argument("--markdown", action="store_true", help="print the tables only, to be pasted")
-    p.add_argument("--json", help="write all that was measured to a file")
-    p.add_argument("--graphs", help="only write the graph files of the rows, in their arena form, to a folder")
+    p.add_argument("--markdown", action="store_true", help="print only the tables")
+    p.add_argument("--json", help="write all measurements to a file")
+    p.add_argument("--graphs", help="only write the graph files of the rows, in their arena variant, to a folder")
     o = p.parse_args()
     wanted = o.rows if o.rows is not None else ("" if o.models else "all")
     o.rows = names if wanted == "all" else [r for r in wanted.split(",") if r]
     o.sides, o.threads = o.sides.split(","), [int(t) for t in o.threads.split(",")]
     if o.layers and not o.models:
-        p.error("--layers takes the convolutions of models: give some")
+        p.error("--layers requires models")
     for name in o.rows:
         if name not in names:
-            p.error(f"there is no row {name}: there are {', '.join(names)}")
+            p.error(f"unknown row {name}: the rows are {', '.join(names)}")
     for side in o.sides:
         if side not in SIDES:
-            p.error(f"there is no side {side}: there are {', '.join(SIDES)}")
+            p.error(f"unknown side {side}: the sides are {', '.join(SIDES)}")
     if os.sep in o.graphrun:
         o.graphrun = os.path.abspath(o.graphrun)
     return o

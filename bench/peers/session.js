@@ -1,5 +1,5 @@
-// What ONNX Runtime takes to make a session: `node session.js MODEL.onnx THREADS` prints milliseconds, and the memory
-// of the process in MiB before it, with it, and after ten runs. Inputs have sizes, or 1 where those are open.
+// Measures the creation of an ONNX Runtime session: `node session.js MODEL.onnx THREADS` prints milliseconds, and the
+// memory of the process in MiB before it, after it, and after ten runs. Symbolic sizes of inputs are 1.
 const ort = require('onnxruntime-node');
 const fs = require('fs');
 

@@ -1,8 +1,8 @@
-"""One turn of PyTorch or NumPy: `side.py torch|numpy ROW THREADS SECONDS` prints {"ms": median} of its fastest form;
-`side.py network SCRIPT:NAME THREADS SECONDS` that of a network, which build(NAME) of the script makes, with the shape of
-an input: eager, or with images channels-last.
+"""Measures PyTorch or NumPy once. `side.py torch|numpy ROW THREADS SECONDS` prints {"ms": median} of the fastest
+variant of a row. `side.py network SCRIPT:NAME THREADS SECONDS` does so for a network, which build(NAME) in the script
+returns with the shape of an input: the variants are eager and, for images, channels-last.
 
-The environment is run.py's: threads and the instruction set must be set before the libraries are loaded."""
+run.py sets the environment, because threads and instruction set must be set before the libraries are loaded."""
 import json
 import statistics
 import sys

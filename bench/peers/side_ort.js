@@ -1,8 +1,8 @@
-// One turn of ONNX Runtime: `node side_ort.js SPEC.json THREADS SECONDS` prints {"ms": median}.
+// Measures ONNX Runtime once: `node side_ort.js SPEC.json THREADS SECONDS` prints {"ms": median}.
 //
-// A spec has the files of one model, or of two of which the second repeats an operation `more` times more often: the
-// difference is what these take, without what it costs to hand inputs and outputs over. Of a spec with a profile,
-// which says where that is written, it is the time of nodes.
+// A spec has the file of one model, or the files of two models, of which the second has `more` additional repetitions
+// of an operation. The time is then the difference divided by `more`, without the cost of passing inputs and outputs.
+// With a spec that has a profile (the prefix of its files), the time is that of the nodes.
 const ort = require('onnxruntime-node');
 const fs = require('fs');
 const path = require('path');
@@ -22,8 +22,8 @@ function filled(type, dims) {
 
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 
-// What a session's nodes took in a run, those aside whose operators spec.aside has: the mean of the half of the runs
-// that took least, by the profile that ONNX Runtime writes.
+// The time of a session's nodes in a run from ONNX Runtime's profile, without the operators in spec.aside: the mean of
+// the faster half of the runs.
 function ofNodes(session) {
   session.endProfiling();
   const [folder, begin] = [path.dirname(spec.profile), path.basename(spec.profile) + '_'];

@@ -1,4 +1,4 @@
-"""Finds the overload of an aten op that a node's operands and attributes fit."""
+"""Finds the overload of an aten op that accepts a node's operands and attributes."""
 import torch
 
 from draw import DTYPES, FORMATS
@@ -8,7 +8,7 @@ SCALARS = ("number", "Scalar", "Optional[number]", "Optional[Scalar]")
 
 
 def overloads(name):
-    """Schemas of aten's op that a graph may mean: no out=, no in-place, no names for dimensions."""
+    """The schemas of aten's op that graphs can express: without out=, in-place, and named dimensions."""
     out = []
     for s in torch._C._jit_get_schemas_for_operator("aten::" + name):
         types = [str(a.type) for a in s.arguments]
@@ -26,7 +26,7 @@ def overloads(name):
 
 
 def fits(kind, v):
-    """Whether a plain value may stand for an argument of a type."""
+    """Whether a plain value is valid for an argument of the given type."""
     if kind.startswith("Optional["):
         return v is None or fits(kind[9:-1], v)
     number = isinstance(v, (int, float, complex)) and not isinstance(v, bool)
@@ -42,7 +42,7 @@ def fits(kind, v):
 
 
 def special(a, v):
-    """Values that JSON spells otherwise."""
+    """Converts values that JSON represents differently."""
     if a.name == "dtype" and isinstance(v, str):
         return DTYPES[v]
     if a.name == "memory_format" and isinstance(v, str):
@@ -51,7 +51,7 @@ def special(a, v):
 
 
 def bind(s, op, operands, attrs):
-    """Arguments of the overload by name, or None where the call does not fit it."""
+    """The arguments of the overload by name, or None if it does not accept the call."""
     rest, left, args = list(operands), dict(attrs), {}
     for a in s.arguments:
         kind = str(a.type)
@@ -90,7 +90,7 @@ def bind(s, op, operands, attrs):
 
 
 def find(op, operands, attrs):
-    """The overload to call, its positional arguments and the others, or None."""
+    """The overload to call, its positional arguments and its keyword arguments, or None."""
     for s in overloads(op):
         args = bind(s, op, operands, attrs)
         if args is not None:
@@ -99,6 +99,6 @@ def find(op, operands, attrs):
             f = getattr(packet, s.overload_name or "default")
             if any(isinstance(v, bool) and str(a.type) in SCALARS for a, v in zip(s.arguments, first)) or any(
                     isinstance(v, bool) and k in ("alpha", "value", "fill_value") for k, v in args.items()):
-                f = getattr(torch, op, f)            # torch.ops takes a bool among numbers for an integer
+                f = getattr(torch, op, f)            # torch.ops converts a bool among numbers to an integer
             return f, first, args
     return None

@@ -1,4 +1,4 @@
-"""Makes the calls of one op: a graph of independent nodes, its inputs, and PyTorch's answers."""
+"""Creates the calls of one op: a graph of independent nodes, its inputs, and PyTorch's results."""
 import random
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch._prims_common as prims
 import bind
 from draw import DTYPES, NAME, Draw, T
 
-# What PyTorch 1.13 refuses on the CPU alone, and later ones serve.
+# Errors of PyTorch 1.13 that exist only on the CPU and not in later versions.
 GAPS = ("not implemented for 'Half'", "not implemented for 'BFloat16'", "not implemented for 'ComplexHalf'", "ComplexHalf", "vml_cpu",
         "not implemented for Half", "not implemented for BFloat16")
 
@@ -32,7 +32,7 @@ def array(t):
 
 
 def spell(v):
-    """A value as JSON has it."""
+    """Converts a value to its JSON representation."""
     if isinstance(v, (list, tuple)):
         return [spell(x) for x in v]
     if isinstance(v, complex):
@@ -45,7 +45,7 @@ def spell(v):
 
 
 class Calls:
-    """One op's calls."""
+    """The calls of one op."""
 
     def __init__(self, op):
         self.op, self.inputs, self.nodes, self.outputs = op, [], [], []
@@ -67,7 +67,7 @@ class Calls:
         return name
 
     def add(self, operands, attrs):
-        """One call; False where PyTorch has no such overload, or a gap."""
+        """Adds a call; False if PyTorch has no such overload, or a known gap."""
         found = bind.find(self.op, operands, attrs)
         if found is None:
             self.unbound += 1
@@ -89,7 +89,7 @@ class Calls:
         return True
 
     def exact(self, name):
-        """A call's results computed in float64, or None where PyTorch cannot."""
+        """The results of a call computed in float64, or None if PyTorch cannot compute them."""
         def wide(v):
             if isinstance(v, (list, tuple)):
                 return [wide(x) for x in v]
@@ -131,7 +131,7 @@ class Calls:
 
 
 def drawn(op, make, which, seed, coarse=False):
-    """Calls of an op by their numbers, every dtype in turn; coarse ones have few different elements."""
+    """The calls of an op with the given numbers, cycling through dtypes; coarse calls have few distinct elements."""
     c = Calls(op)
     c.drawn = len(which)
     kinds = list(DTYPES.values())

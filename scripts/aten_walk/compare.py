@@ -1,4 +1,4 @@
-"""Runs graphrun on calls and tells what differs from PyTorch."""
+"""Runs graphrun on calls and lists differences from PyTorch."""
 import json
 import os
 import re
@@ -18,7 +18,7 @@ def write(folder, graph, data):
 
 
 def restrict(c, nodes):
-    """The graph of some of the nodes, and their inputs' data."""
+    """The graph with some of the nodes, and the data of their inputs."""
     ins = {i for n in nodes for i in n["inputs"] if isinstance(i, str)}
     outs = {o for n in nodes for o in n.get("outputs", [n["name"]])}
     g = c.graph()
@@ -27,7 +27,7 @@ def restrict(c, nodes):
 
 
 def infer(tool, folder, c, late=None):
-    """Values and errors by name; nodes that the file may not hold are errors too, and go to late."""
+    """Values and errors by name. Nodes that the loader rejects are errors too, and are appended to late."""
     nodes, refused = list(c.nodes), {}
     while True:
         g, data = restrict(c, nodes)
@@ -50,7 +50,7 @@ def infer(tool, folder, c, late=None):
 
 
 def run(tool, folder, c, nodes):
-    """Results by name; where a run fails as a whole, its halves are run."""
+    """Results by name. If a run fails, its halves are run separately."""
     if not nodes:
         return {}, {}
     g, data = restrict(c, nodes)
@@ -71,7 +71,7 @@ def run(tool, folder, c, nodes):
 
 
 def numbers(x, dtype):
-    """An array as floats where it holds the bits of bfloat16."""
+    """Converts an array with the bits of bfloat16 to floats; other dtypes are returned unchanged."""
     if dtype == "bfloat16" and x.dtype == np.uint16:
         return (np.atleast_1d(x).astype(np.uint32) << 16).view(np.float32).reshape(x.shape)
     return x
@@ -92,7 +92,7 @@ def differ(want, got, dtype):
 
 
 def error(x, exact):
-    """How far numbers lie from the exact ones; the same NaN or infinity lies at it."""
+    """The distances from exact numbers, 0 for equal NaNs and infinities."""
     same = (x == exact) | np.isnan(x) & np.isnan(exact)
     with np.errstate(all="ignore"):
         far = np.abs(np.where(same, 0, x) - np.where(same, 0, exact))
@@ -100,7 +100,7 @@ def error(x, exact):
 
 
 def judge(want, got, exact, dtype):
-    """Words on which of two results lies nearer to a computation in float64, wherever they differ."""
+    """Describes which of two results is nearer to float64, in the elements that differ."""
     if dtype not in TOL or dtype in ("float64", "complex128") or exact is None or exact.shape != want.shape:
         return ""
     want, got = numbers(want, dtype), numbers(got, dtype)
@@ -112,12 +112,12 @@ def judge(want, got, exact, dtype):
 
 
 def told(sizes, want):
-    """Whether sizes, of which those that the data tell are names, may come out as wanted."""
+    """Whether inferred sizes match; data-dependent sizes are names, which match any size."""
     return len(sizes) == len(want) and all(isinstance(a, str) or a == b for a, b in zip(sizes, want))
 
 
 def check(tool, folder, c, late=None):
-    """Differences: (kind, node, text). Nodes that the loader or only the run refuses go to late."""
+    """The differences: (kind, node, text). Nodes rejected only by the loader or the run are appended to late."""
     values, errors = infer(tool, folder, c, late)
     bad, good, later = [], [], []
     for n in c.nodes:
@@ -132,7 +132,7 @@ def check(tool, folder, c, late=None):
         at = len(bad)
         for o in outs:
             w, g = c.values[o], values.get(o, {})
-            if g.get("strides") is None and "dtype" in g:   # the rest is known when it has run
+            if g.get("strides") is None and "dtype" in g:   # the rest is known only after the run
                 if g["dtype"] != w["dtype"]:
                     bad.append(("dtype", n, "%s: want %s, got %s" % (o, w["dtype"], g["dtype"])))
                 elif g["shape"] is not None and not told(g["shape"], w["shape"]):
@@ -149,7 +149,7 @@ def check(tool, folder, c, late=None):
                     break
         if len(bad) == at or bad[-1][0] in ("strides", "flags", "alias_of", "offset"):
             good.append(n)
-    for n in later:                                  # a mistake in the data shows when the node runs
+    for n in later:                                  # errors in the data are found only by the run
         names = n.get("outputs", [n["name"]])
         c.outputs += names
         if n["name"] not in run(tool, folder, c, [n])[1]:

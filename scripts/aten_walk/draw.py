@@ -1,4 +1,4 @@
-"""Draws operands: shapes full of ones and zeros, layouts of every kind, values with their extremes."""
+"""Draws operands: shapes with many ones and zeros, all kinds of layouts, and values including extremes."""
 import numpy as np
 import torch
 
@@ -13,14 +13,14 @@ FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 
 
 class T:
-    """A tensor operand: its shape, its dtype (None: that of the call) and how it is filled."""
+    """A tensor operand: its shape, its dtype (None: the call's dtype) and the kind of its values."""
 
     def __init__(self, shape, dtype=None, lo=None, hi=None, pos=False, plain=False):
         self.shape, self.dtype, self.lo, self.hi, self.pos, self.plain = list(shape), dtype, lo, hi, pos, plain
 
 
 class Draw:
-    """One call's choices."""
+    """The random choices of one call."""
 
     def __init__(self, rng, dtype, coarse=False):
         self.rng, self.dtype, self.coarse = rng, dtype, coarse
@@ -44,7 +44,7 @@ class Draw:
         return self.rng.randrange(-n, n)
 
     def dims(self, shape):
-        """Some dimensions, none of them twice."""
+        """Some dimensions, without duplicates."""
         n = len(shape)
         some = self.rng.sample(range(n), self.rng.randrange(0, n + 1))
         return [d - n if self.flip(0.3) else d for d in some]
@@ -64,7 +64,7 @@ class Draw:
         return self.of(*DTYPES.values()) if self.flip(p) else None
 
     def some(self, **choices):
-        """Each attribute is left out, or takes one of its choices."""
+        """Omits each attribute, or draws one of its values."""
         return {k: self.of(*v) for k, v in choices.items() if self.flip(0.6)}
 
     # ------------------------------------------------------------ tensors

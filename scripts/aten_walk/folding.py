@@ -1,4 +1,4 @@
-"""How calls of reductions, softmaxes, scans, sorting and indexing are drawn."""
+"""Draws calls of reductions, softmaxes, scans, sorting and indexing."""
 import torch
 
 from draw import T
@@ -129,7 +129,7 @@ def index(shape, hi, lo=0, dtype=torch.int64):
 
 
 def along(r, s):
-    """A dimension and its size; that of a 0-dim operand is 1."""
+    """A dimension and its size, which is 1 for a 0-dim operand."""
     d = r.dim(s)
     return d, s[d] if s else 1
 
@@ -172,7 +172,7 @@ def scattered(r):
 @call("scatter")
 def _scatter(r):
     ins, d, i, src = scattered(r)
-    i.shape = [min(x, 1) if k == d % len(i.shape) else x for k, x in enumerate(i.shape)]   # one place, one source
+    i.shape = [min(x, 1) if k == d % len(i.shape) else x for k, x in enumerate(i.shape)]   # at most one source for each position
     attrs = {"dim": d}
     if r.flip(0.3):
         attrs["reduce"] = r.of("add", "multiply")

@@ -1,4 +1,4 @@
-"""How calls of pointwise ops, views and creation are drawn: op -> function of a Draw, giving operands and attributes."""
+"""Draws calls of pointwise ops, views and creation: op -> function from a Draw to operands and attributes."""
 import torch
 
 from draw import T, NAME
@@ -152,7 +152,7 @@ def _as(r):
 # ---------------------------------------------------------------- views
 
 def sizes_of(r, s):
-    """Another shape of as many elements, or one that is not."""
+    """Another shape with as many elements, or an invalid one."""
     n = 1
     for d in s:
         n *= d

@@ -1,4 +1,4 @@
-"""Differences that stay: what PyTorch 1.13 does and we do not, on purpose, why, and on which calls exactly."""
+"""Deliberate differences from PyTorch 1.13: the exact set of calls, and the reason."""
 import itertools
 import re
 
@@ -13,7 +13,7 @@ FFT = "fft_fft fft_ifft fft_rfft fft_irfft"
 
 
 def dense(x):
-    """Whether strides are the row-major ones."""
+    """Whether strides are row-major."""
     step = 1
     for n, s in zip(reversed(x["shape"]), reversed(x["strides"])):
         if n != 1 and s != step:
@@ -23,7 +23,7 @@ def dense(x):
 
 
 class Case:
-    """A call that differs: its node n, operands ins, first operand x, its dtype, attributes and the words of the difference."""
+    """A call that differs: node n, operands ins, first operand x, dtype, attributes and the difference's text."""
 
     def __init__(self, n, text, c):
         by = {x["name"]: x for x in c.inputs}
@@ -44,7 +44,7 @@ class Case:
         return self.c.results[self.outs[k]]
 
     def odd(self, *places):
-        """Whether an operand, of those at some places, holds a NaN or an infinity."""
+        """Whether one of the operands at the given indices has a NaN or an infinity."""
         return any(not np.isfinite(self.data(i)).all() for i in places or range(len(self.ins)) if i < len(self.ins) and self.ins[i])
 
 
@@ -85,7 +85,7 @@ def each(v, n):
 
 
 def ties(k):
-    """The elements at our indices are PyTorch's."""
+    """The elements at graphrun's indices equal PyTorch's."""
     at, want, d = k.got(1), k.want(0), k.attrs.get("dim", -1)
     if at.ndim < len(k.shape):
         at, want = np.expand_dims(at, d), np.expand_dims(want, d)
@@ -101,7 +101,7 @@ def unasked(k):
 
 
 def ordinary(k):
-    """Of bfloat16, the shape that the convolution which is not transposed gives."""
+    """bfloat16, with the shape of the corresponding convolution that is not transposed."""
     w, rank = k.ins[1]["shape"], len(k.ins[1]["shape"]) - 2
     s, p, d = (each(k.attrs.get(a, z), rank) for a, z in (("stride", 1), ("padding", 0), ("dilation", 1)))
     sizes = [(k.shape[i - rank] + 2 * p[i] - d[i] * (w[2 + i] - 1) - 1) // s[i] + 1 for i in range(rank)]
@@ -109,7 +109,7 @@ def ordinary(k):
 
 
 def border(k):
-    """A weight that is not finite, and zeros that it may be multiplied with."""
+    """A weight that is not finite, and padding zeros that it may be multiplied with."""
     p = k.attrs.get("padding", 0)
     return k.odd(1) and (p == "same" or not isinstance(p, str) and any(each(p, 1)))
 
@@ -124,7 +124,7 @@ def vectors(k):
 
 
 def uncovered(k):
-    """Circular padding that takes more than negative padding leaves."""
+    """Circular padding that needs more elements than negative padding leaves."""
     p = k.attrs["pad"]
     for i in range(len(p) // 2):
         low, high = p[2 * i:2 * i + 2]
@@ -134,7 +134,7 @@ def uncovered(k):
 
 
 def between(k):
-    """All that differs was read beside the elements of the operand."""
+    """All differences are in elements outside the operand."""
     def places(shape, strides, offset):
         return np.array([offset + sum(i * s for i, s in zip(at, strides)) for at in itertools.product(*map(range, shape))]).reshape(shape)
     held = places(k.shape, k.x["strides"], k.x.get("offset", 0))
@@ -143,7 +143,7 @@ def between(k):
 
 
 def by_vectors(k):
-    """PyTorch's numbers are those of its loop over vectors of 256 bits, two at a time."""
+    """PyTorch's result is that of its loop over pairs of 256-bit vectors."""
     n, d = k.attrs["steps"], k.attrs.get("dtype", "")
     if not re.match("u?int", d):
         return False
@@ -157,14 +157,14 @@ def by_vectors(k):
 
 
 def by_layout(k):
-    """Sizes and a factor that disagree, for pixels that lie together."""
+    """Output sizes that contradict a scale factor, in a channels-last operand."""
     rank, out = len(k.shape) - 2, k.attrs.get("output_size") or []
     same = any(n in (m, 2 * m) for n, m in zip(out, k.shape[2:]))
     return same and k.x["strides"][1] == 1 and any(a in k.attrs for a in ("scales_d", "scales_h", "scales_w")) and rank > 1
 
 
 def behind(k):
-    """A factor that disagrees with the sizes so that the last places lie behind the operand."""
+    """A scale factor that contradicts the sizes, so that the last source indices exceed the operand."""
     sizes, out = k.shape[2:], k.attrs.get("output_size") or []
     names = ["scales"] if len(sizes) == 1 else ["scales_d", "scales_h", "scales_w"][-len(sizes):]
     last = [int((n - 0.5) / k.attrs[a] - 0.5) if a in k.attrs and n != m else 0 for n, m, a in zip(out, sizes, names)]
@@ -176,7 +176,7 @@ def strided_odd(k):
 
 
 def cancelled(k):
-    """Both results lie within the rounding of x/sqrt(eps), of which they are differences, of float64's."""
+    """Cancellation: both results differ from float64 by less than the rounding error of x/sqrt(eps)."""
     if k.dtype != "float32":
         return False
     exact = k.c.exact(k.n["name"])[0]
@@ -186,81 +186,81 @@ def cancelled(k):
 
 
 def no_order(k):
-    """Ours are PyTorch's slices, each once and in order."""
+    """graphrun's slices are PyTorch's, without duplicates and sorted."""
     d = k.attrs["dim"]
     ours, theirs = ([tuple(r) for r in np.moveaxis(x, d, 0).reshape(x.shape[d], -1).tolist()] for x in (k.got(0), k.want(0)))
     return ours == sorted(set(theirs))
 
 
-# (ops, kind of difference, words of the difference, on which calls, reason); None stands for all.
+# (ops, kind of difference, pattern of its text, condition on the call, reason); None matches everything.
 RULES = [
     (None, "served", "not implemented for '?(Half|BFloat16)|Low precision dtypes", None, "16-bit floats that 1.13 lacks on the CPU and later ones have"),
-    (None, "refused", "not implemented for", empty, "of no elements 1.13 never gets to its dispatch; dtypes are refused whatever the sizes"),
-    ("topk kthvalue", "value", "_1: at", ties, "ties may stand in any order"),
+    (None, "refused", "not implemented for", empty, "1.13 skips the dtype dispatch of empty tensors; graphrun rejects dtypes for all sizes"),
+    ("topk kthvalue", "value", "_1: at", ties, "the order of ties is unspecified"),
     ("sort argsort topk kthvalue", "refused", "complex|Complex|Bool", scalar, "1.13 sorts one element of any dtype"),
     ("_unique2 unique_dim", "value", r"n\d+_[12]: int64\(0,\)", unasked, "results that were not asked for are empty"),
     ("_unique2 unique_dim", "shape", r"n\d+_[12]: .*got \[0\]", unasked, "results that were not asked for are empty"),
-    ("_unique2 unique_dim", "value", "", with_nan, "a NaN is unlike any other, and last; 1.13 sorts by a comparison that a NaN upsets"),
-    ("unique_dim", "value", "", no_order, "1.13 takes a slice for less if any element is, which is no order"),
+    ("_unique2 unique_dim", "value", "", with_nan, "NaNs are distinct and last; the comparison of 1.13 is not an order with NaNs"),
+    ("unique_dim", "value", "", no_order, "1.13 considers a slice less if any of its elements is, which is not an order"),
     # Convolutions
     (CONVS, "served", "view size is not compatible", empty, "1.13 fails on empty batches that are not row-major"),
-    (CONVS, "strides", "", empty, "of no elements the layout says nothing"),
-    (CONVS, "value", "nan", border, "whether an infinite weight beside the border meets the zeros of the padding is the kernel's choice, in 1.13 too"),
-    (CONVS, "value", "want nan", lambda k: bfloat16(k) and k.odd(0) and nearer(k), "1.13's oneDNN multiplies infinities of bfloat16 with the zeros that fill its blocks"),
-    (TURNED, "served", "Given groups|Kernel size can't be greater", bfloat16, "1.13's oneDNN takes bfloat16 weights for those of a convolution that is not transposed"),
+    (CONVS, "strides", "", empty, "the strides of empty tensors have no meaning"),
+    (CONVS, "value", "nan", border, "whether kernels multiply an infinite weight by the zeros of the padding is unspecified, in 1.13 too"),
+    (CONVS, "value", "want nan", lambda k: bfloat16(k) and k.odd(0) and nearer(k), "1.13's oneDNN multiplies infinities of bfloat16 by the zeros that pad its blocks"),
+    (TURNED, "served", "Given groups|Kernel size can't be greater", bfloat16, "1.13's oneDNN interprets bfloat16 weights as those of a convolution that is not transposed"),
     (TURNED, "shape", "", ordinary, "1.13's oneDNN convolves bfloat16 as if it were not transposed"),
-    (TURNED, "refused", "output padding must be", lambda k: empty(k) or bfloat16(k), "of no elements and of bfloat16 1.13 checks nothing"),
-    (TURNED, "served", "not implemented for 'Complex", of_complex, "complex numbers are served in all dimensions, as in later versions"),
+    (TURNED, "refused", "output padding must be", lambda k: empty(k) or bfloat16(k), "1.13 does not check empty tensors and bfloat16"),
+    (TURNED, "served", "not implemented for 'Complex", of_complex, "complex numbers are supported in all dimensions, as in later versions"),
     # Resizing and sampling
-    (SMOOTH, "value", "nan|inf", odd, "elements of weight 0 are not read, so that infinities stay where they are"),
+    (SMOOTH, "value", "nan|inf", odd, "elements with weight 0 are not read, so that infinities do not spread"),
     (SMOOTH, "value", "", lambda k: nearer(k) and bfloat16(k), "weights of bfloat16 are computed in float32"),
-    ("upsample_linear1d upsample_bilinear2d upsample_trilinear3d", "value", "", behind, "1.13 reads behind the end where a factor disagrees with the sizes"),
+    ("upsample_linear1d upsample_bilinear2d upsample_trilinear3d", "value", "", behind, "1.13 reads past the end if a factor contradicts the sizes"),
     ("upsample_nearest2d upsample_nearest3d", "value", "", by_layout,
-     "where sizes are equal or double 1.13 ignores the factor for channels_last, and takes it for the same elements in rows"),
-    ("pad", "value", "", uncovered, "circular padding of more than is left reads uninitialised memory in 1.13"),
-    ("pixel_shuffle pixel_unshuffle", "served", "Unsupported memory format", lambda k: len(k.shape) == 5, "channels_last_3d is as good as any layout"),
-    ("avg_pool3d", "served", "smaller than kernel size", None, "ONNX pads as it likes"),
+     "if sizes are equal or double, 1.13 ignores the factor for channels_last, but not for contiguous operands"),
+    ("pad", "value", "", uncovered, "circular padding with more elements than remain reads uninitialized memory in 1.13"),
+    ("pixel_shuffle pixel_unshuffle", "served", "Unsupported memory format", lambda k: len(k.shape) == 5, "channels_last_3d is supported"),
+    ("avg_pool3d", "served", "smaller than kernel size", None, "ONNX has no limit on padding"),
     # Numbers
     ("group_norm instance_norm batch_norm layer_norm baddbmm norm lstm gru rnn_tanh det linalg_det", "value", "", nearer, "1.13 rounds more"),
-    ("group_norm instance_norm batch_norm layer_norm", "value", "", cancelled, "what is divided by nearly nothing is the rounding of a difference"),
-    ("batch_norm", "value", "nan|inf", strided_odd, "1.13 scales operands with gaps before it shifts, and others after: infinities meet otherwise"),
-    (FFT, "value", "nan|inf", odd, "of infinities the algorithm decides what is NaN"),
-    (FFT, "served", "negative padding", empty, "1.13 refuses to resize beside an empty dimension"),
-    ("var_mean std_mean", "value", "_1: at .* got -?inf, want nan", odd, "the mean of infinities is infinite; Welford's update makes it NaN or not by their order"),
-    ("softshrink", "value", "got nan, want 0.0", with_nan, "a NaN stays one, as in later versions"),
+    ("group_norm instance_norm batch_norm layer_norm", "value", "", cancelled, "rounding errors of a difference are divided by a number near 0"),
+    ("batch_norm", "value", "nan|inf", strided_odd, "1.13 scales non-dense operands before the shift and others after it, which differs for infinities"),
+    (FFT, "value", "nan|inf", odd, "with infinities the NaNs depend on the algorithm"),
+    (FFT, "served", "negative padding", empty, "1.13 rejects resizing a tensor with an empty dimension"),
+    ("var_mean std_mean", "value", "_1: at .* got -?inf, want nan", odd, "the mean of infinities is infinite; Welford's algorithm returns NaN depending on their order"),
+    ("softshrink", "value", "got nan, want 0.0", with_nan, "NaNs are kept, as in later versions"),
     ("linspace", "value", "", by_vectors,
      "1.13 counts from the first integer of a vector: linspace(1, 9.5, 40) of int64 ends with 9 for ATEN_CPU_CAPABILITY=avx512 and 8 for avx2"),
     ("norm", "dtype", "want complex", lambda k: of_complex(k) or k.attrs.get("dtype", "").startswith("complex"), "a norm is real, as in later versions"),
     ("trace", "served", "not implemented for 'Bool'", of_bool, "the sum of bools is defined"),
     ("clamp_min clamp_max", "served", "not implemented for 'Bool'", of_bool, "bools are ordered"),
     ("cumprod cumsum", "served", "without overflow", of_complex, "complex numbers are converted by their real part everywhere"),
-    ("add sub rsub", "refused", "Boolean alpha only", None, "1.13 asks for the dtype of alpha beside a tensor, and not beside a number"),
-    ("add sub rsub", "served", "Boolean alpha only", None, "in 1.13 torch.add(x, True) takes the true for a bool alpha"),
+    ("add sub rsub", "refused", "Boolean alpha only", None, "1.13 checks the dtype of alpha only if other is a tensor"),
+    ("add sub rsub", "served", "Boolean alpha only", None, "1.13 interprets the operand of torch.add(x, True) as a boolean alpha"),
     # Products
-    ("baddbmm", "value", "want .?nan", few_products, "beta 0 ignores self, as documented; 1.13 multiplies uninitialised memory by 0"),
-    ("baddbmm", "refused", "can't be cast", empty, "of no elements 1.13 checks nothing"),
-    ("linear addmm", "served", "can't be cast", empty, "of no elements 1.13 promotes bools, and an inner size of 0 is no reason to refuse a factor"),
+    ("baddbmm", "value", "want .?nan", few_products, "beta 0 ignores self, as documented; 1.13 multiplies uninitialized memory by 0"),
+    ("baddbmm", "refused", "can't be cast", empty, "1.13 does not check empty tensors"),
+    ("linear addmm", "served", "can't be cast", empty, "1.13 promotes bools of empty tensors, and a factor is valid if the inner size is 0"),
     ("dot matmul linear", "value", "want 0j", vectors, "the complex dot product of Debian's BLAS gives 0"),
-    ("rnn_tanh", "refused", "same dtype", empty, "of no elements 1.13 multiplies numbers of two dtypes"),
-    ("det linalg_det", "refused", "Low precision", empty, "of no elements 1.13 checks nothing"),
-    ("einsum", "dtype", "", empty, "of no elements 1.13 sums in another order"),
+    ("rnn_tanh", "refused", "same dtype", empty, "1.13 accepts empty tensors of two dtypes"),
+    ("det linalg_det", "refused", "Low precision", empty, "1.13 does not check empty tensors"),
+    ("einsum", "dtype", "", empty, "1.13 contracts empty tensors in another order"),
     # Indices and views
-    ("index", "refused", "at least one index", empty, "1.13 serves it of no elements only"),
-    ("masked_fill", "served", "without overflow", empty, "of no elements the value is not looked at"),
-    ("index_select", "refused", "Index to scalar", scalar, "1.13 leaves the result uninitialised"),
-    ("index_select", "served", "should be positive", empty, "of a result without elements nothing is read"),
-    ("repeat_interleave take_along_dim", "served", "tensor has no dimensions|view size is not compatible", None, "a quirk of 1.13; later ones serve it"),
-    ("tril triu", "refused", "Dimension out of range", empty, "1.13 looks at the rank of operands with elements only"),
-    ("as_strided", "value", "", between, "what lies between the elements of an input is unknown to a run"),
+    ("index", "refused", "at least one index", empty, "1.13 accepts it only for empty tensors"),
+    ("masked_fill", "served", "without overflow", empty, "the value is unused for empty tensors"),
+    ("index_select", "refused", "Index to scalar", scalar, "the result of 1.13 is uninitialized"),
+    ("index_select", "served", "should be positive", empty, "an empty result reads no element"),
+    ("repeat_interleave take_along_dim", "served", "tensor has no dimensions|view size is not compatible", None, "a defect of 1.13, fixed in later versions"),
+    ("tril triu", "refused", "Dimension out of range", empty, "1.13 does not check the rank of empty operands"),
+    ("as_strided", "value", "", between, "runs do not copy the memory between the elements of an input"),
     # Losses and the like
-    ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "no dimensions means all of them, as in every other reduction"),
+    ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "an empty list of dimensions means all, as in every other reduction"),
     ("instance_norm", "served", "single memory location|could not infer", None, "graphs do not write running statistics"),
-    ("nll_loss", "served", "should be 1D or 2D", lambda k: len(k.shape) > 2, "serves nll_loss_nd too"),
+    ("nll_loss", "served", "should be 1D or 2D", lambda k: len(k.shape) > 2, "the op includes nll_loss_nd"),
 ]
 
 
 def reason(kind, n, text, c):
-    """Why a difference stays, or None."""
+    """The reason of a deliberate difference, or None."""
     k = Case(n, text, c)
     for ops, of, words, when, why in RULES:
         if (ops is None or n["op"] in ops.split()) and kind == of and re.search(words, text) and (when is None or when(k)):

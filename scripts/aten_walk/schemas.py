@@ -1,38 +1,38 @@
-"""Compares operands, attributes and defaults of the catalogue with aten's overloads."""
+"""Compares operands, attributes and defaults of graphrun's ops with aten's overloads."""
 import bind
 
-# Arguments that mean nothing to a graph on the CPU.
+# Arguments without a meaning in a graph on the CPU.
 NOWHERE = {"layout", "device", "pin_memory", "generator", "requires_grad"}
 
-# Arguments that one overload calls otherwise than the others: (op, aten's name) -> ours.
+# Arguments that one overload names differently from the others: (op, aten's name) -> graphrun's name.
 ALSO = {("split", "split_sizes"): "split_size"}
 
-# Deliberate differences: (op, what) -> reason. "*" stands for every op.
+# Deliberate differences: (op, difference) -> reason. "*" matches every op.
 REASONS = {
     ("*", "non_blocking"): "a graph has no streams",
-    ("*", "unbiased"): "std and var take it beside correction; left out it is True",
+    ("*", "unbiased"): "std and var accept it and correction; its default is True",
     ("bernoulli", "p"): "random ops have a seed, and take probabilities as an operand",
-    ("contiguous", "memory_format"): "aten's 0 is contiguous",
-    ("randint", "dtype"): "aten's 4 is int64",
+    ("contiguous", "memory_format"): "aten's default 0 is contiguous",
+    ("randint", "dtype"): "aten's default 4 is int64",
     ("conv1d", "padding"): "aten's overloads in one: a size, or a word",
     ("conv2d", "padding"): "aten's overloads in one: a size, or a word",
     ("conv3d", "padding"): "aten's overloads in one: a size, or a word",
     ("diagonal", "outdim"): "dimensions have no names",
     ("flatten", "out_dim"): "dimensions have no names",
     ("einsum", "path"): "the order of products is the kernel's choice",
-    ("gelu", "approximate"): "its default is the word none, which the schema takes for nothing",
+    ("gelu", "approximate"): "its default is the string none, which the schema treats as no default",
     ("narrow", "start"): "an attribute may be a value of the graph",
     ("rand_like", "memory_format"): "a node's layout can be pinned",
     ("randn_like", "memory_format"): "a node's layout can be pinned",
-    ("repeat_interleave", "output_size"): "saves a synchronisation that a graph has not",
+    ("repeat_interleave", "output_size"): "avoids a synchronization that graphs do not have",
     ("resize", "size"): "resize is ONNX's; aten's changes storage",
     ("resize", "memory_format"): "resize is ONNX's; aten's changes storage",
-    ("sort", "reverse"): "of lists, not of tensors",
+    ("sort", "reverse"): "applies to lists, not to tensors",
 }
 
 
 class Op:
-    """An op of the catalogue, as graphrun schema prints it."""
+    """An op as printed by graphrun schema."""
 
     def __init__(self, entry):
         p = entry.get("properties", {})
@@ -56,7 +56,7 @@ def same(ours, theirs):
 
 
 def faults(name, op):
-    """What differs between an op and each of aten's overloads."""
+    """The differences between an op and each of aten's overloads."""
     out = []
     for s in bind.overloads(name):
         for k, a in enumerate(s.arguments):
@@ -89,7 +89,7 @@ def faults(name, op):
 
 
 def walk(defs):
-    """Prints what differs without a reason; 1 if anything does."""
+    """Prints differences without a reason; returns 1 if there are any."""
     bad, seen, none = [], 0, []
     for key in sorted(k for k in defs if k.startswith("op.")):
         name = key[3:]

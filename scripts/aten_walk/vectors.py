@@ -1,7 +1,7 @@
-"""Writes a few calls of every op, with PyTorch's answers, as the vectors of a test.
+"""Writes a few calls of every op, with PyTorch's results, as test vectors.
 
-A folder gets graph.json.gz (one graph of independent nodes), expected.json.gz (metas and refusals), and inputs.npz
-and outputs.npz, which hold all elements of a dtype in one array, in the order of the values, each in logical order.
+A folder gets graph.json.gz (one graph of independent nodes), expected.json.gz (metadata and errors), and inputs.npz and
+outputs.npz. These have one array for each dtype with the elements of all values in order, each in logical order.
 """
 import gzip
 import json
@@ -14,11 +14,11 @@ import calls
 import compare
 import reasons
 
-MOST = 40                                            # elements of a value
+MOST = 40                                            # maximum number of elements of a value
 
 
 def features(n, c):
-    """What is odd about a call."""
+    """The unusual features of a call."""
     f = {"refused"} if n["name"] in c.errors else set()
     for x in c.inputs:
         if x["name"] not in n["inputs"]:
@@ -46,9 +46,9 @@ def small(n, c):
 
 
 def choose(op, make, count, seed, tool, before=None, mended_only=False):
-    """The calls of an op that show the most between them, of those on which both agree.
+    """Selects calls of an op that together cover the most features, among those without a difference.
 
-    Those on which the command before differs come first, or alone: they fail on the code before.
+    Calls on which the older command (--before) differs have priority, or are the only ones: they fail with older code.
     """
     c = calls.drawn(op, make, range((40 if mended_only else 10) * count), seed, op not in ("topk", "kthvalue"))
     if not c.nodes:
@@ -71,14 +71,14 @@ def choose(op, make, count, seed, tool, before=None, mended_only=False):
 
 
 class Book:
-    """The calls of all ops under names of their own."""
+    """The calls of all ops, with unique names."""
 
     def __init__(self):
         self.graph = {"version": 1, "name": "walk", "inputs": [], "nodes": [], "outputs": []}
         self.values, self.errors, self.ins, self.outs = {}, {}, {}, {}
 
     def read(self, folder):
-        """Takes over what a folder holds."""
+        """Reads the existing calls of a folder."""
         def text(name):
             with gzip.open(os.path.join(folder, name + ".json.gz")) as f:
                 return json.load(f)
@@ -89,7 +89,7 @@ class Book:
                 to.update({d: [z[d]] for d in z.files})
 
     def add(self, c, mark=""):
-        """Adds calls; mark tells them from others of the op."""
+        """Adds calls; mark distinguishes them from other calls of the op."""
         names, op = {}, c.op + mark
         for x in c.inputs:
             if any(x["name"] in n["inputs"] for n in c.nodes):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Walks the catalogue beside PyTorch: schemas against aten's, and calls with odd operands of every dtype.
+"""Compares all ops with PyTorch: schemas with aten's, and calls with unusual operands of every dtype.
 
     go build -o /tmp/graphrun ./cmd/graphrun
     scripts/aten_walk/walk.py schemas --tool /tmp/graphrun
@@ -7,9 +7,9 @@
     scripts/aten_walk/walk.py vectors --tool /tmp/graphrun --out kernels/testdata/walk --add --before /tmp/older --seed 7 OP...
     scripts/aten_walk/walk.py calls   --tool /tmp/graphrun [--count 240] [--seed 1] [OP...]
 
-calls draws every op's operands (empty, 0-dim, size-1, strided, expanded, channels-last) and attributes,
-asks PyTorch, and compares dtypes, layouts, aliases, refusals and values; what differs on purpose is in
-reasons.py, and is counted at the end. vectors keeps a few calls of each op for a test. A Python with torch 1.13 and numpy is wanted.
+calls draws every op's operands (empty, 0-dim, size-1, strided, expanded, channels-last) and attributes, runs PyTorch,
+and compares dtypes, layouts, aliases, errors and values. Deliberate differences are listed in reasons.py and counted at
+the end. vectors stores a few calls of each op for a test. Requires a Python with torch 1.13 and numpy.
 """
 import argparse
 import collections
@@ -53,7 +53,7 @@ def show(n, c):
 
 
 def examine(a, op, calls_of):
-    """An op's calls, what differs, and what differs for a reason."""
+    """The calls of an op, the differences, and the deliberate differences."""
     c = calls.drawn(op, CALLS[op], calls_of, a.seed)
     with tempfile.TemporaryDirectory() as folder:
         bad = compare.check(a.tool, folder, c) if c.nodes else []
@@ -63,7 +63,7 @@ def examine(a, op, calls_of):
 
 
 def survive(a, op, calls_of):
-    """What examine says of calls, by halves where PyTorch dies of one: 1.13 divides the least integer by -1."""
+    """Runs examine, on halves of the calls if PyTorch crashes: 1.13 does for the minimum integer divided by -1."""
     done = apart(lambda: examine(a, op, calls_of))
     if done is not None:
         return done
@@ -74,7 +74,7 @@ def survive(a, op, calls_of):
 
 
 def apart(f):
-    """f's result, computed in another process: 1.13 writes out of bounds here and there. None if it died."""
+    """Computes f's result in another process, because 1.13 sometimes writes out of bounds. None if it crashed."""
     with tempfile.NamedTemporaryFile() as out:
         child = os.fork()
         if child == 0:
@@ -114,7 +114,7 @@ def main():
         for op in a.ops or sorted(CALLS):
             c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool, a.before, a.add))
             if c is None:
-                sys.exit("PyTorch died at %s: take another --seed" % op)
+                sys.exit("PyTorch crashed in %s: use another --seed" % op)
             book.add(c, ".%s" % a.seed if a.add else "")
         book.write(a.out)
         sys.exit(0)
@@ -123,7 +123,7 @@ def main():
     meant = collections.Counter()
     for op in a.ops or sorted(CALLS):
         if op not in known:
-            print("%s: not in the catalogue" % op)
+            print("%s: unknown op" % op)
             continue
         done = survive(a, op, range(a.count))
         lost = a.count - sum(c.drawn for c, _, _ in done)
@@ -134,7 +134,7 @@ def main():
         by = collections.defaultdict(list)
         for c, (kind, n, text) in bad:
             by[kind].append((c, n, text))
-        print("== %s: %d calls, %d refused by PyTorch, %d without an overload, %d of which PyTorch dies, %d differ for a reason; %s" % (
+        print("== %s: %d calls, %d rejected by PyTorch, %d without an overload, %d crash PyTorch, %d deliberate differences; %s" % (
             op, sum(len(c.nodes) for c, _, _ in done), sum(len(c.errors) for c, _, _ in done), sum(c.unbound for c, _, _ in done),
             lost, len(kept), ", ".join("%s %d" % (k, len(v)) for k, v in by.items()) or "all agree"), flush=True)
         for kind, some in by.items():
@@ -142,7 +142,7 @@ def main():
                 print("   %s: %s: %s" % (kind, show(n, c), text))
     for why, times in sorted(meant.items()):
         print("%6d %s" % (times, why))
-    print("%d calls, %d differ, %d more for a reason; PyTorch died of %d" % (tried, failed, sum(meant.values()), died))
+    print("%d calls, %d differ, %d more deliberately; PyTorch crashed in %d" % (tried, failed, sum(meant.values()), died))
     sys.exit(1 if failed else 0)
 
 

@@ -1,4 +1,4 @@
-"""How calls of products, convolutions, pools, resizing, norms and recurrent layers are drawn."""
+"""Draws calls of products, convolutions, pools, resizing, norms and recurrent layers."""
 from draw import T
 from pointwise import CALLS, call
 
@@ -8,7 +8,7 @@ def spatial(r, name):
 
 
 def sized(r, rank, batch=True):
-    """[N, C, ...] or [C, ...], with a 0 here and there."""
+    """A shape [N, C, ...] or [C, ...], occasionally with a size of 0."""
     s = [r.of(1, 1, 2, 2, 0)] if not batch or r.flip(0.8) else []
     return s + [r.of(1, 2, 4)] + [r.of(3, 4, 5, 6, 1) for _ in range(rank)]
 
@@ -207,7 +207,7 @@ def _addmm(r):
 def _baddbmm(r):
     b, m, k, n = r.size(), r.size(), r.size(), r.size()
     if r.flip(0.1):
-        m = k = n = 8                                # PyTorch multiplies otherwise from 400 products on
+        m = k = n = 8                                # from 400 products on PyTorch uses another algorithm
     return [T(r.of([b, m, n], [n], [1, m, n], [])), T([b, m, k]), T([b, k, n])], r.some(beta=(0, 2), alpha=(0, 3))
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""Compares outputs with PyTorch's, or runs exported networks and compares theirs.
+"""Compares outputs with PyTorch's, or runs exported networks and compares their outputs.
 
-    compare.py [--times K] WANT.npz GOT.npz [EXACT.npz]     prints "ok" or how they differ; exits 1 if they do
-    compare.py DIR [--only TEXT] -- graphrun    runs all DIR/*/model.onnx and prints a line for each
+    compare.py [--times K] WANT.npz GOT.npz [EXACT.npz]    prints "ok" or the differences; exits with 1 if there are any
+    compare.py DIR [--only TEXT] -- graphrun               runs all DIR/*/model.onnx and prints a line for each
 
-Each output must have dtype and shape of PyTorch's; integers and booleans must be equal. No element of
-floating-point ones may be off by more than 3e-4 of the largest magnitude of its tensor, from PyTorch's float32
-or, where these are at hand, from the outputs in float64; nor may the largest error against these be more than
-K times, or twice, that of PyTorch's own float32 (or than 1e-6 of the largest magnitude, where PyTorch's is smaller
-still). Winograd's convolutions round three to nine times as much as the sums of their definition do, each within 1e-5
-of the largest magnitude: networks that have them take K of 4.
-A folder with layers.txt has a quantised network, which is held to its definition: see layers.py.
+Each output must have the dtype and shape of PyTorch's output; integers and booleans must be equal. Floating-point
+elements may differ by at most 3e-4 of the largest magnitude in their tensor, from PyTorch's float32 output or, if
+given, from the float64 output. In addition, the largest error relative to the float64 output may be at most K times
+(default: twice) that of PyTorch's float32 output, or 1e-6 of the largest magnitude, if this is larger. The rounding
+error of Winograd convolutions is three to nine times that of direct sums, each within 1e-5 of the largest magnitude;
+networks with them use K = 4. A folder with layers.txt has a quantized network, which is compared layer by layer: see
+layers.py.
 """
 import os
 import subprocess
@@ -27,7 +27,7 @@ def largest(x):
 
 
 def differs(want, got, wide, times):
-    """How an output differs, or None; and its error relative to its scale."""
+    """Describes how an output differs, or None; and returns its error relative to its scale."""
     if want.dtype != got.dtype or want.shape != got.shape:
         return "is %s%s, want %s%s" % (got.dtype, list(got.shape), want.dtype, list(want.shape)), 0
     if want.dtype.kind not in "fc":
@@ -52,7 +52,7 @@ def differs(want, got, wide, times):
 
 
 def compare(want_path, got_path, exact_path=None, times=2):
-    """A list of differences, and the largest relative error; an error if nothing is to be compared."""
+    """Lists the differences, and returns the largest relative error. Having no outputs counts as a difference."""
     want, got = np.load(want_path), np.load(got_path)
     wide = np.load(exact_path) if exact_path and os.path.exists(exact_path) else {}
     wrong, worst = [], 0.0
@@ -71,7 +71,7 @@ def compare(want_path, got_path, exact_path=None, times=2):
 
 def run(folder, tool):
     if os.path.exists(os.path.join(folder, "layers.txt")):
-        import layers  # it needs torch and onnx, which nothing else here does
+        import layers  # requires torch and onnx, unlike the rest of this file
         return layers.run(folder, tool), 0.0
     with tempfile.TemporaryDirectory() as tmp:
         out = os.path.join(tmp, "out.npz")

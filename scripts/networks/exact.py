@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes the outputs in float64 of a network that an export script has written.
+"""Writes the float64 outputs of a network that an export script has exported.
 
     exact.py EXPORT.py NAME DIR
 
-DIR is what `EXPORT.py NAME --out DIR` has written. The script's main is run once more, with its seed, up to where it
-would export; the network that it has then is run in float64 on DIR/inputs.npz, which makes DIR/exact.npz.
+DIR is the output of `EXPORT.py NAME --out DIR`. exact.py runs the script's main again with the same seed, intercepts
+the network at the export, runs it in float64 on DIR/inputs.npz, and writes DIR/exact.npz.
 """
 import importlib.util
 import os
@@ -25,7 +25,7 @@ def module(path):
 
 
 def rebuilt(script):
-    """The network as the script has it after its main has run: caught at the export."""
+    """Runs the script's main and returns the network that it exports."""
     caught = []
 
     def keep(model, *args, **options):
@@ -46,9 +46,9 @@ def main():
     with torch.no_grad():
         out = net(*[torch.tensor(inputs[k]).double() for k in inputs.files]).numpy()
     want = wants[wants.files[0]]
-    # The same network, not another: float32 is as far off as rounding goes.
+    # Checks that it is the same network: its float32 outputs may differ only by rounding.
     if out.shape != want.shape or np.abs(out - want).max(initial=0) > 1e-2 * np.abs(want).max(initial=0):
-        sys.exit("exact.py: %s came out as another network" % name)
+        sys.exit("exact.py: %s is not the exported network" % name)
     save(os.path.join(folder, "exact.npz"), **{wants.files[0]: out})
 
 

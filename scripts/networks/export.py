@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Exports networks from PyTorch as ONNX, with inputs of several sizes and PyTorch's own outputs.
+"""Exports networks from PyTorch to ONNX, with inputs of several sizes and PyTorch's outputs.
 
     apt-get install --no-install-recommends python3-torch python3-torchvision python3-onnx
     /usr/bin/python3 scripts/networks/export.py [--out DIR] [NAME...]
     /usr/bin/python3 scripts/networks/compare.py DIR -- graphrun
 
-writes, for each network and each set of inputs, DIR/NAME.I/model.onnx, inputs.npz, outputs.npz
-and exact.npz: the outputs in float32, and those of the same network in float64 where it runs so; layers.txt marks
-quantised networks. Weights are random but seeded. Without names all networks are written, some 3 GB; `--list` prints them.
+writes, for each network and each set of inputs, DIR/NAME.I/model.onnx, inputs.npz, outputs.npz (float32) and, if the
+network supports it, exact.npz (float64); layers.txt marks quantized networks. Weights are random with a fixed seed.
+Without names all networks are written, about 3 GB; `--list` prints the names.
 """
 import argparse
 import copy
@@ -49,7 +49,7 @@ def arrays(values, prefix):
 
 
 def exact(net, args):
-    """The outputs in float64; none where the network insists on float32."""
+    """The outputs in float64; none if the network requires float32."""
     try:
         return copy.deepcopy(net.module).double()(*double(args))
     except (RuntimeError, NotImplementedError):
@@ -109,7 +109,7 @@ def main():
             net = makers[name]()
             net.name = name
             print("%s: %d" % (name, len(save(net, opts.out))), flush=True)
-        except Exception as e:  # one network that torch cannot export must not end the others
+        except Exception as e:  # if torch cannot export one network, the others continue
             failed += 1
             print("%s: not exported: %s" % (name, str(e).strip().split("\n")[-1]), file=sys.stderr, flush=True)
     sys.exit(1 if failed else 0)

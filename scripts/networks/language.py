@@ -1,4 +1,4 @@
-"""Transformers as model libraries write them: masks, caches, rotary positions, experts, windows."""
+"""Transformers in the style of model libraries: masks, caches, rotary positions, experts, windows."""
 import math
 
 import torch
@@ -15,7 +15,7 @@ def ids(*shape, vocab=97):
 
 
 def padding(*lengths):
-    """A mask of ones with zeros behind each length."""
+    """A mask with ones up to each length, and zeros after it."""
     return (torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]).long()
 
 
@@ -42,7 +42,7 @@ def rotate_half(x):
 
 
 class Llama(nn.Module):
-    """Rotary positions, grouped heads by expand, a causal mask of finfo.min, gated layers, and a cache."""
+    """Rotary positions, grouped heads (by expand), a causal mask of finfo.min, gated layers, and a KV cache."""
 
     def __init__(self, width=48, heads=6, groups=2, layers=2, vocab=97, repeat=False):
         super().__init__()
@@ -101,7 +101,7 @@ def llama(repeat=False):
 
 
 class GPT(nn.Module):
-    """A causal mask kept as a buffer and cut to size, masked_fill by -inf, learnt positions, tanh gelu."""
+    """A causal mask as a sliced buffer, masked_fill with -inf, learned positions, tanh gelu."""
 
     def __init__(self, width=32, heads=4, length=64, vocab=97):
         super().__init__()
@@ -209,7 +209,7 @@ def t5():
 
 
 class Alibi(nn.Module):
-    """Distances times a slope per head as a bias, cumsum of a mask as positions, fused qkv by view."""
+    """ALiBi: distances times a slope per head as bias, positions by cumsum of a mask, fused qkv split by view."""
 
     def __init__(self, width=32, heads=4, vocab=97):
         super().__init__()
@@ -238,7 +238,7 @@ def alibi():
 
 
 class Experts(nn.Module):
-    """Top-k routing: each expert takes its tokens by nonzero and adds to them by index_add."""
+    """Top-k routing: each expert selects its tokens by nonzero and adds its results by index_add."""
 
     def __init__(self, width=16, experts=4):
         super().__init__()
@@ -262,7 +262,7 @@ def experts():
 
 
 class Updates(nn.Module):
-    """A cache of fixed length written at places that are given, by scatter, index_put and slices."""
+    """A cache of fixed length, written at given positions by scatter, index_put and slices."""
 
     def forward(self, cache, new, at):
         a = cache.scatter(1, at[..., None].expand(-1, -1, cache.shape[2]), new)
@@ -283,7 +283,7 @@ def updates():
 
 
 class Windows(nn.Module):
-    """Attention in shifted windows: roll, windows by permute, a bias by relative place, a mask of regions."""
+    """Shifted-window attention: roll, windows by permute, a bias by relative position, a mask of regions."""
 
     def __init__(self, width=16, heads=2, window=4, shift=2):
         super().__init__()

@@ -1,10 +1,10 @@
-"""Holds a run of a quantised model to the model's definition, layer by layer.
+"""Compares a run of a quantized model with the model's definition, layer by layer.
 
-PyTorch's own integer kernels round sums by a fixed-point factor, the exported model by a division: they are a
-step apart in 0.1% of the first layer's values, in half of them thirty layers on, and by up to 35 steps at the end,
-whoever runs the model. So the model is not compared with PyTorch's outputs but with its definition in float64:
-every QuantizeLinear is computed from the run's own results of the layers before it. Measured with resnet18: 15 of
-294,888 values differ, by one step, all within 2.1e-5 of a tie; a step elsewhere is an error.
+PyTorch's integer kernels round sums with a fixed-point factor, while the exported model divides. The two differ by one
+step in 0.1% of the first layer's values, in half of the values thirty layers later, and by up to 35 steps at the end,
+with any runtime. Therefore the run is compared not with PyTorch's outputs but with the model's definition in float64:
+every QuantizeLinear is computed from the run's own results of the previous layers. With resnet18, 15 of 294,888 values
+differ, by one step, and all are within 2.1e-5 of a tie; any other difference is an error.
 """
 import os
 import subprocess
@@ -16,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from onnx import numpy_helper
 
-# How far from a tie, in steps, sums in float32 may lead to another rounding; and the error of what is not rounded.
+# The distance from a tie, in steps, within which float32 sums may round differently; the error of unrounded values.
 TIE, SCALE = 1e-3, 3e-4
 CASTS = {1: torch.float32, 2: torch.uint8, 3: torch.int8, 6: torch.int32, 7: torch.int64}
 
 
 def along(x, factor, attrs):
-    """The scale or zero point of each channel, to be broadcast with x."""
+    """The scale or zero point of each channel, in a shape that broadcasts with x."""
     if factor.numel() == 1:
         return factor.reshape(()).double()
     shape = [1] * x.dim()
@@ -31,7 +31,7 @@ def along(x, factor, attrs):
 
 
 def apply(op, ins, attrs):
-    """What an operator gives in float64."""
+    """The result of an operator in float64."""
     x = ins[0] if ins else None
     if op == "Constant":
         return torch.tensor(numpy_helper.to_array(attrs["value"]))
@@ -55,7 +55,7 @@ def apply(op, ins, attrs):
 
 
 def rounding(x, scale, zero, attrs, got):
-    """How a result of QuantizeLinear differs from x quantised; None if only ties are rounded otherwise."""
+    """Describes how a result of QuantizeLinear differs from quantized x; None if only ties are rounded differently."""
     limits = torch.iinfo(zero.dtype)
     steps = x / along(x, scale, attrs) + along(x, zero, attrs)
     off = (got.double() - steps.round().clamp(limits.min, limits.max)).abs()
@@ -65,7 +65,7 @@ def rounding(x, scale, zero, attrs, got):
 
 
 def check(model, inputs, got):
-    """The differences of a run whose quantised values are all in got; and how many values were compared."""
+    """The differences of a run, whose quantized values are all in got, and the number of compared values."""
     values = {i.name: torch.tensor(numpy_helper.to_array(i)) for i in model.graph.initializer}
     values.update({k: torch.tensor(v).double() for k, v in inputs.items()})
     wrong, compared = [], 0
@@ -90,7 +90,7 @@ def check(model, inputs, got):
 
 
 def run(folder, tool):
-    """Runs DIR/model.onnx with all quantised values as outputs; returns the differences."""
+    """Runs DIR/model.onnx with all quantized values as outputs; returns the differences."""
     whole = onnx.load(os.path.join(folder, "model.onnx"))
     model = onnx.ModelProto()
     model.CopyFrom(whole)

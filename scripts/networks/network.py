@@ -1,13 +1,13 @@
-"""What the makers of networks return."""
+"""The description of a network to export."""
 import torch
 
 
 class Network:
-    """A module, the sets of inputs that it is run on, and how it is exported.
+    """A module, its sets of inputs, and the parameters of its export.
 
-    axes names the sizes that stay open in the model; inputs are called x0, x1, ... Where exact
-    is false the network is not run in float64: it picks among boxes, and picks others then.
-    layers marks a quantised network, which layers.py holds to its definition.
+    axes names the sizes that are symbolic in the model; inputs are called x0, x1, ... If exact is false, the network
+    is not run in float64, because it would select other boxes then. layers marks a quantized network, which layers.py
+    compares layer by layer.
     """
 
     def __init__(self, module, *inputs, axes=None, opset=14, exact=True, layers=False):
@@ -17,7 +17,7 @@ class Network:
 
 
 def settle(module, *batches):
-    """Takes batch-norm statistics from a few runs, so that activations stay in range."""
+    """Computes batch-norm statistics in a few runs, so that activations stay in range."""
     norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     module.eval()
     for m in norms:
@@ -26,7 +26,7 @@ def settle(module, *batches):
     with torch.no_grad():
         for b in batches if norms else ():
             module(b)
-    for p in module.parameters():  # heads that start at zero
+    for p in module.parameters():  # heads that are initialized with zero
         if p.dim() > 1 and not p.any():
             torch.nn.init.normal_(p, 0, 0.02)
     return module.eval()

@@ -1,4 +1,4 @@
-"""Sound and images by parts: scripted control flow, recurrent nets, diffusion, matching."""
+"""Networks for speech and images: scripted control flow, recurrent networks, diffusion, matching."""
 import math
 from typing import Tuple
 
@@ -12,7 +12,7 @@ SOUND = {"x0": {0: "N", 1: "T"}}
 
 
 class Voice(nn.Module):
-    """A voice-activity network: which branch runs depends on the sampling rate and the rank of the input."""
+    """A voice-activity network with branches that depend on the sampling rate and the rank of the input."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -38,7 +38,7 @@ class Voice(nn.Module):
 
 
 class Rated(nn.Module):
-    """The sampling rate as a tensor, as the model is fed."""
+    """Passes the sampling rate as a tensor, as the model's input does."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ def voice():
 
 
 class Greedy(nn.Module):
-    """Decodes until a token ends it or a number of steps is reached."""
+    """Decodes until an end token, or up to a number of steps."""
 
     def __init__(self, width=16, vocab=11):
         super().__init__()
@@ -95,7 +95,7 @@ def greedy():
 
 
 class Beams(nn.Module):
-    """Keeps the best sequences of labels, step by step, and orders them by topk and gather."""
+    """Beam search: keeps the best label sequences in each step, reordered by topk and gather."""
 
     def forward(self, scores, width: int):
         steps, labels = scores.size(0), scores.size(1)
@@ -123,7 +123,7 @@ def beams():
 
 
 class Labels(nn.Module):
-    """CTC's labels: frames that repeat the one before and blanks are dropped, by masks."""
+    """CTC decoding: drops repeated frames and blanks, by masks."""
 
     def forward(self, scores):
         best = scores.argmax(-1)
@@ -137,7 +137,7 @@ def ctc_labels():
 
 
 class Whisper(nn.Module):
-    """Convolutions over a spectrogram, sinusoids, an encoder, and a decoder that attends to it."""
+    """Convolutions over a spectrogram, sinusoidal positions, an encoder, and a decoder with cross attention."""
 
     def __init__(self, width=32, heads=4, vocab=29):
         super().__init__()
@@ -165,12 +165,12 @@ def whisper():
         return torch.randn(n, 8, frames), torch.randint(0, 29, (n, t))
     axes = {"x0": {0: "N", 2: "F"}, "x1": {0: "N", 1: "T"}}
     net = Network(Whisper(), inputs(1, 20, 4), inputs(2, 31, 7), axes=axes, opset=14)
-    net.module.train()  # the fused form of the layers in eval has no export
+    net.module.train()  # the fused layers of eval mode cannot be exported
     return net
 
 
 class Diffusion(nn.Module):
-    """A small UNet: embeddings of a time step, group norms, attention over pixels, skips and nearest upsampling."""
+    """A small UNet: time-step embeddings, group norms, attention over pixels, skip connections, nearest upsampling."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -206,7 +206,7 @@ def diffusion():
 
 
 class Pieces(nn.Module):
-    """Squeezes that depend on sizes, padding by reflection, frames of a signal."""
+    """Size-dependent squeezes, reflection padding, and frames of a signal."""
 
     def forward(self, x, w) -> Tuple[torch.Tensor, torch.Tensor]:
         x = F.pad(x.unsqueeze(1), [4, 4], mode="reflect").squeeze(1)

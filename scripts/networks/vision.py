@@ -1,4 +1,4 @@
-"""Torchvision's networks for segmentation, detection, video and optical flow, and quantised ones."""
+"""Torchvision's networks for segmentation, detection, video and optical flow, and quantized networks."""
 import functools
 
 import torch
@@ -18,8 +18,8 @@ def segmentation(name):
 
 
 def detection(name, size, exact=False, **options):
-    """Thresholds are such that some boxes survive under random weights. exact is for networks
-    that pick the same boxes in float64."""
+    """A detector with thresholds that keep some boxes despite random weights. exact is set for networks
+    that select the same boxes in float64."""
     module = getattr(models.detection, name)(weights=None, weights_backbone=None, **options)
     settle(module, *[[torch.rand(3, size, size) for _ in range(2)] for _ in range(2)])
     return Network(module, ([torch.rand(3, size, size)],), ([torch.rand(3, size, size)],), opset=11, exact=exact)
@@ -49,7 +49,7 @@ def flow():
 
 
 class Quantised(nn.Module):
-    """Convolutions and linear layers between fake-quantised values, which export as QDQ pairs."""
+    """Convolutions and linear layers between fake-quantized values, which are exported as QDQ pairs."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ def quantised():
 
 
 def integers(name):
-    """Quantised after training, with activations that use the range of their quantisation."""
+    """Quantizes after training, with activations that use the full range of their quantization."""
     torch.backends.quantized.engine = "qnnpack"
     module = getattr(models.quantization, name)(weights=None, quantize=False).eval()
     settle(module, torch.randn(2, 3, 64, 64), torch.randn(2, 3, 64, 64))
@@ -98,8 +98,9 @@ NETWORKS.update({n: functools.partial(detection, n, size, **options) for n, size
      {"score_thresh": 0.005, "min_size": 160, "max_size": 160, "detections_per_img": 20}),
     ("fcos_resnet50_fpn", 160, {"score_thresh": 0.05, "min_size": 160, "max_size": 160, "detections_per_img": 20}),
     ("maskrcnn_resnet50_fpn", 160,
-     # Masks are sampled where boxes lie, which float32 knows to a thousandth of a pixel: PyTorch's own are off
-     # by 2.6e-4 of the largest from float64, so that another float32 may be further than 3e-4 from them.
+     # Masks are sampled at the positions of the boxes, which float32 computes with an error of a thousandth of a
+     # pixel. PyTorch's masks differ from float64 by 2.6e-4 of the largest magnitude, so that another float32
+     # implementation may differ from them by more than 3e-4.
      {"exact": True, "box_score_thresh": 0.008, "min_size": 160, "max_size": 160, "box_detections_per_img": 8}),
     ("keypointrcnn_resnet50_fpn", 160, {"box_score_thresh": 0.008, "min_size": 160, "max_size": 160,
                                         "box_detections_per_img": 4, "num_keypoints": 5}))})

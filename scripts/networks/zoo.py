@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Writes a network that people know as ONNX, with an input and PyTorch's own output for it.
+"""Exports a well-known network to ONNX, with an input and PyTorch's output for it.
 
     apt-get install -y --no-install-recommends python3-torch python3-torchvision python3-onnx
     /usr/bin/python3 zoo.py resnet18 [--batch 1] [--seed 0] [--dynamic 0=N,1=L] --out DIR
 
 writes DIR/model.onnx, DIR/inputs.npz, DIR/outputs.npz. The architecture is torchvision's (or one of the
-small transformers and recurrent nets below); the weights are random but seeded, with batch-norm
-statistics taken from a few forward passes so that activations stay in range.
-`zoo.py list` prints the names. --dynamic names dimensions of the input that stay unknown in the model.
+small transformers and recurrent networks below). The weights are random with a fixed seed; batch-norm
+statistics come from a few forward passes, so that activations stay in range.
+`zoo.py list` prints the names. --dynamic names dimensions of the input that are symbolic in the model.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore")
 
 
 class Encoder(torch.nn.Module):
-    """A pre-norm transformer encoder of plain ops: linear, matmul, softmax, layer_norm, gelu."""
+    """A pre-norm transformer encoder of basic ops: linear, matmul, softmax, layer_norm, gelu."""
 
     def __init__(self, layers=4, width=256, heads=8):
         super().__init__()
@@ -69,7 +69,7 @@ class Residual(torch.nn.Module):
 
 
 class Exchange(torch.nn.Module):
-    """A module of HRNet: residual blocks in each branch, then every branch gets the sum of all."""
+    """A module of HRNet: residual blocks in each branch, then each branch receives the sum of all branches."""
 
     def __init__(self, widths, blocks=4):
         super().__init__()
@@ -93,7 +93,7 @@ class Exchange(torch.nn.Module):
 
 
 class HRNet(torch.nn.Module):
-    """HRNet-W18 (Wang et al., 2020) for classification, without the bottlenecks of its head."""
+    """HRNet-W18 (Wang et al., 2020) for classification, without the bottlenecks in its head."""
 
     def __init__(self, width=18, modules=(1, 4, 3), classes=1000):
         super().__init__()
@@ -177,7 +177,7 @@ def main():
     torch.manual_seed(a.seed)
     model, shape = build(a.name)
     with torch.no_grad():
-        for p in model.parameters():                 # heads that torchvision starts at zero
+        for p in model.parameters():                 # heads that torchvision initializes with zero
             if p.dim() > 1 and not p.any():
                 p.normal_(0, 0.02)
         norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]

@@ -1,5 +1,5 @@
-// Command platforms type-checks the module for every supported platform, tests included, from source and without
-// generating code. Arguments are platforms, as in linux/arm64.
+// Command platforms type-checks the module, including tests, for the given platforms, from source and without
+// generating code. The arguments are platforms such as linux/arm64.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxErrors bounds how many errors of a platform are printed.
+// maxErrors is the maximum number of printed errors for each platform.
 const maxErrors = 20
 
-// listed is a package as go list -json prints it.
+// listed is a package as printed by go list -json.
 type listed struct {
 	ImportPath, Dir string
 	Standard        bool
@@ -57,8 +57,9 @@ func main() {
 	}
 }
 
-// check type-checks the module for a platform and returns the number of its packages. On wasip1 this is the library
-// alone: the command's progress bars do not build there. Tests have constants that 32-bit integers do not hold.
+// check type-checks the module for a platform and returns the number of its packages. For wasip1 it checks only the
+// library, because the command's progress bars do not build there. On 32-bit platforms it skips tests, whose constants
+// overflow int.
 func check(platform string) (int, error) {
 	system, arch, ok := strings.Cut(platform, "/")
 	sizes := types.SizesFor("gc", arch)
@@ -107,7 +108,7 @@ func output(env []string, args ...string) ([]byte, error) {
 	return c.Output()
 }
 
-// checker type-checks packages in the order of go list -deps: imported packages come first.
+// checker type-checks packages in the order of go list -deps, which lists imported packages first.
 type checker struct {
 	sizes    types.Sizes
 	fset     *token.FileSet

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command portable runs cases for scripts/portable.py: requests come in on standard input and answers go out, one JSON
-// document a line. It is built beside the reference version, too, whose ways of loading are in a file of their own.
+// Command portable runs cases for scripts/portable.py. It reads requests from standard input and writes answers, one
+// JSON document for each line. It is also built in the reference version, which has another load.go.
 package main
 
 import (
@@ -24,36 +24,36 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// request asks for the time of a run. The graph is loaded unless the request before was of the same.
+// request asks for the time of a run. The graph stays loaded between consecutive requests for the same file.
 type request struct {
 	File   string
 	Ns     int64        // how long to measure
-	Within [][2]float64 // by input, what its elements lie between
+	Within [][2]float64 // by input, the range of its elements
 }
 
-// answer has the quartile of processor times of a run, in ns, or what is wrong.
+// answer has the lower quartile of a run's processor times in ns, or an error.
 type answer struct {
 	Ns    float64 `json:"ns"`
 	Error string  `json:"error"`
 }
 
-// loaded is a case ready to run, with outputs that are there.
+// loaded is a case ready to run, with allocated outputs.
 type loaded struct {
 	file    string
 	session *exec.Session
 	in, out []*tensor.Tensor
-	loop    int // runs between two looks at the clock
+	loop    int // runs between two clock readings
 }
 
-// leastLooks is how often the clock is looked at whatever that takes. The quartile counts, not the least: on a virtual
-// machine the clock is wrong now and then, either way.
+// leastLooks is the minimum number of measurements. The lower quartile counts instead of the minimum, because on
+// virtual machines the clock is occasionally wrong in either direction.
 const leastLooks = 4
 
-// clockSpan is how long at least runs take between two looks at the clock, in ns: a look takes some hundred.
+// clockSpan is the minimum time in ns between two clock readings, which take some hundred ns each.
 const clockSpan = 20_000
 
 func main() {
-	runtime.LockOSThread() // the clock is the thread's
+	runtime.LockOSThread() // the clock measures the thread
 	debug.SetGCPercent(400)
 	var at loaded
 	in := bufio.NewScanner(os.Stdin)
@@ -125,7 +125,7 @@ func prepare(q request) (loaded, error) {
 	for _, o := range plan.Graph.Outputs {
 		c.out = append(c.out, out[o.Name])
 	}
-	for range 2 { // the second is warm
+	for range 2 { // the second run has warm caches
 		took, err := c.run()
 		if err != nil {
 			return loaded{}, err
@@ -147,7 +147,7 @@ func (c *loaded) run() (float64, error) {
 	return float64(processorTime()-start) / float64(c.loop), nil
 }
 
-// drawing is what elements are drawn by.
+// drawing has the parameters of random elements.
 type drawing struct {
 	dtype  tensor.DType
 	n      int
@@ -157,7 +157,7 @@ type drawing struct {
 
 var drawings = map[drawing]*tensor.Tensor{}
 
-// drawn returns n elements at random, the same whenever it is asked for the same.
+// drawn returns n random elements, the same ones for equal arguments.
 func drawn(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
 	key := drawing{d, n, within, input}
 	if t := drawings[key]; t != nil {
@@ -182,7 +182,7 @@ func drawn(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
 	return t
 }
 
-// processorTime is what the thread has had of a processor, in ns: others' work does not count.
+// processorTime returns the thread's processor time in ns, which excludes other processes.
 func processorTime() int64 {
 	const threadClock = 3 // CLOCK_THREAD_CPUTIME_ID of Linux
 	var t syscall.Timespec

@@ -1,5 +1,5 @@
 // Command soak runs several programs from several goroutines for some time, with and without releases of results, and
-// prints the memory of the process. It fails where a result changes, or where memory grows.
+// prints the memory of the process. It fails if a result changes or memory grows.
 //
 //	go run ./scripts/soak -for 1h
 package main
@@ -25,7 +25,7 @@ import (
 
 type tensors = map[string]*tensor.Tensor
 
-// subject is a program, and the results that it must give by the size of its inputs.
+// subject is a program with its inputs of several sizes and the hashes of the expected results.
 type subject struct {
 	name    string
 	program *graphrun.Program
@@ -35,7 +35,7 @@ type subject struct {
 
 var seed = maphash.MakeSeed()
 
-// hash is that of the elements in logical order.
+// hash returns a hash of the elements in logical order.
 func hash(t *tensor.Tensor) uint64 {
 	return maphash.Bytes(seed, t.CopyTo(tensor.New(t.DType, t.Shape...)).Storage().Bytes())
 }
@@ -49,7 +49,7 @@ func numbers(rng *rand.Rand, shape ...int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(data, shape...))
 }
 
-// graphs returns graphs whose input is x, and shapes of it.
+// graphs returns graphs with an input x, and shapes of x for each graph.
 func graphs() (list []*graph.Graph, shapes [][][]int) {
 	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, of ...[]int) {
 		g := graphrun.New(name)
@@ -99,14 +99,14 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	return all, nil
 }
 
-// ways are the uses of results.
+// ways are the ways to use results.
 var ways = []string{"dropped", "released", "held", "into"}
 
-// worker runs programs until the context ends. It keeps only a slice of the bytes of some results for a while.
+// worker runs programs until the context ends. From some results it keeps a slice of the bytes, and drops the tensor.
 type worker struct {
 	rng  *rand.Rand
 	held [8]held
-	runs []atomic.Int64 // by way, of all workers
+	runs []atomic.Int64 // by way, shared by all workers
 }
 
 type held struct {
@@ -126,7 +126,7 @@ func (w *worker) run(ctx context.Context, all []*subject) error {
 	return nil
 }
 
-// once runs a program and deals with its results.
+// once runs a program, and checks and uses its results.
 func (w *worker) once(ctx context.Context, s *subject, k, way int) error {
 	out, err := s.program.Run(ctx, s.in[k])
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *worker) once(ctx context.Context, s *subject, k, way int) error {
 	switch ways[way] {
 	case "released":
 		for _, t := range out {
-			if t.Storage().Releasable() { // views of the input and released results are not
+			if t.Storage().Releasable() { // false for views of the input and released results
 				if err := t.Release(); err != nil {
 					return err
 				}
@@ -159,7 +159,7 @@ func (w *worker) once(ctx context.Context, s *subject, k, way int) error {
 	case "held":
 		at := &w.held[w.rng.IntN(len(w.held))]
 		if maphash.Bytes(seed, at.bytes) != at.sum && at.bytes != nil {
-			return fmt.Errorf("the bytes of a result that was dropped have changed")
+			return fmt.Errorf("the bytes of a dropped result have changed")
 		}
 		b := out["y0"].Storage().Bytes()
 		at.bytes = b[w.rng.IntN(len(b)):]
@@ -184,7 +184,7 @@ func resident() int {
 	return int(m.Sys - m.HeapReleased)
 }
 
-// watch prints the memory of the process until the context ends. It returns the resident bytes.
+// watch prints the memory of the process until the context ends. It returns the samples of resident bytes.
 func watch(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
 	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
 	for _, way := range ways {
@@ -214,7 +214,7 @@ func watch(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss [
 
 func mib(n int) float64 { return float64(n) / (1 << 20) }
 
-// grown compares the peak of the last third with that of the second.
+// grown returns an error if the peak of the last third exceeds that of the second third considerably.
 func grown(rss []int) error {
 	if len(rss) < 6 {
 		return nil
@@ -237,12 +237,12 @@ func grown(rss []int) error {
 func soak() error {
 	span := flag.Duration("for", time.Minute, "how long to run")
 	every := flag.Duration("every", 0, "how often to print; 0: a sixtieth of the time")
-	goroutines := flag.Int("goroutines", 4, "how many run programs")
-	threads := flag.Int("threads", 2, "workers of a run")
-	first := flag.Uint64("seed", 1, "what to run in which order")
+	goroutines := flag.Int("goroutines", 4, "number of goroutines that run programs")
+	threads := flag.Int("threads", 2, "threads of a run")
+	first := flag.Uint64("seed", 1, "seed for the order of runs")
 	flag.Parse()
 	if *span <= 0 || *goroutines <= 0 || *threads <= 0 || *every < 0 {
-		return fmt.Errorf("want positive -for, -goroutines and -threads")
+		return fmt.Errorf("-for, -goroutines and -threads must be positive")
 	}
 	if *every == 0 {
 		*every = max(*span/60, time.Second/10)

@@ -1,4 +1,4 @@
-"""Activations, by PyTorch."""
+"""Activations, computed by PyTorch."""
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Attention and the rotation of its operands, element by element in float64 numpy."""
+"""Attention and rotary embeddings, computed element by element in float64."""
 import numpy as np
 
 from case import bools, f, i64, op
@@ -10,7 +10,7 @@ def softmax(x):
 
 
 def heads(x, n):
-    """[batch, places, n times elements] as [batch, n, places, elements]."""
+    """Converts [batch, positions, n * elements] to [batch, n, positions, elements]."""
     return x if x.ndim == 4 else np.stack(np.split(x, n, -1), 1)
 
 
@@ -61,7 +61,7 @@ def case(operands, outputs=1, opset=23, **attrs):
 
 
 def seen(*shape):
-    """A mask of bools in which no query sees nothing."""
+    """A boolean mask in which every query attends to at least one key."""
     m = bools(*shape)
     m[..., 0] = True
     return m

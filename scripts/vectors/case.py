@@ -1,4 +1,4 @@
-"""A case: a model, its inputs, and the outputs that it must give."""
+"""Creates cases: a model, its inputs, and the expected outputs."""
 import io
 import zlib
 
@@ -11,7 +11,7 @@ _random = None
 
 
 def begin():
-    """Forgets the cases of the family before, and starts its own numbers."""
+    """Starts a new family of cases, with its own random numbers."""
     CASES.clear()
     seed("begin")
 
@@ -22,7 +22,7 @@ def seed(text):
 
 
 def f(*shape, low=-3.0, high=3.0):
-    """Floats of a shape that are no closer to each other than a hundredth, so that ties and edges are none."""
+    """Distinct, evenly spaced floats in random order, so that there are no ties."""
     n = int(np.prod(shape))
     x = np.linspace(low, high, n) if n > 1 else np.full(n, 0.7 * high + 0.3 * low)
     return _random.permutation(x).astype(np.float32).reshape(shape)
@@ -61,9 +61,9 @@ class Case:
 
 
 def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None):
-    """Adds a case of several nodes. inputs, outputs and known (initialisers) are arrays by name.
+    """Adds a case with several nodes. inputs, outputs and known (initializers) are arrays by name.
 
-    open_sizes: names of sizes by input, {"x": {0: "N"}}.
+    open_sizes names symbolic sizes by input: {"x": {0: "N"}}.
     """
     def info(k, a):
         dims = [(open_sizes or {}).get(k, {}).get(i, n) for i, n in enumerate(a.shape)]
@@ -80,9 +80,9 @@ def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None):
 
 
 def op(kind_, operands, want, opset=17, known=(), name="", outputs=None, **attrs):
-    """Adds a case of one node. Operands are arrays, None for one left out; known tells which are initialisers.
+    """Adds a case with one node. Operands are arrays, or None if omitted; known selects the initializers.
 
-    want is an array, a list of them (None for an output that nobody names), or a function of the operands.
+    want is an array, a list of arrays (None for an omitted output), or a function of the operands.
     """
     if callable(want):
         want = want(*[o for o in operands if o is not None])
@@ -104,7 +104,7 @@ def node(kind_, inputs, outputs, **attrs):
 
 
 def body(name, nodes, inputs, outputs, known=None):
-    """A graph within a graph: inputs and outputs by name, as (dtype, shape)."""
+    """A subgraph with inputs and outputs by name, as (dtype, shape)."""
     def info(k, t):
         return helper.make_tensor_value_info(k, t[0], t[1])
     weights = [numpy_helper.from_array(np.asarray(v), k) for k, v in (known or {}).items()]

@@ -1,4 +1,4 @@
-"""Sequences, optionals, and control flow: decided when the model is read, and when it runs."""
+"""Sequences, optionals, and control flow with conditions known at load time or only at run time."""
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -32,7 +32,7 @@ for name, flag, want in (("taken", yes, x + 1), ("not taken", no, -x)):
     graph("if " + name, [choose], {"x": x, "c": flag}, {"y": want}, 13)
     graph("if known " + name, [choose], {"x": x}, {"y": want}, 16, {"c": flag})
 
-# One branch keeps a dimension that the other drops, and what follows asks for the rank.
+# One branch keeps a dimension that the other drops, and later nodes depend on the rank.
 drop = body("then", [node("Squeeze", "x at", "p")], {}, {"p": (FLOAT, None)}, {"at": i64(0)})
 keep = body("else", [node("Identity", "x", "q")], {}, {"q": (FLOAT, None)})
 row = f(1, 5)
@@ -84,7 +84,7 @@ batch = f(3, 4, 2)
 graph("scan of a batch", [helper.make_node("Scan", ["", "zero", "x"], ["sum", "sums"], body=run, num_scan_inputs=1)],
       {"zero": np.zeros((3, 2), np.float32), "x": batch}, {"sum": batch.sum(1), "sums": np.cumsum(batch, 1)}, 8)
 
-# What a detector does after its heads: masks, places, the best of each, and boxes by them.
+# The post-processing of a detector: masks, indices, the best score of each, and the boxes at these indices.
 scores = f(20, low=0, high=1)
 boxes = f(20, 4, low=0, high=9)
 keep = scores > 0.6

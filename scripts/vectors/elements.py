@@ -1,4 +1,4 @@
-"""Elementwise operators."""
+"""Element-wise operators."""
 import math
 
 import numpy as np

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Writes the ONNX conformance vectors under onnx/testdata: small models, inputs, and what must come out.
+"""Writes the ONNX conformance vectors under onnx/testdata: small models, inputs, and expected outputs.
 
     apt-get install --no-install-recommends python3-torch python3-onnx
     /usr/bin/python3 scripts/vectors/generate.py [--out onnx/testdata] [--unpack DIR]
 
-The expected outputs come from numpy, PyTorch or sums done by hand in the files beside this one, never
-from graphrun. Each family of cases is one zip: NAME/model.onnx, NAME/inputs.npz, NAME/outputs.npz, where a
-case without a model is of the model before it. Archives come out the same bytes each time. --unpack writes folders instead.
+The expected outputs come from numpy, PyTorch or explicit formulas in the other files of this folder, never from
+graphrun. Each family of cases is one zip: NAME/model.onnx, NAME/inputs.npz, NAME/outputs.npz. A case without a model
+uses the model of the case before it. The bytes of an archive are reproducible. --unpack writes folders instead.
 """
 import argparse
 import importlib
@@ -18,7 +18,7 @@ import zipfile
 
 import case
 
-warnings.filterwarnings("ignore")  # of operators that PyTorch calls new
+warnings.filterwarnings("ignore")  # about operators that PyTorch considers experimental
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
             "recurrent", "quantised", "signals", "control", "sequences", "texts", "sounds", "sizes",
             "attention"]
@@ -26,7 +26,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def npz(arrays):
-    """An .npz of arrays whose bytes depend on nothing but them."""
+    """An .npz file whose bytes depend only on the arrays."""
     buf = io.BytesIO()
     with zipfile.ZipFile(buf, "w", zipfile.ZIP_STORED) as z:
         for name, a in arrays.items():

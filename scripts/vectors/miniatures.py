@@ -1,4 +1,4 @@
-"""Adds small networks exported by PyTorch, with PyTorch's own outputs for several sizes."""
+"""Small networks exported by PyTorch, with PyTorch's outputs for several input sizes."""
 import io
 import os
 import sys
@@ -14,7 +14,7 @@ from export import arrays  # noqa: E402
 
 
 def add(makers):
-    """Adds two sizes of each network."""
+    """Adds cases for two input sizes of each network."""
     for name, make in makers.items():
         torch.manual_seed(0)
         net = make()

@@ -1,4 +1,4 @@
-"""Normalisations and losses, by PyTorch."""
+"""Normalizations and losses, computed by PyTorch."""
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Operators that take or put elements at places."""
+"""Gather and scatter operators."""
 import numpy as np
 import torch
 

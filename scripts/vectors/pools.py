@@ -1,4 +1,4 @@
-"""Pools, by PyTorch."""
+"""Pooling, computed by PyTorch."""
 import numpy as np
 import torch
 import torch.nn.functional as F

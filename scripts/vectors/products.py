@@ -1,4 +1,4 @@
-"""Products, convolutions and what undoes them, by PyTorch in float64."""
+"""Matrix products, convolutions and transposed convolutions, computed by PyTorch in float64."""
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Quantised operators, in exact integers."""
+"""Quantized operators, computed with exact integers."""
 import numpy as np
 
 from case import f, ints, op, scalar

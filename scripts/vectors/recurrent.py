@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM by their formulas, in float64."""
+"""RNN, GRU and LSTM, computed in float64 from their definitions."""
 import numpy as np
 
 from case import f, i64, op

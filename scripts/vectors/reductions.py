@@ -1,4 +1,4 @@
-"""Reductions, sums along an axis, and the greatest of many."""
+"""Reductions, cumulative sums, and maximum searches."""
 import numpy as np
 
 from case import f, i64, ints, op, scalar

@@ -1,4 +1,4 @@
-"""Sequences in loops whose length is not known when the model is read."""
+"""Sequences in loops, with a length that is known only at run time."""
 import numpy as np
 from onnx import helper
 
@@ -13,7 +13,7 @@ def sequence(rank=None):
 
 
 def loop_body(nodes, carried, out, known=None):
-    """A body: carried and out are dtypes and shapes, or types of sequences, by name."""
+    """A loop body; carried and out are (dtype, shape) or sequence types by name."""
     def plain(d):
         return {k: t for k, t in d.items() if isinstance(t, tuple)}
     g = body("body", nodes, {"i": (INT64, []), "c": (BOOL, []), **plain(carried)}, {"go": (BOOL, []), **plain(out)}, known)
@@ -34,7 +34,7 @@ keep = node("Identity", "c", "go")
 empty = node("SequenceEmpty", "", "e", dtype=FLOAT)
 x = f(2, 3)
 
-# The usual export of a list that a loop appends to.
+# The usual export of a loop that appends to a list.
 append = loop_body([keep, node("Add", "v v", "w"), node("SequenceInsert", "s w", "t")],
                    {"v": (FLOAT, [2, 3]), "s": sequence(2)}, {"w": (FLOAT, [2, 3]), "t": sequence(2)})
 bare = loop_body([keep, node("Add", "v v", "w"), node("SequenceInsert", "s w", "t")],

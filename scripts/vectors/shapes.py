@@ -1,4 +1,4 @@
-"""Operators on shapes: what moves and repeats elements, and what makes them."""
+"""Operators that move, repeat or create elements."""
 import numpy as np
 from onnx import numpy_helper
 
@@ -91,7 +91,7 @@ op("Crop", [f(1, 2, 5, 6)], lambda v: v[:, :, 2:4, 1:4].copy(), 6, border=[1, 2,
 op("CenterCropPad", [f(3, 5), i64(5, 2)], lambda v, s: np.pad(v, ((1, 1), (0, 0)))[:, 1:3].copy(), 18, known=(1,))
 op("CenterCropPad", [f(3, 5), i64(3)], lambda v, s: v[:, 1:4].copy(), 18, known=(1,), axes=[-1])
 
-# Shapes that the graph computes from open sizes.
+# Shapes that the graph computes from symbolic sizes.
 graph("view of open sizes", [
     node("Shape", "x", "s"), node("Gather", "s zero", "n", axis=0), node("Unsqueeze", "n at", "n1"),
     node("Concat", "n1 rest", "shape", axis=0), node("Reshape", "x shape", "y")],

@@ -1,4 +1,4 @@
-"""Signals, text, and operators of chance where chance has no say."""
+"""Signals, text, and random operators in cases with a deterministic result."""
 import numpy as np
 
 from case import f, graph, i64, ints, node, op, scalar
@@ -72,7 +72,7 @@ want = np.array([counts(r) for r in rows], np.float32)
 op("TfIdfVectorizer", [rows], want * np.float32(weights), 9, mode="TFIDF", max_skip_count=0, weights=weights, **pool)
 op("TfIdfVectorizer", [rows], (want > 0) * np.float32(weights), 9, mode="IDF", max_skip_count=0, weights=weights, **pool)
 
-# Numbers without spread, and draws that can fall on one side only.
+# Distributions without variance, and with only one possible value.
 op("RandomNormal", [], np.full((2, 3), 1.5, np.float32), 1, shape=[2, 3], mean=1.5, scale=0.0)
 op("RandomUniform", [], np.full((4,), 2.0, np.float64), 1, shape=[4], low=2.0, high=2.0, dtype=11)
 op("RandomNormalLike", [f(2, 2)], np.full((2, 2), -1.0, np.float32), 1, mean=-1.0, scale=0.0)
@@ -82,7 +82,7 @@ op("Bernoulli", [np.array([0, 1, 1, 0], np.float64)], lambda p: p.astype(np.int6
 sure = np.array([[-200, 0, -200], [0, -200, -200]], np.float32)
 op("Multinomial", [sure], np.array([[1] * 4, [0] * 4], np.int32), 7, sample_size=4)
 op("Multinomial", [sure], np.array([[1] * 2, [0] * 2], np.int64), 7, sample_size=2, dtype=7)
-# Draws differ, stay in bounds, and lie about where they should.
+# Random numbers differ, stay within bounds, and have roughly the right mean.
 graph("RandomUniform bounds", [
     node("RandomUniform", "", "r", shape=[1000], low=2.0, high=3.0), node("ReduceMin", "r", "lo", keepdims=0), node("ReduceMax", "r", "hi", keepdims=0),
     node("Floor", "lo", "floor"), node("Ceil", "hi", "ceil"), node("Equal", "lo hi", "same")], {}, {

@@ -1,4 +1,4 @@
-"""What depends on sizes that are not known when the model is read: at sizes on both sides of each decision."""
+"""Graphs that depend on symbolic sizes, run with sizes on both sides of each decision."""
 import numpy as np
 from onnx import helper
 
@@ -28,7 +28,7 @@ for n in (1, 99, 100, 101, 300):
     case("if more than a hundred", [node("Greater", "n hundred", "c"), choose, node("Relu", "z", "y")], x,
          np.maximum(x + 1 if n > 100 else -x, 0), known={"hundred": scalar(100)}, sizes={0: "N", 1: "M"})
 
-# What is learned of the size behind one If decides the next within a branch; results differ in rank.
+# Nested Ifs: the outer condition bounds the size in its branch; the results differ in rank.
 deep = helper.make_node("If", ["small"], ["d"], then_branch=other, else_branch=body("two", [
     node("Concat", "x x", "r", axis=0)], {}, {"r": (FLOAT, None)}))
 pairs = body("pairs", [node("Reshape", "x halves", "s")], {}, {"s": (FLOAT, None)})
@@ -42,7 +42,7 @@ for n in (1, 2, 3, 6, 8, 12):
                          else_branch=body("else", [deep], {}, {"d": (FLOAT, None)}))],
         x, y, known={"six": scalar(6), "three": scalar(3), "two": scalar(2), "pair": i64(2)})
 
-# As torch writes functional.interpolate: in floating point, rounded down.
+# As torch exports functional.interpolate: computed in floating point and rounded down.
 for n in (0, 1, 2, 5, 8):
     for factor in (0.5, 1.5, 2.0, 1 / 3):
         x = f(n)

@@ -1,4 +1,4 @@
-"""Scripted loops and branches, recurrent nets and diffusion in miniature."""
+"""Scripted loops and branches, and small recurrent and diffusion networks."""
 import miniatures
 import speech
 

@@ -1,4 +1,4 @@
-"""Transformers in miniature."""
+"""Small transformers."""
 import torch
 
 import miniatures
