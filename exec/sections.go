@@ -22,22 +22,22 @@ type sharing struct {
 	deps  []int32      // by step: number of steps of the section that it waits for
 	costs []float64    // by step, in nanoseconds
 	worth []team.Worth // by step: the work that can be shared from it on
-	most  team.Worth   // of these
-	share float64      // the cost worth passing to another worker that is awake
+	most  team.Worth   // the maximum of worth
+	share float64      // the minimum cost of work to pass to another awake worker
 }
 
-// minSerialSteps is the number of consecutive unshared steps that end a shared section, in which each costs some tens
-// of nanoseconds more.
+// minSerialSteps is the number of consecutive unshared steps that end a shared section. A step in a shared section
+// costs some tens of nanoseconds more.
 const minSerialSteps = 8
 
 // wakeAheadNS is approximately the time until a woken worker starts.
 const wakeAheadNS = 1e5
 
-// wakeWindow is the period, in units of the saving that justifies waking workers, within which that saving must be
-// made. Otherwise workers would sleep again between sections.
+// wakeWindow determines the period in which a section must save the minimum time that justifies waking workers: the
+// period is wakeWindow times that minimum. In a longer period workers would fall asleep again.
 const wakeWindow = 4
 
-// tryPart: waking workers is attempted from 1/tryPart of that saving.
+// tryPart divides the minimum saving: from 1/tryPart of it, workers are woken as an experiment.
 const tryPart = 5
 
 // cutSections finds the sections. Dependencies from the memory plan must be known.
@@ -94,7 +94,7 @@ func (p *Program) addSerial(costs []float64, first, end int, worth team.Worth) {
 	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
 }
 
-// part assigns to each shared phase as many parts as workers can take part.
+// part sets the number of parts of each shared phase to the number of workers that can join.
 func (p *Program) part(split []bool) {
 	p.parts = make([]int, p.phases+1)
 	for _, sec := range p.sections {

@@ -50,7 +50,7 @@ type workerState struct {
 	cursor iter.Cursor
 	state  graph.WorkerState
 	index  int
-	at     int // 1 + the step that the tracer knows the worker to be at; 0 for none
+	at     int // 1 + the worker's current step according to the tracer; 0 for none
 }
 
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough

@@ -59,8 +59,8 @@ func (it *Iterator) coalesce() {
 	it.merge()
 }
 
-// stride returns the operand's stride of broadcast dimension d in memory, in elements: effective for the layout in
-// memory.
+// stride returns the operand's stride in elements for dimension d of the broadcast shape. It is 0 if the operand is
+// broadcast along d.
 func (it *Iterator) stride(m *tensor.Meta, d int) int {
 	at := d - (len(it.shape) - len(m.Shape))
 	if at < 0 || m.Shape[at] == 1 && it.shape[d] != 1 {

@@ -186,7 +186,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		return nil
 	}
 	now := snapshotOf(g)
-	if pass.builtin() && c.evaluated.same(now) { // a caller's pass may change in place what a snapshot does not compare
+	if pass.builtin() && c.evaluated.same(now) { // snapshots miss changes in place, which a caller's pass may make
 		return nil
 	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)
@@ -318,7 +318,7 @@ func bits(c complex128) [2]uint64 {
 	return [2]uint64{math.Float64bits(real(c)), math.Float64bits(imag(c))}
 }
 
-// dump prints the graph, one value a line.
+// dump prints the graph, one value on each line.
 func dump(w io.Writer, g *graph.Graph) {
 	for _, v := range g.Inputs {
 		fmt.Fprintf(w, "  %s: %v = input\n", v.Name, v.Meta)

@@ -31,9 +31,9 @@ const foldLimit = 1 << 14
 // expandedLimit is the size in bytes, counting expanded dimensions, up to which operands are read while planning.
 const expandedLimit = 1 << 22
 
-// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. Left to
-// the run are: results that exceed the memory budget, nodes that fail if keepGoing is set, and nodes without a kernel
-// for their current layouts, since layouts may still change; compilation reports the others.
+// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. Three
+// kinds of nodes are computed by the run instead: those whose results exceed the memory budget, those that fail if
+// keepGoing is set, and those without a kernel for their current layouts, which may still change.
 func foldConstants(p *Plan) error {
 	p.only = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
@@ -245,7 +245,7 @@ func (p *Plan) dropConstants() int {
 		if read.At(v) {
 			return false
 		}
-		if p.Decisions == nil && p.follow == nil { // plans that follow reuse what was computed from the constant
+		if p.Decisions == nil && p.follow == nil { // following plans reuse the results computed from the constant
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
 		return true

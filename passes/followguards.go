@@ -66,8 +66,8 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	}
 }
 
-// guardWritten records, where sizes are unknown, the conditions under which order `as` gives a result the strides of
-// the graph as written.
+// guardWritten records, where sizes are unknown, the conditions under which a result with order `as` has the strides
+// that it has in the original graph.
 func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 	t := v.Type
 	if numeric(t) && numeric(written) {

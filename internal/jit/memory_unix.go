@@ -26,7 +26,8 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 // unmap releases memory. After a failure the memory stays mapped, so the error is ignored.
 func unmap(memory []byte) { _ = unix.Munmap(memory) }
 
-// call calls the code at an address with an Args in DI. Args escapes, and so do its pointers, because stacks move.
+// call calls the code at an address with the Args in DI. Args and the memory that it points to escape to the heap,
+// because stacks move.
 func call(entry uintptr, a *Args)
 
 //go:noescape

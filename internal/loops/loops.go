@@ -88,8 +88,8 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 // impossible for totals. It is 0 without machine code.
 func (l *Loop) Most() int { return l.most }
 
-// rowElements is the minimum number of elements that a row counts as: a short row still takes an iteration, in which
-// AVX2 copies elements of 8 or 16 bits one by one.
+// rowElements is the number of elements that a shorter row counts as in limits. A short row still takes a whole
+// iteration, in which AVX2 copies elements of 8 or 16 bits one by one.
 func rowElements() int {
 	if machine.Instructions() < machine.AVX512 {
 		return 256
@@ -178,8 +178,8 @@ func (l *Loop) steps() {
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, operands, then for each fold
 // its [expr.Lanes] accumulators, which each row updates, or its total; strides are the bytes between rows in the same
-// order, 0 for operands shared by all rows. An output that is not stored needs neither. Addresses are not checked, must
-// point to the heap, and ptrs is modified.
+// order, 0 for operands shared by all rows. An output that is not stored has neither address nor stride. Addresses are
+// not checked, must point to the heap, and ptrs is modified.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return

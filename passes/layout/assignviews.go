@@ -118,7 +118,7 @@ func (r *decoder) why(x *variable, from, to int) string {
 				}
 				who = append(who, fmt.Sprintf("%s (%s) views it%s", n.Name, n.Op.Name, pinned))
 			}
-		} else if t := r.m.tasks[u.node]; t == nil { // it is lost
+		} else if t := r.m.tasks[u.node]; t == nil { // the node depends on a lost value
 		} else if f, _ := r.chosen(t).reads(u.operand, r.set(x)); f == to {
 			l := r.chosen(t)
 			who = append(who, fmt.Sprintf("%s (%s) reads it by %s", n.Name, n.Op.Name, l.text()))

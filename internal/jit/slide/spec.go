@@ -9,8 +9,8 @@
 // and columns exist, so that tiles at the borders have their own code.
 //
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
-// once for each channel of a group: a permutation broadcasts that channel to all lanes of its group, and the result is
-// multiplied for all windows that contain the pixel.
+// once for each channel of a group. A permutation broadcasts that channel to all lanes of its group, and the broadcast
+// vector is multiplied by the weights of all windows that contain the pixel.
 //
 // The sum of a result has a fixed order: channels of the group, then rows of the window, then columns, with one fused
 // multiply-add for each element. Results therefore do not depend on the division into tiles.
@@ -114,7 +114,7 @@ func (s *Spec) check(isa machine.ISA) error {
 // any processor; running it requires a processor with that instruction set. The error of an invalid spec describes what
 // is not supported.
 //
-// Calls compute tiles. The arguments are the addresses of the operands; calls modify nothing of them but Spill.
+// Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill.
 // Addresses are not checked. The code reads only those elements of the input that are in windows, and writes only the
 // elements of tiles, some of them twice if the last vector overlaps the one before it. The result may be an operand of
 // the tail unless vectors overlap; apart from that, it must not share memory with operands.

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst selects instructions for one of the expression, after its operands.
+// inst selects instructions for one instruction of the expression. Its operands were selected before.
 func (g *gen) inst(v expr.Value) *lowered {
 	i := g.code.Insts[v]
 	d := i.DType
@@ -128,8 +128,8 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 	return g.imm1(name+suffix(l), m, a)
 }
 
-// extremum is Min or Max. The instruction returns the second operand if either is NaN, or if both are zeros. That is
-// correct if only the second operand can be NaN, except for a constant zero of the other sign.
+// extremum computes Min or Max. The instruction returns the second operand if either is NaN, or if both are zeros. This
+// is the correct result if the first operand is never NaN, except if one operand is a constant zero of the other sign.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
@@ -140,7 +140,7 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 		case x != 0:
 			return g.op2(name, l, a, b)
 		case op == expr.Max && !math.Signbit(x):
-			// Adding converts the other zero: -0 + 0 is 0.
+			// The addition converts -0 to 0: -0 + 0 is 0.
 			return g.sym2("VADD"+suffix(l), l, g.op2(name, l, a, b), b)
 		}
 	}
