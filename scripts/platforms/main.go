@@ -1,5 +1,5 @@
-// Command platforms type-checks the module, including tests, for the given platforms, from source and without
-// generating code. The arguments are platforms such as linux/arm64.
+// Command platforms type-checks the module and its dependencies, including tests, for the given platforms, from source
+// and without generating code. The arguments are platforms such as linux/arm64.
 package main
 
 import (
@@ -58,8 +58,8 @@ func main() {
 }
 
 // check type-checks the module for a platform and returns the number of its packages. For wasip1 it checks only the
-// library, because the command's progress bars do not build there. On 32-bit platforms it skips tests, whose constants
-// overflow int.
+// library, because the progress bars of package cli do not build there. On 32-bit platforms it skips tests, whose
+// constants overflow int.
 func check(platform string) (int, error) {
 	system, arch, ok := strings.Cut(platform, "/")
 	sizes := types.SizesFor("gc", arch)
@@ -72,13 +72,13 @@ func check(platform string) (int, error) {
 		list = []string{"-test", "./..."}
 	}
 	if system == "wasip1" {
-		all, err := output(env, "list", "./...")
+		all, err := output(env, "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
 		if err != nil {
 			return 0, err
 		}
 		list = nil
-		for _, p := range strings.Fields(string(all)) {
-			if !strings.Contains(p, "/cmd/") && !strings.Contains(p, "/scripts/") {
+		for line := range strings.Lines(string(all)) {
+			if p, _, _ := strings.Cut(line, " "); !strings.Contains(line, "/graphrun/cli") && !strings.Contains(p, "/scripts/") {
 				list = append(list, p)
 			}
 		}
@@ -137,7 +137,6 @@ func (c *checker) add(p *listed) error {
 	if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") { // the latter is generated
 		return nil
 	}
-	own := p.Module != nil && p.Module.Main
 	var files []*ast.File
 	for _, name := range p.GoFiles {
 		if !filepath.IsAbs(name) {
@@ -149,15 +148,19 @@ func (c *checker) add(p *listed) error {
 		}
 		files = append(files, f)
 	}
-	conf := types.Config{Sizes: c.sizes, Importer: imports{p.ImportMap, c.packages}, IgnoreFuncBodies: !own,
+	conf := types.Config{Sizes: c.sizes, Importer: imports{p.ImportMap, c.packages}, IgnoreFuncBodies: p.Standard,
 		Error: func(err error) {
-			if own && len(c.errs) < maxErrors {
+			if !p.Standard && len(c.errs) < maxErrors {
 				c.errs = append(c.errs, err)
 			}
 		}}
-	if own {
-		conf.GoVersion = "go" + p.Module.GoVersion
-		c.checked++
+	if p.Module != nil {
+		if p.Module.GoVersion != "" {
+			conf.GoVersion = "go" + p.Module.GoVersion
+		}
+		if p.Module.Main {
+			c.checked++
+		}
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
 	c.packages[p.ImportPath], _ = conf.Check(path, c.fset, files, nil)
