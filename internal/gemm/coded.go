@@ -325,6 +325,9 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 			if t.last {
 				t.final(ib, ie, j, min(j+n*w, j1))
 			}
+			if t.record == nil {
+				t.count(stripCost + (ie-ib)*n*w*t.kc)
+			}
 		}
 	}
 }

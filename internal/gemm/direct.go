@@ -15,6 +15,10 @@ const (
 	directRows = 4
 	// directMACs is the least work of a tile of the direct paths.
 	directMACs = machine.MoveGrain
+	// directDepth is the number of terms that a call of the direct paths sums.
+	directDepth = 1 << 18
+	// directCols is the greatest number of columns of a tile, whose results are final together.
+	directCols = 1 << 14
 	// emptyElems is the size of a tile that only stores zeros or biases.
 	emptyElems = machine.MoveGrain / 2
 )
@@ -61,22 +65,42 @@ func (p *Plan) planDirect() bool {
 		}
 		return false
 	}
-	p.nt = min(p.nt, s.N)
-	p.kd, p.mt, p.mTiles, p.nTiles = s.K, s.M, 1, ceilDiv(s.N, p.nt)
+	p.nt = min(p.nt, directCols, s.N)
+	p.kd, p.mt, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.nt)
 	size := s.DType.Size()
 	if s.A.ColStride != 1 {
-		p.worker.b = roundUp(s.M*s.K*size, alignBytes)
+		p.worker.b = roundUp(s.M*p.kd*size, alignBytes)
 	}
-	p.worker.total = p.worker.b + p.nt*s.M*size + alignBytes
+	p.worker.tile = p.worker.b + roundUp(p.nt*s.M*size, alignBytes)
+	p.worker.total = p.worker.tile + alignBytes
+	if p.kd < s.K {
+		p.worker.total += p.nt * s.M * size
+	}
 	return true
 }
 
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
 func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	s := &x.spec
-	a := matrix{x.elem(x.pa, i0*s.A.RowStride), s.A.RowStride, s.A.ColStride}
-	b := matrix{x.elem(x.pb, j0*s.B.ColStride), s.B.RowStride, s.B.ColStride}
-	x.set.product(i1-i0, j1-j0, s.K, a, b, x.result(i0, j0), x.biasAt(i0, j0), s.Accumulate)
+	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
+	if depth > lookMACs/cols/rows {
+		depth = min(depth, lookMACs)
+		cols = min(cols, max(1, lookMACs/depth))
+		rows = min(rows, max(1, lookMACs/depth/cols))
+	}
+	for i := i0; i < i1; i += rows {
+		m := min(rows, i1-i)
+		for j := j0; j < j1; j += cols {
+			n, bias, add := min(cols, j1-j), x.biasAt(i, j), s.Accumulate
+			for k := 0; k == 0 || k < s.K; k += depth {
+				a := matrix{x.elem(x.pa, i*s.A.RowStride+k*s.A.ColStride), s.A.RowStride, s.A.ColStride}
+				b := matrix{x.elem(x.pb, j*s.B.ColStride+k*s.B.RowStride), s.B.RowStride, s.B.ColStride}
+				x.set.product(m, n, min(depth, s.K-k), a, b, x.result(i, j), bias, add)
+				bias, add = matrix{}, true
+				x.count(m * n * depth)
+			}
+		}
+	}
 }
 
 // result is C from (i, j) on.
@@ -100,24 +124,28 @@ func (x *exec) biasAt(i, j int) matrix {
 // is added to them, else in worker scratch.
 func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
-	rows, lda := x.pa, s.A.RowStride
-	if s.A.ColStride != 1 {
-		rows, lda = x.worker, s.K
-		size := x.set.size
-		e := strided.Move(size)
-		e.Block(rows, x.pa, strided.Axis{N: s.K, Dst: size, Src: s.A.ColStride * size},
-			strided.Axis{N: s.M, Dst: s.K * size, Src: s.A.RowStride * size})
-	}
 	n := j1 - j0
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.b), n
 	there := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
 	if there {
 		sums, ldc = x.elem(x.pc, j0), s.CRowStride
 	}
-	if x.path == pathDot {
-		x.dotColumns(rows, lda, sums, ldc, j0, n)
-	} else {
-		x.axpyColumns(rows, lda, sums, ldc, j0, n)
+	for k0 := 0; k0 < s.K; k0 += x.kd {
+		depth := min(x.kd, s.K-k0)
+		rows, lda := x.rowsOf(k0, depth)
+		to, ld := sums, ldc
+		if k0 > 0 {
+			to, ld = unsafe.Add(x.worker, x.Plan.worker.tile), n
+		}
+		b := x.elem(x.pb, k0*s.B.RowStride+j0*s.B.ColStride)
+		if x.path == pathDot {
+			x.dotColumns(rows, lda, b, depth, to, ld, n)
+		} else {
+			x.axpyColumns(rows, lda, b, depth, to, ld, n)
+		}
+		if k0 > 0 {
+			x.set.store(s.M, n, matrix{to, ld, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+		}
 	}
 	if there {
 		return
@@ -125,28 +153,43 @@ func (x *exec) runDirect(j0, j1 int) {
 	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)
 }
 
+// rowsOf returns the rows of A from term k0 on, and the distance between them. Terms that are not adjacent are copied.
+func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
+	s, size := &x.spec, x.set.size
+	from := x.elem(x.pa, k0*s.A.ColStride)
+	if s.A.ColStride == 1 {
+		return from, s.A.RowStride
+	}
+	e := strided.Move(size)
+	e.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: s.A.ColStride * size},
+		strided.Axis{N: s.M, Dst: depth * size, Src: s.A.RowStride * size})
+	x.count(depth * s.M)
+	return x.worker, depth
+}
+
 // nearBytes is the part of B that all rows of A read, from L1, before the next part.
 const nearBytes = 16 << 10
 
-// dotColumns reads columns of B once, four at a time; every row of A reads nearBytes of them before the next columns.
-func (x *exec) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
+// dotColumns reads depth terms of n columns of B once, four columns at a time; every row of A reads nearBytes of them
+// before the next columns.
+func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
-	near := max(1, nearBytes/(4*s.K*size))
+	near := max(1, nearBytes/(4*depth*size))
 	if s.M == 1 {
-		near = n
+		near = max(1, lookMACs/(4*depth))
 	}
 	for j := 0; j < n; {
 		quads := min(near, (n-j)/4)
-		b := x.elem(x.pb, (j0+j)*s.B.ColStride)
 		for i := range s.M {
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
+			x.count(depth * max(4*quads, min(n-j, 3)))
 			if quads > 0 {
-				x.set.dots(s.K, row, b, ldb, out, quads)
+				x.set.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
 				continue
 			}
 			for c := range n - j {
-				x.set.dot(s.K, row, unsafe.Add(b, c*ldb), x.elem(out, c))
+				x.set.dot(depth, row, unsafe.Add(b, (j+c)*ldb), x.elem(out, c))
 			}
 		}
 		if quads == 0 {
@@ -159,9 +202,9 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc
 // shortRow is the number of columns up to which a row's sums stay in registers over nearBytes of rows of B.
 const shortRow = 128
 
-// axpyColumns streams rows of B once, four at a time, adding them to the sums
-// of every row of A while they are in L1.
-func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ldc, j0, n int) {
+// axpyColumns streams depth rows of n columns of B once, four rows at a time, adding them to the sums of every row of A
+// while they are in L1.
+func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	for i := range s.M {
 		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
@@ -169,28 +212,28 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, sums unsafe.Pointer, ld
 	ldb := s.B.RowStride * size
 	k := 0
 	if n <= shortRow {
-		near := s.K
+		near := max(4, lookMACs/n&^63)
 		if s.M > 1 {
 			near = max(4, nearBytes/(n*size))
 		}
-		for ; k < s.K; k += near {
-			b := x.elem(x.pb, k*s.B.RowStride+j0)
+		for ; k < depth; k += near {
+			terms := min(near, depth-k)
 			for i := range s.M {
-				x.set.axpys(n, x.elem(sums, i*ldc), b, ldb, x.elem(rows, i*lda+k),
-					min(near, s.K-k))
+				x.set.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
 			}
+			x.count(s.M * n * terms)
 		}
 		return
 	}
-	for ; k+4 <= s.K; k += 4 {
-		b := x.elem(x.pb, k*s.B.RowStride+j0)
+	for ; k+4 <= depth; k += 4 {
 		for i := range s.M {
-			x.set.axpy4(n, x.elem(sums, i*ldc), b, ldb, x.elem(rows, i*lda+k))
+			x.set.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
 		}
+		x.count(4 * s.M * n)
 	}
-	if k < s.K {
+	if k < depth {
 		for i := range s.M {
-			x.set.lastRows(n, x.elem(sums, i*ldc), x.elem(x.pb, k*s.B.RowStride+j0), ldb, x.elem(rows, i*lda+k), s.K-k)
+			x.set.lastRows(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
 		}
 	}
 }

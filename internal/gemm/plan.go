@@ -100,6 +100,8 @@ type Args struct {
 	// got its final values, by the goroutine that ran the tile, while the part
 	// is in the caches. The calls of one execution cover C exactly once.
 	Epilogue func(i0, i1, j0, j1 int)
+	// Look, when set, is called after every few million multiplications. Its panic ends Run.
+	Look func()
 }
 
 type path uint8
@@ -133,7 +135,7 @@ type Plan struct {
 	a, b    side
 	block   int // rows of A that are gone through for each panel of B
 	kc      int // depth of a K block: one pass over a C tile
-	kd      int // depth of a K super-block: what Shared holds at once
+	kd      int // depth of a K super-block: what Shared holds at once, and what a call of the direct paths sums
 	mt, nt  int // rows and columns of a tile
 	mTiles  int
 	nTiles  int

@@ -18,6 +18,24 @@ type exec struct {
 	superK, depth int            // current K super-block
 	keep          bool           // the first tile of each panel keeps it
 	epilogue      func(i0, i1, j0, j1 int)
+	look          func() // nil: none
+	done          int    // multiplications since look was called
+}
+
+const (
+	// lookMACs is the number of multiplications between two calls of Args.Look: 10 ms of the slowest kernels.
+	lookMACs = 1 << 21
+	// packCost and stripCost are the multiplications that take as long as packing an element by a PackFunc, and as
+	// the preparation of a strip.
+	packCost, stripCost = 16, 1 << 12
+)
+
+// count adds multiplications, or elements that are packed, and calls Args.Look when they are many.
+func (x *exec) count(n int) {
+	if x.done += n; x.done >= lookMACs && x.look != nil {
+		x.done = 0
+		x.look()
+	}
 }
 
 // Run executes one tile of one phase. worker has WorkerBytes bytes and is private to the call; its contents do not
@@ -27,7 +45,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		return
 	}
 	x := exec{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
-		packA: args.PackA, packB: args.PackB}
+		packA: args.PackA, packB: args.PackB, look: args.Look}
 	if p.swapped {
 		x.pa, x.pb = x.pb, x.pa
 	}
@@ -194,6 +212,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		x.locate(&a, &p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
+		x.count(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
 			t.panelsOf(args, &a, &b, i0, i1, j0, j1)
 			continue
@@ -209,6 +228,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 				if t.last {
 					x.final(ib, ie, j, j+cols)
 				}
+				x.count(stripCost + (ie-ib)*cols*t.kc)
 			}
 		}
 	}
@@ -230,9 +250,12 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	case BiasCols:
 		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
-	if l1 > l0 {
-		size := x.set.size
-		strided.Move(size).Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, l1-l0)
+	size := x.set.size
+	for e := strided.Move(size); l0 < l1; {
+		n := min(l1-l0, lookMACs/packCost)
+		e.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
+		x.count(packCost * n)
+		to, l0 = x.elem(to, n), l0+n
 	}
 }
 

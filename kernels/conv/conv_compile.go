@@ -194,7 +194,7 @@ func (w packedWeight) phases() []graph.Phase {
 		terms := listed()
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
 			g := i / cuts
-			w.FillPanel(terms, m.Scratch[g*each:][:each], unsafe.Add(m.Ptrs[2], w.Starts[g]*size), i%cuts)
+			w.FillPanel(m.Context, terms, m.Scratch[g*each:][:each], unsafe.Add(m.Ptrs[2], w.Starts[g]*size), i%cuts)
 		}
 		return nil
 	}}}

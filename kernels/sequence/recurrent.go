@@ -112,7 +112,7 @@ func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 			}
 		}
 		state := func(dir, b, k int) int { return dir*l.stateDir + b*l.stateBatch + k }
-		c := &cellReference[T]{l: l,
+		c := &cellReference[T]{l: l, ctx: m.Context,
 			x:  func(t, b, i int) T { return at[0][(t*l.xStep+b*l.xBatch)*l.inputs+i] },
 			y:  func(t, dir, b, k int, v T) { at[1][t*l.yStep+b*l.yBatch+dir*l.yDir+k] = v },
 			hn: func(dir, b, k int, v T) { at[2][state(dir, b, k)] = v },
@@ -191,7 +191,7 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 	buffers = append(buffers, l.peeps[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
 		x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
-			s.pack(dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
+			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
 			return nil
 		}})
 	}
@@ -265,14 +265,19 @@ func (s *stepper) packingRoom() int {
 }
 
 // pack packs the weights of a direction that were not packed before.
-func (s *stepper) pack(dir int, room []byte, r unsafe.Pointer) {
+func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return
 	}
 	for q, n := range s.products() {
 		if n > 0 {
 			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
-			gemm.PackB(s.d, room[s.at[dir][q]:], from, s.hidden, n, 1, s.hidden)
+			to, width := room[s.at[dir][q]:], gemm.PanelCols(s.d)
+			each := max(1, kit.LookEvery/(width*s.hidden)) * width
+			for j := 0; j < n; j += each {
+				m.Look()
+				gemm.PackB(s.d, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden, min(each, n-j), 1, s.hidden)
+			}
 		}
 	}
 }

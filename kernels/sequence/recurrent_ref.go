@@ -1,7 +1,10 @@
 package sequence
 
 import (
+	"context"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,6 +23,8 @@ type cellReference[T kit.Widest] struct {
 	hn, cn              func(dir, b, k int, v T)
 	acts                [3]func(T) T
 	direction, sequence int
+	ctx                 context.Context // nil: it never ends
+	done                int             // terms since it was last checked
 }
 
 func (c *cellReference[T]) run() {
@@ -73,11 +78,19 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 // of gives a gate's input part, and its state part for the state h.
 func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
 	row := c.l.order[gate]*c.l.hidden + k
-	for i := range c.l.inputs {
-		in += c.w(c.direction, row, i) * c.x(t, c.sequence, i)
-	}
-	for i, v := range h {
-		state += c.r(c.direction, row, i) * v
+	kit.Blocks(c.ctx, c.l.inputs, func(begin, end int) {
+		for i := begin; i < end; i++ {
+			in += c.w(c.direction, row, i) * c.x(t, c.sequence, i)
+		}
+	})
+	kit.Blocks(c.ctx, len(h), func(begin, end int) {
+		for i, v := range h[begin:end] {
+			state += c.r(c.direction, row, begin+i) * v
+		}
+	})
+	if c.done += c.l.inputs + len(h); c.done >= kit.LookEvery {
+		c.done = 0
+		ends.Look(c.ctx)
 	}
 	if c.inBias != nil {
 		in += c.inBias(c.direction, row)

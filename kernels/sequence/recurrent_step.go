@@ -19,6 +19,7 @@ type cellRun struct {
 	lens           []int32
 	args           gemm.Args
 	again          *[2]gemm.Repeated // products that are one call
+	look           func()            // looks at the context of m
 	ready          [2]bool
 	work           []byte
 	state          loops.State
@@ -32,11 +33,12 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	buffers := m.Worker[:s.buffers]
 	r := s.runs.Of(m)
 	if r.again == nil {
-		r.again = new([2]gemm.Repeated)
+		r.again, r.look = new([2]gemm.Repeated), func() { r.m.Look() }
 	}
-	*r = cellRun{state: r.state, again: r.again, m: m, dir: dir, b0: b0, n: n,
+	*r = cellRun{state: r.state, again: r.again, look: r.look, args: gemm.Args{Look: r.look}, m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
+	r.state.Context = m.Context
 	r.work = m.Worker[s.buffers:][:s.gemmWork]
 	r.args.Shared = m.Worker[s.buffers+s.gemmWork:][:s.shared]
 	s.begin(r)
@@ -60,7 +62,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	for q := range r.again {
 		r.again[q].Release()
 	}
-	*r = cellRun{state: r.state, again: r.again}
+	*r = cellRun{state: r.state, again: r.again, look: r.look}
 }
 
 // length is the number of steps of the block's sequence i.

@@ -45,6 +45,7 @@ type Job struct {
 	EntryAdd  unsafe.Pointer // the addend of the current entry
 	tail      graph.TailRun
 	again     gemm.Repeated // a product that is small enough
+	mem       *graph.Mem
 
 	// What convolutions keep from panel to panel while they pack windows.
 	Lanes            []unsafe.Pointer
@@ -61,6 +62,8 @@ const (
 	smallMACs = machine.MACGrain
 	// wholeEntries is the number of entries that keeps all workers busy.
 	wholeEntries = 16
+	// lookEntries is the number of entries between two looks at the context.
+	lookEntries = 256
 	// panelBytes bounds the packed panels that entries of one wave hold together.
 	panelBytes = 64 << 20
 	// maxWaves bounds the phases that the bound on panels may cost.
@@ -122,6 +125,7 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 		Run: func(m *graph.Mem, chunk int) error {
 			e := chunk / tiles
 			j := x.get(m)
+			defer j.release()
 			x.enter(j, e0+e)
 			if x.Plan.Repeat(&j.again, &j.Args) {
 				x.Plan.RunRepeated(&j.again, chunk%tiles, &j.Args)
@@ -129,7 +133,6 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 				j.Args.Shared = m.Scratch[at+e*shared:][:x.Plan.SharedBytes()]
 				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
 			}
-			j.release()
 			return nil
 		},
 	}
@@ -139,8 +142,12 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 // scratch.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.get(m)
+	defer j.release()
 	j.Args.Shared = m.Worker[own:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
+		if (e-e0)%lookEntries == lookEntries-1 {
+			m.Look()
+		}
 		x.enter(j, e)
 		if x.Plan.Repeat(&j.again, &j.Args) {
 			for tile := range x.Plan.Tiles(0) {
@@ -150,7 +157,6 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 			x.Plan.RunAll(&j.Args, m.Worker)
 		}
 	}
-	j.release()
 }
 
 // Then has a tail applied to every tile of C that is final; nil for none. The spec is that of the plan.
@@ -169,7 +175,10 @@ func (x *Multiplier) get(m *graph.Mem) *Job {
 		}
 		x.tail.Enter(&j.tail, m)
 	}
-	j.prepared = true
+	if !j.prepared {
+		j.Args.Look = func() { j.mem.Look() }
+	}
+	j.prepared, j.mem = true, m
 	x.Bind(m, j)
 	return j
 }
@@ -190,7 +199,7 @@ func (x *Multiplier) follow(j *Job) {
 func (j *Job) release() {
 	a := &j.Args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
-	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
+	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
 	j.again.Release()
 	j.tail.Release()

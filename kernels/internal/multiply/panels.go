@@ -46,17 +46,22 @@ func (p *Panels) terms() []int {
 	return list
 }
 
-// FillPanel fills panel i of the packed matrix dst from the matrix at src; terms are the steps by depth.
-func (p *Panels) FillPanel(terms []int, dst []byte, src unsafe.Pointer, i int) {
+// FillPanel fills panel i of the packed matrix dst from the matrix at src; terms are the steps by depth. It checks the
+// context in long panels, and panics as [ends.Look] does.
+func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
 	lanes := min(p.Width, p.Lanes-first)
-	if lanes < p.Width {
-		clear(dst)
-	}
 	e, to := strided.Move(size), unsafe.Pointer(unsafe.SliceData(dst))
-	for k := 0; k < len(terms); {
+	for k, filled := 0, 0; k < len(terms); {
 		n, step := evenSteps(terms[k:])
+		if filled += n * p.Width; filled >= filledElements {
+			ends.Look(ctx)
+			filled = 0
+		}
+		if lanes < p.Width {
+			clear(dst[k*p.Width*size:][:n*p.Width*size])
+		}
 		e.Block(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.Lane+terms[k])*size),
 			strided.Axis{N: lanes, Dst: size, Src: p.Lane * size},
 			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
@@ -79,7 +84,7 @@ func evenSteps(steps []int) (n, apart int) {
 }
 
 // filledElements is the number of elements that are packed between two checks of the context.
-const filledElements = 1 << 20
+const filledElements = 1 << 17
 
 // fill packs the matrix at src into dst.
 func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
@@ -92,12 +97,19 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 		ends.Look(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
 		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.Lane*size)
-		if p.Terms == nil {
+		switch depth := filledElements / p.Width; {
+		case p.Terms != nil:
+			for i := range kit.DivUp(lanes, p.Width) {
+				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
+			}
+		case panels == 1:
+			for k := 0; k < p.Depth; k += depth {
+				ends.Look(ctx)
+				gemm.PackPanels(p.DType, to[k*p.Width*size:], p.Width, unsafe.Add(from, k*p.Step*size),
+					min(depth, p.Depth-k), lanes, p.Step, p.Lane)
+			}
+		default:
 			gemm.PackPanels(p.DType, to, p.Width, from, p.Depth, lanes, p.Step, p.Lane)
-			continue
-		}
-		for i := range kit.DivUp(lanes, p.Width) {
-			p.FillPanel(terms, dst, src, first/p.Width+i)
 		}
 	}
 }
