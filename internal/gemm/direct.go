@@ -82,6 +82,10 @@ func (p *Plan) planDirect() bool {
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
 func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	s := &x.spec
+	left, right := s.A, s.B
+	if s.K == 0 { // operands without elements may be nil: no address within them is computed
+		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
+	}
 	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
 	if depth > lookMACs/cols/rows {
 		depth = min(depth, lookMACs)
@@ -93,8 +97,8 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 		for j := j0; j < j1; j += cols {
 			n, bias, add := min(cols, j1-j), x.biasAt(i, j), s.Accumulate
 			for k := 0; k == 0 || k < s.K; k += depth {
-				a := matrix{x.elem(x.pa, i*s.A.RowStride+k*s.A.ColStride), s.A.RowStride, s.A.ColStride}
-				b := matrix{x.elem(x.pb, j*s.B.ColStride+k*s.B.RowStride), s.B.RowStride, s.B.ColStride}
+				a := matrix{x.elem(x.pa, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
+				b := matrix{x.elem(x.pb, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
 				x.set.product(m, n, min(depth, s.K-k), a, b, x.result(i, j), bias, add)
 				bias, add = matrix{}, true
 				x.count(m * n * depth)
