@@ -23,14 +23,36 @@ type longChunk struct {
 	looks  int // at least, in a run
 }
 
+// roi is a region of one bin of as many samples as a bin may have.
+const roi = `"op": "roi_align", "inputs": ["x", "z"], "attrs": {"pooled_height": 1, "pooled_width": 1,
+	"sampling_ratio": 1024}`
+
 var longChunks = map[string]longChunk{
 	"dot":            {"x float32 [16777216]; z float32 [16777216]", `"op": "dot", "inputs": ["x", "z"]`, 6},
 	"dot of complex": {"x complex64 [8388608]; z complex64 [8388608]", `"op": "dot", "inputs": ["x", "z"]`, 3},
 	"mv":             {"x int64 [3, 2097152]; z int64 [2097152]", `"op": "mv", "inputs": ["x", "z"]`, 2},
 	"gru of complex": {"x complex64 [65536, 1, 2]; h complex64 [1, 1, 3]; w complex64 [9, 2]; r complex64 [9, 3]; " +
-		"b complex64 [9]; s complex64 [9]", `"op": "gru", "inputs": ["x", "h", "w", "r", "b", "s"], "outputs": ["y", "n"]`, 30},
+		"b complex64 [9]; s complex64 [9]",
+		`"op": "gru", "inputs": ["x", "h", "w", "r", "b", "s"], "outputs": ["y", "n"]`, 30},
 	"rnn of integers": {"x int64 [65536, 1, 2]; h int64 [1, 1, 3]; w int64 [3, 2]; r int64 [3, 3]; b int64 [3]; " +
 		"s int64 [3]", `"op": "rnn_relu", "inputs": ["x", "h", "w", "r", "b", "s"], "outputs": ["y", "n"]`, 10},
+	"index_fill": {"x float32 [4]; i int64 [4194304]; v float32 []", `"op": "index_fill", "inputs": ["x", "i", "v"],
+		"attrs": {"dim": 0}`, 30},
+	"one_hot": {"x int64 [1]", `"op": "one_hot", "inputs": ["x"], "attrs": {"num_classes": 4194304}`, 30},
+	"tril":    {"x float32 [2, 4194304]", `"op": "tril", "inputs": ["x"]`, 60},
+	"triu":    {"x float32 [2, 4194304]", `"op": "triu", "inputs": ["x"], "attrs": {"diagonal": 4194000}`, 60},
+	"grid_sampler": {"x float64 [1, 1048576, 2, 2]; z float64 [1, 1, 1, 2]",
+		`"op": "grid_sampler", "inputs": ["x", "z"]`, 30},
+	"roi_align": {"x float32 [1, 1, 4, 4]; z float32 [1, 5]", roi, 30},
+	"adaptive pool": {"x float32 [1, 2, 1, 5]", `"op": "adaptive_max_pool2d", "inputs": ["x"], "outputs": ["y", "i"],
+		"attrs": {"output_size": [1, 524288]}, "memory_format": "channels_last"`, 100},
+	"conv_transpose1d": {"x complex64 [1, 2, 524288]; w complex64 [2, 1, 3]",
+		`"op": "conv_transpose1d", "inputs": ["x", "w"]`, 520},
+	"conv_transpose1d by phases": {"x float32 [1, 2, 1048576]; w float32 [2, 1, 3]",
+		`"op": "conv_transpose1d", "inputs": ["x", "w"], "attrs": {"stride": 2}`, 1100},
+	"tfidf_vectorizer": {"x int64 [1048576]", `"op": "tfidf_vectorizer", "inputs": ["x"], "attrs": {"max_gram_length": 1,
+		"min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0], "ngram_indexes": [0, 1],
+		"pool_int64s": [3, 5]}`, 20},
 }
 
 // program returns the program of the node, and inputs of 0.

@@ -108,15 +108,30 @@ func TestRunsEndWithinRows(t *testing.T) {
 
 // TestPackingEnds holds that packing of one weight looks at the context.
 func TestPackingEnds(t *testing.T) {
-	looks := func(columns int) int {
-		g := graph.New("g", kernels.Lookup)
-		x, w := g.Input("x", tensor.Float32, 64, 1024), g.Constant("w", tensor.Zeros(tensor.Float32, 1024, columns))
-		g.Output("y", op.Matmul(x, w))
+	looks := func(g *graph.Graph) int {
 		ctx := endstest.After(0)
 		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
-		require.Len(t, p.Report().Packed, 1)
+		require.NotEmpty(t, p.Report().Packed)
 		return ctx.Looks()
 	}
-	require.GreaterOrEqual(t, looks(8192), looks(64)+6)
+	product := func(rows, columns int) *graph.Graph {
+		g := graph.New("g", kernels.Lookup)
+		x, w := g.Input("x", tensor.Float32, 64, rows), g.Constant("w", tensor.Zeros(tensor.Float32, rows, columns))
+		g.Output("y", op.Matmul(x, w))
+		return g
+	}
+	depthwise := func(channels int) *graph.Graph {
+		g := graph.New("g", kernels.Lookup)
+		image := tensor.New(tensor.Uint8, 1, channels, 3, 3).WithStrides([]int{9 * channels, 1, 3 * channels, channels})
+		x := g.InputMeta("x", image)
+		w, b := tensor.Zeros(tensor.Int8, channels, 1, 3, 3), tensor.Zeros(tensor.Int32, channels)
+		y := g.Apply("conv2d_bytes", graph.Attrs{"groups": channels}, x, g.Constant("w", w), g.Constant("b", b), nil,
+			g.Constant("z", tensor.Zeros(tensor.Uint8)))
+		g.Output("y", y[0])
+		return g
+	}
+	require.GreaterOrEqual(t, looks(product(1024, 8192)), looks(product(1024, 64))+6)
+	require.GreaterOrEqual(t, looks(product(1<<17, 65)), looks(product(64, 65))+32, "long panels")
+	require.GreaterOrEqual(t, looks(depthwise(1<<17)), looks(depthwise(64))+10)
 }

@@ -138,7 +138,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		}
 		for i := range s.oh * s.ow {
 			oh, ow := i/s.ow, i%s.ow
-			sum, at := first+s.bytesSum(x, w, flip, less, oh, ow), n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3]
+			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3]
 			if d == tensor.Int32 {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
 				continue
@@ -150,9 +150,10 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // bytesSum is the sum of a window, of elements and zero point without a sign.
-func (s *convShape) bytesSum(x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
+func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
 	for kh := range s.kh {
 		for kw := range s.kw {
+			m.Count(2 + s.cg)
 			h, v := oh*s.sh-s.ph+kh*s.dh, ow*s.sw-s.pw+kw*s.dw
 			if uint(h) >= uint(s.h) || uint(v) >= uint(s.w) {
 				continue

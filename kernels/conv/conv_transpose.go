@@ -379,7 +379,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *window
 				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
 			continue
 		}
-		addWindows(s, kit.PlaneOf[T](m.Ptrs[0], first+u, each), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
+		addWindows(m, s, kit.PlaneOf[T](m.Ptrs[0], first+u, each), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
 	}
 }
 

@@ -144,11 +144,13 @@ func (t *slideBytes) packedAt(block, place, kh, kw int) int {
 func (t *slideBytes) packedBytes() int { return t.weightBytes() + t.s.c*4 }
 
 // fill packs a weight: blocks of channels, in the order of the code; behind them the sum of each channel's weights.
-func (t *slideBytes) fill(dst []int8, src unsafe.Pointer) {
+// It panics as [graph.Mem.Look] does.
+func (t *slideBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.s
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
-	clear(dst)
+	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	t.places(func(block, place, c int) {
+		m.Count(s.kh * s.kw)
 		sums[c] = 0 // of a channel that comes again
 		for kh := range s.kh {
 			for kw := range s.kw {
@@ -171,10 +173,10 @@ func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	form := fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/t.spec.Rows(), t.spec.Rows(), t.block())
 	return graph.Packing{Form: form, DType: tensor.Int8,
 		Len: t.packedBytes(),
-		Fill: func(_ context.Context, dst, src *tensor.Tensor) {
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			p := newSlideBytes(c)
 			_, p.s.ws = spatial(src.Meta, 2)
-			p.fill(kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
+			p.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
@@ -213,7 +215,7 @@ func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(kit.SliceOf[int8](m.Scratch, 0, t.packedBytes()), m.Ptrs[1+bytesW])
+			t.fill(m, kit.SliceOf[int8](m.Scratch, 0, t.packedBytes()), m.Ptrs[1+bytesW])
 			return nil
 		}})
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -126,15 +125,16 @@ func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 
 // fill packs a weight: blocks of output channels, in which those of one place of the window, and of an element's
 // channels, are side by side; behind them the sum of each output channel's weights, as int32.
-func (t *directBytes) fill(ctx context.Context, dst []int8, src unsafe.Pointer) {
+// It panics as [graph.Mem.Look] does.
+func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
-	clear(dst)
+	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	for o := range s.o {
-		ends.Look(ctx)
 		from, at := kit.Elem[int8](src, o*s.ws[0]), t.packedAt(o)
 		for kh := range s.kh {
 			for kw := range s.kw {
+				m.Count(s.cg)
 				for c := range s.cg {
 					v := *(*int8)(kit.Elem[int8](from, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]))
 					to := &dst[at+t.weightAt(kh, kw, c)]
@@ -204,7 +204,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			p := newDirectBytes(c)
 			_, p.image.ws = spatial(src.Meta, 2)
-			p.fill(ctx, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
+			p.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
@@ -251,7 +251,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			t.fill(m.Context, kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
+			t.fill(m, kit.SliceOf[int8](m.Scratch, 0, t.weightBytes()+t.s.o*elementBytes), m.Ptrs[1+bytesW])
 			return nil
 		}})
 	}

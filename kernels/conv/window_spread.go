@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -90,28 +91,29 @@ func (a *spreadAdder) along(dim, k int) (phase, shift, first, end int) {
 // channel adds the windows of one channel to its bias. to is room bytes of memory of the worker.
 func (a *spreadAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
+	r.state.Context = m.Context
 	if a.inPlace() {
 		to = y
 	}
 	n := product3(a.phases) * product3(a.length)
 	if a.size == 4 {
-		fill(kit.ElementsOf[float32](to, n), float32(bias))
+		fill(m, kit.ElementsOf[float32](to, n), float32(bias))
 	} else {
-		fill(kit.ElementsOf[float64](to, n), bias)
+		fill(m, kit.ElementsOf[float64](to, n), bias)
 	}
 	points := product3(a.in)
 	for tap := range product3(a.k) {
-		a.window(r, to, unsafe.Add(cols, tap*points*a.size), tap)
+		a.window(m, r, to, unsafe.Add(cols, tap*points*a.size), tap)
 	}
 	r.state.Release()
 	r.ptrs = [3]unsafe.Pointer{}
 	if !a.inPlace() {
-		a.join(r, y, to)
+		a.join(m, r, y, to)
 	}
 }
 
 // window adds one element of all windows.
-func (a *spreadAdder) window(r *spreadRun, to, cols unsafe.Pointer, tap int) {
+func (a *spreadAdder) window(m *graph.Mem, r *spreadRun, to, cols unsafe.Pointer, tap int) {
 	pd, sd, d0, d1 := a.along(0, tap/a.k[2]/a.k[1])
 	ph, sh, h0, h1 := a.along(1, tap/a.k[2]%a.k[1])
 	pw, sw, w0, w1 := a.along(2, tap%a.k[2])
@@ -125,15 +127,17 @@ func (a *spreadAdder) window(r *spreadRun, to, cols unsafe.Pointer, tap int) {
 		at := unsafe.Add(phase, (((d+sd)*a.length[1]+h0+sh)*a.length[2]+w0+sw)*a.size)
 		from := unsafe.Add(cols, ((d*a.in[1]+h0)*a.in[2]+w0)*a.size)
 		r.ptrs = [3]unsafe.Pointer{at, at, from}
+		m.Count((w1 - w0) * (h1 - h0))
 		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w1-w0, h1-h0)
 	}
 }
 
 // join puts the phases of a channel together.
-func (a *spreadAdder) join(r *spreadRun, y, from unsafe.Pointer) {
+func (a *spreadAdder) join(m *graph.Mem, r *spreadRun, y, from unsafe.Pointer) {
 	each, wide := product3(a.length)*a.size, a.phases[2]
 	whole := a.out[2] / a.step[2]
 	for row := range a.out[0] * a.out[1] {
+		m.Count(a.out[2])
 		d, h := row/a.out[1], row%a.out[1]
 		phase := (d%a.step[0]*a.phases[1] + h%a.step[1]) * wide
 		at := (d/a.step[0]*a.length[1] + h/a.step[1]) * a.length[2] * a.size
@@ -156,15 +160,15 @@ func (a *spreadAdder) join(r *spreadRun, y, from unsafe.Pointer) {
 }
 
 // addWindows adds the windows of one channel, element by element of the window.
-func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, y, cols []T, bias T) {
-	for i := range y {
-		y[i] = bias
-	}
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, s *windowSpread,
+	y, cols []T, bias T) {
+	fill(m, y, bias)
 	for tap := range product3(s.k) {
 		kd, kh, kw := tap/s.k[2]/s.k[1], tap/s.k[2]%s.k[1], tap%s.k[2]
 		at := kw*s.dilated[2] - s.pad[2]
 		first, end := validRange(at, s.step[2], s.out[2], s.in[2])
 		for row := range s.in[0] * s.in[1] {
+			m.Count(s.in[2] + 8)
 			x := cols[:s.in[2]]
 			cols = cols[s.in[2]:]
 			d := row/s.in[1]*s.step[0] - s.pad[0] + kd*s.dilated[0]
@@ -197,9 +201,12 @@ func joinPairs(to, even, odd unsafe.Pointer, n int) {
 	}
 }
 
-func fill[T float32 | float64](x []T, v T) {
-	for i := range x {
-		x[i] = v
+func fill[T any](m *graph.Mem, x []T, v T) {
+	for block := range slices.Chunk(x, kit.LookEvery) {
+		for i := range block {
+			block[i] = v
+		}
+		m.Count(len(block))
 	}
 }
 

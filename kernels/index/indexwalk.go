@@ -204,14 +204,14 @@ func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, places []int) error 
 	for i := range x.mids {
 		p := start
 		x.seek(&p, x.mid, i)
-		if err := x.row(ops, &p, n, places); err != nil {
+		if err := x.row(m, ops, &p, n, places); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *indexed) row(ops kit.RowOps, p *[maxSides]unsafe.Pointer, n int, places []int) error {
+func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxSides]unsafe.Pointer, n int, places []int) error {
 	near, far := x.sides[0].steps[x.inner], x.sides[1].steps[x.inner]
 	if !x.moves {
 		off := 0
@@ -222,7 +222,10 @@ func (x *indexed) row(ops kit.RowOps, p *[maxSides]unsafe.Pointer, n int, places
 			}
 			off += at
 		}
-		ops.Block(p[0], unsafe.Add(p[1], off), near, far, n)
+		kit.Blocks(m.Context, n, func(begin, end int) {
+			ops.Block(unsafe.Add(p[0], begin*near), unsafe.Add(p[1], off+begin*far), near, far, end-begin)
+		})
+		m.Count(n)
 		return nil
 	}
 	for from := 0; from < n; from += placeBlock {
@@ -242,6 +245,7 @@ func (x *indexed) row(ops kit.RowOps, p *[maxSides]unsafe.Pointer, n int, places
 			}
 		}
 		ops.Each(unsafe.Add(p[0], from*near), p[1], near, b)
+		m.Count(len(b) * (1 + len(x.looks)))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 			return errors.New("Class values must be smaller than num_classes.")
 		}
 		dst := unsafe.Add(mem.Ptrs[0], off[0])
-		move(dst, low, step, 0, n)
+		kit.Blocks(mem.Context, n, func(begin, end int) { move(unsafe.Add(dst, begin*step), low, step, 0, end-begin) })
 		if at >= 0 && at < n {
 			kit.CopyElement(unsafe.Add(dst, at*step), high, size)
 		}

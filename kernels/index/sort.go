@@ -184,9 +184,11 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 			loadRanked(mem.Context, line, load, src, in, unsigned)
 			line = takeBest(mem.Context, line, r.k, r.descending)
 			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
-			for i := range line {
-				*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
-			}
+			kit.Blocks(mem.Context, len(line), func(begin, end int) {
+				for i := begin; i < end; i++ {
+					*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
+				}
+			})
 			if len(c.Out) == 2 {
 				to := unsafe.Add(mem.Ptrs[0], off[1])
 				for i := range line {

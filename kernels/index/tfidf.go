@@ -69,7 +69,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			for i := range t.grams {
 				g, count := &t.grams[i], 0
 				for skip := 1; skip <= t.skips(g, n); skip++ {
-					count += g.count(all[r*n:(r+1)*n], skip)
+					count += g.count(nil, all[r*n:(r+1)*n], skip)
 				}
 				if t.wanted(g) {
 					t.put(g, count, &y[g.at])
@@ -151,7 +151,7 @@ func (t *tfidf) skips(g *tfidfGram, n int) int {
 }
 
 // count returns the number of occurrences of an n-gram in a row with its elements skip apart.
-func (g *tfidfGram) count(x []int64, skip int) int {
+func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
 	count := 0
 	for from := 0; from+(len(g.ids)-1)*skip < len(x); from++ {
 		same := true
@@ -161,6 +161,7 @@ func (g *tfidfGram) count(x []int64, skip int) int {
 		if same {
 			count++
 		}
+		m.Count(len(g.ids))
 	}
 	return count
 }
@@ -207,7 +208,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			line := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], row*n)), n)
 			first, found := (u%all-units[i-1])*per+1, 0
 			for skip := first; skip < min(first+per, t.skips(g, n)+1); skip++ {
-				found += g.count(line, skip)
+				found += g.count(m, line, skip)
 			}
 			atomic.AddInt64(&counts(m)[row*grams+i-1], int64(found))
 		}
@@ -216,8 +217,9 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	write := copies.CutUnits(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
 			y := unsafe.Slice((*float32)(kit.Elem[float32](m.Ptrs[0], row*t.size)), t.size)
-			clear(y)
+			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
 			for i := range t.grams {
+				m.Count(1)
 				if g := &t.grams[i]; t.wanted(g) {
 					t.put(g, int(counts(m)[row*grams+i]), &y[g.at])
 				}

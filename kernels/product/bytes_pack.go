@@ -99,8 +99,12 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)
 	if col != 1 && cols > 1 {
-		e := strided.Move(1)
-		e.Block(room, from, strided.Axis{N: cols, Dst: 1, Src: col}, strided.Axis{N: p.k, Dst: cols, Src: row})
+		e, rows := strided.Move(1), max(1, kit.LookEvery/cols)
+		for k := 0; k < p.k; k += rows {
+			ends.Look(r.state.Context)
+			e.Block(unsafe.Add(room, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
+				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
+		}
 		from, row = room, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
@@ -137,6 +141,7 @@ func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 	a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out], a.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
 	defer clear(a.Ptr[:])
 	for g := 0; g < p.groups; g += callGroups {
+		ends.Look(r.state.Context)
 		a.N = min(callGroups, p.groups-g)
 		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
 		if p.total.Call(a) != nil { // there is no memory for code: no other code runs either
@@ -193,6 +198,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 			room := tensor.NewStorage(p.room()).Bytes()
 			row, col, starts := ownLayout(src.Meta)
 			var r packerRun
+			r.state.Context = ctx
 			for k, at := range starts {
 				for block := range p.blocks() {
 					ends.Look(ctx)

@@ -44,6 +44,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
+		r.state.Context = m.Context
 		defer r.state.Release()
 		switch {
 		case chunk < points:
@@ -217,6 +218,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		a.N = min(callGroups, t.groups-g)
+		m.Count(rows * a.N)
 		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
 		most := max(1, most/(t.width()*t.height*a.N))
 		for _, k := range t.stacks(rows) {

@@ -119,11 +119,14 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 				if p := ptr(m, bytesBias); p != nil {
 					sum = *(*int32)(kit.Elem[int32](p, j*step[bytesBias]))
 				}
-				for k := range x.k {
-					a := byteAt(m.Ptrs[1+bytesA], da, offset(0, entry)+i*x.a.row+k*x.a.col)
-					b := byteAt(m.Ptrs[1+bytesB], db, offset(1, entry)+k*x.b.row+j*x.b.col)
-					sum += (a - za) * (b - zb)
-				}
+				kit.Blocks(m.Context, x.k, func(begin, end int) {
+					for k := begin; k < end; k++ {
+						a := byteAt(m.Ptrs[1+bytesA], da, offset(0, entry)+i*x.a.row+k*x.a.col)
+						b := byteAt(m.Ptrs[1+bytesB], db, offset(1, entry)+k*x.b.row+j*x.b.col)
+						sum += (a - za) * (b - zb)
+					}
+				})
+				m.Count(2 * x.k)
 				at := offset(2, entry) + i*x.c.row + j*x.c.col
 				if p := ptr(m, bytesScale); p != nil {
 					by := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))

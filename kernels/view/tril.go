@@ -81,7 +81,12 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	cols := dst.Shape[n-1]
 	rows := dst.Numel() / cols
 	grain := max(1, machine.MoveGrain/cols)
-	move := kit.Mover(dst.DType, src.DType)
+	moved := kit.Mover(dst.DType, src.DType)
+	move := func(m *graph.Mem, to, from unsafe.Pointer, ds, ss, n int) {
+		kit.Blocks(m.Context, n, func(begin, end int) {
+			moved(unsafe.Add(to, begin*ds), unsafe.Add(from, begin*ss), ds, ss, end-begin)
+		})
+	}
 	ds, ss := dst.Strides[n-1]*size, src.Strides[n-1]*size
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
@@ -97,13 +102,13 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 				to, from := unsafe.Add(m.Ptrs[0], d*size), unsafe.Add(m.Ptrs[1], s*size)
 				a, b := keep(c, row, cols)
 				if a > 0 {
-					move(to, zero, ds, 0, a)
+					move(m, to, zero, ds, 0, a)
 				}
 				if b > a {
-					move(unsafe.Add(to, a*ds), unsafe.Add(from, a*ss), ds, ss, b-a)
+					move(m, unsafe.Add(to, a*ds), unsafe.Add(from, a*ss), ds, ss, b-a)
 				}
 				if b < cols {
-					move(unsafe.Add(to, b*ds), zero, ds, 0, cols-b)
+					move(m, unsafe.Add(to, b*ds), zero, ds, 0, cols-b)
 				}
 			}
 			return nil

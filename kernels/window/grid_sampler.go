@@ -249,6 +249,7 @@ func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 				}
 			}
 			write(unsafe.Add(y, ch*to), unsafe.Pointer(&sum), 0, 0, 1)
+			mem.Count(2 + n)
 		}
 		return nil
 	})}}

@@ -247,6 +247,7 @@ func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, re
 		for w := ws.start; w < ws.end; w += ws.step {
 			x := p.ld.Run(buf, tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[1], n)
 			p.op.take(acc, x, n, h*p.w+w)
+			m.Count(2 * n)
 		}
 	}
 	var dst, at [2]unsafe.Pointer

@@ -17,6 +17,9 @@ const carriedBytes = 16 << 10
 // runElements bounds the elements that one call of a loop folds.
 const runElements = 1 << 24
 
+// loopCall is how many simple steps take as long as a call of a loop.
+const loopCall = 64
+
 // foldPixels is a pooling over up to three dimensions by compiled loops over channels, which lie together in operand
 // and results. Neighbouring results along the last dimension whose windows have as many elements are the rows of one
 // run, and one row where all their elements lie one behind another.
@@ -152,6 +155,7 @@ func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
 	for next := 0; next < p.axes[2].out; {
 		run := p.axes[2].run(next, p.longest, true)
 		next += run.n
+		m.Count(loopCall + p.c*run.n)
 		ws := p.axes[2].at(run.at)
 		first, windows := unsafe.Add(from, ws.start*p.in[4]), [3]window{ds, hs, ws}
 		to := unsafe.Add(at(0), run.at*p.out[0][4])
@@ -165,7 +169,7 @@ func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
 		full := p.streams(r, first, windows, run.step*p.in[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
 			r.index = int64((ds.start*p.plane[1]+hs.start)*p.plane[2] + ws.start)
-			p.runIndices(r, to, unsafe.Add(at(1), run.at*p.out[1][4]), run)
+			p.runIndices(m, r, to, unsafe.Add(at(1), run.at*p.out[1][4]), run)
 			continue
 		}
 		p.runSingle(r, to, run, full)
@@ -223,7 +227,7 @@ func (p *foldPixels) runSingle(r *foldRun, to unsafe.Pointer, run windowRun, ful
 }
 
 // runIndices makes a run of greatest elements and their indices, which differ from result to result.
-func (p *foldPixels) runIndices(r *foldRun, to, index unsafe.Pointer, run windowRun) {
+func (p *foldPixels) runIndices(m *graph.Mem, r *foldRun, to, index unsafe.Pointer, run windowRun) {
 	for i := range run.n {
 		r.add(unsafe.Add(to, i*p.out[0][4]), 0)
 		r.add(unsafe.Add(index, i*p.out[1][4]), 0)
@@ -231,6 +235,7 @@ func (p *foldPixels) runIndices(r *foldRun, to, index unsafe.Pointer, run window
 			r.add(unsafe.Add(t.ptr, i*t.step), 0)
 		}
 		r.add(unsafe.Pointer(&r.index), 0)
+		m.Count(loopCall + p.c*len(r.taps))
 		r.run(p.first, p.c, 1)
 		r.index += int64(run.step)
 	}
@@ -260,6 +265,7 @@ func (p *foldPixels) runMany(m *graph.Mem, r *foldRun, to unsafe.Pointer, run wi
 			}
 			r.add(unsafe.Add(from, p.tapAt(w, t/wt/ht, t/wt%ht, t%wt)), run.step*p.in[4])
 		}
+		m.Count(loopCall + manyTaps*p.c*run.n)
 		r.run(l, p.c, run.n)
 	}
 	if p.kind == poolAvg {

@@ -200,6 +200,7 @@ type stepped struct {
 func (p *foldRows) foldDown(m *graph.Mem, r *foldRun, in unsafe.Pointer, depth, h int, to stepped, step, n int) {
 	ds, hs := p.axes[0].at(depth), p.axes[1].at(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
+	m.Count(loopCall + p.width*n)
 	r.add(to.ptr, to.step)
 	for d := range p.most[0] {
 		for k := range p.most[1] {

@@ -60,7 +60,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 				first = err
 				return
 			}
-			v := a.bin(&roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
+			v := a.bin(nil, &roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
 				return x.At(int(roi[0]), at[1], h, w).Float()
 			})
 			out.Set(tensor.FloatScalar(v), at...)
@@ -84,7 +84,7 @@ func roiImage(at float64, n int) error {
 const maxRoiSamples = 4096
 
 // bin pools one bin of a roi from a plane of h by w pixels.
-func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
+func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
 		shift = 0.5
@@ -114,6 +114,7 @@ func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int)
 		}
 		for j := range nw {
 			x := x0 + float64(pw)*bw + (float64(j)+0.5)*bw/float64(nw)
+			m.Count(roiTap)
 			s, top := bilinearAt(y, x, h, w, at)
 			sum, most = sum+s, max(most, top)
 		}
@@ -159,7 +160,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	bin := func(mem *graph.Mem, roi *[5]float64, k, at int) {
 		j, i, ch := at%width, at/width%height, at/width/height%out.Shape[1]
 		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
-		v := a.bin(roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
+		v := a.bin(mem, roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
 			p := unsafe.Add(x, h*ms[2]+w*ms[3])
 			if m.DType == tensor.Float32 {
 				return float64(*(*float32)(p))

@@ -41,7 +41,7 @@ func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor
 
 const (
 	// sortPiece is how many elements are sorted without a look at the context.
-	sortPiece = 1 << 17
+	sortPiece = 1 << 16
 	// pivotSample is how many elements the pivot of a longer list is the median of.
 	pivotSample = 127
 	// badPivots is how many pivots may leave less than a sixteenth on one side.
