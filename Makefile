@@ -24,7 +24,7 @@ GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise
 ASKS = ./internal/jit ./iter/...
 
 # The packages that use the matrix unit, and the tests of whole graphs that use it.
-UNIT = ./internal/machine ./internal/jit/tile ./kernels/product ./kernels/conv ./kernels/quantised
+UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kernels/internal/conv ./kernels/internal/quantised
 UNIT_GRAPHS = ^(TestQuantise.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
 # Packages that have files for builds without assembly.

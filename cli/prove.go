@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/sym/contiguity"
+	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
 type proveFlags struct {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // TestProve holds the printed proof to what is committed in testdata, as graphrun prove prints it into a file.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/sym/contiguity"
+	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
 // proveClaim proves or refutes a claim for a rank, and fails where it is not proved.

@@ -3,8 +3,8 @@ package cli
 import (
 	"fmt"
 
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // proveReport is what prove prints: the predicates, and of one that is named the proof.

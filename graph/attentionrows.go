@@ -6,14 +6,14 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/iter/sweeps"
+	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // ScoreRows are the loops of an [Attention] over some rows of scores, which lie one behind another: they make weights
 // of them. It is immutable and may be used by several goroutines.
 type ScoreRows struct {
-	plan    *sweeps.Plan
+	plan    *rowprog.Plan
 	inPlace bool
 	others  []scoreOperand
 	size    int // bytes of the weights, where they have memory of their own
@@ -39,9 +39,9 @@ func (a *Attention) Rows(n, row, col int) (*ScoreRows, error) {
 	r, rank := &ScoreRows{}, len(a.Batch)
 	outs := []tensor.Meta{block(a.code.Out[0].DType, row, col)}
 	ins := []tensor.Meta{block(a.code.In[0], row, col)}
-	way := sweeps.ByRows
+	way := rowprog.ByRows
 	if row == 1 {
-		way = sweeps.ByColumns
+		way = rowprog.ByColumns
 	}
 	for _, m := range a.others {
 		row, col, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
@@ -53,7 +53,7 @@ func (a *Attention) Rows(n, row, col int) (*ScoreRows, error) {
 		}
 	}
 	var err error
-	if r.plan, err = sweeps.New(a.code, outs, ins, []bool{false, true}, way); err != nil {
+	if r.plan, err = rowprog.New(a.code, outs, ins, []bool{false, true}, way); err != nil {
 		return nil, err
 	}
 	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,7 +30,7 @@ type Rows struct {
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
 	// Way is how loops go, where an implementation decides it.
-	Way sweeps.Way
+	Way rowprog.Way
 
 	full []int // the shape that operands are broadcast to, where that is not operand 0's own
 }
@@ -49,7 +49,7 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 	return r.kernel(c, p), nil
 }
 
-// rowPlan is an expression over rows made ready: [sweeps.Plan], or [sweeps.Pieces] of rows that are cut.
+// rowPlan is an expression over rows made ready: [rowprog.Plan], or [rowprog.Pieces] of rows that are cut.
 type rowPlan interface {
 	Phases() int
 	Chunks(phase int) int
@@ -59,7 +59,7 @@ type rowPlan interface {
 	PerElement() float64
 	InPlace() [][2]int
 	Listings() []expr.Listing
-	Run(s *sweeps.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
+	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
 // kernel runs a plan.
@@ -131,11 +131,11 @@ func (r *Rows) plan(c *Call) (rowPlan, error) {
 		ins = append(ins, r.seen(m))
 	}
 	if r.unsuited(full) != "" {
-		if p, err := sweeps.NewPieces(r.Code, outs, ins, r.Mask, r.Way); p != nil || err != nil {
+		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, r.Way); p != nil || err != nil {
 			return p, err
 		}
 	}
-	return sweeps.New(r.Code, outs, ins, r.Mask, r.Way)
+	return rowprog.New(r.Code, outs, ins, r.Mask, r.Way)
 }
 
 // rank is the number of dimensions in which rows lie, of those of the operands.
@@ -177,7 +177,7 @@ type rowWork struct {
 }
 
 type rowState struct {
-	sweeps.State
+	rowprog.State
 	ptrs []unsafe.Pointer
 }
 
@@ -231,7 +231,7 @@ func (r *Rows) mostCut() int {
 	case p.Waits == 0:
 		return math.MaxInt
 	}
-	return sweeps.MaxCutPlaces
+	return rowprog.MaxCutPlaces
 }
 
 // Suits is [Rows.Fits] and [Rows.Cut] for sizes that may be unknown.

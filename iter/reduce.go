@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 

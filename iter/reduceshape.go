@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )

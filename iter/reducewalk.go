@@ -3,7 +3,7 @@ package iter
 import (
 	"unsafe"
 
-	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/conv"
-	"github.com/graphrun/graphrun/kernels/index"
-	"github.com/graphrun/graphrun/kernels/pointwise"
-	"github.com/graphrun/graphrun/kernels/product"
-	"github.com/graphrun/graphrun/kernels/quantised"
-	"github.com/graphrun/graphrun/kernels/reduce"
-	"github.com/graphrun/graphrun/kernels/sequence"
-	"github.com/graphrun/graphrun/kernels/view"
-	"github.com/graphrun/graphrun/kernels/window"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/quantised"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/sequence"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
 // families lists where ops come from. A new family is entered here, a new op in its family's list.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/kernels/conv"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/product"
-	"github.com/graphrun/graphrun/kernels/sequence"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/sequence"
 	"github.com/graphrun/graphrun/tensor"
 )
 

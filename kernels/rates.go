@@ -4,14 +4,14 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/conv"
-	"github.com/graphrun/graphrun/kernels/index"
-	"github.com/graphrun/graphrun/kernels/pointwise"
-	"github.com/graphrun/graphrun/kernels/product"
-	"github.com/graphrun/graphrun/kernels/reduce"
-	"github.com/graphrun/graphrun/kernels/sequence"
-	"github.com/graphrun/graphrun/kernels/view"
-	"github.com/graphrun/graphrun/kernels/window"
+	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/sequence"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
 // Rates lists the inner kernels of all families, with the calls by which a machine is measured. The list is the

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Writes the guards that PyTorch's symbolic shapes record, as reference data for package sym/contiguity.
+"""Writes the guards that PyTorch's symbolic shapes record, as reference data for package internal/contiguity.
 
     apt-get install --no-install-recommends python3-torch python3-sympy
-    /usr/bin/python3 scripts/guards.py > sym/contiguity/testdata/guards.json
+    /usr/bin/python3 scripts/guards.py > internal/contiguity/testdata/guards.json
 
 Sizes and strides are symbols of torch.fx.experimental.symbolic_shapes (1.13), x1, x2, ... and y1, y2, ..., with hints.
 The predicates copy those of c10/core/TensorImpl.cpp, branch by branch; their results are compared with those of a

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/graphrun/graphrun/sym/contiguity"
+	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
 // The tests need no solver: this file reads the subset of SMT-LIB 2 that SMT writes, by the standard's rules,

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's.

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // Predicate is a test of how a value's strides fit its shape, as PyTorch defines it. [Type.If] returns it as

@@ -1,8 +1,8 @@
 package tensor
 
 import (
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // This file repeats the predicates of format.go for [Type]. If all sizes are numbers it computes with the

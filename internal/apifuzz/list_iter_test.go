@@ -3,8 +3,8 @@ package apifuzz
 import (
 	"reflect"
 
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/iter/axes"
 )
 
 var iterFunctions = map[string]any{

@@ -9,16 +9,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/kernels/conv"
-	"github.com/graphrun/graphrun/kernels/index"
-	"github.com/graphrun/graphrun/kernels/pointwise"
-	"github.com/graphrun/graphrun/kernels/product"
-	"github.com/graphrun/graphrun/kernels/quantised"
-	"github.com/graphrun/graphrun/kernels/reduce"
-	"github.com/graphrun/graphrun/kernels/sequence"
-	"github.com/graphrun/graphrun/kernels/view"
-	"github.com/graphrun/graphrun/kernels/window"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
@@ -28,16 +20,13 @@ import (
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "report", "inspect", "experiment", "sym", "sym/contiguity", "tensor", "expr", "iter",
-	"iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "passes/layout/wcsp",
-	"passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx", "kernels/conv", "kernels/index",
-	"kernels/pointwise", "kernels/product", "kernels/quantised", "kernels/reduce", "kernels/sequence", "kernels/view",
-	"kernels/window"}
+var packages = []string{".", "report", "inspect", "experiment", "sym", "internal/contiguity", "tensor", "expr", "iter",
+	"internal/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "passes/layout/wcsp",
+	"passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx"}
 
 // functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
@@ -145,31 +134,9 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"graphfile.Schema":    graphfile.Schema,
 	"graphfile.SideFile":  graphfile.SideFile,
 
-	"kernels.All":             kernels.All,
-	"kernels.Rates":           kernels.Rates,
-	"conv.Rates":              conv.Rates,
-	"index.Rates":             index.Rates,
-	"pointwise.Rates":         pointwise.Rates,
-	"product.Rates":           product.Rates,
-	"product.MultipliesBytes": product.MultipliesBytes,
-	"reduce.Rates":            reduce.Rates,
-	"sequence.Rates":          sequence.Rates,
-	"view.Rates":              view.Rates,
-	"window.InIntegers":       window.InIntegers,
-	"window.Rates":            window.Rates,
-	"conv.InBytes":            conv.InBytes,
-	"conv.Ops":                conv.Ops,
-	"index.Ops":               index.Ops,
-	"pointwise.Adds":          pointwise.Adds,
-	"pointwise.Bounds":        pointwise.Bounds,
-	"pointwise.Ops":           pointwise.Ops,
-	"product.Ops":             product.Ops,
-	"quantised.Ops":           quantised.Ops,
-	"reduce.Ops":              reduce.Ops,
-	"sequence.Ops":            sequence.Ops,
-	"view.Ops":                view.Ops,
-	"window.Ops":              window.Ops,
-	"kernels.Lookup":          kernels.Lookup,
+	"kernels.All":    kernels.All,
+	"kernels.Rates":  kernels.Rates,
+	"kernels.Lookup": kernels.Lookup,
 
 	"passes.After":  passes.After,
 	"passes.Before": passes.Before,

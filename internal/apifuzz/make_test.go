@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
@@ -25,7 +26,6 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
-	"github.com/graphrun/graphrun/sym/contiguity"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -3,7 +3,7 @@ package apifuzz
 import (
 	"reflect"
 
-	"github.com/graphrun/graphrun/sym/contiguity"
+	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
 // enough bounds the calls of a function.

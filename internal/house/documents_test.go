@@ -22,10 +22,10 @@ var (
 )
 
 // packageDirs maps the names of packages that documents speak of to their folders.
-var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "iter/axes",
+var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "internal/axes",
 	"kit":    "kernels/internal/kit",
 	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
-	"pointwise": "kernels/pointwise", "machine": "internal/machine"}
+	"pointwise": "kernels/internal/pointwise", "machine": "internal/machine"}
 
 // declared has what a package declares, as Name and Type.Member.
 type declared map[string]bool

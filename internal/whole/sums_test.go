@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -111,7 +111,7 @@ func TestTailsOfSums(t *testing.T) {
 			o.Check = i < 10
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
-			if o.Passes == nil && loops.Compiles() && product.MultipliesBytes() {
+			if o.Passes == nil && loops.Compiles() && machine.Instructions() >= machine.AVX2 {
 				begins(t, p)
 			}
 			for _, workers := range []int{1, 2} {

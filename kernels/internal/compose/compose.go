@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -2,7 +2,7 @@ package compose
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 

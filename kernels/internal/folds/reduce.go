@@ -4,8 +4,8 @@ package folds
 import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"

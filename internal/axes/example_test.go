@@ -1,0 +1,38 @@
+package axes_test
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/axes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Sums over the last dimension of a turned matrix of integers, as a kernel of its own takes them: a walk over the
+// dimensions that are kept, and for each position a line, which comes as a block of float32 however it is laid out.
+func Example() {
+	data := []int32{1, 2, 3, 10, 20, 30}
+	in, _ := tensor.New(tensor.Int32, 2, 3).Transpose(0, 1) // three lines of two elements
+	sums := make([]float32, 3)
+	out := tensor.Meta{DType: tensor.Float32, Shape: in.Shape, Strides: []int{1, 0}}
+
+	kept, along := axes.Split(axes.Dims(in, out), []bool{false, true}, true)
+	fmt.Println("kept", kept[0].N, kept[0].In, "along", along[0].N, along[0].In)
+
+	load := axes.NewLoader(in.DType, tensor.Float32, tensor.Float32)
+	var block, room [axes.BlockBytes]byte
+	w := axes.Walker{Axes: kept, At: make([]int, len(kept))}
+	for range axes.Numel(kept) {
+		line := load.Run(unsafe.Pointer(&block), unsafe.Pointer(&room), unsafe.Add(unsafe.Pointer(&data[0]), w.Off),
+			along[0].In, along[0].N)
+		sum := (*float32)(unsafe.Add(unsafe.Pointer(&sums[0]), w.Out[0]))
+		for _, x := range unsafe.Slice((*float32)(line), along[0].N) {
+			*sum += x
+		}
+		w.Seek(w.At[0] + 1)
+	}
+	fmt.Println(sums)
+	// Output:
+	// kept 3 4 along 2 12
+	// [11 22 33]
+}

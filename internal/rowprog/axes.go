@@ -1,0 +1,103 @@
+package rowprog
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// axis is a dimension of the iteration, with the steps in bytes of outputs and operands.
+type axis struct {
+	n    int
+	step []int
+}
+
+// checked refuses metas, outputs and then operands, that are not those of an expression and a mask.
+func checked(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
+	if len(c.Out) != nouts || len(c.In) != len(metas)-nouts {
+		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", nouts, len(metas)-nouts,
+			len(c.Out), len(c.In))
+	}
+	for i, m := range metas {
+		if len(m.Shape) != len(mask) || len(m.Strides) != len(mask) {
+			return fmt.Errorf("rowprog: %v in an iteration of rank %d", m, len(mask))
+		}
+		if i >= nouts && m.DType != c.In[i-nouts] || i < nouts && m.DType != c.Out[i].DType {
+			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", m)
+		}
+	}
+	return nil
+}
+
+// fullShape is that to which all metas, of a rank, are broadcast.
+func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
+	full := slices.Repeat([]int{1}, rank)
+	for d := range full {
+		for _, m := range metas {
+			if n := m.Shape[d]; n != 1 {
+				if full[d] != 1 && full[d] != n {
+					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", d, full[d], n)
+				}
+				full[d] = n
+			}
+		}
+	}
+	return full, nil
+}
+
+// axesOf are the dimensions of a shape, kept and reduced ones, the last first.
+func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, red []axis) {
+	for d, n := range slices.Backward(full) {
+		a := axis{n: n, step: make([]int, len(metas))}
+		for i, m := range metas {
+			if m.Shape[d] != 1 {
+				a.step[i] = m.Strides[d] * m.DType.Size()
+			}
+		}
+		if mask[d] {
+			red = append(red, a)
+		} else {
+			kept = append(kept, a)
+		}
+	}
+	return kept, red
+}
+
+// elementsOf is the number of positions along all axes.
+func elementsOf(list []axis) int {
+	n := 1
+	for _, a := range list {
+		n *= a.n
+	}
+	return n
+}
+
+// joined drops axes of one position and joins neighbours that form one run of everything. There is always one left.
+func joined(list []axis, operands int) []axis {
+	out := list[:0]
+	for _, a := range list {
+		if a.n == 1 {
+			continue
+		}
+		if k := len(out) - 1; k >= 0 && continues(out[k], a) {
+			out[k].n *= a.n
+			continue
+		}
+		out = append(out, a)
+	}
+	if len(out) == 0 {
+		out = append(out, axis{n: 1, step: make([]int, operands)})
+	}
+	return out
+}
+
+func continues(a, next axis) bool {
+	for i, s := range a.step {
+		if a.n*s != next.step[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,215 @@
+package rowprog_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/rowprog"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// planOf plans row-major rows of n elements: one of them from row first on, or all of rows.
+func planOf(t *testing.T, tc testCode, rows, n int) *call {
+	t.Helper()
+	b := expr.NewBuilder(tc.in...)
+	c, err := b.Build(tc.make(b)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &call{}
+	var outs, ins []tensor.Meta
+	for o, out := range c.Out {
+		m := tensor.New(out.DType, rows, n)
+		if tc.one[o] {
+			m = tensor.New(out.DType, rows, 1)
+		}
+		outs = append(outs, m)
+		k.outs = append(k.outs, tensor.Empty(m))
+	}
+	for i, d := range tc.in {
+		ins = append(ins, []tensor.Meta{tensor.New(d, rows, n), {DType: d, Shape: []int{rows, n}, Strides: []int{0, 1}},
+			tensor.New(d, rows, 1)}[i])
+	}
+	if k.plan, err = rowprog.New(c, outs, ins, []bool{false, true}, rowprog.Choose); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func overlaps(p *rowprog.Plan) bool {
+	for _, l := range p.Listings() {
+		if strings.HasPrefix(l.Name, "all sweeps at once") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestOverlap holds rows that all sweeps go over at once against rows that each sweep goes over by itself, bit by bit.
+func TestOverlap(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 5))
+	for _, shape := range [][2]int{{13, 1100}, {40, 4096}, {1000, 300}, {4000, 33}, {4001, 70}, {5000, 1}, {1100, 4097},
+		{1100, 4096}} {
+		for _, tc := range testCodes {
+			if tc.name != "softmax" && tc.name != "norm" && tc.name != "rows put aside" || shape[0]*shape[1] > 1<<22 &&
+				tc.name != "softmax" {
+				continue
+			}
+			all := planOf(t, tc, shape[0], shape[1])
+			if !overlaps(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %v: sweeps do not run at once", tc.name, shape)
+			}
+			one := planOf(t, tc, 1, shape[1])
+			if overlaps(one.plan) {
+				t.Fatalf("%s of %v: sweeps over a row run at once", tc.name, shape)
+			}
+			checkOverlap(t, rng, tc, all, one, shape[0], shape[1])
+		}
+	}
+}
+
+func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, rows, n int) {
+	t.Helper()
+	var in []*tensor.Tensor
+	for _, o := range all.outs {
+		all.ptrs = append(all.ptrs, o.Pointer())
+	}
+	for i, d := range tc.in {
+		x := tensor.Empty([]tensor.Meta{tensor.New(d, rows, n), tensor.New(d, n), tensor.New(d, rows)}[i])
+		fill(rng, x)
+		in = append(in, x)
+		all.ptrs = append(all.ptrs, x.Pointer())
+	}
+	if d := tc.in[0]; d == f32 {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			in[0].SetFlat(rng.IntN(rows*n), tensor.FloatScalar(v))
+		}
+	}
+	all.run(t, rng)
+	for r := 0; r < rows; r += 1 + rng.IntN(1+rows/50) {
+		one.ptrs = one.ptrs[:0]
+		for _, o := range one.outs {
+			one.ptrs = append(one.ptrs, o.Pointer())
+		}
+		for i, x := range in {
+			at := r * x.Numel() / rows * x.DType.Size()
+			if i == 1 {
+				at = 0
+			}
+			one.ptrs = append(one.ptrs, unsafe.Add(x.Pointer(), at))
+		}
+		one.run(t, rng)
+		for o := range one.outs {
+			b := one.outs[o].Storage().Bytes()
+			if at := r * len(b); !bytes.Equal(b, all.outs[o].Storage().Bytes()[at:at+len(b)]) {
+				t.Fatalf("%s of %dx%d: output %d of row %d has other bits by all sweeps at once", tc.name, rows, n, o, r)
+			}
+		}
+	}
+}
+
+// TestPipeline holds rows that one loop goes over without a stop, in groups or not and with rows left over, against
+// rows by themselves.
+func TestPipeline(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 5))
+	for _, tc := range []struct {
+		rows, n int
+		stores  int // of a turn, each by an operand of its own
+	}{{1100, 512, 1}, {1100, 4096, 1}, {601, 8192, 2}, {602, 7000, 2}} {
+		code := testCode{name: "normed", in: []tensor.DType{f32, f32}, one: []bool{false},
+			make: func(b *expr.Builder) []expr.Output { return normed(b, tc.n) }}
+		all := planOf(t, code, tc.rows, tc.n)
+		if machine.Instructions() == machine.AVX512 {
+			l := all.plan.Listings()[0]
+			stored := 0
+			for _, o := range l.Loop.Code.Out {
+				if o.DType != tensor.Invalid {
+					stored++
+				}
+			}
+			if !overlaps(all.plan) || !slices.ContainsFunc(l.Loop.Code.Insts, isSqrt) || stored != tc.stores {
+				t.Errorf("%dx%d: the first loop is %s, of %d rows", tc.rows, tc.n, l.Name, stored)
+			}
+		}
+		checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+	}
+}
+
+// TestPipelineLines holds rows of which some do not follow the one before against the same rows in a piece.
+func TestPipelineLines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 5))
+	const matrices, rows, n = 30, 45, 640
+	b := expr.NewBuilder(f32, f32)
+	c, err := b.Build(normed(b, n)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, x := tensor.Empty(tensor.New(f32, matrices, rows+1, n)), tensor.Empty(tensor.New(f32, matrices, rows, n))
+	w := tensor.Empty(tensor.New(f32, n))
+	fill(rng, wide)
+	fill(rng, w)
+	const size = 4 * rows * n
+	var got [2][]byte
+	for k, in := range []*tensor.Tensor{wide, x} {
+		for m := range matrices {
+			copy(x.Storage().Bytes()[m*size:], wide.Storage().Bytes()[m*(size+4*n):][:size])
+		}
+		m := x.Meta
+		m.Strides = in.Strides
+		scale := tensor.Meta{DType: f32, Shape: []int{matrices, rows, n}, Strides: []int{0, 0, 1}}
+		out := tensor.Empty(x.Meta)
+		mask := []bool{false, false, true}
+		plan, err := rowprog.New(c, []tensor.Meta{out.Meta}, []tensor.Meta{m, scale}, mask, rowprog.Choose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &call{plan: plan, ptrs: []unsafe.Pointer{out.Pointer(), in.Pointer(), w.Pointer()}}
+		a.run(t, rng)
+		got[k] = out.Storage().Bytes()
+	}
+	if !bytes.Equal(got[0], got[1]) {
+		t.Error("rows in matrices apart have other bits than in a piece")
+	}
+}
+
+func isSqrt(i expr.Inst) bool { return i.Op == expr.Sqrt }
+
+// TestCrowded holds sweeps that would push shared operands out of the nearest cache, and so go one after the other past
+// the caches, against rows by themselves; neither shorter rows nor sweeps that compute much are kept apart.
+func TestCrowded(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(2, 5))
+	for _, tc := range []struct {
+		name    string
+		rows, n int
+		crowded bool
+	}{{"norm", 1100, 4096, true}, {"norm", 700, 6007, true}, {"norm", 9000, 512, false}, {"norm", 500, 4096, false},
+		{"softmax", 1100, 4096, false}} {
+		for _, code := range testCodes {
+			if code.name != tc.name {
+				continue
+			}
+			all := planOf(t, code, tc.rows, tc.n)
+			if overlaps(all.plan) == tc.crowded && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %dx%d: sweeps run at once: %v", tc.name, tc.rows, tc.n, !tc.crowded)
+			}
+			checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+		}
+	}
+}

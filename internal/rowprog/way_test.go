@@ -1,0 +1,37 @@
+package rowprog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/rowprog"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Loops go along rows where operands do, unless results of all elements lie across: those are turned in tiles then, as
+// long as that takes no more memory than stays near.
+func TestWayOfTurnedResults(t *testing.T) {
+	b := expr.NewBuilder(f32)
+	y := b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
+	c, err := b.Build(b.Real(y))
+	require.NoError(t, err)
+	across := func(rows, n int) tensor.Meta { return tensor.New(f32, rows, n).WithStrides([]int{1, rows}) }
+	for _, x := range []struct {
+		out, in tensor.Meta
+		columns bool
+	}{
+		{tensor.New(f32, 128, 256), tensor.New(f32, 128, 256), false},
+		{across(128, 256), tensor.New(f32, 128, 256), true},
+		{across(128, 256), across(128, 256), true},
+		{tensor.New(f32, 128, 256), across(128, 256), true},
+		{across(4, 256), tensor.New(f32, 4, 256), false},
+		{across(256, 4096), tensor.New(f32, 256, 4096), false},
+	} {
+		p, err := rowprog.New(c, []tensor.Meta{x.out}, []tensor.Meta{x.in}, []bool{false, true}, rowprog.Choose)
+		require.NoError(t, err)
+		require.Equal(t, x.columns, p.ByColumns(), "%v of %v", x.out, x.in)
+		require.LessOrEqual(t, p.Worker(), 1<<22, "%v of %v", x.out, x.in)
+	}
+}

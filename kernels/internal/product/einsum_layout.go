@@ -1,0 +1,224 @@
+package product
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// einsumShadow goes through the steps by which at::einsum computes, on types alone: which
+// dtype and layout the result has follows from them, and whether it is a view.
+type einsumShadow struct {
+	e      *equation
+	order  []int // the labels of all terms, a dimension each: those of the result first
+	counts []int // of terms in which a dimension is not 1
+}
+
+// align takes diagonals of labels that repeat, and gives a term all dimensions in order.
+func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
+	var few [8]int
+	perm := few[:0] // the term's dimension of each label; -1: it has none
+	for range s.order {
+		perm = append(perm, -1)
+	}
+	dim := 0
+	var err error
+	for _, l := range labels {
+		at := slices.Index(s.order, l)
+		if perm[at] >= 0 {
+			if m, err = m.Diagonal(0, perm[at], dim); err == nil {
+				m, err = m.MoveDim([]int{-1}, []int{perm[at]})
+			}
+			if err != nil {
+				return m, err
+			}
+			continue
+		}
+		if m.Shape[dim].Ne(sym.Of(1)).Holds() {
+			s.counts[at]++
+		}
+		perm[at] = dim
+		dim++
+	}
+	shape, strides := make([]sym.Int, len(perm)), make([]sym.Int, len(perm))
+	for i, d := range perm {
+		if shape[i], strides[i] = sym.Of(1), sym.Of(1); d >= 0 {
+			shape[i], strides[i] = m.Shape[d], m.Strides[d]
+		}
+	}
+	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides, Offset: m.Offset}, nil
+}
+
+// fold multiplies the terms from left to right and drops the dimensions that are summed.
+func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
+	kept, all := len(s.e.out), len(s.counts)
+	cur := terms[0]
+	var err error
+	for _, t := range terms[1:] {
+		if cur, err = s.pair(cur, t); err != nil {
+			return cur, err
+		}
+	}
+	if all == kept {
+		return cur, nil
+	}
+	if len(terms) == 1 {
+		dims := make([]int, all-kept)
+		for i := range dims {
+			dims[i] = kept + i
+		}
+		return summedType(cur, dims, false)
+	}
+	return cur.View(cur.Shape[:kept])
+}
+
+// pair sums over what only one of the terms has, and multiplies them.
+func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
+	var few [8]int
+	sum := few[:0]
+	var sumA, sumB []int
+	for d := len(s.e.out); d < len(s.counts); d++ {
+		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
+		switch {
+		case inA && inB:
+			if s.counts[d]--; s.counts[d] == 1 {
+				sum, s.counts[d] = append(sum, d), 0
+			}
+		case s.counts[d] == 1 && inA:
+			sumA, s.counts[d] = append(sumA, d), 0
+		case s.counts[d] == 1 && inB:
+			sumB, s.counts[d] = append(sumB, d), 0
+		}
+	}
+	var err error
+	if len(sumA) > 0 {
+		if a, err = summedType(a, sumA, true); err != nil {
+			return a, err
+		}
+	}
+	if len(sumB) > 0 {
+		if b, err = summedType(b, sumB, true); err != nil {
+			return b, err
+		}
+	}
+	if len(sum) == 0 {
+		attrs, err := pointwise.Mul.Schema.Decode(nil, nil)
+		if err != nil {
+			return a, err
+		}
+		return kit.InferredType(pointwise.Mul, attrs, a, b)
+	}
+	return einsumProduct(a, b, sum)
+}
+
+// einsumProduct is at::native's sumproduct_pair: a batch of matrix products whose result
+// has the dimensions of both terms, those of the first and those of the second, in this
+// order in memory. Of operands without elements nothing is asked.
+func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
+	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
+	switch {
+	case a.DType != b.DType && some():
+		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
+	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && some():
+		return a, kit.NotImplementedBy("bmm", a.DType)
+	}
+	var few [4][8]int
+	both, left, right, order := few[0][:0], few[1][:0], few[2][:0], few[3][:0]
+	for d := range a.Shape {
+		inA, inB := a.Shape[d].Gt(sym.Of(1)).Holds(), b.Shape[d].Gt(sym.Of(1)).Holds()
+		switch {
+		case slices.Contains(sum, d):
+		case inA && inB:
+			both = append(both, d)
+		case inA:
+			left = append(left, d)
+		default:
+			right = append(right, d)
+		}
+	}
+	order = append(append(append(append(order, both...), left...), sum...), right...)
+	sizes := make([]sym.Int, len(order)) // as they are in memory
+	for i, d := range order {
+		switch {
+		case i < len(both)+len(left):
+			sizes[i] = a.Shape[d]
+		case i < len(both)+len(left)+len(sum):
+			sizes[i] = sym.Of(1)
+		default:
+			sizes[i] = b.Shape[d]
+		}
+	}
+	m, err := kit.FreshType(a.DType, sizes)
+	if err != nil {
+		return m, err
+	}
+	shape, strides := make([]sym.Int, len(order)), make([]sym.Int, len(order))
+	for i, d := range order {
+		shape[d], strides[d] = m.Shape[i], m.Strides[i]
+	}
+	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides}, nil
+}
+
+// summedType is what sum makes of an operand; it widens integers.
+func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
+	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
+	if err != nil {
+		return m, err
+	}
+	return kit.InferredType(reduce.Sum, attrs, m)
+}
+
+// layout returns the type of the result, and whether it shares the only operand's storage. It changes types.
+func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
+	var few [2][8]int
+	s := &einsumShadow{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
+	for range s.order {
+		s.counts = append(s.counts, 0)
+	}
+	for i, m := range types {
+		var err error
+		if types[i], err = s.align(m, e.raw[i]); err != nil {
+			return m, false, err
+		}
+	}
+	out, err := s.fold(types)
+	if err != nil {
+		return out, false, err
+	}
+	view := len(types) == 1 && len(s.order) == len(e.out)
+	fits := len(out.Shape) == len(e.out)
+	for i := 0; fits && i < len(e.out); i++ {
+		n := e.size(e.out[i])
+		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
+	}
+	switch {
+	case !fits: // of no elements
+		shape := make([]sym.Int, len(e.out))
+		for i, l := range e.out {
+			shape[i] = e.size(l)
+		}
+		out, err = kit.FreshType(out.DType, shape)
+	case !view:
+		err = tensor.CheckSizes(out.DType, out.Shape)
+	}
+	return out, view, err
+}
+
+// order lists the labels as at::einsum numbers them: those of the result, an ellipsis that
+// is summed over, then capitals and small letters.
+func (e *equation) order(list []int) []int {
+	list = append(list, e.out...)
+	for _, l := range e.labels {
+		if !slices.Contains(e.out, l) {
+			list = append(list, l)
+		}
+	}
+	slices.Sort(list[len(e.out):])
+	return list
+}

@@ -1,0 +1,108 @@
+package product
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// einsumMatrices are the labels of an equation that multiplies batches of matrices.
+type einsumMatrices struct {
+	batch    []int // of both operands and of the result, in its order
+	rows     []int // of the first alone: the last one is that of rows of matrices
+	sum, col int
+}
+
+// restateEinsum restates an equation that multiplies batches of matrices as that product, of operands that are shown
+// in the order of its labels: so it is fused, and lies, as any such product.
+func restateEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Restatement, err error) {
+	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
+		return r, nil
+	}
+	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, []tensor.Type{c.Type(0), c.Type(1)})
+	if err != nil {
+		return r, err
+	}
+	in := slices.Clone(c.In)
+	if weighs(in[1]) && !weighs(in[0]) { // as in an attention, which has weights first
+		slices.Reverse(in)
+		slices.Reverse(e.raw)
+	}
+	m, ok := e.matrices(in)
+	if !ok {
+		return r, nil
+	}
+	p := compose.Of(into, c)
+	last := len(m.rows) - 1
+	a := shown(p, in[0], e.raw[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
+	b := shown(p, in[1], e.raw[1], slices.Concat(m.batch, []int{m.sum, m.col}))
+	for range m.rows[:min(last, last*len(m.batch))] { // matrices that each of these has
+		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
+	}
+	y := shown(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
+	r.Why = "its labels are those of a product of matrices"
+	r.Results, err = p.Result(y)
+	return r, err
+}
+
+// shown adds a node that shows a value, whose dimensions have these labels, with them in another order.
+func shown(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
+	if slices.Equal(labels, order) {
+		return x
+	}
+	dims := make([]int, len(order))
+	for i, l := range order {
+		dims[i] = slices.Index(labels, l)
+	}
+	return p.Add(view.Permute, graph.Attrs{"dims": dims}, x)
+}
+
+// matrices sorts labels; false where they are not those of one product of matrices: an operand has one twice, or one
+// that neither the other nor the result has, or sizes broadcast.
+func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
+	a, b := e.raw[0], e.raw[1]
+	var sums, cols []int
+	for _, l := range e.labels {
+		i, j := slices.Index(a, l), slices.Index(b, l)
+		switch kept := slices.Contains(e.out, l); {
+		case i >= 0 && slices.Contains(a[i+1:], l), j >= 0 && slices.Contains(b[j+1:], l):
+			return m, false
+		case i >= 0 && j >= 0 && !in[0].Type().Shape[i].Same(in[1].Type().Shape[j]):
+			return m, false
+		case i >= 0 && j >= 0 && !kept:
+			sums = append(sums, l)
+		case i >= 0 && j >= 0:
+		case !kept:
+			return m, false
+		case j >= 0:
+			cols = append(cols, l)
+		}
+	}
+	for _, l := range e.out {
+		switch {
+		case !slices.Contains(a, l):
+		case slices.Contains(b, l):
+			m.batch = append(m.batch, l)
+		default:
+			m.rows = append(m.rows, l)
+		}
+	}
+	if len(sums) != 1 || len(cols) != 1 || len(m.rows) == 0 {
+		return m, false
+	}
+	m.sum, m.col = sums[0], cols[0]
+	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
+		// The first operand is matrices already, and the result is not: what makes it sees them so.
+		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
+	}
+	return m, true
+}
+
+// endsWith reports whether the last labels are these.
+func endsWith(labels, last []int) bool {
+	return len(labels) >= len(last) && slices.Equal(labels[len(labels)-len(last):], last)
+}

@@ -1,0 +1,109 @@
+package product
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// viewsOf shows tensors as other types of the same storage.
+func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
+	var out []*tensor.Tensor
+	for i, v := range types {
+		m, _ := v.Meta()
+		t, err := in[i].View(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Outer is torch.outer: the product of a column and a row.
+var Outer = composite[kit.None](graph.Op{
+	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
+	Params:   []graph.Param{kit.Self, {Name: "vec2"}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
+	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		column, err := p.Add(view.Reshape, graph.Attrs{"shape": []int{-1, 1}}, c.In[0])
+		if err != nil {
+			return nil, err
+		}
+		return p.Add(pointwise.Mul, nil, graph.Of(column[0]), c.In[1])
+	},
+}, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, error) {
+	a, b := c.Type(0), c.Type(1)
+	if a.Rank() != 1 || b.Rank() != 1 {
+		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
+	}
+	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)}) // as self.reshape does: of no elements the strides are others
+	return []tensor.Type{a, b}, err
+})
+
+// Trace is torch.trace: the sum of the diagonal.
+var Trace = composite[kit.None](graph.Op{
+	Name: "trace", Doc: "Sums the diagonal of a matrix.",
+	Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
+	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		diagonal, err := p.Add(view.Diagonal, nil, c.In[0])
+		if err != nil {
+			return nil, err
+		}
+		return p.Add(reduce.Sum, nil, graph.Of(diagonal[0]))
+	},
+}, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
+	m := c.Type(0)
+	if m.Rank() != 2 {
+		return nil, errors.New("trace: expected a matrix")
+	}
+	m, err := m.Diagonal(0, 0, 1)
+	return []tensor.Type{m}, err
+})
+
+// composite defines an op that is another one, without attributes, on views of its operands: what is inferred, and
+// what it means, are the other one's.
+func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+	of := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
+		types, err := views(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		a, err := to.Schema.Decode(nil, nil)
+		return kit.Delegated(c, a, types...), types, err
+	}
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		inner, _, err := of(c)
+		if err != nil {
+			return nil, err
+		}
+		return to.Infer(inner)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		inner, types, err := of(c)
+		if err != nil {
+			return nil, err
+		}
+		if in, err = viewsOf(in, types...); err != nil {
+			return nil, err
+		}
+		return to.Ref(inner, in)
+	}
+	return kit.Define[A](o)
+}
+
+// Numel is torch.numel as a value.
+var Numel = kit.ElementOp[kit.None](graph.Op{
+	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.F32(2, 3), nil),
+}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
+	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
+	})

@@ -1,0 +1,275 @@
+package product
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// restateMatmul restates a product of matrices: one of 16-bit floats in float32, and one by matrices of a batch that
+// are repeated as the product by those that there are. So heads of attentions that share keys and values (grouped
+// queries) read these where they are, instead of copies for each head.
+func restateMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Restatement, err error) {
+	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
+		return r, err
+	}
+	if r, err = restateWeighed(into, c); err != nil || r.Results != nil {
+		return r, err
+	}
+	x, y := c.In[0], c.In[1]
+	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
+		return r, nil
+	}
+	by, ok := repeatedOf(y.Value, repeatDepth)
+	if !ok {
+		return restateShared(into, c)
+	}
+	rank := len(y.Type().Shape)
+	if by.dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[by.dim].Same(y.Type().Shape[by.dim]) {
+		return r, nil
+	}
+	p := compose.Of(into, c)
+	groups, matrices := by.operands(p, x)
+	if _, err = p.Result(); err != nil {
+		return r, err
+	}
+	product, err := into.Again(into.Whole(), groups, matrices)
+	if err != nil {
+		return r, err
+	}
+	out := p.Add(view.Flatten, graph.Attrs{"start_dim": by.dim, "end_dim": by.dim + 1}, graph.Of(product[0]))
+	if by.joinsRows(x) {
+		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": by.dim + 1}, out)
+	}
+	r.Results, err = p.Result(out)
+	r.Why = "matrices that are repeated are read where they are"
+	return r, err
+}
+
+// restateShared restates a product by a matrix that several in a batch share, of one row each, as that of these rows.
+func restateShared(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
+	x, y := c.In[0], c.In[1]
+	rank := x.Type().Rank()
+	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
+		return r, nil
+	}
+	one := func(a graph.Arg, d int) bool {
+		n, known := a.Type().Shape[d].Known()
+		return known && n == 1
+	}
+	n, known := x.Type().Shape[rank-3].Known()
+	if !one(x, rank-2) || !one(y, rank-3) || !known || n < 2 {
+		return r, nil
+	}
+	p := compose.Of(into, c)
+	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
+	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
+	if _, err = p.Result(); err != nil {
+		return r, err
+	}
+	product, err := into.Again(into.Whole(), rows, matrix)
+	if err != nil {
+		return r, err
+	}
+	r.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
+	r.Why = "a matrix that is shared is multiplied by all rows at once"
+	return r, err
+}
+
+// joinsRows reports whether the matrices of the other operand that meet the same matrix are one row each, next to one
+// another: they are the rows of one matrix then.
+func (r repeated) joinsRows(x graph.Arg) bool {
+	t := x.Type()
+	rows, known := t.Shape[t.Rank()-2].Known()
+	return known && rows == 1 && r.dim == t.Rank()-3
+}
+
+// operands adds nodes that show both operands of the product by each matrix once: the first with its batch in groups
+// that meet the same matrix.
+func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
+	groups, matrices = x, r.matrices(p)
+	if r.joinsRows(x) {
+		groups = p.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
+		matrices = p.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
+	}
+	return p.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
+}
+
+// repeatDepth is how many nodes are gone back through to where values are repeated.
+const repeatDepth = 6
+
+// repeated is a value in which each index of a dimension is there so many times, one after the other.
+type repeated struct {
+	of         *graph.Value // has a dimension of size 1 behind the one that is repeated, unless it is single
+	single     bool
+	dim, times int
+	order      []int // the dimensions of the source, that of size 1 included, as the value has them; nil: as they are
+}
+
+// matrices adds nodes that show the source in the order of the value, with the dimension of size 1.
+func (r repeated) matrices(p *compose.Parts) graph.Arg {
+	x := graph.Of(r.of)
+	if r.single {
+		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.source() + 1}, x)
+	}
+	if r.order != nil {
+		x = p.Add(view.Permute, graph.Attrs{"dims": r.order}, x)
+	}
+	return x
+}
+
+// source is the dimension of the source that is repeated.
+func (r repeated) source() int {
+	if r.order != nil {
+		return r.order[r.dim]
+	}
+	return r.dim
+}
+
+// repeatedOf tells of what a value is a repetition: a copy of a value that is broadcast, a join of such copies of parts
+// of a value, and what shows one with its dimensions in another order.
+func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
+	n := v.Node
+	if n == nil || n.Op == nil || n.Op.Storage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		return r, false
+	}
+	switch from := n.In[0].Value; {
+	case n.Op.Permutes != nil && len(n.Out) == 1:
+		if r, ok = repeatedOf(from, depth-1); ok {
+			r.permute(n.Op.Permutes(n.Call()))
+		}
+		return r, ok
+	case n.Op == index.RepeatInterleave && len(n.In) == 1:
+		return repeatsOf(from, v)
+	case n.Op == view.Cat || n.Op == view.Concat || n.Op == view.Concatenate:
+		return joinedRepeats(n, v, depth-1)
+	case n.Op.Identity && v.Alias == nil && v.Type.DType == from.Type.DType && sameSizes(v.Type.Shape, from.Type.Shape):
+		return repeatedOf(from, depth-1)
+	case n.Op.Kind == graph.View && v.Type.DType == from.Type.DType:
+		return copiedBroadcast(from, v)
+	}
+	return r, false
+}
+
+// permute has dimensions in another order.
+func (r *repeated) permute(dims []int) {
+	var order []int
+	at := 0
+	for i, d := range dims {
+		switch {
+		case d == r.dim:
+			at = i
+			order = append(order, d, d+1)
+		case d > r.dim:
+			order = append(order, d+1)
+		default:
+			order = append(order, d)
+		}
+	}
+	if before := r.order; before != nil {
+		for i, d := range order {
+			order[i] = before[d]
+		}
+	}
+	r.dim, r.order = at, order
+}
+
+// copiedBroadcast recognises a value in which a dimension of another that is broadcast is joined with the one before.
+// Sizes tell nothing of what as_strided shows.
+func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
+	t, n := from.Type, from.Node
+	if n == nil || n.Op.Storage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
+		return r, false
+	}
+	for d := 1; d < t.Rank(); d++ {
+		times, known := t.Shape[d].Known()
+		step, even := t.Strides[d].Known()
+		if !known || !even || times < 2 || step != 0 {
+			continue
+		}
+		joined := slices.Delete(slices.Clone(t.Shape), d, d+1)
+		joined[d-1] = joined[d-1].Mul(t.Shape[d])
+		single := slices.Clone(t.Shape)
+		single[d] = sym.Of(1)
+		if sameSizes(joined, v.Type.Shape) && sameSizes(single, from.Alias.Type.Shape) {
+			return repeated{of: from.Alias, dim: d - 1, times: times}, true
+		}
+	}
+	return r, false
+}
+
+// repeatsOf is what repeat_interleave makes of a value, if it says one number and a dimension.
+func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
+	a, b := from.Type.Shape, v.Type.Shape
+	if len(a) != len(b) {
+		return r, false
+	}
+	r = repeated{of: from, single: true, dim: -1}
+	for d := range a {
+		if a[d].Same(b[d]) {
+			continue
+		}
+		was, known := a[d].Known()
+		is, alsoKnown := b[d].Known()
+		if !known || !alsoKnown || r.dim >= 0 || was == 0 || is%was != 0 {
+			return r, false
+		}
+		r.dim, r.times = d, is/was
+	}
+	return r, r.dim >= 0 && r.times > 1
+}
+
+// joinedRepeats recognises a join of repetitions of the parts that another value was cut into.
+func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok bool) {
+	var whole *graph.Value
+	for i, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			return r, false
+		}
+		part, ok := repeatedOf(a.Value, depth)
+		if !ok || part.order != nil {
+			return r, false
+		}
+		of := part.of
+		if !part.single { // shown with one more dimension
+			if of.Alias == nil || of.Node.Op.Storage {
+				return r, false
+			}
+			shape := slices.Delete(slices.Clone(of.Type.Shape), part.dim+1, part.dim+2)
+			if !sameSizes(shape, of.Alias.Type.Shape) {
+				return r, false
+			}
+			of = of.Alias
+		}
+		cut := of.Node
+		if cut == nil || len(cut.Out) != len(n.In) || cut.Out[i] != of || len(cut.In) == 0 || of.Alias == nil {
+			return r, false
+		}
+		if i == 0 {
+			whole, r = of.Alias, part
+		}
+		if of.Alias != whole || part.dim != r.dim || part.times != r.times {
+			return r, false
+		}
+	}
+	joined := slices.Clone(whole.Type.Shape)
+	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
+	r.of, r.single = whole, true
+	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
+}
+
+// cutsAlong reports whether the first part of a value is cut along the dimension that is repeated: all its other sizes
+// are those of the whole.
+func cutsAlong(first graph.Arg, r repeated) bool {
+	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.of.Type.Shape)
+	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}
+	return sameSizes(shape, whole)
+}
+
+func sameSizes(a, b []sym.Int) bool {
+	return slices.EqualFunc(a, b, func(x, y sym.Int) bool { return x.Same(y) })
+}

@@ -1,0 +1,73 @@
+package product
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+)
+
+// weightNodes bounds how many nodes are looked at, back from weights to the product that makes their scores.
+const weightNodes = 32
+
+// weighs reports whether a value is weights of an attention: rows that are folded of what a product makes.
+func weighs(x graph.Arg) bool {
+	type step struct {
+		from  graph.Arg
+		folds bool // something between it and the weights folds rows
+	}
+	seen := map[step]bool{}
+	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
+		s := queue[0]
+		if seen[s] || s.from.Kind != graph.TensorArg || s.from.Value.Node == nil || s.from.Value.Node.Op == nil {
+			continue
+		}
+		seen[s] = true
+		switch n := s.from.Value.Node; {
+		case n.Op.Attends() && s.folds:
+			return true
+		case n.Op.Rows != nil, n.Op.Expression != nil, n.Op.Pointwise != nil, s.from.Value.Alias != nil:
+			for _, a := range n.In {
+				queue = append(queue, step{a, s.folds || n.Op.Rows != nil})
+			}
+		}
+	}
+	return false
+}
+
+// restateWeighed restates a product of values by weights, both turned, as that of weights by values: attention is
+// found so.
+func restateWeighed(into *graph.Parts, c *graph.Call) (r graph.Restatement, err error) {
+	x, y := c.In[0], c.In[1]
+	turned, ok := turnedOf(y)
+	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !weighs(turned) || weighs(x) {
+		return r, nil
+	}
+	p := compose.Of(into, c)
+	turn := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
+	values := turn(x)
+	if _, err = p.Result(); err != nil {
+		return r, err
+	}
+	product, err := into.Again(into.Whole(), turned, values)
+	if err != nil {
+		return r, err
+	}
+	r.Results, err = p.Result(turn(graph.Of(product[0])))
+	r.Why = "weights multiply values"
+	return r, err
+}
+
+// turnedOf returns what a value shows with its last two dimensions the other way round.
+func turnedOf(x graph.Arg) (of graph.Arg, ok bool) {
+	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
+		return of, false
+	}
+	n := x.Value.Node
+	rank := x.Type().Rank()
+	for i, d := range n.Op.Permutes(n.Call()) {
+		if want := map[int]int{rank - 2: rank - 1, rank - 1: rank - 2}; i < rank-2 && d != i || i >= rank-2 && d != want[i] {
+			return of, false
+		}
+	}
+	return n.In[0], rank >= 2 && len(n.Out) == 1
+}

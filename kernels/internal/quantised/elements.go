@@ -1,0 +1,167 @@
+package quantised
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quotient is v = x / scale of float32 by the reciprocal of the scale, which takes a fraction of a division. A quotient
+// is off by less than two units in the last place after the product, by less than one after a correction, and rounded
+// as a division is after another (Markstein 1990).
+const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
+	"v = fma(fma(-p, scale, x), reciprocal, p)"
+
+// Levels before they saturate: farLevels bounds those that int32 has room for, and fewLevels saturates whatever the
+// zero point is.
+const (
+	farLevels = 1 << 29
+	fewLevels = 1 << 20
+)
+
+// elements restates what quantises numbers element by element. Rounded, they are integers, and bounds are those of
+// levels: the greater a number, the greater its level. Numbers that may be far, infinite, or none are bounded before
+// they are divided; what is none becomes 0.
+func (q *restating) elements() (r graph.Restatement, err error) {
+	v, least, most := q.unbounded()
+	of, to := graph.Of(v), first(q.to.scale)
+	r.Of = v.Node
+	finite := reach(of, reachDepth)/to < farLevels
+	if finite {
+		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
+			r.Why = fmt.Sprintf("%s is computed from levels", v.Node.Name)
+			return r, err
+		}
+	}
+	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
+	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), least: least,
+		most: most}
+	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
+	if !finite {
+		f.text, f.unless = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
+		f.names, in = append(f.names, "far"), append(in, q.number(to*fewLevels))
+		f.names[0] = "number"
+	}
+	r.Why = "by the reciprocal of the scale"
+	r.Results, err = q.rounded(f, in...)
+	return r, err
+}
+
+// pair restates a sum or a product of two dequantised numbers, unless plans are exact. Its terms are levels, which are
+// scaled to those wanted at once.
+func (q *restating) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
+		return nil, nil
+	}
+	var of [2]levels
+	for i := range of {
+		var ok bool
+		if of[i], ok = dequantised(n.In[i]); !ok || of[i].scale.Numel() != 1 || !isByte(of[i].bytes.Type().DType) {
+			return nil, nil
+		}
+	}
+	a, b, to := of[0], of[1], first(q.to.scale)
+	// What is half-way between two numbers is rounded to the even one, which an even number that is added beforehand
+	// leaves what it is.
+	odd := math.Abs(math.Mod(first(q.to.zero), 2))
+	zero := first(q.to.zero) - odd
+	f := formula{zero: odd, least: least, most: most}
+	if n.Op == pointwise.Mul {
+		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
+		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
+		return q.rounded(f, a.bytes, b.bytes, q.number(first(a.zero)), q.number(first(b.zero)),
+			q.number(first(a.scale)*first(b.scale)/to), q.number(zero))
+	}
+	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
+	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
+	by := [2]float64{first(a.scale) / to, first(b.scale) / to}
+	return q.rounded(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
+		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
+}
+
+// number is a constant of float32.
+func (q *restating) number(v float64) graph.Arg {
+	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
+}
+
+// formula is how levels are computed: text computes v of operands with names. It is rounded to even, the zero point is
+// added, and the level is bounded by those of two numbers; it is 0 unless a condition holds, where there is one.
+type formula struct {
+	text        string
+	names       []string
+	zero        float64
+	least, most float64
+	unless      string
+}
+
+// rounded computes levels.
+func (q *restating) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+	d := q.C.Out[0].DType
+	level := "int32(rint(v))"
+	if f.zero != 0 {
+		level += fmt.Sprintf(" + %v", f.zero)
+	}
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.least), q.to.level(d, f.most))
+	if f.unless != "" {
+		level = fmt.Sprintf("where(%s, %s, 0)", f.unless, level)
+	}
+	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
+	return q.Result(q.To(d, y))
+}
+
+// reachDepth bounds how far back is looked for where numbers come from.
+const reachDepth = 8
+
+// manyNumbers is how many a constant has that is not looked at.
+const manyNumbers = 1 << 16
+
+// reach is a bound on the size of the numbers of a value that cannot be NaN: it is dequantised, or made of such by
+// sums, products and bounds. It is infinite for others.
+func reach(a graph.Arg, depth int) float64 {
+	none := math.Inf(1)
+	if a.Kind != graph.TensorArg || depth == 0 {
+		return none
+	}
+	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
+		far := 0.0
+		kit.EachIndex(t.Shape, func(at []int) {
+			far = max(far, math.Abs(t.At(at...).Float())) // NaN stays
+		})
+		return far
+	}
+	if a.Value.Node == nil {
+		return none
+	}
+	if l, ok := dequantised(a); ok {
+		least, most := bounds(l.bytes.Type().DType)
+		far := 0.0
+		kit.EachIndex(l.scale.Shape, func(at []int) { far = max(far, l.scale.At(at...).Float()*(most-least)) })
+		return far
+	}
+	n := a.Value.Node
+	if least, most, ok := pointwise.Bounds(n); ok {
+		far := reach(n.In[0], depth-1)
+		for _, bound := range []float64{least, most} {
+			if !math.IsInf(bound, 0) {
+				far = max(far, math.Abs(bound))
+			}
+		}
+		return far
+	}
+	if n.Op != pointwise.Mul && !pointwise.Adds(n) {
+		return none
+	}
+	x, y := reach(n.In[0], depth-1), reach(n.In[1], depth-1)
+	if n.Op == pointwise.Mul {
+		x, y = x*y, 0
+	}
+	if x += y; x > math.MaxFloat32/2 { // some of it might be infinite
+		return none
+	}
+	return x
+}

@@ -1,0 +1,30 @@
+package quantised
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/window"
+)
+
+// pooled restates the greatest of dequantised numbers as the greatest of bytes: of two numbers the greater one never
+// has the lower level, and none is a NaN.
+func (q *restating) pooled(n *graph.Node) (r graph.Restatement, err error) {
+	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
+		return r, nil
+	}
+	if _, ok := dequantised(n.In[0]); !ok {
+		return r, nil
+	}
+	at, ok := window.InIntegers(n.Call(), q.C.Out[0].DType)
+	if !ok {
+		return r, nil
+	}
+	bytes, err := q.into.Again(q.into.Whole(), append([]graph.Arg{n.In[0]}, q.C.In[1:]...)...)
+	if err != nil {
+		return r, err
+	}
+	r.Of, r.Why = n, fmt.Sprintf("%s takes the greatest of bytes", n.Name)
+	r.Results, err = q.Result(q.Add(window.MaxPool2d, at, graph.Of(bytes[0])))
+	return r, err
+}

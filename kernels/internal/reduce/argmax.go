@@ -1,0 +1,162 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type argmaxAttrs struct {
+	Dim     *int `attr:"dim" default:"none" doc:"dimension to reduce; none: all, in row-major order"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Argmax and Argmin give the index of the first greatest or least element.
+var (
+	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is "+
+		"greater than all.", true)
+	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is "+
+		"less than all.", false)
+)
+
+// Max and Min give one value of all elements, or, with a dim, values and their indices.
+var (
+	Max = orOfTwo(bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices; "+
+		"with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
+	Min = orOfTwo(bestOp("min", "Gives the least element of all; with dim, the least elements and their indices; "+
+		"with other, the lesser of self and other at each place, as minimum does.", false), pointwise.Minimum)
+)
+
+func argOp(name, doc string, greatest bool) *graph.Op {
+	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
+		Each: graph.Each{Simple: 3.5},
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
+			return folds.Spec{}, err
+		}
+		mask, err := folds.OneDim(a.Dim, t.Rank())
+		d := t.DType
+		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+			if err == nil && !kit.Empty(t) && !trivial(t, mask, a.Dim) {
+				err = kit.NotImplemented(name, d)
+			}
+			d = tensor.Float64 // any dtype will do: there is one element to choose from
+		}
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
+			How: func() folds.How {
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) }, Suited: true,
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, false) },
+					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+					}}
+			}}, err
+	})
+}
+
+// trivial reports a dimension of size 1, of which PyTorch gives index 0 without a look at
+// the dtype.
+func trivial(t tensor.Type, mask []bool, dim *int) bool {
+	return dim != nil && t.Rank() > 0 && kit.Is(folds.Sizes(t.Shape, mask), 1)
+}
+
+func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
+	if dim == nil {
+		return nonEmpty(name, t, nil, hint)
+	}
+	// Other than amax, these name the dimension as counted from the front.
+	w, err := tensor.WrapDim(*dim, t.Rank())
+	if err != nil {
+		return err
+	}
+	return nonEmpty(name, t, []int{w}, hint)
+}
+
+func bestOp(name, doc string, greatest bool) *graph.Op {
+	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
+	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
+		Each: graph.Each{Simple: 3.5},
+		Name: name, Doc: doc, Many: true,
+		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+			return folds.Spec{}, err
+		}
+		mask, err := folds.OneDim(a.Dim, t.Rank())
+		if err != nil {
+			return folds.Spec{}, err
+		}
+		if a.Dim == nil {
+			if t.DType.IsComplex() || t.DType.IsBareUnsigned() {
+				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, t.DType.TorchName())
+			}
+			return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
+		}
+		switch {
+		case t.DType.IsComplex():
+			err = fmt.Errorf("%s(): does not support complex input", name)
+		case t.DType.IsBareUnsigned():
+			err = kit.NotImplemented(name, t.DType)
+		}
+		d := t.DType
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
+			How: func() folds.How {
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) }, Suited: true,
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, true) },
+					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+						i := refBest(x, greatest)
+						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+					}}
+			}}, err
+	})
+}
+
+// orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
+func orOfTwo(one, two *graph.Op) *graph.Op {
+	infer, compile, reference, rows := one.Infer, one.Compile, one.Ref, one.Rows
+	o := *one
+	o.Impls = nil // they are made of Compile
+	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		if !c.Has(1) {
+			return infer(c)
+		}
+		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
+			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
+		}
+		return two.Infer(c)
+	}
+	if rows != nil {
+		o.Rows = func(c *graph.Call) (*graph.Rows, error) {
+			if c.Has(1) {
+				return nil, nil
+			}
+			return rows(c)
+		}
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Has(1) {
+			return two.Compile(c)
+		}
+		return compile(c)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if c.Has(1) {
+			return two.Ref(c, in)
+		}
+		return reference(c, in)
+	}
+	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
+	return kit.Define[argmaxAttrs](o)
+}

@@ -1,0 +1,140 @@
+package reduce
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type batchNormAttrs struct {
+	Training bool    `attr:"training" default:"false" doc:"use the statistics of the batch, not running_mean and running_var"`
+	Momentum float64 `attr:"momentum" default:"0.1" doc:"of the running statistics, which are not updated here"`
+	Eps      float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
+	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+}
+
+// BatchNorm normalises each channel (dimension 1).
+var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
+	Name: "batch_norm",
+	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
+		"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
+		"row-major where it could be both.",
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
+		{Name: "running_var", Optional: true}},
+	Infer:     inferBatchNorm,
+	Decompose: decomposeBatchNorm,
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[batchNormAttrs](c)
+		for len(in) < 5 {
+			in = append(in, nil)
+		}
+		if a.Training {
+			in[3], in[4] = nil, nil
+		}
+		channel := func(index []int) int { return index[1] }
+		return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{
+		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
+		tensor.New(tensor.Float32, 3),
+		tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
+})
+
+// decomposeBatchNorm is PyTorch's own form, input * scale + shift; of the statistics of a batch, (input - mean) * scale
+// + shift. A scale and a shift for each channel are computed in
+// float64 and rounded once; they fold where the parameters are constants.
+func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
+	if m.Numel() == 0 {
+		return batchNormOfNothing(p)
+	}
+	const f = tensor.Float64
+	loops, mean, variance := m.DType.OpMath(), graph.Arg{}, graph.Arg{}
+	if a.Training {
+		dims := []int{0}
+		for d := 2; d < m.Rank(); d++ {
+			dims = append(dims, d)
+		}
+		moments := p.All(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(f, c.In[0]))
+		variance, mean = moments[0], moments[1]
+	} else {
+		mean, variance = p.To(f, c.In[3]), p.To(f, c.In[4])
+	}
+	scale := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
+	if c.Has(1) {
+		scale = p.Add(pointwise.Div, nil, p.To(f, c.In[1]), scale)
+	} else {
+		scale = p.Add(pointwise.Reciprocal, nil, scale)
+	}
+	x := c.In[0]
+	if a.Training { // the mean is subtracted first: products with values far from zero lose digits
+		center := p.To(loops, mean)
+		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
+		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
+	}
+	shift := p.Add(pointwise.Mul, nil, mean, scale)
+	if c.Has(2) {
+		shift = p.Add(pointwise.Sub, nil, p.To(f, c.In[2]), shift)
+	} else {
+		shift = p.Add(pointwise.Neg, nil, shift)
+	}
+	scale, shift = p.To(loops, scale), p.To(loops, shift)
+	y := p.Add(pointwise.Mul, nil, x, p.Along(scale, 1, m.Rank()))
+	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
+}
+
+// batchNormOfNothing is what [emptyBatchNorm] infers.
+func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
+	y := p.Add(view.Clone, nil, p.C.In[0])
+	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
+		if p.C.Has(1 + i) {
+			y = p.Add(op, nil, y, p.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, p.C.In[1+i]))
+		}
+	}
+	return p.Result(y)
+}
+
+func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
+	m := c.Type(0)
+	if kit.Empty(m) {
+		out, err := emptyBatchNorm(c, m)
+		return c.One(out), err
+	}
+	features := sym.Int{}
+	if m.Rank() > 1 {
+		features = m.Shape[1]
+	}
+	if err := checkFeatures(c, features, kit.Attrs[batchNormAttrs](c).Training); err != nil {
+		return nil, err
+	}
+	if m.Rank() < 2 {
+		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
+	}
+	if !m.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("batch_norm", m.DType)
+	}
+	if err := batchNormDTypes(c); err != nil {
+		return nil, err
+	}
+	rows := m.IsContiguous()
+	contiguous := rows || m.IsChannelsLast() || kit.Is(m.Numel(), 1)
+	for i := 1; i < 5; i++ {
+		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
+	}
+	// suggest_memory_format_contig: a value that is both counts as row-major.
+	f := m.SuggestMemoryFormat(false)
+	if contiguous && rows {
+		f = tensor.Contiguous
+	} else if contiguous {
+		f = tensor.ChannelsLast
+	}
+	out, err := tensor.NewTypeFormat(m.DType, m.Shape, f)
+	return c.One(out), err
+}

@@ -1,0 +1,378 @@
+package sequence
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type recurrentAttrs struct {
+	HasBiases     bool    `attr:"has_biases" default:"true" doc:"the parameters hold biases"`
+	NumLayers     int     `attr:"num_layers" default:"1" doc:"layers on top of one another"`
+	Dropout       float64 `attr:"dropout" default:"0" doc:"share of a layer's results that training drops"`
+	Train         bool    `attr:"train" default:"false" doc:"drop; only supported where dropout is 0"`
+	Bidirectional bool    `attr:"bidirectional" default:"false" doc:"go through sequences both ways"`
+	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
+}
+
+// Recurrent layers with the operands and gates of PyTorch's ops. ONNX's are onnx_lstm,
+// onnx_gru and onnx_rnn.
+var (
+	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
+		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
+		"b_ih and b_hh [4h]")
+	GRU = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. Operands are input [t, "+
+		"n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih "+
+		"and b_hh [3h]")
+	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
+		"Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
+		"and b_hh [h]")
+	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells that "+
+		"are bounded below by 0. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, "+
+		"i], w_hh [h, h], b_ih and b_hh [h]")
+)
+
+// torchCell is a recurrent op of PyTorch.
+type torchCell struct {
+	name string
+	kind cellKind
+	act  string // of the state
+}
+
+func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
+	o := torchCell{name, kind, act}
+	outputs := []string{"output", "h_n"}
+	if kind == cellLSTM {
+		outputs = append(outputs, "c_n")
+	}
+	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	example := func(layers, dirs int, biases bool) []tensor.Meta {
+		in := []tensor.Meta{f(3, 2, 4)}
+		for range outputs[1:] {
+			in = append(in, f(layers*dirs, 2, 5))
+		}
+		rows := 5 * kind.gates()
+		for l := range layers * dirs {
+			inputs := 4
+			if l >= dirs {
+				inputs = 5 * dirs
+			}
+			if in = append(in, f(rows, inputs), f(rows, 5)); biases {
+				in = append(in, f(rows), f(rows))
+			}
+		}
+		return in
+	}
+	return kit.Define[recurrentAttrs](graph.Op{
+		AsInferred: "each step writes the states of a whole batch, one after another",
+		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
+		Params: []graph.Param{{Name: "operands", Variadic: true}},
+		Infer:  o.infer,
+		Impls:  recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
+		Flops: func(c *graph.Call) float64 {
+			x, n := c.Meta(0), 0
+			for i := o.states(); i < len(c.In); i++ {
+				n += c.Meta(i).Numel()
+			}
+			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
+		},
+		Ref: o.ref,
+		Examples: []graph.Example{
+			{In: example(1, 1, true)},
+			{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
+		},
+	})
+}
+
+// states is the place of the first parameter: input and states come before.
+func (o torchCell) states() int { return o.kind.outputs() }
+
+// perLayer is the number of parameters of a layer in one direction.
+func (a *recurrentAttrs) perLayer() int {
+	if a.HasBiases {
+		return 4
+	}
+	return 2
+}
+
+func (a *recurrentAttrs) dirs() int {
+	if a.Bidirectional {
+		return 2
+	}
+	return 1
+}
+
+// layer is layer i without its data.
+func (o torchCell) layer(c *graph.Call, i int) *recurrent {
+	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
+	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
+		hidden:  c.Meta(1).Shape[2],
+		integer: x.DType, resetAfter: true, backward: [2]bool{false, true},
+		order: [][4]int{{0}, {1, 0, 2}, {0, 3, 1, 2}}[o.kind]}
+	if i > 0 {
+		l.inputs = l.dirs * l.hidden
+	}
+	width := l.dirs * l.hidden
+	l.xStep, l.xBatch, l.yStep, l.yBatch, l.yDir = l.batch, 1, l.batch*width, width, l.hidden
+	if a.BatchFirst {
+		l.steps, l.batch = l.batch, l.steps
+		l.xStep, l.xBatch, l.yStep, l.yBatch = 1, l.steps, width, l.steps*width
+	}
+	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
+	for dir := range l.dirs {
+		l.acts[dir] = [3]cellAct{{name: "Sigmoid"}, {name: o.act}, {name: "Tanh"}}
+		if o.kind == cellRNN {
+			l.acts[dir][0] = cellAct{name: o.act}
+		}
+	}
+	return l
+}
+
+func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
+	a, x := kit.Attrs[recurrentAttrs](c), c.Type(0)
+	if len(c.In) != o.states()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
+		return nil, errors.New("got an incorrect number of RNN parameters")
+	}
+	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
+		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(),
+			c.Type(1).Rank())
+	}
+	if a.Train && a.Dropout != 0 {
+		return nil, fmt.Errorf("%s: dropout is not supported in training", o.name)
+	}
+	steps, batch, hidden := x.Shape[0], x.Shape[1], c.Type(1).Shape[2]
+	if a.BatchFirst {
+		steps, batch = batch, steps
+	}
+	state := []sym.Int{sym.Of(a.NumLayers * a.dirs()), batch, hidden}
+	for i := range c.In[1:] {
+		if t := c.Type(i + 1); t.DType != x.DType {
+			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), t.DType.TorchName())
+		}
+	}
+	for i := 1; i < o.states(); i++ {
+		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
+			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
+				tensor.Sizes(t.Shape))
+		}
+	}
+	if kit.Is(steps, 0) {
+		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
+	}
+	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
+		return nil, err
+	}
+	d, err := o.dtype(a, x.DType, steps)
+	if err != nil {
+		return nil, err
+	}
+	// PyTorch turns the result of sequences whose batch comes first.
+	out := tensor.NewType(d, steps, batch, hidden.Mul(sym.Of(a.dirs())))
+	if a.BatchFirst {
+		if out, err = out.Transpose(0, 1); err != nil {
+			return nil, err
+		}
+	}
+	res := c.One(out)
+	for range o.states() - 1 {
+		res = append(res, graph.Result{Type: tensor.NewType(d, state...), Alias: graph.Fresh})
+	}
+	return res, nil
+}
+
+// dtype is the dtype of the results. Of integers a sigmoid cannot be stored, so that LSTM and
+// GRU cells refuse them; a tanh gives float32, which the next step or layer cannot multiply
+// with integers; a relu stays what it is, but there is none of complex numbers.
+func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
+	switch {
+	case d == tensor.Bool:
+		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
+	case d.IsComplex() && o.act == "Relu":
+		return d, errors.New("clamp is not supported for complex types")
+	case d.IsFloat() || d.IsComplex() || o.act == "Relu":
+		return d, nil
+	case o.kind != cellRNN:
+		return d, fmt.Errorf("result type Float can't be cast to the desired output type %s", d.TorchName())
+	case a.NumLayers > 1 || steps.Gt(sym.Of(1)).Holds():
+		return d, errors.New("mat1 and mat2 must have the same dtype")
+	}
+	return tensor.Float32, nil
+}
+
+// cellLoops is the dtype in which a layer of d computes.
+func cellLoops(d tensor.DType) tensor.DType {
+	if d.IsComplex() {
+		return tensor.Complex128
+	}
+	return kit.Wide(d)
+}
+
+// checkWeights checks the parameters; items is the number of vectors in the input.
+func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
+	hidden := c.Type(1).Shape[2]
+	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.states()
+	for i := range a.NumLayers * a.dirs() {
+		inputs := c.Type(0).Shape[2]
+		if i >= a.dirs() {
+			inputs = hidden.Mul(sym.Of(a.dirs()))
+		}
+		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.perLayer()] {
+			t := c.Type(at)
+			switch {
+			case tensor.SameSizes(t.Shape, want):
+			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
+					t.Shape[0])
+			default:
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want),
+					tensor.Sizes(t.Shape))
+			}
+			at++
+		}
+	}
+	return nil
+}
+
+func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
+	a := kit.Attrs[recurrentAttrs](c)
+	first := o.layer(c, 0)
+	if first.batch*first.hidden == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d := cellLoops(c.Meta(0).DType)
+	x := copies.NewCompound(c)
+	var ins, outs []kit.Buffer
+	for i := range c.In {
+		ins = append(ins, x.Dense(x.In(i), d))
+	}
+	floats := o.act == "Tanh" && d == tensor.Int64 // the results are floats that the sums become at the end
+	for i, m := range c.Out {
+		if floats {
+			outs = append(outs, x.Temp(d, m.Shape...))
+		} else {
+			outs = append(outs, x.Result(i, d))
+		}
+	}
+	y, from, last := outs[0], ins[0], outs[1:]
+	for i := range a.NumLayers {
+		l := o.layer(c, i)
+		part := func(s kit.Buffer) kit.Buffer {
+			m := tensor.New(d, l.dirs, l.batch, l.hidden)
+			m.Offset = i * m.Numel()
+			return s.Show(m)
+		}
+		l.x, l.y = from, y
+		if i+1 < a.NumLayers {
+			l.y = x.Temp(d, y.Meta.Shape...)
+		}
+		from = l.y
+		l.h0, l.hn = part(ins[1]), part(last[0])
+		if o.kind == cellLSTM {
+			l.c0, l.cn = part(ins[2]), part(last[1])
+		}
+		for dir := range l.dirs {
+			p := ins[o.states()+(i*l.dirs+dir)*a.perLayer():]
+			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
+				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
+			}
+		}
+		if err := l.add(x, d); err != nil {
+			return nil, err
+		}
+	}
+	for i, sums := range outs {
+		if floats {
+			x.Call(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
+		}
+	}
+	return x.Kernel()
+}
+
+// pack is the Pack of PyTorch's ops: the weights of each layer and direction are operands of their own.
+func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
+	a, k := kit.Attrs[recurrentAttrs](c), i-o.states()
+	if k < 0 || k%a.perLayer() > 1 {
+		return graph.Packing{}, false
+	}
+	d := cellLoops(c.Meta(0).DType)
+	m := copies.InDType(c, d).Meta(i)
+	return o.layer(c, k/a.perLayer()/a.dirs()).packing(d, k%a.perLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
+}
+
+// ref defines PyTorch's recurrent ops, layer by layer.
+func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	switch cellLoops(c.Type(0).DType) {
+	case tensor.Complex128:
+		return cellsReference[complex128](o, c, in)
+	case tensor.Int64:
+		return cellsReference[int64](o, c, in)
+	}
+	return cellsReference[float64](o, c, in)
+}
+
+func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := o.infer(c)
+	if err != nil {
+		return nil, err
+	}
+	d := tensor.DTypeOf[T]()
+	var out []*tensor.Tensor
+	for _, r := range res {
+		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
+	}
+	a := kit.Attrs[recurrentAttrs](c)
+	at := func(t *tensor.Tensor) func(i, j, k int) T {
+		return func(i, j, k int) T { return kit.WidestOf[T](t.At(i, j, k)) }
+	}
+	// Only a tanh of integers has results of another kind.
+	number := func(v T, to *tensor.Tensor) tensor.Scalar {
+		s, _ := tensor.ScalarOf(v)
+		if d == tensor.Int64 && to.DType == tensor.Float32 {
+			return tensor.FloatScalar(math.Tanh(s.Float()))
+		}
+		return s
+	}
+	x := at(in[0])
+	if a.BatchFirst {
+		x = func(t, b, i int) T { return kit.WidestOf[T](in[0].At(b, t, i)) }
+	}
+	for i := range a.NumLayers {
+		l := o.layer(c, i)
+		width := l.dirs * l.hidden
+		y := tensor.Zeros(d, l.steps, l.batch, width)
+		param := func(dir, k int) *tensor.Tensor { return in[o.states()+(i*l.dirs+dir)*a.perLayer()+k] }
+		state := func(t *tensor.Tensor) func(dir, b, k int, v T) {
+			return func(dir, b, k int, v T) { t.Set(number(v, t), i*l.dirs+dir, b, k) }
+		}
+		r := &cellReference[T]{l: l, x: x, hn: state(out[1]),
+			w:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 0).At(row, k)) },
+			r:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 1).At(row, k)) },
+			h0: func(dir, b, k int) T { return kit.WidestOf[T](in[1].At(i*l.dirs+dir, b, k)) },
+			y:  func(t, dir, b, k int, v T) { y.Set(number(v, y), t, b, dir*l.hidden+k) }}
+		if o.kind == cellLSTM {
+			r.c0 = func(dir, b, k int) T { return kit.WidestOf[T](in[2].At(i*l.dirs+dir, b, k)) }
+			r.cn = state(out[2])
+		}
+		if a.HasBiases {
+			r.inBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 2).At(row)) }
+			r.stateBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 3).At(row)) }
+		}
+		r.run()
+		x = at(y)
+	}
+	kit.EachIndex(out[0].Shape, func(index []int) {
+		t, b := index[0], index[1]
+		if a.BatchFirst {
+			t, b = b, t
+		}
+		out[0].Set(number(x(t, b, index[2]), out[0]), index...)
+	})
+	return out, nil
+}
