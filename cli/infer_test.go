@@ -170,6 +170,21 @@ func TestInferOfClasses(t *testing.T) {
 	}
 }
 
+// TestInferOfManyClasses ends at the limit of classes, which it reports.
+func TestInferOfManyClasses(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1,
+"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", "C", "H", "W"], "memory_format": "channels_last"},
+ {"name": "b", "dtype": "float32", "shape": [1, "C", 1, 1]},
+ {"name": "c", "dtype": "float32", "shape": ["A", "B", "D", "E"]}],
+"nodes": [{"name": "y", "op": "add", "inputs": ["x", "b"]}, {"name": "z", "op": "add", "inputs": ["y", "c"]}],
+"outputs": ["z"]}`)
+	r := call(t, "infer", path, "--classes")
+	if r.code != exitDone || !strings.Contains(r.errors, "more than 16 classes of sizes") ||
+		!strings.Contains(r.out, "holds while ") {
+		t.Errorf("exit %d, stderr:\n%s\n%s", r.code, r.errors, r.out)
+	}
+}
+
 // manyGuards is a graph whose guards all come from sizes 0 and 1.
 const manyGuards = `{"version": 1, "symbols": {"M": {"hint": 3}, "K": {"max": 1}},
 "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", "C", "H", "W"]},
