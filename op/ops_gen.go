@@ -940,14 +940,13 @@ const (
 type Conv1dAttrs struct {
 	// step of the window (default 1)
 	Stride []int `attr:"stride"`
-	// zeros at both ends, or at the begin and at the end; valid: none, same: as many as give the result the size of
-	// the input (default 0)
+	// zeros at both ends, or [begin, end]; valid: no zeros; same: the number that keeps the input size (default 0)
 	Padding []int `attr:"padding"`
 	// PaddingWord takes the place of Padding.
 	PaddingWord Conv1dPaddingWord `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -974,16 +973,16 @@ const (
 
 // Conv2dAttrs are the optional attributes of [Conv2d].
 type Conv2dAttrs struct {
-	// steps of the window: [height, width] (default 1)
+	// step of the window: [height, width] (default 1)
 	Stride []int `attr:"stride"`
-	// zeros around the image: [height, width], or [top, left, bottom, right]; valid: none, same: as many as give the
-	// result the size of the input (default 0)
+	// zeros around the image: [height, width], or [top, left, bottom, right]; valid: no zeros; same: the number that
+	// keeps the input size (default 0)
 	Padding []int `attr:"padding"`
 	// PaddingWord takes the place of Padding.
 	PaddingWord Conv2dPaddingWord `attr:"padding"`
 	// distance between the elements of the window: [height, width] (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1002,13 +1001,13 @@ func Conv2d(input, weight, bias *graph.Value, attrs ...Conv2dAttrs) *graph.Value
 
 // Conv2dBytesAttrs are the optional attributes of [Conv2dBytes].
 type Conv2dBytesAttrs struct {
-	// steps of the window: [height, width] (default 1)
+	// step of the window: [height, width] (default 1)
 	Stride []int `attr:"stride"`
 	// zero points around the image: [height, width], or [top, left, bottom, right] (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window: [height, width] (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1016,11 +1015,11 @@ type Conv2dBytesAttrs struct {
 
 // Conv2dBytes is the op conv2d_bytes.
 //
-// Convolves quantised images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias
-// [o] of int32, scale [o] of float32, and the zero points of input and result, which have no dimensions. The
-// sums of (input - zero point) * weight, and the bias, are int32 and wrap; times the scale they are rounded to
-// even, and with the zero point of the result they saturate in its dtype, uint8 or int8. Without scale and
-// zero_point they are the result.
+// Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias
+// [o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and
+// (input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even,
+// offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without
+// scale and zero_point the result is the int32 sum.
 //
 // May be nil: scale, zeroPoint.
 func Conv2dBytes(input, weight, bias, scale, inputZeroPoint, zeroPoint *graph.Value, attrs ...Conv2dBytesAttrs) *graph.Value {
@@ -1038,16 +1037,16 @@ const (
 
 // Conv3dAttrs are the optional attributes of [Conv3d].
 type Conv3dAttrs struct {
-	// steps of the window: [depth, height, width] (default 1)
+	// step of the window: [depth, height, width] (default 1)
 	Stride []int `attr:"stride"`
-	// zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it;
-	// valid: none, same: as many as give the result the size of the input (default 0)
+	// zeros around the volume: [depth, height, width], or [front, top, left, back, bottom, right]; valid: no zeros;
+	// same: the number that keeps the input size (default 0)
 	Padding []int `attr:"padding"`
 	// PaddingWord takes the place of Padding.
 	PaddingWord Conv3dPaddingWord `attr:"padding"`
 	// distance between the elements of the window: [depth, height, width] (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1089,13 +1088,13 @@ func ConvInteger(x, w, xZeroPoint, wZeroPoint *graph.Value, attrs ...ConvInteger
 
 // ConvTranspose1dAttrs are the optional attributes of [ConvTranspose1d].
 type ConvTranspose1dAttrs struct {
-	// distance of the windows in the result (default 1)
+	// distance between neighbouring windows in the result (default 1)
 	Stride []int `attr:"stride"`
-	// what is cut off at both ends of each dimension (default 0)
+	// number of elements removed at both ends of each dimension (default 0)
 	Padding []int `attr:"padding"`
-	// what is added at the end of each dimension (default 0)
+	// number of elements added at the end of each dimension (default 0)
 	OutputPadding []int `attr:"output_padding"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1105,9 +1104,9 @@ type ConvTranspose1dAttrs struct {
 
 // ConvTranspose1d is the op conv_transpose1d.
 //
-// Spreads each element of the input over a window of the result: input [n, c, l] or [c, l], weight [c, o/groups,
-// k] and bias [o] give [n, o, ol] with ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1. The
-// result is row-major.
+// Adds each element of the input, times the weight, to a window of the result: input [n, c, l] or [c, l], weight
+// [c, o/groups, k] and bias [o] give [n, o, ol] with ol = (l-1)*stride - 2*padding + dilation*(k-1) +
+// output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
 func ConvTranspose1d(input, weight, bias *graph.Value, attrs ...ConvTranspose1dAttrs) *graph.Value {
@@ -1116,13 +1115,13 @@ func ConvTranspose1d(input, weight, bias *graph.Value, attrs ...ConvTranspose1dA
 
 // ConvTranspose2dAttrs are the optional attributes of [ConvTranspose2d].
 type ConvTranspose2dAttrs struct {
-	// distance of the windows in the result (default 1)
+	// distance between neighbouring windows in the result (default 1)
 	Stride []int `attr:"stride"`
-	// what is cut off at both ends of each dimension (default 0)
+	// number of elements removed at both ends of each dimension (default 0)
 	Padding []int `attr:"padding"`
-	// what is added at the end of each dimension (default 0)
+	// number of elements added at the end of each dimension (default 0)
 	OutputPadding []int `attr:"output_padding"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1132,9 +1131,9 @@ type ConvTranspose2dAttrs struct {
 
 // ConvTranspose2d is the op conv_transpose2d.
 //
-// Spreads each element of the input over a window of the result: input [n, c, h, w] or [c, h, w], weight [c,
-// o/groups, kh, kw] and bias [o] give [n, o, oh, ow] with oh = (h-1)*stride - 2*padding + dilation*(kh-1) +
-// output_padding + 1. The result is row-major.
+// Adds each element of the input, times the weight, to a window of the result: input [n, c, h, w] or [c, h, w],
+// weight [c, o/groups, kh, kw] and bias [o] give [n, o, oh, ow] with oh = (h-1)*stride - 2*padding +
+// dilation*(kh-1) + output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
 func ConvTranspose2d(input, weight, bias *graph.Value, attrs ...ConvTranspose2dAttrs) *graph.Value {
@@ -1143,13 +1142,13 @@ func ConvTranspose2d(input, weight, bias *graph.Value, attrs ...ConvTranspose2dA
 
 // ConvTranspose3dAttrs are the optional attributes of [ConvTranspose3d].
 type ConvTranspose3dAttrs struct {
-	// distance of the windows in the result (default 1)
+	// distance between neighbouring windows in the result (default 1)
 	Stride []int `attr:"stride"`
-	// what is cut off at both ends of each dimension (default 0)
+	// number of elements removed at both ends of each dimension (default 0)
 	Padding []int `attr:"padding"`
-	// what is added at the end of each dimension (default 0)
+	// number of elements added at the end of each dimension (default 0)
 	OutputPadding []int `attr:"output_padding"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1159,9 +1158,9 @@ type ConvTranspose3dAttrs struct {
 
 // ConvTranspose3d is the op conv_transpose3d.
 //
-// Spreads each element of the input over a window of the result: input [n, c, d, h, w] or [c, d, h, w], weight
-// [c, o/groups, kd, kh, kw] and bias [o] give [n, o, od, oh, ow] with od = (d-1)*stride - 2*padding +
-// dilation*(kd-1) + output_padding + 1. The result is row-major.
+// Adds each element of the input, times the weight, to a window of the result: input [n, c, d, h, w] or [c, d,
+// h, w], weight [c, o/groups, kd, kh, kw] and bias [o] give [n, o, od, oh, ow] with od = (d-1)*stride -
+// 2*padding + dilation*(kd-1) + output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
 func ConvTranspose3d(input, weight, bias *graph.Value, attrs ...ConvTranspose3dAttrs) *graph.Value {
@@ -1262,15 +1261,15 @@ func Cumsum[A Int](self *graph.Value, dim A, attrs ...CumsumAttrs) *graph.Value 
 
 // DeformConv2dAttrs are the optional attributes of [DeformConv2d].
 type DeformConv2dAttrs struct {
-	// steps of the window: [height, width] (default 1)
+	// step of the window: [height, width] (default 1)
 	Stride []int `attr:"stride"`
 	// zeros around the image: [height, width] (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window: [height, width] (default 1)
 	Dilation []int `attr:"dilation"`
-	// channels are parted into groups that do not see one another (default 1)
+	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// groups of input channels that have offsets and masks of their own (default 1)
+	// number of groups of input channels with their own offsets and masks (default 1)
 	OffsetGroups *int `attr:"offset_groups"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value

@@ -10,17 +10,17 @@ import (
 )
 
 type conv2dAttrs struct {
-	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
-	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the image: [height, width], or [top, left, bottom, right]; valid: none, same: as many as give the result the size of the input"`
+	Stride   []int            `attr:"stride" default:"1" doc:"step of the window: [height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the image: [height, width], or [top, left, bottom, right]; valid: no zeros; same: the number that keeps the input size"`
 	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
-	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Groups   int              `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
 type conv1dAttrs struct {
 	Stride   []int            `attr:"stride" default:"1" doc:"step of the window"`
-	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros at both ends, or at the begin and at the end; valid: none, same: as many as give the result the size of the input"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros at both ends, or [begin, end]; valid: no zeros; same: the number that keeps the input size"`
 	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
-	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Groups   int              `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
 // Conv2d is the cross-correlation of images with a window.
@@ -80,10 +80,10 @@ var (
 )
 
 type conv3dAttrs struct {
-	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [depth, height, width]"`
-	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it; valid: none, same: as many as give the result the size of the input"`
+	Stride   []int            `attr:"stride" default:"1" doc:"step of the window: [depth, height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the volume: [depth, height, width], or [front, top, left, back, bottom, right]; valid: no zeros; same: the number that keeps the input size"`
 	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [depth, height, width]"`
-	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Groups   int              `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
 var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
@@ -111,8 +111,8 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	},
 })
 
-// InBytes returns the attributes with which [ConvBytes] computes what a call of conv2d does, if images and weight have
-// these dtypes; false where there is no machine code for it.
+// InBytes returns the attributes of the [ConvBytes] call that computes the given conv2d call on images and weights of
+// dtypes x and w. It returns false where no machine code is available for it.
 func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
 		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
@@ -136,5 +136,5 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 		return nil, false
 	}
 	d := kit.Delegated(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
-	return at, len(bytesWalks(d, nil)) > 0 || len(slideBytesWalks(d, nil)) > 0
+	return at, len(bytesWalks(d, nil)) > 0 || len(byteWindowWalks(d, nil)) > 0
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// randomConv makes a convolution over dims dimensions whose window fits.
+// randomConv returns a random convolution over dims dimensions whose window fits the input.
 func randomConv(r *rand.Rand, d tensor.DType, dims, channels int) (graph.Attrs, []*tensor.Tensor, int) {
 	g, cg, og := 1, 1+r.IntN(channels), 1+r.IntN(channels)
 	switch r.IntN(4) {
@@ -70,7 +70,7 @@ func TestConvRandom(t *testing.T) {
 	}
 }
 
-// checkConvImpls runs every implementation that supports the call, as the passes would ask for it.
+// checkConvImpls runs every implementation that supports the call, with the layouts that passes would choose.
 func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int,
 	consts ...int) {
 	if ran := runConvImpls(t, p, name, at, in, k, consts...); ran < 2 {
@@ -102,7 +102,7 @@ func runConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph
 	return ran
 }
 
-// TestConvLarge takes several tiles, images and packing phases.
+// TestConvLarge covers several tiles, images and packing phases.
 func TestConvLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, s := range []struct{ n, c, h, w, o, k, stride, pad, groups int }{

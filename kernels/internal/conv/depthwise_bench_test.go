@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// slideLayers are distinct depthwise ones of MobileNet-V2, EfficientNet-B0, ShuffleNet-V2 and ConvNeXt: channels, size,
-// window, stride.
-var slideLayers = [][4]int{
+// windowLayers are distinct depthwise layers of MobileNet-V2, EfficientNet-B0, ShuffleNet-V2 and ConvNeXt: channels,
+// size, window, stride.
+var windowLayers = [][4]int{
 	{32, 112, 3, 1}, {144, 56, 3, 1}, {192, 28, 3, 1}, {384, 14, 3, 1}, {576, 14, 3, 1}, {960, 7, 3, 1},
 	{32, 112, 3, 2}, {96, 112, 3, 2}, {144, 56, 3, 2}, {192, 28, 3, 2}, {576, 14, 3, 2},
 	{144, 56, 5, 1}, {240, 28, 5, 1}, {576, 14, 5, 1}, {672, 14, 5, 1}, {1152, 7, 5, 1},
@@ -19,9 +19,9 @@ var slideLayers = [][4]int{
 	{96, 56, 7, 1}, {192, 28, 7, 1}, {384, 14, 7, 1}, {768, 7, 7, 1}, {64, 28, 31, 1},
 }
 
-// BenchmarkSlide measures depthwise convolutions by pixels, each by itself.
-func BenchmarkSlide(b *testing.B) {
-	for _, l := range slideLayers {
+// BenchmarkDepthwisePixels measures depthwise convolutions by pixels, layer by layer.
+func BenchmarkDepthwisePixels(b *testing.B) {
+	for _, l := range windowLayers {
 		b.Run(fmt.Sprintf("%dx%d-%ds%d", l[0], l[1], l[2], l[3]), func(b *testing.B) {
 			m, err := tensor.NewFormat(tensor.Float32, []int{1, l[0], l[1], l[1]}, tensor.ChannelsLast)
 			if err != nil {

@@ -15,53 +15,53 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// slideBytes is a depthwise convolution of bytes by pixels, whose results are quantised in registers. Images that have
-// a border are brought into memory of the worker with it, so many rows at a time.
-type slideBytes struct {
+// byteWindow is a depthwise convolution of bytes by pixels, whose sums are requantized in registers. If windows reach
+// outside the image, a chunk first copies its rows with their padding to worker memory.
+type byteWindow struct {
 	s      *convShape
 	isa    machine.ISA
 	spec   *slide.Bytes
 	code   *jit.Func
-	rows   int // of the result, of a chunk
-	h, w   int // of what a chunk reads
-	copied bool
+	rows   int  // rows of the result per chunk
+	h, w   int  // size of the input of a chunk
+	copied bool // the input is copied to worker memory
 	room   struct{ weight, begin, scale, point int }
 	size   int         // bytes of an element of the result
-	tail   *graph.Tail // of sums that are the result
-	run    graph.PerWorker[slideBytesRun]
+	tail   *graph.Tail // epilogue of int32 results
+	run    graph.PerWorker[byteWindowRun]
 }
 
-// slideBytesRun is what a worker needs.
-type slideBytesRun struct {
+// byteWindowRun is a worker's state.
+type byteWindowRun struct {
 	args jit.Args
 	tail graph.TailRun
 }
 
-// slideCallUops bounds the instructions of a call, which takes less than 50 us.
-const slideCallUops = 1 << 15
+// windowCallUops bounds the instructions of a call, which must not take longer than 50 us.
+const windowCallUops = 1 << 15
 
-// slidesBytes reports whether there is machine code for a depthwise convolution of bytes by pixels.
-func (s *convShape) slidesBytes() bool {
+// byteWindowCompiles reports whether machine code supports a depthwise convolution of bytes by pixels.
+func (s *convShape) byteWindowCompiles() bool {
 	rows, cols := reach(s.h, s.oh, s.kh, s.sh, s.ph, s.dh), reach(s.w, s.ow, s.kw, s.sw, s.pw, s.dw)
 	return s.cg == 1 && s.o == s.c && s.c > 1 && s.kh*s.kw > 0 && kit.Times(s.kh, s.kw, max(s.dh, s.dw)) < 1<<8 &&
 		max(s.sh, s.sw) < 1<<8 && kit.Times(rows, cols, s.c) < maxReach && kit.Times(s.oh, s.ow, s.c, 4) < maxReach &&
 		jit.Available() == nil
 }
 
-func slideBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
+func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.o*s.oh*s.ow == 0 || !s.slidesBytes() {
+	if !supported || s.n*s.o*s.oh*s.ow == 0 || !s.byteWindowCompiles() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
 }
 
-func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
+func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
-	t := newSlideBytes(c)
+	t := newByteWindow(c)
 	tiles := s.n * s.oh * kit.DivUp(s.ow, t.spec.Tile) * t.blocks()
 	w.Do(tapsBytes, float64(tiles*t.spec.Uops()))
 	if t.copied {
@@ -71,21 +71,21 @@ func slideBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// blocks are of as many channels as are computed at once; the last one may have some again, where what there is
-// is more than one and cannot be masked.
-func (t *slideBytes) blocks() int { return kit.DivUp(t.s.c, t.block()) }
-func (t *slideBytes) block() int  { return slide.ByteChannels(t.isa) }
+// blocks returns the number of blocks, and block the channels of a block, which are computed at once. If lanes cannot
+// be masked, the last of several blocks overlaps the one before.
+func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.block()) }
+func (t *byteWindow) block() int  { return slide.ByteChannels(t.isa) }
 
-// first is the first channel of a block.
-func (t *slideBytes) first(block int) int {
+// first returns the first channel of a block.
+func (t *byteWindow) first(block int) int {
 	if t.isa == machine.AVX512 {
 		return block * t.block()
 	}
 	return max(0, min(block*t.block(), t.s.c-t.block()))
 }
 
-// places visits the channels of all blocks in the order of the code.
-func (t *slideBytes) places(visit func(block, place, channel int)) {
+// eachChannel visits the channels of all blocks in the order of the code. place is the position within the block.
+func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.block() {
 			if c := t.first(b) + slide.ByteChannel(t.isa, place); c < t.s.c {
@@ -95,16 +95,16 @@ func (t *slideBytes) places(visit func(block, place, channel int)) {
 	}
 }
 
-// newSlideBytes prepares a convolution without its code.
-func newSlideBytes(c *graph.Call) *slideBytes {
+// newByteWindow returns a convolution without its code, with the tile size that takes the fewest instructions.
+func newByteWindow(c *graph.Call) *byteWindow {
 	s := byteConv.bytesShape(c)
-	t := &slideBytes{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w, size: c.Out[0].DType.Size()}
+	t := &byteWindow{s: s, isa: machine.AVX2, copied: s.bordered(), h: s.h, w: s.w, size: c.Out[0].DType.Size()}
 	if machine.AVX512.MultipliesBytes() {
 		t.isa = machine.AVX512
 	}
-	some := 0
-	if t.isa == machine.AVX2 && s.c < t.block() { // all of a vector is read
-		t.copied, some = true, s.c
+	channels := 0
+	if t.isa == machine.AVX2 && s.c < t.block() { // the code reads a whole vector
+		t.copied, channels = true, s.c
 	}
 	if t.copied {
 		t.w = (s.ow-1)*s.sw + (s.kw-1)*s.dw + 1
@@ -116,42 +116,42 @@ func newSlideBytes(c *graph.Call) *slideBytes {
 			Apart: [2]int{s.dh, s.dw}, In: [2]int{t.w * s.c, s.c},
 			Out:  [2]int{s.ow * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
-			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: some}
+			Signed: c.Out[0].DType == tensor.Int8, Words: !t.isa.MultipliesBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
 		}
 	}
-	t.rows = min(s.oh, max(1, slideGrain/(s.ow*s.c*s.kh*s.kw)))
+	t.rows = min(s.oh, max(1, windowGrain/(s.ow*s.c*s.kh*s.kw)))
 	if t.copied {
 		t.h = (t.rows-1)*s.sh + (s.kh-1)*s.dh + 1
 	}
 	return t
 }
 
-// weightBytes are those of the packed weight, before the sums of each channel.
-func (t *slideBytes) weightBytes() int { return t.blocks() * t.blockBytes() }
+// weightBytes returns the bytes of the packed weight, without the sums of channels.
+func (t *byteWindow) weightBytes() int { return t.blocks() * t.blockBytes() }
 
-// blockBytes are those of a block.
-func (t *slideBytes) blockBytes() int { return t.s.kw * t.spec.Groups() * 4 * t.block() }
+// blockBytes returns the bytes of a block of the packed weight.
+func (t *byteWindow) blockBytes() int { return t.s.kw * t.spec.Groups() * 4 * t.block() }
 
-// packedAt is where a weight is in those that are packed.
-func (t *slideBytes) packedAt(block, place, kh, kw int) int {
+// packedAt returns the offset of a weight in the packed form.
+func (t *byteWindow) packedAt(block, place, kh, kw int) int {
 	rows := t.spec.Rows()
 	return block*t.blockBytes() + ((kw*t.spec.Groups()+kh/rows)*t.block()+place)*4 + kh%rows*(4/rows)
 }
 
-// packedBytes are those of the packed weight with the sums.
-func (t *slideBytes) packedBytes() int { return t.weightBytes() + t.s.c*4 }
+// packedBytes returns the bytes of the packed weight with the sums of channels.
+func (t *byteWindow) packedBytes() int { return t.weightBytes() + t.s.c*4 }
 
-// fill packs a weight: blocks of channels, in the order of the code; behind them the sum of each channel's weights.
-// It panics as [graph.Mem.Look] does.
-func (t *slideBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
+// fill packs a weight: blocks of channels in the order of the code, followed by the sum of each channel's weights. It
+// panics as [graph.Mem.Look] does.
+func (t *byteWindow) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.s
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.c)
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
-	t.places(func(block, place, c int) {
+	t.eachChannel(func(block, place, c int) {
 		m.Count(s.kh * s.kw)
-		sums[c] = 0 // of a channel that comes again
+		sums[c] = 0 // overlapping blocks visit a channel twice
 		for kh := range s.kh {
 			for kw := range s.kw {
 				v := *(*int8)(kit.Elem[int8](src, c*s.ws[0]+kh*s.ws[2]+kw*s.ws[3]))
@@ -165,22 +165,22 @@ func (t *slideBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	})
 }
 
-func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesW || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	t := newSlideBytes(c)
+	t := newByteWindow(c)
 	form := fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/t.spec.Rows(), t.spec.Rows(), t.block())
 	return graph.Packing{Form: form, DType: tensor.Int8,
 		Len: t.packedBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			p := newSlideBytes(c)
+			p := newByteWindow(c)
 			_, p.s.ws = spatial(src.Meta, 2)
 			p.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer())
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			t.places(func(block, place, c int) {
+			t.eachChannel(func(block, place, c int) {
 				for i := range t.s.kh * t.s.kw {
 					kh, kw := i/t.s.kw, i%t.s.kw
 					dst.Set(tensor.IntScalar(int64(from[t.packedAt(block, place, kh, kw)])), c, 0, kh, kw)
@@ -189,11 +189,11 @@ func slideBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 		}}, true
 }
 
-func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
+func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	t := newSlideBytes(c)
+	t := newByteWindow(c)
 	s := t.s
 	t.tail = c.Tail
 	var err error
@@ -211,7 +211,7 @@ func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: t.room.point + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing()}} }}
 	if t.copied {
-		k.Worker = t.h*t.w*s.c + t.block() // what is read behind the last pixel
+		k.Worker = t.h*t.w*s.c + t.block() // vectors reach past the last pixel
 	}
 	if !packed {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -229,8 +229,9 @@ func lowerSlideBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// prepare is the phase that finds what sums begin with, and brings it and the scales into the order of the code.
-func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+// prepare is the phase that computes the initial values of sums and arranges them and the scales in the order of the
+// code.
+func (t *byteWindow) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s, c := t.s, t.s.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ signBit(c.Meta(bytesX).DType))
@@ -244,7 +245,7 @@ func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 		begin, by := kit.SliceOf[int32](m.Scratch, t.room.begin, n), kit.SliceOf[float32](m.Scratch, t.room.scale, n)
 		clear(begin)
 		clear(by)
-		t.places(func(block, place, k int) {
+		t.eachChannel(func(block, place, k int) {
 			i := block*t.block() + place
 			if begin[i] = bias[k] - less*sums[k]; !t.spec.Sums {
 				by[i] = scale[k]
@@ -262,8 +263,8 @@ func (t *slideBytes) prepare(weight func(m *graph.Mem) unsafe.Pointer) graph.Pha
 	}}
 }
 
-// convolve is the phase of the sums: a chunk is some rows of the result of an image.
-func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+// convolve is the phase that computes the result; a chunk is some rows of the result of an image.
+func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := kit.DivUp(s.oh, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
@@ -293,11 +294,11 @@ func (t *slideBytes) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 	}}
 }
 
-// compute computes rows for all channels.
-func (t *slideBytes) compute(a *jit.Args, rows int) error {
+// compute computes rows of the result for all channels.
+func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	s := t.s
 	a.N = kit.DivUp(s.ow, t.spec.Tile)
-	most := max(1, slideCallUops/(a.N*t.spec.Uops()))
+	most := max(1, windowCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[slide.In], a.Row[slide.Out]
 	for b := range t.blocks() {
 		channel := t.first(b)
@@ -316,8 +317,8 @@ func (t *slideBytes) compute(a *jit.Args, rows int) error {
 	return nil
 }
 
-// border brings what rows of the result see of an image into memory of the worker, with zero points around it.
-func (t *slideBytes) border(m *graph.Mem, image, first, rows int) {
+// border copies the input of rows of the result to worker memory, with the zero point as padding.
+func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
 	s := t.s
 	zero, line := *(*uint8)(m.Ptrs[1+bytesXZero]), t.w*s.c
 	from, end := min(max(s.pw, 0), t.w), max(min(s.pw+s.w, t.w), 0)
@@ -334,7 +335,7 @@ func (t *slideBytes) border(m *graph.Mem, image, first, rows int) {
 	}
 }
 
-// fillBytes writes a byte to all places, twice as many at a time.
+// fillBytes sets all bytes to v, doubling the filled range with each copy.
 func fillBytes(to []uint8, v uint8) {
 	if len(to) == 0 {
 		return

@@ -14,46 +14,46 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// direct convolves by register tiles: some output pixels by a block of output channels, which lie together in the
-// result and in the packed weight. Pixels of the input are read where they lie, in either order; what of the window is
-// outside of the image is left out, by code of its own for tiles at the left and the right of an image, and by the
-// number of the window's rows above and below.
+// direct convolves by register tiles of output pixels by output channels. The channels of a block are contiguous in the
+// result and in the packed weight. Pixels of the input are read in place, in either order. Taps outside the image are
+// skipped: tiles at the left and right border have code of their own, and the number of rows of the window is an
+// argument of the code.
 type direct struct {
-	s          *convShape
-	shape      directShape
-	size       int // bytes of an element
-	panel      int // bytes of a term in a panel of the weight
-	codes      [2][]*jit.Func
-	specs      []*tile.Spec // of whole blocks
-	tiles      pieces       // of an image's pixels, or of those of a row
-	row        []directCall // of each row of the result, where tiles go along rows
-	strips     int          // of an image
-	parts      machine.Cut  // of tiles, a strip each, where strips are not rows
-	sums       sumBlocks
-	images     int         // of a batch, or 1 where all of them are one
-	near       int         // bytes from a pixel of the input to the next
-	pitch      int         // the same of the result
-	outSize    int         // bytes of an element of the result
-	levels     tile.Levels // what sums of products of bytes become, where elements are four bytes or two words
-	bytes      bool        // elements are four bytes
-	words      bool        // or two words
-	order      multiply.Strips
-	ahead      int  // lines of the next weight that are asked for in a turn of code
-	aheadStrip int  // and bytes, in a strip
-	aheadImage bool // what is asked for is pixels of the next tile, not the weight
-	tail       codeTail
-	run        graph.PerWorker[directRun]
+	s              *convShape
+	shape          directShape
+	size           int            // bytes of an element
+	panel          int            // stride of terms in a panel, in bytes
+	codes          [2][]*jit.Func // by spec: of whole blocks, and of the last block of a group
+	specs          []*tile.Spec   // of whole blocks
+	tiles          pieces         // tiles of an image's pixels, or of a row
+	row            []directCall   // calls of a row of the result, if strips are rows
+	strips         int            // number of strips of an image
+	parts          machine.Cut    // tiles of each strip, if strips are not rows
+	sums           sumBlocks
+	images         int         // images of the batch; 1 if strips span all of them
+	inPixelBytes   int         // stride of the input's pixels, in bytes
+	outPixelStride int         // stride of the result's pixels, in elements
+	outSize        int         // bytes of an element of the result
+	levels         tile.Levels // requantization of sums, if elements are bytes or words
+	bytes          bool        // elements are four bytes
+	words          bool        // or two words
+	order          multiply.Strips
+	ahead          int  // cache lines to prefetch per step of the code
+	aheadStrip     int  // bytes of the next block's weight to prefetch per strip
+	aheadImage     bool // prefetch pixels of the next tile instead of weights
+	tail           codeTail
+	run            graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code within an image and a block.
 type directCall struct {
 	code         int
-	in, out, vec int // bytes from where the image, its result, and the block's panel begin
-	planes, rows int // of the window, where code goes by them
-	tiles        int // of the code
+	in, out, vec int // byte offsets within the image, its result, and the block's panel
+	planes, rows int // planes and rows of the window, if dynamic
+	tiles        int // tiles of the call
 }
 
-// directRun is what a worker needs.
+// directRun is a worker's state.
 type directRun struct {
 	args  jit.Args
 	tail  graph.TailRun
@@ -61,28 +61,27 @@ type directRun struct {
 }
 
 const (
-	// directCallMACs bounds a call, which takes less than 50 us, for vectors of 64 bytes: 50,000 multiplications of
-	// float32 a microsecond are half of what was measured.
+	// directCallMACs bounds a call, which must not take longer than 50 us, for vectors of 64 bytes: half of the measured
+	// rate is 50,000 multiply-adds of float32 per microsecond.
 	directCallMACs = 5 << 19
-	// directDepth bounds the terms of an element, so that a call of one tile keeps to that.
+	// directDepth bounds the terms of an element, so that a call of one tile keeps within that time.
 	directDepth = 1 << 14
-	// directFlatMACs is a strip's of an image whose pixels are only those of its result.
+	// directFlatMACs is the number of multiply-adds of a strip of a pointwise convolution.
 	directFlatMACs = 1 << 19
 )
 
-// directComputes reports whether there is machine code for a convolution. What it depends on is the same wherever its
-// operands lie.
+// directComputes reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
 func directComputes(s *convShape, d tensor.DType) bool {
 	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
 		s.depth() > 0 && s.depth() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
 		s.outReach(d.Size()) < maxReach
 }
 
-// newDirect prepares the calls of a convolution that has machine code.
+// newDirect generates the code of a convolution that directComputes accepts.
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), panel: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		near: s.inPixel(planes) * d.Size(), pitch: s.outPixel(), outSize: d.Size()}
+		inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(), outSize: d.Size()}
 	t.tail = newCodeTail(s.tail, s.o, tile.Tails)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
@@ -90,7 +89,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	return t, t.compile()
 }
 
-// compile makes the code of whole blocks, and of the last one of a group.
+// compile generates the code of whole blocks and of the last block of a group.
 func (t *direct) compile() error {
 	blocks := []int{t.shape.block()}
 	if rest := t.s.og() % blocks[0]; rest > 0 {
@@ -116,7 +115,7 @@ func (t *direct) compile() error {
 	return nil
 }
 
-// phase convolves chunk by chunk. weight gives the weight's panels.
+// phase computes the result. weight returns the packed weight.
 func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	flow := s.flow(&t.order, t.firstPixel, t.shape.planes)
@@ -124,7 +123,7 @@ func (t *direct) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.biasTogether(m, t.size), a.Ptr[tile.Vec]
+		a.Ptr[tile.Bias], a.Ptr[tile.Ahead] = s.denseBias(m, t.size), a.Ptr[tile.Vec]
 		if t.aheadImage {
 			a.Ptr[tile.Ahead] = m.Ptrs[1]
 		}
@@ -174,7 +173,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	return nil
 }
 
-// listings are those of all codes.
+// listings returns the generated code.
 func (t *direct) listings() (list []expr.Listing) {
 	for i, codes := range t.codes {
 		for k, c := range codes {
@@ -191,7 +190,7 @@ func (t *direct) listings() (list []expr.Listing) {
 // convDirect is the kernel of direct convolution.
 func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
-	if a == directByPixels && s.slidesGroups(d) {
+	if a == directByPixels && s.groupsByWindow(d) {
 		return convGroups(s, d)
 	}
 	weight, err := newPackedWeight(s.call, convPanels(s, a, d))
@@ -203,10 +202,10 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 		return nil, err
 	}
 	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch,
-		Worker: s.biasBytes(t.size), Code: t.listings}, nil
+		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }
 
-// finish applies what is left of the tail to a strip of an image, for the channels of a block.
+// finish applies the epilogue, if registers have not, to a strip of an image and the channels of a block.
 func (t *direct) finish(r *directRun, image, block, strip int) {
 	if t.tail.tail == nil {
 		return
@@ -214,10 +213,10 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 	s := t.s
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	t.tail.tail.Do(&r.tail, image*s.os[0]+first*t.pitch+channel, end-first, t.pitch, channels, 1)
+	t.tail.tail.Do(&r.tail, image*s.os[0]+first*t.outPixelStride+channel, end-first, t.outPixelStride, channels, 1)
 }
 
-// channels returns the first output channel of a block, and how many it has.
+// channels returns the first output channel of a block, and its number of channels.
 func (t *direct) channels(block int) (first, n int) {
 	each := kit.DivUp(t.s.og(), t.shape.block())
 	within := block % each * t.shape.block()

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directLayers are the distinct ones of ResNet-50, those of MobileNet-V2 that are not depthwise, and of networks with
-// groups: channels, size, outputs, window, stride, groups.
+// directLayers are the distinct layers of ResNet-50, those of MobileNet-V2 that are not depthwise, and grouped ones:
+// channels, size, outputs, window, stride, groups.
 var directLayers = [][6]int{
 	{3, 224, 64, 7, 2, 1}, {64, 56, 64, 1, 1, 1}, {64, 56, 64, 3, 1, 1}, {64, 56, 256, 1, 1, 1}, {256, 56, 64, 1, 1, 1},
 	{256, 56, 128, 1, 1, 1}, {128, 56, 128, 3, 2, 1}, {128, 28, 512, 1, 1, 1}, {256, 56, 512, 1, 2, 1},
@@ -31,7 +31,7 @@ var directLayers = [][6]int{
 	{96, 1, 24, 1, 1, 1}, {960, 1, 240, 1, 1, 1},
 }
 
-// BenchmarkDirect measures each layer by itself, with its weight in the caches as far as they hold it, and far away.
+// BenchmarkDirect measures each layer with its weight in cache, as far as it fits, and in memory.
 func BenchmarkDirect(b *testing.B) {
 	for _, l := range directLayers {
 		inputs := []tensor.MemoryFormat{tensor.ChannelsLast}

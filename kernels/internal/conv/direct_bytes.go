@@ -15,11 +15,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementBytes are those of an element of a direct convolution of bytes: four channels side by side, which one
-// instruction multiplies and adds up, or two of them as words, where there is no such instruction.
+// elementBytes is the size of an element of a direct convolution of bytes: four channels as bytes, whose dot product is
+// one instruction, or two channels as words where there is no such instruction.
 const elementBytes = 4
 
-// perElement is how many channels make an element.
+// perElement returns the number of channels per element.
 func perElement() int {
 	if machine.Instructions().MultipliesBytes() {
 		return elementBytes
@@ -27,35 +27,34 @@ func perElement() int {
 	return elementBytes / 2
 }
 
-// directDType is the dtype that is as wide as an element.
+// directDType is a dtype of the size of an element.
 const directDType = tensor.Float32
 
-// smallGroup is from how many output channels on a group fills enough of a vector.
+// smallGroup is the number of output channels from which on a group fills enough of a vector.
 const smallGroup = 8
 
-// directBytes is a direct convolution of elements of several channels over images that have a border of zero points
-// around them. Its sums are quantised in registers. Bytes of images have no sign when they are multiplied; words have
-// that of the image.
+// directBytes is a direct convolution of elements of several channels, over images padded with their zero point. Sums
+// are requantized in registers. Bytes of images are multiplied as unsigned; words keep the sign of the image.
 type directBytes struct {
 	direct
-	image  *convShape // as it is: the shape of direct counts elements, and has no border
-	per    int        // channels of an element
-	copied bool       // images are brought into scratch memory
-	flip   uint8      // what makes their elements, copied, bytes without a sign
-	widen  *loops.Loop
+	image  *convShape  // the original shape; direct.s counts elements and has no padding
+	per    int         // channels per element
+	copied bool        // images are copied to scratch memory
+	flip   uint8       // mask that makes copied bytes unsigned
+	widen  *loops.Loop // converts bytes to words
 	room   struct{ weight, sums, point, images, all int }
 	state  graph.PerWorker[loops.State]
 }
 
-// inElements is the shape of what is convolved.
-func (s *convShape) inElements(per int) *convShape {
+// packedShape returns the shape of the convolution of elements: padded, with `per` channels per element.
+func (s *convShape) packedShape(per int) *convShape {
 	q := *s
 	q.h, q.w = (s.oh-1)*s.sh+(s.kh-1)*s.dh+1, (s.ow-1)*s.sw+(s.kw-1)*s.dw+1
 	if !s.bordered() {
 		q.h, q.w = s.h, s.w
 	}
 	q.cg = kit.DivUp(s.cg, per)
-	if s.joins(per) {
+	if s.joinsRow(per) {
 		q.cg, q.kw = kit.DivUp(s.kw*s.cg, per), 1
 	}
 	q.ph, q.pw, q.hasBias = 0, 0, true
@@ -65,27 +64,27 @@ func (s *convShape) inElements(per int) *convShape {
 	return &q
 }
 
-// joins reports whether elements are of all channels of a row of the window, one behind another, rather than of those
-// of a pixel: images of few channels, whose elements would be filled up at each pixel, have fewer so.
-func (s *convShape) joins(per int) bool {
+// joinsRow reports whether elements pack all channels of a row of the window, and not those of one pixel. For images of
+// few channels, this needs fewer elements, because pixels are not padded to whole elements.
+func (s *convShape) joinsRow(per int) bool {
 	return s.groups == 1 && s.dw == 1 && s.kh > 1 && kit.DivUp(s.kw*s.cg, per) < s.kw*kit.DivUp(s.cg, per)
 }
 
-// bordered reports whether windows see what is outside of an image.
+// bordered reports whether windows reach outside the image.
 func (s *convShape) bordered() bool {
 	return s.ph > 0 || s.pw > 0 || (s.oh-1)*s.sh+(s.kh-1)*s.dh >= s.h || (s.ow-1)*s.sw+(s.kw-1)*s.dw >= s.w
 }
 
-// bytesWalks: there must be machine code.
+// bytesWalks returns the channels-last walk if machine code supports the call.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesX).Rank())
 	s := byteConv.bytesShape(c)
-	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most of a vector would be empty
+	small := s.groups > 1 && (s.cg < elementBytes || s.og() < smallGroup) // most lanes would be empty
 	if !supported || small || s.n*s.o*s.oh*s.ow == 0 {
 		return nil
 	}
-	q := s.inElements(perElement())
-	if !directComputes(q, directDType) || s.bordered() && !s.modest(kit.Times(s.n, q.xs[0])) {
+	q := s.packedShape(perElement())
+	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.Times(s.n, q.xs[0])) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -96,7 +95,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	c.Streamed(&w)
 	s := byteConv.bytesShape(c)
 	per := perElement()
-	q := s.inElements(per)
+	q := s.packedShape(per)
 	if f := q.elementShape(per); f.unit {
 		q.unitWork(&w, &f)
 	} else {
@@ -109,10 +108,10 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// copies reports whether images have a border or channels that others are put behind.
+// copies reports whether images are padded, or pixels are not whole elements.
 func (s *convShape) copies(per int) bool { return s.bordered() || s.cg%per != 0 }
 
-// signBit is what turns bytes of a dtype into bytes without a sign, all of them greater by 128 where they have one.
+// signBit returns the mask that maps bytes of a dtype to unsigned bytes in the same order: signed ones increase by 128.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -120,12 +119,11 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// weightBytes are those of the packed weight, before the sums of each output channel.
+// weightBytes returns the bytes of the packed weight, without the sums of output channels.
 func (t *directBytes) weightBytes() int { return t.blocks() * t.panelBytes() }
 
-// fill packs a weight: blocks of output channels, in which those of one place of the window, and of an element's
-// channels, are side by side; behind them the sum of each output channel's weights, as int32.
-// It panics as [graph.Mem.Look] does.
+// fill packs a weight: blocks of output channels, in which the channels of an element are adjacent, followed by the sum
+// of each output channel's weights as int32. It panics as [graph.Mem.Look] does.
 func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	s := t.image
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[t.weightBytes()])), s.o)
@@ -148,23 +146,23 @@ func (t *directBytes) fill(m *graph.Mem, dst []int8, src unsafe.Pointer) {
 	}
 }
 
-// weightAt is where a weight is behind the first of its output channel.
+// weightAt returns the offset of a weight from the first of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
 	term, i := (kh*t.s.kw+kw)*t.s.cg, c
-	if t.image.joins(t.per) {
+	if t.image.joinsRow(t.per) {
 		term, i = kh*t.s.cg, kw*t.image.cg+c
 	}
 	return (term+i/t.per)*t.panel + i%t.per*(elementBytes/t.per)
 }
 
-// packedAt is where the weights of an output channel begin in those that are packed.
+// packedAt returns the offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
 	og, width := t.s.og(), t.shape.block()
 	block := o/og*kit.DivUp(og, width) + o%og/width
 	return block*t.panelBytes() + o%og%width*elementBytes
 }
 
-// newDirectBytes prepares a convolution without its code.
+// newDirectBytes returns a convolution without its code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
 	flip := signBit(c.Meta(bytesX).DType)
@@ -173,12 +171,12 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	if t.per < elementBytes {
 		t.copied, t.flip = true, 0
 	}
-	q := s.inElements(t.per)
+	q := s.packedShape(t.per)
 	shape := q.elementShape(t.per)
 	t.direct = direct{s: q, shape: shape, size: elementBytes, panel: shape.block() * elementBytes, images: q.n,
-		near: q.c * elementBytes, pitch: q.o, levels: tile.Unsigned, outSize: 1}
-	if s.joins(t.per) {
-		t.near = s.c * (elementBytes / t.per)
+		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, levels: tile.Unsigned, outSize: 1}
+	if s.joinsRow(t.per) {
+		t.inPixelBytes = s.c * (elementBytes / t.per)
 	}
 	t.bytes, t.words = t.per == elementBytes, t.per < elementBytes
 	switch c.Out[0].DType {
@@ -196,7 +194,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	}
 	t := newDirectBytes(c)
 	order := "kh,kw,c"
-	if t.image.joins(t.per) {
+	if t.image.joinsRow(t.per) {
 		order = "kh,kw*c"
 	}
 	form := fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per)
@@ -228,7 +226,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err := t.compile(); err != nil {
 		return nil, err
 	}
-	if err := t.widens(c.Meta(bytesX).DType); err != nil {
+	if err := t.compileWiden(c.Meta(bytesX).DType); err != nil {
 		return nil, err
 	}
 	packed := c.Packed(bytesW) != nil
@@ -237,14 +235,14 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t.room.sums = t.room.weight
 	t.room.point = t.room.sums + t.s.o*elementBytes
-	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read by whole vectors
+	t.room.images = t.room.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes) // the bias is read in whole vectors
 	t.room.all = t.room.images
 	if t.copied {
-		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // what is read behind the last pixel
+		t.room.all += kit.AlignUp(t.s.n*t.s.h*t.s.w*t.pixel() + elementBytes) // reads extend past the last pixel
 	}
 	k := &graph.Kernel{Scratch: t.room.all, Code: t.listings}
 	if t.widen != nil {
-		k.Worker = t.s.w * t.wide()
+		k.Worker = t.s.w * t.paddedChannels()
 	}
 	if t.shape.unit {
 		k.Worker = tile.UnitRoom
@@ -259,7 +257,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// panelsAt is where the packed weight is.
+// panelsAt returns the address of the packed weight.
 func (t *directBytes) panelsAt(m *graph.Mem, packed bool) unsafe.Pointer {
 	if packed {
 		return m.Ptrs[1+bytesW]
@@ -267,7 +265,8 @@ func (t *directBytes) panelsAt(m *graph.Mem, packed bool) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// prepare is the phase that finds what sums begin with, and gives images a border: a chunk is some rows.
+// prepare is the phase that computes the initial values of sums in its first chunk, and pads images in the others, some
+// rows each.
 func (t *directBytes) prepare(packed bool) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
@@ -293,13 +292,13 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 			}
 			return nil
 		}
-		line := q.w * t.wide()
+		line := q.w * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			if t.widen == nil {
 				t.border(kit.SliceOf[uint8](m.Scratch, t.room.images+row*line, line), m, row/q.h, row%q.h, zero)
 				continue
 			}
-			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // where nothing but words is to be made of rows
+			from := kit.Elem[uint8](m.Ptrs[1+bytesX], row*line) // rows that need no padding are only widened
 			if s.copies(t.per) {
 				t.border(kit.SliceOf[uint8](m.Worker, 0, line), m, row/q.h, row%q.h, zero)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -311,14 +310,14 @@ func (t *directBytes) prepare(packed bool) graph.Phase {
 	}}
 }
 
-// wide is how many channels a pixel has in scratch memory.
-func (t *directBytes) wide() int { return t.pixel() * t.per / elementBytes }
+// paddedChannels returns the number of channels per pixel in scratch memory.
+func (t *directBytes) paddedChannels() int { return t.pixel() * t.per / elementBytes }
 
-// signed reports whether images have a sign.
+// signed reports whether images are int8.
 func (t *directBytes) signed() bool { return t.image.call.Meta(bytesX).DType == tensor.Int8 }
 
-// widens makes the loop that makes words of bytes, where elements are those.
-func (t *directBytes) widens(d tensor.DType) error {
+// compileWiden compiles the byte-to-int16 loop if elements are pairs of words.
+func (t *directBytes) compileWiden(d tensor.DType) error {
 	if t.per == elementBytes {
 		return nil
 	}
@@ -334,10 +333,10 @@ func (t *directBytes) widens(d tensor.DType) error {
 	return err
 }
 
-// border copies a row of an image, with zero points around it and channels that fill elements up.
+// border copies a row of an image, with zero points as padding and zeros that fill the last element of each pixel.
 func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	s, q := t.image, t.s
-	wide := t.wide()
+	wide := t.paddedChannels()
 	h := row - s.ph
 	first, end := min(max(s.pw, 0), q.w), min(s.pw+s.w, q.w)
 	if h < 0 || h >= s.h {
@@ -352,7 +351,7 @@ func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 			copy(to[first*wide:end*wide], from[(first-s.pw)*s.c:])
 		} else {
 			if s.groups == 1 {
-				spread(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
+				padPixels(to[first*wide:end*wide], from[(first-s.pw)*s.c:], wide, s.c)
 			}
 			for w := first; w < end && s.groups > 1; w++ {
 				for g := range s.groups {
@@ -370,10 +369,10 @@ func (t *directBytes) border(to []uint8, m *graph.Mem, n, row int, zero uint8) {
 	}
 }
 
-// spread brings pixels of so many channels to places that are wider, and clears what is behind each.
-func spread(to, from []uint8, wide, channels int) {
+// padPixels copies pixels of the given number of channels to a stride of wide bytes, and clears the rest.
+func padPixels(to, from []uint8, wide, channels int) {
 	at := 0
-	if wide == 4 { // images: a pixel at once, with what is behind it
+	if wide == 4 { // copy four bytes at once and mask those of the next pixel
 		mask := uint32(1)<<(8*channels) - 1
 		for ; len(from) >= 4 && at < len(to); at += 4 {
 			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
@@ -396,7 +395,7 @@ func flipSigns(b []uint8) {
 	}
 }
 
-// convolve is the phase of the sums.
+// convolve is the phase that computes the result.
 func (t *directBytes) convolve(packed bool) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -427,7 +426,7 @@ func (t *directBytes) convolve(packed bool) graph.Phase {
 	}}
 }
 
-// point is the zero point of the result.
+// point returns the zero point of the result.
 func (t *directBytes) point(at unsafe.Pointer) int32 {
 	if t.levels == tile.Signed {
 		return int32(*(*int8)(at))

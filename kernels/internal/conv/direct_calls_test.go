@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestDirectCallsAreShort counts what calls multiply, for which the runtime waits before it stops the world, and the
-// chunks that there are for workers.
+// TestDirectCallsAreShort checks that the multiplications of a call are bounded, since a call delays the runtime's
+// stop-the-world, and that there are enough chunks for all workers.
 func TestDirectCallsAreShort(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -23,7 +23,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 			s := &convShape{n: c.n, c: c.c, h: c.size, w: c.size, o: c.o, cg: c.c, kh: c.k, kw: c.k, groups: 1, sh: 1, sw: 1,
 				ph: c.k / 2, pw: c.k / 2, dh: 1, dw: 1, oh: c.size, ow: c.size}
 			if !directComputes(s, tensor.Float32) {
-				t.Errorf("%+v: there is no code", c)
+				t.Errorf("%+v: not supported by machine code", c)
 				continue
 			}
 			d, err := newDirect(s, tensor.Float32, planes)
@@ -37,7 +37,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 			for _, call := range calls {
 				macs := call.tiles * d.specs[call.code].Rows * d.shape.block() * s.depth()
 				if most := d.callMACs(); macs > most {
-					t.Errorf("%+v, planes %v: a call of %d multiplications, %d are the most", c, planes, macs, most)
+					t.Errorf("%+v, planes %v: a call of %d multiplications, want at most %d", c, planes, macs, most)
 				}
 			}
 			if n := d.order.Chunks(); n < c.chunks {
@@ -47,8 +47,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 	}
 }
 
-// TestUnitCallsAreShort counts what calls of the matrix unit multiply, chunks of few terms and parts of few rows as
-// whole ones: those take as long.
+// TestUnitCallsAreShort does so for calls of the matrix unit, where partial operands take as long as whole ones.
 func TestUnitCallsAreShort(t *testing.T) {
 	for _, c := range []struct{ cg, groups, h, w, o, k, dilation int }{
 		{1, 1, 512, 512, 16, 1, 1}, {4, 1, 512, 512, 32, 1, 1}, {1, 1, 5000, 5, 16, 3, 2}, {1, 1, 20000, 1, 16, 1, 1},
@@ -63,13 +62,13 @@ func TestUnitCallsAreShort(t *testing.T) {
 			t.Skip("there is no matrix unit")
 		}
 		d := &direct{s: s, shape: f, size: elementBytes, panel: f.block() * elementBytes, images: 1,
-			near: s.c * elementBytes, pitch: s.o, outSize: 1}
+			inPixelBytes: s.c * elementBytes, outPixelStride: s.o, outSize: 1}
 		d.cut()
 		for strip := range d.strips {
 			for _, call := range d.callsOf(nil, strip) {
 				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
 				if n := call.tiles * rows * f.block() * s.unitDepth(); n > tile.UnitCallFours && call.tiles > 1 {
-					t.Fatalf("%+v: a call of %d, %d are the most", c, n, tile.UnitCallFours)
+					t.Fatalf("%+v: a call of %d multiplications, want at most %d", c, n, tile.UnitCallFours)
 				}
 			}
 		}

@@ -8,41 +8,45 @@ import (
 )
 
 const (
-	// nearWeight is the weight that stays in the second cache beside a part of the image while all blocks go by, and
-	// nearImage the part of an image that does while blocks of a larger weight go by.
-	nearWeight = 1 << 16
-	nearImage  = 1 << 20
-	// aheadBytes is how far ahead of what is read the weight is asked for.
+	// cachedWeight bounds the weight that stays in the L2 cache, beside a part of the image, while all blocks are
+	// computed. cachedImage bounds the part of an image that stays there while blocks of a larger weight are computed.
+	cachedWeight = 1 << 16
+	cachedImage  = 1 << 20
+	// aheadBytes is the prefetch distance of weights.
 	aheadBytes = 8 << 10
-	// leastPixels are those of a strip for which to read the weight takes as long as to multiply with it.
+	// leastPixels is the number of pixels of a strip below which loading the weight takes longer than multiplying with it.
 	leastPixels = 16
-	// mostAhead are the lines of the next block that are asked for in a turn.
-	mostAhead = 4
+	// maxAhead bounds the cache lines that are prefetched per step.
+	maxAhead = 4
 )
 
-// blocks are those of output channels in all groups.
+// blocks returns the number of blocks of output channels in all groups.
 func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.og(), t.shape.block()) }
 
-// panelBytes are those of the weight of a block.
+// panelBytes returns the bytes of a block's weight.
 func (t *direct) panelBytes() int { return t.s.depth() * t.panel }
 
-// wide reports whether the weight is larger than what stays near.
-func (t *direct) wide() bool { return t.blocks()*t.panelBytes() > nearWeight }
+// largeWeight reports whether the weight exceeds what stays in the L2 cache.
+func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// arrange chooses the order. All blocks of a strip follow one another where the weight stays near; else all strips of a
-// block do, as many as have a part of the image that stays near; of half of the image at most where the image has more
-// bytes than the weight, so that of two workers each has half of the rows rather than of the channels. The weight of
-// the next block is asked for meanwhile, in even parts: what a block reads of memory it reads in its first tile, which
-// computes less than that takes. Where the weight stays near and the second cache does not hold the image, pixels of
-// the next tile are asked for instead: of many rows that a tile reads at once, the hardware is late with some.
+// arrange chooses the order of blocks and strips, and what the code prefetches.
+//
+// If the weight stays in cache, all blocks of a strip follow one another. Otherwise all strips of a block do, in bands
+// of strips whose input stays in cache. If the image has more bytes than the weight, a band is at most half of the
+// image, so that two workers divide the rows and not the channels.
+//
+// With a large weight, strips prefetch the weight of the next block in equal shares; otherwise all of it would be
+// loaded by the first tile of a block, which computes less than that takes. With a small weight and an image beyond the
+// L2 cache, tiles prefetch the pixels of the next tile, because the hardware prefetcher does not follow all rows that a
+// tile reads.
 func (t *direct) arrange() {
 	s := t.s
 	strips := t.strips
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
-	if t.wide() {
+	if t.largeWeight() {
 		pixels := s.n / t.images * t.size
 		read, written := pixels*s.c*s.pixelsIn(), pixels*s.o*s.pixelsOut()
-		bands := kit.DivUp(read, nearImage)
+		bands := kit.DivUp(read, cachedImage)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
 		}
@@ -52,11 +56,11 @@ func (t *direct) arrange() {
 			tiles *= strips
 		}
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.FewTerms)
-		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
+		t.ahead = min(maxAhead, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.aheadStrip = kit.DivUp(t.panelBytes(), t.order.Band)
-	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > nearPixels {
+	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.h*s.w*t.pixel() > cachedPixelBytes {
 		t.aheadImage = true
-		t.ahead = min(mostAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
+		t.ahead = min(maxAhead, kit.DivUp(kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes), max(1, s.cg/tile.FewTerms)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain

@@ -10,46 +10,46 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directShape is how a direct convolution is cut into register tiles.
+// directShape describes the register tiles of a direct convolution.
 type directShape struct {
 	planes  bool // the input is in planes
-	deep    bool // windows have planes, too
-	lanes   int  // output channels of a vector
-	vectors int  // of a block
-	rows    int  // of a tile, at most
+	deep    bool // volumes: windows have several planes
+	lanes   int  // output channels per vector
+	vectors int  // vectors per block
+	rows    int  // maximum rows (pixels) of a tile
 	cut     directCut
-	unit    bool // the matrix unit multiplies
+	unit    bool // uses the matrix unit
 }
 
-// directCut tells what the rows of a tile are.
+// directCut says which output pixels are the rows of a tile.
 type directCut uint8
 
 const (
-	// alongRows: pixels of one row of the result, by the rows of the window that there are.
+	// alongRows: pixels of one row of the result; the rows of the window are a dynamic loop.
 	alongRows directCut = iota
-	// allTaps: pixels of a small image wherever they are, by all of the window.
+	// allTaps: pixels of a small image, in any rows; the window is fully unrolled.
 	allTaps
-	// flat: pixels that are at the same places of the input.
+	// flat: consecutive pixels of a pointwise convolution.
 	flat
-	// byBands: pixels of one row of the result, or of two, for the matrix unit.
+	// byBands: pixels of one or two rows of the result, for the matrix unit.
 	byBands
 )
 
-// smallImage is how many output pixels an image has whose rows are too short to make tiles of.
+// smallImage bounds the output pixels of an image, and shortTile those of its rows, for the cut allTaps.
 const (
 	smallImage = 64
 	shortTile  = 7
-	// mostVectors are those of a block, and nearPanel its weight at most where it has more than two: each tile reads
-	// all of it, and tiles of more vectors have fewer rows, so that it has to stay in the nearest cache.
+	// mostVectors bounds the vectors of a block, and nearPanel the weight of a block with more than two: each tile reads
+	// all of it, and tiles of more vectors have fewer rows, so it has to stay in the L1 cache.
 	mostVectors = 6
 	nearPanel   = 32 << 10
 )
 
-// block is the output channels that are computed at once.
+// block returns the number of output channels of a tile.
 func (f *directShape) block() int { return f.vectors * f.lanes }
 
-// windowLoop is the loop over the window's rows: within that over channels, where the input is in planes, and within
-// that over the window's planes, where it has some.
+// windowLoop returns the index of the loop over the window's rows. It is inside the loop over channels, if the input is
+// in planes, and inside the loop over the window's planes, for volumes.
 func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
 		loop++
@@ -60,8 +60,8 @@ func (f *directShape) windowLoop() (loop int) {
 	return loop
 }
 
-// newDirectShape chooses by sizes alone. The sums of a tile are at least ten, where there are as many, since each
-// multiplication waits for the one before on the same sum.
+// newDirectShape chooses the tiles by sizes only. If possible, a tile has at least ten sums, since each multiply-add
+// depends on the one before on the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	f := directShape{planes: planes, deep: s.deep.in > 0, lanes: 32 / d.Size()}
 	registers := 16
@@ -94,7 +94,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// rowsBeside is how many rows of so many sums registers hold beside the vectors and two elements.
+// rowsBeside returns the number of rows whose sums fit in registers, beside the vectors and two elements.
 func rowsBeside(vectors, registers int) int {
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
@@ -103,9 +103,10 @@ func rowsBeside(vectors, registers int) int {
 	return rows
 }
 
-// fewestInstructions returns how many vectors a block has, of 32 registers: where tiles of all blocks have the fewest
-// instructions a term, loads of elements and of vectors beside multiplications. So channels that do not fill blocks of
-// two are not left with tiles of one vector, which load as much as they multiply. A vector's panel has so many bytes.
+// fewestInstructions returns the number of vectors of a block, for 32 registers, for which all tiles together take the
+// fewest instructions per term: loads of elements and vectors, and multiplications. Thus channels that do not fill
+// blocks of two vectors avoid tiles of one vector, which load as much as they multiply. panel is the bytes of a
+// vector's weight.
 func fewestInstructions(most, pixels, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, most); v <= min(most, mostVectors) && (v <= 2 || v*panel <= nearPanel); v++ {
@@ -125,13 +126,14 @@ func fewestInstructions(most, pixels, panel int) (best int) {
 	return best
 }
 
-// pieces are n parted into so many, as even as they can be: the longer ones first. There is none of nothing.
+// pieces divides n into count pieces that are as equal as possible, the longer ones first. There are no pieces if n is
+// 0.
 type pieces struct{ n, count int }
 
-// split parts n into pieces of at most so many.
+// split divides n into pieces of at most `most`.
 func split(n, most int) pieces { return pieces{n, kit.DivUp(n, most)} }
 
-// at is where piece i begins.
+// at returns the begin of piece i.
 func (p pieces) at(i int) int {
 	if p.count == 0 {
 		return 0
@@ -139,10 +141,10 @@ func (p pieces) at(i int) int {
 	return i*(p.n/p.count) + min(i, p.n%p.count)
 }
 
-// size is that of piece i.
+// size returns the size of piece i.
 func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
 
-// kinds are the longer pieces and the others, each of one size.
+// kinds returns the longer pieces and the others, as up to two sets of equal pieces.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil
@@ -154,23 +156,23 @@ func (p pieces) kinds() (list []pieces) {
 	return append(list, pieces{(p.count - longer) * short, p.count - longer})
 }
 
-// The inner kernels of direct convolution, as profiles name them.
+// The rates of direct convolution, by their names in machine profiles.
 const (
-	directTaps  = "direct.taps"  // a multiplication and an addition of float32, where registers are full of them
-	directFours = "direct.bytes" // the multiplications of an element of bytes or words, and the addition of their sum
-	directBegin = "direct.begin" // to begin a direct convolution
-	directTiles = "direct.tiles" // to begin and to store a tile
+	directTaps  = "direct.taps"  // a multiply-add of float32, in full tiles
+	directFours = "direct.bytes" // the dot product of an element of bytes or words
+	directBegin = "direct.begin" // start of a direct convolution
+	directTiles = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds what a direct convolution takes, by the inner kernel that multiplies: tiles of few sums wait for
-// their own results, or for elements, and count as if they had more. Windows that slide over groups are another thing.
+// directWork adds the cost of a direct convolution, with the given rate for multiply-adds. Tiles of few sums wait for
+// their own results, or for elements, and are priced as if they had more.
 func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
-	if !planes && kernel == directTaps && s.slidesGroups(d) {
+	if !planes && kernel == directTaps && s.groupsByWindow(d) {
 		s.groupWork(w, d)
 		return
 	}
 	f := newDirectShape(s, d, planes)
-	var tiles, turns float64 // turns: two multiplications of vectors
+	var tiles, turns float64 // a turn is two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
 		whole, rest := s.og()/f.block(), s.og()%f.block()
 		for _, kind := range p.kinds() {
@@ -187,9 +189,9 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	}
 	groups, images := float64(s.groups), s.n
 	each := func(step, pad, dilation, size, window, outputs int) float64 {
-		return float64(seen(step, pad, dilation, size, window, outputs)) / float64(outputs)
+		return float64(tapsInside(step, pad, dilation, size, window, outputs)) / float64(outputs)
 	}
-	taps := func() float64 { // of a window, on average
+	taps := func() float64 { // average taps of a window inside the image
 		planes := 1.0
 		if v := &s.deep; v.in > 0 {
 			planes = each(v.step, v.pad, v.dilated, v.in, v.k, v.out)
@@ -221,11 +223,11 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.depth())
 }
 
-// sumLatency is the turns after which a sum is there for the next multiplication.
+// sumLatency is the latency of a multiply-add, in turns.
 const sumLatency = 4
 
-// Pages of memory that a core finds at once, and the turns that it takes to find another one: a tile goes through a row
-// of every plane.
+// The number of pages that the TLB of a core holds, and the turns that a miss takes. With planes, a tile reads a row of
+// every plane.
 const (
 	pageBytes = 4096
 	nearPages = 112

@@ -25,8 +25,8 @@ type directCase struct {
 	bias                             bool
 }
 
-// drawDirect draws one: blocks of several vectors, and what is left of them; rows of one tile and of several; images
-// that are one tile, and those of a pixel; windows that reach far out of the image; many groups of few channels.
+// drawDirect draws a case: blocks of several vectors and remainders; rows of one tile and of several; images of one
+// tile and of one pixel; windows that reach far outside the image; many groups of few channels.
 func drawDirect(r *rand.Rand) directCase {
 	for {
 		pick := func(n ...int) int { return n[r.IntN(len(n))] }
@@ -75,8 +75,8 @@ func (d *directCase) naive(x, w, b func(i ...int) float64) []float64 {
 	return out
 }
 
-// TestDirect compares both ways to convolve by register tiles with the definition, between pages that must not be
-// touched.
+// TestDirect compares both direct convolutions with the definition, with operands between pages that cannot be
+// accessed.
 func TestDirect(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -103,7 +103,8 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// check compares an implementation with the definition, with operands at the beginning or at the end of memory.
+// check compares an implementation with the definition, with operands at the beginning or at the end of accessible
+// memory.
 func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name string, mem [4][]byte, end bool) bool {
 	out, in := d.run(t, dtype, name, mem, end, func(v *tensor.Tensor) { kerneltest.FillProduct(r, v) })
 	if out == nil {
@@ -113,7 +114,7 @@ func (d *directCase) check(t *testing.T, r *rand.Rand, dtype tensor.DType, name 
 	return true
 }
 
-// run runs an implementation; there is no result where it has none.
+// run runs an implementation; the result is nil if the call is not supported.
 func (d *directCase) run(t *testing.T, dtype tensor.DType, name string, mem [4][]byte, end bool,
 	fill func(*tensor.Tensor)) (result *tensor.Tensor, operands []*tensor.Tensor) {
 	format := map[string]tensor.MemoryFormat{"direct_nhwc": tensor.ChannelsLast, "direct_planes": tensor.Contiguous}[name]
@@ -170,7 +171,7 @@ func (d *directCase) run(t *testing.T, dtype tensor.DType, name string, mem [4][
 	return out, in
 }
 
-// at returns an operand's elements, zeros where there is none.
+// at returns the elements of an operand; those of nil are zero.
 func at(v *tensor.Tensor) func(i ...int) float64 {
 	return func(i ...int) float64 {
 		if v == nil {
@@ -192,8 +193,8 @@ func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in [
 	}
 }
 
-// TestDirectSumsOfBorders convolves images of many channels with a border, and those that have the border's zeros in
-// memory: to the bit the same, since what a tile sees of the window decides nothing.
+// TestDirectSumsOfBorders checks that convolving a padded image, and an image that has the zeros in memory, gives the
+// same bits: skipped taps must not change the order of sums.
 func TestDirectSumsOfBorders(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -203,10 +204,10 @@ func TestDirectSumsOfBorders(t *testing.T) {
 		mem[i] = jittest.Guarded(t, 1<<22)
 	}
 	for _, d := range []directCase{
-		{c: 200, h: 7, w: 7, o: 9, kh: 3, kw: 3, ph: 1, pw: 1, ph1: 1, pw1: 1},   // a block is a row of the window
+		{c: 200, h: 7, w: 7, o: 9, kh: 3, kw: 3, ph: 1, pw: 1, ph1: 1, pw1: 1},   // a block of sums is a row of the window
 		{c: 90, h: 2, w: 1, o: 7, kh: 5, kw: 4, ph: 3, pw: 3, ph1: 2, pw1: 2},    // tiles of pixels in several rows
-		{c: 300, h: 2, w: 29, o: 16, kh: 1, kw: 5, pw: 4, pw1: 4},                // or one of its places
-		{c: 600, h: 3, w: 30, o: 33, kh: 3, kw: 3, ph: 2, pw: 2, ph1: 2, pw1: 2}, // or a part of one
+		{c: 300, h: 2, w: 29, o: 16, kh: 1, kw: 5, pw: 4, pw1: 4},                // or one tap
+		{c: 600, h: 3, w: 30, o: 33, kh: 3, kw: 3, ph: 2, pw: 2, ph1: 2, pw1: 2}, // or a part of a tap
 	} {
 		d.n, d.groups, d.sh, d.sw, d.dh, d.dw, d.bias = 2, 1, 1, 1, 1, 1, true
 		whole := d
@@ -232,14 +233,14 @@ func TestDirectSumsOfBorders(t *testing.T) {
 				t.Fatalf("%s does not compute %+v", name, d)
 			}
 			if !bytes.Equal(got.Storage().Bytes(), want.Storage().Bytes()) {
-				t.Errorf("%s of %+v has other sums than of zeros in memory", name, d)
+				t.Errorf("%s of %+v: sums differ from those with zeros in memory", name, d)
 			}
 		}
 	}
 }
 
-// TestDirectSumsAreNear holds the sums of many terms, all of them positive, to be half as far from the true ones as
-// those of one chain of additions at most.
+// TestDirectSumsAreNear checks that sums of many positive terms have at most half the error of a single chain of
+// additions.
 func TestDirectSumsAreNear(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -250,14 +251,14 @@ func TestDirectSumsAreNear(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(23, 24))
 	for _, d := range []directCase{
-		{c: 700, h: 7, w: 7, kh: 3, kw: 3},          // blocks of a place of the window, and of parts of one
-		{c: 300, h: 3, w: 30, kh: 3, kw: 3},         // tiles along rows, of which some see less of the window
-		{c: 96, h: 5, w: 21, kh: 5, kw: 7},          // several places
+		{c: 700, h: 7, w: 7, kh: 3, kw: 3},          // blocks of a tap, and of parts of a tap
+		{c: 300, h: 3, w: 30, kh: 3, kw: 3},         // tiles along rows, some with skipped taps
+		{c: 96, h: 5, w: 21, kh: 5, kw: 7},          // blocks of several taps
 		{c: 4099, h: 3, w: 3, kh: 1, kw: 1},         // no window
-		{c: 4000, h: 3, w: 3, kh: 1, kw: 1, sh: 2},  // one that is nowhere beside another
+		{c: 4000, h: 3, w: 3, kh: 1, kw: 1, sh: 2},  // pixels that are not adjacent
 		{c: 40, h: 14, w: 14, kh: 11, kw: 11},       // rows of a window of few channels
 		{c: 1200, h: 9, w: 9, kh: 3, kw: 2, sw: 2},  // more channels than a block has
-		{c: 4200, h: 2, w: 12, kh: 2, kw: 1, ph: 1}, // and blocks of parts that do not go on
+		{c: 4200, h: 2, w: 12, kh: 2, kw: 1, ph: 1}, // blocks of parts of taps that are not adjacent
 	} {
 		d.n, d.o, d.groups, d.dh, d.dw = 1, 4, 1, 1, 1
 		d.sh, d.sw = max(1, d.sh), max(1, d.sw)
@@ -281,7 +282,7 @@ func TestDirectSumsAreNear(t *testing.T) {
 	}
 }
 
-// errors returns the root of the mean square of the relative errors of a result, and of sums one term after the other.
+// errors returns the root mean square of the relative errors of a result, and of sums in one chain.
 func (d *directCase) errors(out *tensor.Tensor, in []*tensor.Tensor) (ours, chain float64) {
 	oh, ow := out.Shape[2], out.Shape[3]
 	add := func(sum *float64, got, want float64) { *sum += (got/want - 1) * (got/want - 1) }

@@ -8,16 +8,17 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// unitPixels is from how many pixels on the unit multiplies: of fewer it reads the weight as often.
+// unitPixels is the number of pixels from which on the matrix unit is used: fewer would not amortize loading the
+// weight.
 const unitPixels = 8
 
-// unitMultiplies reports whether the processor's matrix unit computes a convolution of elements of four bytes.
+// unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
 	return machine.MultipliesMatrices() && s.n*s.oh*s.ow >= unitPixels && s.og() >= smallGroup &&
 		kit.Times(2, s.ow, s.o, elementBytes) < maxReach // two rows of the result
 }
 
-// elementShape is how a convolution of elements of several bytes is cut.
+// elementShape returns the tiles of a convolution of elements of several channels.
 func (s *convShape) elementShape(per int) directShape {
 	f := newDirectShape(s, directDType, false)
 	if per < elementBytes || !s.unitMultiplies() {
@@ -32,7 +33,7 @@ func (s *convShape) elementShape(per int) directShape {
 	return f
 }
 
-// bandRows are the rows of the result that tiles of the matrix unit have: two that are parts of them, or one.
+// bandRows returns the rows of the result that a tile of the matrix unit spans: two if both fit, else one.
 func (t *direct) bandRows() int {
 	if t.s.ow > tile.UnitRows || 2*t.s.ow > t.tileRows() {
 		return 1
@@ -40,8 +41,8 @@ func (t *direct) bandRows() int {
 	return min(2, t.s.oh)
 }
 
-// unitChunks are the chunks of terms that the matrix unit multiplies for a pixel. Pixels of a row of the window follow
-// one another where nothing is between them.
+// unitChunks returns the number of chunks of terms that the matrix unit multiplies for a pixel. The taps of a row of
+// the window form one run if they are adjacent.
 func (s *convShape) unitChunks() int {
 	if s.dw == 1 && s.groups == 1 {
 		return s.kh * kit.DivUp(s.kw*s.cg, tile.UnitTerms)
@@ -49,11 +50,11 @@ func (s *convShape) unitChunks() int {
 	return s.kh * s.kw * kit.DivUp(s.cg, tile.UnitTerms)
 }
 
-// unitDepth are the terms that a tile takes the time of: a chunk takes as long as a whole one.
+// unitDepth returns the terms of an element with partial chunks counted as whole ones, which take as long.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
-// cutBands makes strips of bands, which are rows of the result that tiles have together. Tiles of a strip that are
-// above one another are one call; the last band of an image may have fewer rows, and then tiles of its own.
+// cutBands makes strips of bands; a band is the rows of the result that a tile spans. Tiles of a strip that are above
+// one another share a call. The last band of an image may have fewer rows, and then tiles of its own.
 func (t *direct) cutBands() {
 	s, band := t.s, t.bandRows()
 	t.tiles = split(s.ow, t.tileRows()/band)
@@ -70,7 +71,7 @@ func (t *direct) cutBands() {
 	}
 }
 
-// bandCalls are those of a strip: of whole bands, and of the last one.
+// bandCalls appends the calls of a strip: of whole bands, and of a shorter last one.
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.s, t.bandRows()
 	first, end := t.parts.Range(strip)
@@ -92,8 +93,8 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	return calls
 }
 
-// bandSpec is a tile of n pixels of each of some rows of the result. Images have a border, so that all of the window is
-// there.
+// bandSpec returns the spec of a tile of n pixels in each of several rows of the result. Images are padded, so all taps
+// are present.
 func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {
@@ -103,11 +104,11 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: rows * s.sh * s.w * t.pixel(), Out: rows * s.ow * t.outPixel()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.turn() * t.panel, Turns: tile.Dynamic}}
+	f.Loops = []tile.Loop{{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Turns: tile.Dynamic}}
 	return f
 }
 
-// unitWork adds what a convolution takes of which the matrix unit multiplies elements.
+// unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	t := &direct{s: s, shape: *f, size: elementBytes}
 	pixels, parts := s.n*s.oh*s.ow, 0

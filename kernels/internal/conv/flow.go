@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// flow is that of a convolution whose results have their channels last and lie one behind another. Strip i of an image
-// begins at the result first(i). Of images in planes all is needed. Strips may be those of all images at once,
-// where they are of pixels at the same places of images and results.
+// flow describes how far chunks advance through dense channels-last results and their input, for pipelining with
+// neighbouring steps. Strip i of an image begins at result first(i). Inputs in planes are needed completely. If order
+// has one image, its strips span the whole batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
 	if s.deep.in > 0 || s.outPixel() != s.o || s.inPixel(planes) == 0 {
 		return nil

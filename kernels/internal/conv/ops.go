@@ -1,10 +1,8 @@
-// Package conv has the convolutions: direct, depthwise and transposed, over lines, images and volumes, and
-// deformable ones.
 package conv
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Conv2d, Conv1d, Conv3d,

@@ -9,56 +9,56 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of convolutions, with the calls by which a machine is measured.
+// Rates lists the rates of convolutions, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
 	conv := convRate
 	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{
 		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
 				conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32), conv("nhwc", 1, 1, 3, kit.NHWC(1, 128, 28, 28), 128)}},
-		{Name: multiply.PackRun, Unit: "a run of elements that is placed under one element of a window",
+		{Name: multiply.PackRun, Unit: "a run of elements that is packed for one tap of a window",
 			Calls: []graph.RateCall{conv("nhwc", 2, 1, 3, kit.NHWC(1, 3, 112, 112), 32),
 				conv("nhwc", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 32), conv("nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64)}},
 		{Name: multiply.PackTap, Unit: "an element of a window that is packed from planes",
 			Calls: []graph.RateCall{conv("nchw", 1, 1, 3, kit.F32(1, 64, 28, 28), 24),
 				conv("nchw", 1, 1, 3, kit.F32(1, 32, 56, 56), 32), conv("nchw", 1, 1, 3, kit.F32(1, 128, 28, 28), 128)}},
-		{Name: multiply.PackMove, Unit: "a run of elements of a plane that is placed under one element of a window",
+		{Name: multiply.PackMove, Unit: "a run of elements of a plane that is packed for one tap of a window",
 			Calls: []graph.RateCall{conv("nchw", 1, 1, 3, kit.F32(1, 64, 7, 7), 24),
 				conv("nchw", 1, 1, 3, kit.F32(1, 144, 7, 7), 144), conv("nchw", 1, 8, 3, kit.F32(1, 64, 14, 14), 64)}},
-		{Name: multiply.PackStep, Unit: "an element of a window whose pixels do not follow one another",
+		{Name: multiply.PackStep, Unit: "an element of a window whose pixels are strided",
 			Calls: []graph.RateCall{conv("nchw", 2, 1, 3, kit.F32(1, 64, 56, 56), 24),
 				conv("nchw", 2, 1, 1, kit.F32(1, 64, 56, 56), 24)}},
-		{Name: directTaps, Unit: "a multiplication and an addition of a direct convolution",
+		{Name: directTaps, Unit: "a multiply-add of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
 		{Name: directFours,
-			Unit: "four multiplications of bytes in a direct convolution, or two of words, and the addition of their sum",
+			Unit: "a dot product of four bytes, or two words, in a direct convolution",
 			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
 				bytesRate(2, 1, 3, 128, 28, 64)}},
-		{Name: directBegin, Unit: "a direct convolution that is begun",
+		{Name: directBegin, Unit: "the start of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 480, 1, 1), 120)}},
-		{Name: directTiles, Unit: "a register tile of a direct convolution that is begun and stored",
+		{Name: directTiles, Unit: "the start and the store of a register tile of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
 				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
-		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
+		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added to the result",
 			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
 				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
 	})
 }
 
-// convRate is a call of an implementation, with a constant weight.
+// convRate returns a call of an implementation of conv2d with a constant weight.
 func convRate(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
 	w := kit.F32(out, image.Shape[1]/groups, size, size)
 	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
 		In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
 }
 
-// bytesRate is a call of a convolution of bytes, direct or depthwise, of which the image alone is no constant.
+// bytesRate returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image.
 func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 	impl := "direct_nhwc"
 	if groups > 1 {
@@ -72,7 +72,7 @@ func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 		Impl: impl}
 }
 
-// depthwiseRates lists the inner kernels of depthwise convolutions.
+// depthwiseRates lists the rates of depthwise convolutions.
 func depthwiseRates() []graph.Rate {
 	conv := convRate
 	planes := func(stride, c, side int) graph.RateCall {
@@ -87,7 +87,7 @@ func depthwiseRates() []graph.Rate {
 	bytes := func(stride, size, c, side int) graph.RateCall { return bytesRate(stride, c, size, c, side, c) }
 	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
-	// Of whole numbers there is no machine code.
+	// Integers have no machine code.
 	whole := func(impl string, image tensor.Meta) graph.RateCall {
 		c := conv(impl, 1, image.Shape[1], 3, image, image.Shape[1])
 		c.In[1].DType = tensor.Int32
@@ -96,25 +96,25 @@ func depthwiseRates() []graph.Rate {
 	lanes := kit.NHWC(1, 64, 28, 28)
 	lanes.DType = tensor.Int32
 	return []graph.Rate{
-		{Name: tapsPlanes, Unit: "a multiplication and an addition of a depthwise convolution, by planes",
+		{Name: tapsPlanes, Unit: "a multiply-add of a depthwise convolution, by planes",
 			Calls: []graph.RateCall{planes(1, 64, 56), conv("depthwise_planes", 1, 64, 7, kit.F32(1, 64, 28, 28), 64)}},
-		{Name: tapsTile, Unit: "an element of a plane that is brought into a tile",
+		{Name: tapsTile, Unit: "an element of a plane that is copied to a tile",
 			Calls: []graph.RateCall{planes(2, 64, 56), planes(2, 96, 112)}},
-		{Name: tapsRow, Unit: "a row of a plane that is brought into a tile", Calls: []graph.RateCall{planes(2, 192, 28)}},
+		{Name: tapsRow, Unit: "a row of a plane that is copied to a tile", Calls: []graph.RateCall{planes(2, 192, 28)}},
 		{Name: tapsPlane, Unit: "a plane of a depthwise convolution",
 			Calls: []graph.RateCall{planes(1, 576, 7), planes(2, 576, 14)}},
-		{Name: tapsPixels, Unit: "a multiplication and an addition of a depthwise convolution, by pixels",
+		{Name: tapsPixels, Unit: "a multiply-add of a depthwise convolution, by pixels",
 			Calls: []graph.RateCall{pixels(1, 384, 14), pixels(1, 192, 28), pixels(2, 192, 28), five(1, 96), five(1, 576),
 				five(2, 288)}},
-		{Name: tapsRagged, Unit: "the same where pixels do not begin with lines of the cache",
+		{Name: tapsRagged, Unit: "extra cost of a multiply-add if pixels are not aligned to cache lines",
 			Calls: []graph.RateCall{pixels(1, 58, 28), pixels(1, 88, 28), pixels(1, 120, 14)}},
-		{Name: tapsFar, Unit: "a byte of pixels beside those that the second cache holds",
+		{Name: tapsFar, Unit: "a byte of pixels beyond the capacity of the L2 cache",
 			Calls: []graph.RateCall{pixels(1, 144, 56), pixels(1, 32, 112), pixels(2, 96, 112)}},
 		{Name: tapsBytes, Unit: "an instruction of a tile of a depthwise convolution of bytes",
 			Calls: []graph.RateCall{bytes(1, 3, 192, 28), bytes(1, 3, 384, 14), bytes(2, 3, 192, 28), bytes(1, 5, 672, 14)}},
-		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
+		{Name: tapsGo, Unit: "a multiply-add of a depthwise convolution in Go",
 			Calls: []graph.RateCall{several, whole("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
-		{Name: tapsLanes, Unit: "one in Go that goes along channels",
+		{Name: tapsLanes, Unit: "a multiply-add of a depthwise convolution in Go, along channels",
 			Calls: []graph.RateCall{whole("depthwise_nhwc", lanes), pixels(1, 192, 28), five(1, 96)}},
 	}
 }

@@ -11,10 +11,10 @@ import (
 // 32 bits, and sums of two distances must fit.
 const maxReach = math.MaxInt32 / 4
 
-// settle bounds the step of windows with one position, and the dilation of windows of one element, by the size of the
-// dimension: there they have no effect. All other windows are within the padded input, whose size is bounded, so that
-// arithmetic on positions does not overflow.
-func settle(step, dilation, size, positions, window int) (int, int) {
+// clampUnused bounds the stride of windows with one position, and the dilation of windows of one element, by the size
+// of the dimension: there they have no effect. All other windows are within the padded input, whose size is bounded, so
+// that arithmetic on positions does not overflow.
+func clampUnused(step, dilation, size, positions, window int) (int, int) {
 	if positions <= 1 {
 		step = min(step, max(size, 1))
 	}
@@ -29,8 +29,8 @@ func reach(in, out, window, step, pad, dilation int) int {
 	return max(in, pad, out*step+(window-1)*dilation+1)
 }
 
-// inReach returns a bound on the distance in bytes between two elements of an image in windows. pixel is the distance
-// of neighbouring pixels, and size that of an element in bytes.
+// inReach returns a bound on the distance in bytes between two elements of an image in windows. pixel is the stride of
+// pixels in elements, and size is the bytes of an element.
 func (s *convShape) inReach(pixel, size int) int {
 	rows := reach(s.h, s.oh, s.kh, s.sh, s.ph, s.dh)
 	if v := &s.deep; v.in > 0 {
@@ -51,8 +51,8 @@ func (s *convShape) outReach(size int) int {
 // maxTileRows is more than the rows of any tile.
 const maxTileRows = 64
 
-// seen returns the number of window elements within the input along a dimension, over all windows.
-func seen(step, pad, dilation, size, window, outputs int) (n int) {
+// tapsInside returns the number of taps inside the input along a dimension, summed over all windows.
+func tapsInside(step, pad, dilation, size, window, outputs int) (n int) {
 	count, other, begin, by := window, outputs, dilation, step
 	if outputs < window {
 		count, other, begin, by = outputs, window, step, dilation
@@ -64,17 +64,17 @@ func seen(step, pad, dilation, size, window, outputs int) (n int) {
 	return n
 }
 
-// modest reports whether memory of the given number of elements is in proportion to the convolution's operands and
-// work.
-func (s *convShape) modest(elements int) bool {
+// proportionate reports whether memory of the given number of elements is in proportion to the convolution's operands
+// and work.
+func (s *convShape) proportionate(elements int) bool {
 	const always, most = 1 << 22, 16
 	data := kit.Times(s.n, s.c, s.pixelsIn()) + kit.Times(s.n, s.pixelsOut(), s.taps(), s.c)
 	return elements <= max(always, kit.Times(most, data))
 }
 
-// tilesPlanes reports whether there are compiled loops over tiles of planes, and such a tile fits a worker's memory.
+// tilesPlanes reports whether there are compiled loops over tiles of planes, and such a tile fits in worker memory.
 func (s *convShape) tilesPlanes(d tensor.DType) bool {
-	cols := min(s.ow, shortRow)
+	cols := min(s.ow, minTileCols)
 	least := kit.Times((s.kh-1)*s.dh+1, (cols-1)*s.sw+(s.kw-1)*s.dw+1, d.Size())
-	return compilesTaps(d) && least <= mostTapsRoom
+	return compilesTaps(d) && least <= maxTapsBytes
 }

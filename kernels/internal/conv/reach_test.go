@@ -67,7 +67,7 @@ func TestFarWindows(t *testing.T) {
 	}
 }
 
-// TestFarBytes does so for convolutions of bytes.
+// TestFarBytes does so for conv2d_bytes.
 func TestFarBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 27))
 	for _, c := range farCases {
@@ -81,7 +81,7 @@ func TestFarBytes(t *testing.T) {
 	}
 }
 
-// TestTooFar infers calls whose sizes exceed 64 bits: they are refused with specific errors.
+// TestTooFar checks that calls whose sizes exceed 64 bits are rejected with specific errors.
 func TestTooFar(t *testing.T) {
 	for _, c := range []struct {
 		op   string
@@ -101,7 +101,8 @@ func TestTooFar(t *testing.T) {
 	}
 }
 
-// TestPricesOfFarWindows checks that the time of pricing depends on the window's size only.
+// TestPricesOfFarWindows checks that the time of pricing depends on the window's size only; a slow one would exceed the
+// timeout of the test.
 func TestPricesOfFarWindows(t *testing.T) {
 	for _, c := range []struct {
 		op   string
@@ -134,7 +135,7 @@ func TestPricesOfFarWindows(t *testing.T) {
 	}
 }
 
-// TestResultBeyondMemory checks that a result of more than 2^47 bytes is refused before it is laid out.
+// TestResultBeyondMemory checks that a result of more than 2^47 bytes is rejected before its layout is computed.
 func TestResultBeyondMemory(t *testing.T) {
 	for _, c := range []struct {
 		op   string
@@ -152,8 +153,8 @@ func TestResultBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestReferencesOfLongWindows: references compute the products that there are, not one for each element of a window and
-// each place of a result: 2^34 here.
+// TestReferencesOfLongWindows checks that references compute only the products of existing elements: all pairs of taps
+// and results would be 2^34.
 func TestReferencesOfLongWindows(t *testing.T) {
 	const long = 1 << 17
 	ones := func(shape ...int) *tensor.Tensor {

@@ -1,0 +1,168 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ConvBytes is the convolution of quantized images. It replaces the several ops by which quantized models express it,
+// with their constants combined.
+var ConvBytes = kit.Define[bytesAttrs](graph.Op{
+	Images: graph.ImageOp,
+	Name:   "conv2d_bytes",
+	Doc: "Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
+		"[o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and " +
+		"(input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even, " +
+		"offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without " +
+		"scale and zero_point the result is the int32 sum.",
+	Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
+		{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
+	Kind: graph.Requires, AnyOrder: true,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, err := bytesResult(c)
+		return c.One(t), err
+	},
+	Impls: []graph.Impl{
+		{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
+			"code generated for the window, and requantizes sums in registers; channels last.",
+			Tails: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
+		{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64 or 32 channels at a time, multiplies four or two " +
+			"rows of the window at once, and requantizes sums in registers; channels last.",
+			Tails: true, Walks: byteWindowWalks, Work: byteWindowWork, Pack: byteWindowPack, Lower: lowerByteWindow,
+			Read: readBytes},
+		{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
+			Lower: lowerBytesLoops},
+	},
+	Flops: byteConv.flops,
+	Ref:   bytesRef,
+	Examples: []graph.Example{
+		{In: bytesExample(5, 8, 3, 7, tensor.Uint8), Attrs: graph.Attrs{"padding": 1}},
+		{In: bytesExample(9, 3, 3, 20, tensor.Int8), Attrs: graph.Attrs{"padding": []int{2, 0, 1, 1}, "stride": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Uint8, 1, 6, 4, 5), tensor.New(tensor.Int8, 9, 6, 2, 2),
+			tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
+	},
+})
+
+// readBytes accepts the operand layouts that the implementations in machine code read.
+func readBytes(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+	switch i {
+	case bytesX:
+		return w, byteConv.pixelOrder(m)
+	case bytesBias, bytesScale:
+		return w, m.IsContiguous()
+	}
+	return w, true
+}
+
+// bytesExample returns the operands of an example with a square image and window.
+func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta {
+	return []tensor.Meta{tensor.New(tensor.Uint8, 2, channels, size, size),
+		tensor.New(tensor.Int8, out, channels, window, window), tensor.New(tensor.Int32, out), kit.F32(out),
+		tensor.New(tensor.Uint8), tensor.New(d)}
+}
+
+// bytesRef is the reference implementation; its float64 sums are exact.
+func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := bytesResult(c)
+	if err != nil {
+		return nil, err
+	}
+	wide := func(v *tensor.Tensor, less float64) *tensor.Tensor {
+		to := tensor.Zeros(tensor.Float64, v.Shape...)
+		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-less), at...) })
+		return to
+	}
+	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
+		[]*tensor.Tensor{wide(in[bytesX], in[bytesXZero].At().Float()), wide(in[bytesW], 0)})
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
+	if c.Has(bytesYZero) {
+		zero = in[bytesYZero].At().Float()
+	}
+	kit.EachIndex(m.Shape, func(at []int) {
+		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
+		if m.DType == tensor.Int32 {
+			out.Set(tensor.IntScalar(int64(sum)), at...)
+			return
+		}
+		out.Set(tensor.IntScalar(multiply.Requantised(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// bytesLoopsWork prices the loops in Go.
+func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	w.Flops = byteConv.flops(c)
+	w.Do(tapsGo, bytesLoopTaps*float64(w.Flops)/2)
+	return w
+}
+
+// bytesLoopTaps is the cost of a multiply-add of bytes, in multiply-adds of the float loops by rows.
+const bytesLoopTaps = 2
+
+// lowerBytesLoops is the kernel in Go; a chunk is a plane of the result.
+func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
+	s, d := byteConv.bytesShape(c), c.Out[0].DType
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	bias, scale := c.Meta(bytesBias).Strides[0], 0
+	if d != tensor.Int32 {
+		scale = c.Meta(bytesScale).Strides[0]
+	}
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
+		n, o := chunk/s.o, chunk%s.o
+		x := kit.Elem[uint8](m.Ptrs[1+bytesX], n*s.xs[0]+o/s.og()*s.cg*s.xs[1])
+		flip := signBit(c.Meta(bytesX).DType)
+		w := kit.Elem[int8](m.Ptrs[1+bytesW], o*s.ws[0])
+		less := int32(*(*uint8)(m.Ptrs[1+bytesXZero]) ^ flip)
+		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
+		by, zero := float32(0), float64(0)
+		switch d {
+		case tensor.Int8:
+			zero = float64(*(*int8)(m.Ptrs[1+bytesYZero]))
+		case tensor.Uint8:
+			zero = float64(*(*uint8)(m.Ptrs[1+bytesYZero]))
+		}
+		if d != tensor.Int32 {
+			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
+		}
+		for i := range s.oh * s.ow {
+			oh, ow := i/s.ow, i%s.ow
+			sum, at := first+s.bytesSum(m, x, w, flip, less, oh, ow), n*s.os[0]+o*s.os[1]+oh*s.os[2]+ow*s.os[3]
+			if d == tensor.Int32 {
+				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
+				continue
+			}
+			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantised(d, sum, by, zero))
+		}
+		return nil
+	}}}}, nil
+}
+
+// bytesSum sums a window. flip and less convert elements and their zero point to unsigned bytes.
+func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
+	for kh := range s.kh {
+		for kw := range s.kw {
+			m.Count(2 + s.cg)
+			h, v := oh*s.sh-s.ph+kh*s.dh, ow*s.sw-s.pw+kw*s.dw
+			if uint(h) >= uint(s.h) || uint(v) >= uint(s.w) {
+				continue
+			}
+			for k := range s.cg {
+				a := *(*uint8)(kit.Elem[uint8](x, k*s.xs[1]+h*s.xs[2]+v*s.xs[3]))
+				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, k*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])))
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,92 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The operands of conv2d_bytes.
+const (
+	bytesX = iota
+	bytesW
+	bytesBias
+	bytesScale
+	bytesXZero
+	bytesYZero
+)
+
+type bytesAttrs struct {
+	Stride   []int     `attr:"stride" default:"1" doc:"step of the window: [height, width]"`
+	Padding  []sym.Int `attr:"padding" default:"0" doc:"zero points around the image: [height, width], or [top, left, bottom, right]"`
+	Dilation []int     `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
+	Groups   int       `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
+}
+
+// byteConv is the convolution of the integers, without scales.
+var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
+	a := kit.Attrs[bytesAttrs](c)
+	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
+}}
+
+// bytesResult checks a call of conv2d_bytes and returns the type of its row-major result.
+func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+	const name = "conv2d_bytes"
+	x := c.Type(bytesX)
+	if x.DType != tensor.Uint8 && x.DType != tensor.Int8 {
+		return t, kit.NotImplemented(name, x.DType)
+	}
+	d := tensor.Int32
+	if c.Has(bytesScale) != c.Has(bytesYZero) {
+		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	}
+	if c.Has(bytesYZero) {
+		if d = c.Type(bytesYZero).DType; d != tensor.Uint8 && d != tensor.Int8 {
+			return t, kit.NotImplemented(name, d)
+		}
+	}
+	for i, want := range []tensor.DType{x.DType, tensor.Int8, tensor.Int32, tensor.Float32, x.DType} {
+		if got := c.Type(i).DType; got != want && (i != bytesScale || c.Has(i)) {
+			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
+		}
+	}
+	w := c.Type(bytesW)
+	if x.Rank() != 4 {
+		return t, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, x.Rank())
+	}
+	if t, err = byteConv.result(bytesFloats(c, tensor.Float32)); err != nil {
+		return t, err
+	}
+	for i := bytesBias; i <= bytesYZero; i++ {
+		want := []sym.Int{}
+		if i < bytesXZero {
+			want = append(want, w.Shape[0])
+		}
+		if v := c.Type(i); c.Has(i) && !tensor.SameSizes(v.Shape, want) {
+			return t, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
+				tensor.Sizes(v.Shape))
+		}
+	}
+	return tensor.NewType(d, t.Shape...), nil
+}
+
+// maxBytesTerms bounds the products of a sum, so that sums stay far inside the range of int32.
+const maxBytesTerms = 1 << 14
+
+// bytesFloats returns the call of the same convolution in dtype d.
+func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
+	return kit.Delegated(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesX).Shape...),
+		tensor.NewType(d, c.Type(bytesW).Shape...))
+}
+
+// bytesShape returns the convShape of a call of conv2d_bytes.
+func (v convolution) bytesShape(c *graph.Call) *convShape {
+	two := *c
+	two.In, two.Tail = c.In[:2], nil
+	s := v.shape(&two)
+	s.call = c
+	return s
+}

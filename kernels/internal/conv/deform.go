@@ -1,0 +1,435 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type deformConvAttrs struct {
+	Stride       []int `attr:"stride" default:"1" len:"2" doc:"step of the window: [height, width]"`
+	Padding      []int `attr:"padding" default:"0" len:"2" doc:"zeros around the image: [height, width]"`
+	Dilation     []int `attr:"dilation" default:"1" len:"2" doc:"distance between the elements of the window: [height, width]"`
+	Groups       int   `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
+	OffsetGroups int   `attr:"offset_groups" default:"1" doc:"number of groups of input channels with their own offsets and masks"`
+}
+
+// The indices of the optional operands.
+const (
+	deformMask = 3
+	deformBias = 4
+)
+
+// DeformConv2d is torchvision's deform_conv2d.
+var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
+	AsInferred: "products write plane after plane",
+	Name:       "deform_conv2d",
+	Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
+		"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
+		"element of " +
+		"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are " +
+		"zeros. mask " +
+		"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
+	Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, err := kit.Attrs[deformConvAttrs](c).result(c)
+		return c.One(t), err
+	},
+	Compile: compileDeform,
+	Flops: func(c *graph.Call) float64 {
+		m, w := c.Out[0], c.Meta(1)
+		if m.Numel() == 0 {
+			return 0
+		}
+		// A sample takes four products and four sums.
+		points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
+		return 2*points*float64(w.Shape[0]*w.Shape[1]) + 8*points*float64(c.Meta(0).Shape[1])
+	},
+	Ref: deformRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{kit.F32(2, 3, 5, 6), kit.F32(4, 3, 3, 3), kit.F32(2, 18, 3, 4), kit.F32(2, 9, 3, 4), kit.F32(4)}},
+		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 6), kit.F32(2, 2, 3, 2), kit.F32(1, 24, 3, 3)},
+			Attrs: graph.Attrs{"groups": 2, "offset_groups": 2, "stride": 2, "padding": []int{1, 0}}},
+	},
+})
+
+// size returns the height and width of the result, with divisions that truncate as in C.
+func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
+	at := func(d int) sym.Int {
+		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
+		room := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
+		return towardsZero(room, a.Stride[d]).Add(sym.Of(1))
+	}
+	return at(0), at(1)
+}
+
+// towardsZero divides by a positive number, truncating as C does.
+func towardsZero(n sym.Int, by int) sym.Int {
+	if kit.Negative(n) {
+		return n.Neg().Div(sym.Of(by)).Neg()
+	}
+	return n.Div(sym.Of(by))
+}
+
+// result makes the checks of deform_conv2d_forward_kernel, in its order.
+func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
+	x, w, o, m := c.Type(0), c.Type(1), c.Type(2), c.Type(deformMask)
+	expected := func(what string) (tensor.Type, error) {
+		return x, errors.New("Expected " + what + " to be true, but got false.")
+	}
+	switch {
+	case x.Rank() != 4:
+		return expected("input_c.ndimension() == 4")
+	case o.Rank() != 4:
+		return expected("offset_c.ndimension() == 4")
+	case c.Has(deformMask) && m.Rank() != 4:
+		return expected("!use_mask || mask_c.ndimension() == 4")
+	case w.Rank() != 4:
+		return expected("weight_c.ndimension() == 4")
+	}
+	for _, l := range []struct {
+		name  string
+		pair  []sym.Int
+		least int
+	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
+		{"dilation", sym.Ints(a.Dilation...), 1}} {
+		if !kit.AtLeastSize(l.pair[0], l.least) || !kit.AtLeastSize(l.pair[1], l.least) {
+			return x, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
+		}
+	}
+	taps := w.Shape[2].Mul(w.Shape[3]).Mul(sym.Of(a.OffsetGroups))
+	offsets := taps.Mul(sym.Of(2))
+	switch {
+	case a.Groups < 1 || a.OffsetGroups < 1:
+		// PyTorch divides by these without a check.
+		return x, errors.New("non-positive groups is not supported")
+	case w.Shape[1].Mul(sym.Of(a.Groups)).Ne(x.Shape[1]).Holds():
+		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
+	case !kit.Is(w.Shape[0].Mod(sym.Of(a.Groups)), 0):
+		return expected("weight_c.size(0) % n_weight_grps == 0")
+	case o.Shape[1].Ne(offsets).Holds():
+		return x, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", o.Shape[1], offsets)
+	case c.Has(deformMask) && m.Shape[1].Ne(taps).Holds():
+		return x, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", m.Shape[1], taps)
+	case !kit.Is(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
+		return expected("input_c.size(1) % n_offset_grps == 0")
+	}
+	return a.resultOf(c)
+}
+
+// resultOf checks the size of the result, and the offset and mask, which have one element for each of its elements.
+func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
+	x, w := c.Type(0), c.Type(1)
+	oh, ow := a.size(x, w)
+	for i, name := range []string{2: "offset", deformMask: "mask"} {
+		if s := c.Type(i).Shape; name != "" && c.Has(i) {
+			if s[0].Ne(x.Shape[0]).Holds() {
+				return x, errors.New("invalid batch size of " + name)
+			}
+			if s[2].Ne(oh).Or(s[3].Ne(ow)).Holds() {
+				return x, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, s[2], s[3], oh, ow)
+			}
+		}
+	}
+	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
+		return x, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
+	}
+	d, err := a.supports(c)
+	if err != nil {
+		return x, err
+	}
+	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
+}
+
+// supports returns the dtype of the result. For an empty batch, PyTorch makes no checks. A bias of another dtype is
+// promoted as by add.
+func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
+	d, w := c.Type(0).DType, c.Type(1)
+	if kit.Is(c.Type(0).Shape[0], 0) {
+		return d, nil
+	}
+	if !d.IsFloat() || d == tensor.BFloat16 {
+		return d, kit.NotImplementedBy("deformable_im2col", d)
+	}
+	for i := 2; i <= deformMask; i++ {
+		if o := c.Type(i).DType; c.Has(i) && o != d {
+			return d, fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
+		}
+	}
+	switch {
+	case w.DType != d:
+		return d, errors.New("mat1 and mat2 must have the same dtype")
+	case d == tensor.Float16:
+		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
+	case !c.Has(deformBias):
+		return d, nil
+	}
+	b := c.Type(deformBias)
+	if b.Numel().Ne(w.Shape[0]).Holds() {
+		return d, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", w.Shape[0], b.Numel())
+	}
+	return tensor.Promote(d, b.DType)
+}
+
+// deform is a deformable convolution as its kernel sees it; all operands are row-major.
+type deform struct {
+	*deformConvAttrs
+	n, c, h, w     int // input
+	o, cg, kh, kw  int // weight; cg is the input channels per group
+	oh, ow, points int
+}
+
+func newDeform(c *graph.Call) *deform {
+	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
+	return &deform{kit.Attrs[deformConvAttrs](c), x[0], x[1], x[2], x[3], w[0], w[1], w[2], w[3], out[2], out[3],
+		out[2] * out[3]}
+}
+
+func (s *deform) taps() int { return s.kh * s.kw }
+
+// compileDeform samples the columns under each window, for a few images at a time, and multiplies the weight by them.
+func compileDeform(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	s, d, sample := newDeform(c), tensor.Float32, sampleColumns[float32]
+	if c.Meta(0).DType == tensor.Float64 {
+		d, sample = tensor.Float64, sampleColumns[float64]
+	}
+	x := copies.NewCompound(c)
+	in, weight := x.Dense(x.In(0), d), x.Dense(x.In(1), d)
+	offset, mask := x.Dense(x.In(2), d), x.Dense(x.In(deformMask), d)
+	bias := x.In(deformBias)
+	if bias.Given() {
+		bias = x.Dense(bias, bias.Meta.DType)
+	}
+	apart := bias.Given() && bias.Meta.DType != d
+	var out kit.Buffer
+	if apart {
+		out = x.Temp(d, c.Out[0].Shape...)
+	} else {
+		out = x.Result(0, d)
+	}
+	columns := kit.Times(s.c, s.taps(), s.points, d.Size())
+	if columns > tensor.MaxBytes {
+		return nil, errors.New("the samples of one image take more than 2^47 bytes")
+	}
+	images := min(s.n, max(1, maxProductBytes/max(1, columns)))
+	cols := x.Temp(d, images, s.c*s.taps(), s.points)
+	buffers := []kit.Buffer{out, cols, weight}
+	if bias.Given() && !apart {
+		buffers = append(buffers, bias)
+	}
+	for n0 := 0; n0 < s.n; n0 += images {
+		n := min(images, s.n-n0)
+		ph, worker := sample(s, n0, n)
+		x.Run(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
+		w, err := s.product(d, n0, n, len(buffers) > 3)
+		if err != nil {
+			return nil, err
+		}
+		phases, scratch, worker := w.Phases(0)
+		x.Run(scratch, worker, buffers, phases...)
+	}
+	if apart {
+		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
+			bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
+	}
+	return x.Kernel()
+}
+
+// product multiplies the weight by the columns of images [n0, n0+n).
+func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
+	og, depth := s.o/s.Groups, s.cg*s.taps()
+	spec := gemm.Spec{DType: d, M: og, N: s.points, K: depth,
+		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
+		CRowStride: s.points, CColStride: 1}
+	if bias {
+		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
+	}
+	plan, err := gemm.NewPlan(spec)
+	if err != nil {
+		return nil, err
+	}
+	w := &multiply.Multiplier{Plan: plan, Entries: n * s.Groups, MACs: kit.Times(og, s.points, depth),
+		A: entryOffsets(n, 0, s.Groups, og*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.Groups, depth*s.points),
+		C: entryOffsets(n, s.o*s.points, s.Groups, og*s.points), Bias: entryOffsets(n, 0, s.Groups, og)}
+	w.Bind = func(m *graph.Mem, j *multiply.Job) {
+		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
+		if bias {
+			j.Bias = m.Ptrs[3]
+		}
+	}
+	return w, nil
+}
+
+// pointSample is the bilinear sample of one tap: the index of the upper left pixel in the plane, the pixels of the four
+// that are inside the image, and their weights.
+type pointSample[T float32 | float64] struct {
+	at     int
+	inside [4]bool
+	all    bool
+	weight [4]T
+	scale  T
+}
+
+// sampleBlock is the number of points whose positions are computed at once, for all channels.
+const sampleBlock = 128
+
+// sampleColumns fills the columns of images [n0, n0+n). A unit of work is a block of points of one tap, for the
+// channels that share an offset.
+func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
+	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.OffsetGroups
+	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
+	return copies.CutUnits(n*s.OffsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
+		func(m *graph.Mem, begin, end int) error {
+			samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
+			for u := begin; u < end; u++ {
+				p0, tap := u%blocks*sampleBlock, u/blocks%s.taps()
+				image, g := u/blocks/s.taps()/s.OffsetGroups, u/blocks/s.taps()%s.OffsetGroups
+				group := (n0+image)*s.OffsetGroups + g
+				ys := kit.PlaneOf[T](m.Ptrs[2], group*s.taps()+tap, 2*s.points)
+				b := samples[:min(sampleBlock, s.points-p0)]
+				locate(s, b, ys[p0:s.points], ys[s.points+p0:], tap, p0)
+				if m.Ptrs[3] != nil {
+					for i, v := range kit.PlaneOf[T](m.Ptrs[3], group*s.taps()+tap, s.points)[p0 : p0+len(b)] {
+						b[i].scale = v
+					}
+				}
+				for k := range channels {
+					ch := g*channels + k
+					var plane []T
+					if m.Ptrs[1] != nil {
+						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h*s.w)
+					}
+					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w, b)
+				}
+			}
+			return nil
+		}), size
+}
+
+// locate computes the samples of one tap for the points from p0 on.
+func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap, p0 int) {
+	kh, kw := tap/s.kw*s.Dilation[0]-s.Padding[0], tap%s.kw*s.Dilation[1]-s.Padding[1]
+	oy, ox := p0/s.ow, p0%s.ow
+	for i := range b {
+		b[i] = newPointSample(s.h, s.w, T(oy*s.Stride[0]+kh)+ys[i], T(ox*s.Stride[1]+kw)+xs[i])
+		if ox++; ox == s.ow {
+			oy, ox = oy+1, 0
+		}
+	}
+}
+
+// newPointSample returns the sample at (y, x). Samples a pixel or more outside the image are 0; NaN coordinates give
+// NaN.
+func newPointSample[T float32 | float64](h, w int, y, x T) pointSample[T] {
+	p := pointSample[T]{scale: 1}
+	switch {
+	case y != y || x != x:
+		for i := range p.weight {
+			p.weight[i] = T(math.NaN())
+		}
+		return p
+	case y <= -1 || y >= T(h) || x <= -1 || x >= T(w):
+		return p
+	}
+	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
+	dy, dx := y-T(y0), x-T(x0)
+	p.at = y0*w + x0
+	top, bottom, left, right := y0 >= 0, y0+1 < h, x0 >= 0, x0+1 < w
+	p.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
+	p.all = top && bottom && left && right
+	p.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
+	return p
+}
+
+// samplePoints samples one channel, whose rows have w elements.
+func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]) {
+	dst = dst[:len(b)]
+	for i := range b {
+		p := &b[i]
+		if p.all {
+			upper, lower := plane[p.at:p.at+2], plane[p.at+w:p.at+w+2]
+			dst[i] = p.scale * (p.weight[0]*upper[0] + p.weight[1]*upper[1] + p.weight[2]*lower[0] + p.weight[3]*lower[1])
+			continue
+		}
+		var sum T
+		for k, ok := range p.inside {
+			var v T
+			if ok {
+				v = plane[p.at+k/2*w+k%2]
+			}
+			sum += p.weight[k] * v
+		}
+		dst[i] = p.scale * sum
+	}
+}
+
+// deformRef is the reference implementation. Coordinates are rounded to the dtype.
+func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[deformConvAttrs](c)
+	t, err := a.result(c)
+	m := kit.OfNumbers(t)
+	if err != nil || m.Numel() == 0 {
+		return []*tensor.Tensor{tensor.Zeros(m.DType, m.Shape...)}, err
+	}
+	for len(in) <= deformBias {
+		in = append(in, nil)
+	}
+	x, w, offset, mask, bias := in[0], in[1], in[2], in[deformMask], in[deformBias]
+	if bias != nil {
+		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
+	}
+	kw, taps, per := w.Shape[3], w.Shape[2]*w.Shape[3], w.Shape[0]/a.Groups
+	coordinate := func(at int, shift float64) float64 {
+		if x.DType == tensor.Float32 {
+			return float64(float32(at) + float32(shift))
+		}
+		return float64(at) + shift
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(at []int) {
+		n, o, oy, ox := at[0], at[1], at[2], at[3]
+		sum := 0.0
+		kit.EachIndex(w.Shape[1:], func(k []int) {
+			ch := o/per*w.Shape[1] + k[0]
+			tap := ch/(x.Shape[1]/a.OffsetGroups)*taps + k[1]*kw + k[2]
+			y := coordinate(oy*a.Stride[0]-a.Padding[0]+k[1]*a.Dilation[0], offset.At(n, 2*tap, oy, ox).Float())
+			z := coordinate(ox*a.Stride[1]-a.Padding[1]+k[2]*a.Dilation[1], offset.At(n, 2*tap+1, oy, ox).Float())
+			v := 0.0
+			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
+				py, px := math.Floor(y)+corner[0], math.Floor(z)+corner[1]
+				if py >= 0 && py < float64(x.Shape[2]) && px >= 0 && px < float64(x.Shape[3]) {
+					v += (1 - math.Abs(y-py)) * (1 - math.Abs(z-px)) * x.At(n, ch, int(py), int(px)).Float()
+				}
+			}
+			if y != y || z != z {
+				v = math.NaN()
+			}
+			if mask != nil {
+				v *= mask.At(n, tap, oy, ox).Float()
+			}
+			sum += v * w.At(o, k[0], k[1], k[2]).Float()
+		})
+		total := tensor.FloatScalar(sum)
+		if bias != nil {
+			total = tensor.FloatScalar(sum + bias.At(o).Float())
+			if m.DType.IsComplex() {
+				total = tensor.ComplexScalar(complex(sum, 0) + bias.At(o).Complex())
+			}
+		}
+		out.Set(total, at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

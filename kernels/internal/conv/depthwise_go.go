@@ -1,0 +1,233 @@
+package conv
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// These loops in Go convolve depthwise the dtypes, and on the processors, that have no machine code (planeTiles,
+// depthwiseWindow). With one input channel per output channel, packing gains nothing: windows are applied to planes or
+// to vectors of channels directly.
+
+// number is the element types of convolutions.
+type number interface {
+	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
+}
+
+// depthwiseLoops are the loops of a dtype. plane computes a row of one plane of the result; pixels computes a row of
+// all channels of an image, with the packed weight w.
+type depthwiseLoops struct {
+	plane  func(s *convShape, m *graph.Mem, row int)
+	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
+}
+
+var depthwiseByDType = map[tensor.DType]depthwiseLoops{
+	tensor.Uint8: depthwiseOf[uint8](), tensor.Int8: depthwiseOf[int8](), tensor.Int16: depthwiseOf[int16](),
+	tensor.Int32: depthwiseOf[int32](), tensor.Int64: depthwiseOf[int64](),
+	tensor.Float32: depthwiseOf[float32](), tensor.Float64: depthwiseOf[float64](),
+	tensor.Complex64: depthwiseOf[complex64](), tensor.Complex128: depthwiseOf[complex128](),
+}
+
+func depthwiseOf[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
+
+// depthwiseIn returns the loops of a dtype.
+func depthwiseIn(d tensor.DType) (depthwiseLoops, error) {
+	l, ok := depthwiseByDType[d]
+	if !ok {
+		return l, fmt.Errorf("no convolution of %v", d)
+	}
+	return l, nil
+}
+
+// depthwiseRows returns the phase that runs all rows, each of macs multiplications.
+func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
+	group := max(1, machine.DirectMACGrain/max(1, macs))
+	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
+		for r := chunk * group; r < min(rows, (chunk+1)*group); r++ {
+			run(m, r)
+		}
+		return nil
+	}}
+}
+
+// depthwisePlanes is the kernel of the implementation by planes; operands may have any strides.
+func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
+	d := s.call.Out[0].DType
+	if t, err := newPlaneTiles(s, d); err != nil {
+		return nil, err
+	} else if t != nil {
+		return t.kernel(), nil
+	}
+	loops, err := depthwiseIn(d)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw,
+		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
+}
+
+func planeRow[T number](s *convShape, m *graph.Mem, row int) {
+	oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
+	out := kit.Elem[T](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2])
+	plane := kit.Elem[T](m.Ptrs[1], n*s.xs[0]+o/s.og()*s.xs[1])
+	w := kit.Elem[T](m.Ptrs[2], o*s.ws[0])
+	var bias T
+	if s.hasBias {
+		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
+	}
+	for i := range s.ow {
+		*(*T)(kit.Elem[T](out, i*s.os[3])) = bias
+	}
+	for kh := range s.kh {
+		if ih := oh*s.sh - s.ph + kh*s.dh; uint(ih) < uint(s.h) {
+			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.xs[2]), kit.Elem[T](w, kh*s.ws[2]))
+		}
+	}
+}
+
+// addWindowRow adds one row of the window to an output row.
+func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
+	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws[3])) }
+	if s.kw == 3 && s.dw == 1 && s.os[3] == 1 && s.xs[3] == 1 {
+		// Where all three taps are inside the image, they are added in one loop.
+		first, _ := validRange(-s.pw, s.sw, s.w, s.ow)
+		_, end := validRange(2-s.pw, s.sw, s.w, s.ow)
+		if first < end {
+			addTap[T](s, out, in, at(0), 0, 0, first)
+			addTap[T](s, out, in, at(1), 1, 0, first)
+			addTap[T](s, out, in, at(2), 2, 0, first)
+			addThreeTaps(unsafe.Slice((*T)(kit.Elem[T](out, first)), end-first),
+				kit.Elem[T](in, first*s.sw-s.pw), s.sw, at(0), at(1), at(2))
+			addTap[T](s, out, in, at(0), 0, end, s.ow)
+			addTap[T](s, out, in, at(1), 1, end, s.ow)
+			addTap[T](s, out, in, at(2), 2, end, s.ow)
+			return
+		}
+	}
+	for kw := range s.kw {
+		addTap[T](s, out, in, at(kw), kw, 0, s.ow)
+	}
+}
+
+// addThreeTaps adds three neighbouring taps to each output.
+func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
+	x := unsafe.Slice((*T)(in), (len(out)-1)*step+3)
+	if step == 1 {
+		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
+		for i := range out {
+			out[i] += w0*x0[i] + w1*x1[i] + w2*x2[i]
+		}
+		return
+	}
+	for i := range out {
+		y := x[i*step:][:3]
+		out[i] += w0*y[0] + w1*y[1] + w2*y[2]
+	}
+}
+
+// addTap adds tap kw of a row of the window to outputs [o0, o1), where it is inside the image.
+func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
+	iw := o0*s.sw - s.pw + kw*s.dw
+	first, end := validRange(iw, s.sw, s.w, o1-o0)
+	for i := first; i < end; i++ {
+		*(*T)(kit.Elem[T](out, (o0+i)*s.os[3])) += w * *(*T)(kit.Elem[T](in, (iw+i*s.sw)*s.xs[3]))
+	}
+}
+
+// depthwiseNHWC is the kernel of the implementation by pixels, for all channels at a time. The weight is packed in the
+// order (kh, kw, channel).
+func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
+	d := s.call.Out[0].DType
+	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
+	if err != nil {
+		return nil, err
+	}
+	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
+	if windowCompiles(s, d) {
+		t, err := newDepthwiseWindow(s, d)
+		if err != nil {
+			return nil, err
+		}
+		k.Phases, k.Worker, k.Code = append(k.Phases, t.phase(weight.at)), s.denseBiasBytes(t.size), t.listings
+		return k, nil
+	}
+	loops, err := depthwiseIn(d)
+	if err != nil {
+		return nil, err
+	}
+	s.tail.Leave()
+	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*s.kh*s.kw,
+		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.at(m), row) }))
+	return k, nil
+}
+
+func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
+	w := kit.ElementsOf[T](weight, s.kh*s.kw*s.o)
+	for ow := range s.ow {
+		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
+		fillBias(out, s.biasAt(m), s.bias)
+		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
+	}
+}
+
+func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
+	if bias == nil {
+		clear(out)
+		return
+	}
+	for i := range out {
+		out[i] = *(*T)(kit.Elem[T](bias, i*stride))
+	}
+}
+
+// depthwisePixel adds the taps of the window of one output pixel.
+func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
+	iw := ow*s.sw - s.pw
+	first, end := validRange(iw, s.dw, s.w, s.kw)
+	for kh := range s.kh {
+		ih := oh*s.sh - s.ph + kh*s.dh
+		if uint(ih) >= uint(s.h) || first >= end {
+			continue
+		}
+		kw := first
+		for ; s.o == s.c && kw+3 <= end; kw += 3 {
+			p := kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)
+			at := (kh*s.kw + kw) * s.o
+			addThree(out, unsafe.Slice((*T)(p), 2*s.dw*s.c+s.c), s.dw*s.c, w[at:at+3*s.o])
+		}
+		for ; kw < end; kw++ {
+			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)), s.c)
+			addOne(out, x, w[(kh*s.kw+kw)*s.o:][:s.o], s.og())
+		}
+	}
+}
+
+// addThree adds three pixels, step elements apart, times their weights.
+func addThree[T number](out, x []T, step int, w []T) {
+	n := len(out)
+	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
+	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
+	for i := range out {
+		out[i] += x0[i]*w0[i] + x1[i]*w1[i] + x2[i]*w2[i]
+	}
+}
+
+// addOne adds a pixel times its weights; og outputs share an input channel.
+func addOne[T number](out, x, w []T, og int) {
+	w = w[:len(out)]
+	if og == 1 {
+		x = x[:len(out)]
+		for i := range out {
+			out[i] += x[i] * w[i]
+		}
+		return
+	}
+	for i := range out {
+		out[i] += x[i/og] * w[i]
+	}
+}

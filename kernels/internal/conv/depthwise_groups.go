@@ -1,0 +1,59 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A vector of a register tile holds output channels of one group, so small groups leave most lanes empty. This file
+// uses depthwise windows instead: a vector holds the channels of several groups, and each input channel is broadcast to
+// the lanes of its group.
+
+// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, which it does
+// where that takes fewer instructions. It depends on sizes and the instruction set only.
+func (s *convShape) groupsByWindow(d tensor.DType) bool {
+	if s.groups == 1 || s.cg < 2 || s.deep.in > 0 || s.depth() == 0 || s.depth() > blockTerms || !windowCompiles(s, d) {
+		return false
+	}
+	f, _ := newWindowShape(s, d.Size())
+	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.kh*s.kw)
+}
+
+// groupInstructions estimates the instructions of an inner pixel of the result: multiplications, and broadcasts of
+// input elements to the lanes of their groups.
+func (s *convShape) groupInstructions(f *windowShape) (n float64) {
+	cols := min(f.tile[1], s.ow)
+	inputs := min((cols-1)*s.sw+(s.kw-1)*s.dw+1, cols*s.kw)
+	return float64(f.vectors*s.cg*s.kh) * (float64(s.kw) + float64(inputs)/float64(cols))
+}
+
+// groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
+func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
+	f, _ := newWindowShape(s, d.Size())
+	down := float64(tapsInside(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) / float64(s.oh) / float64(s.kh)
+	across := float64(tapsInside(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) / float64(s.ow) / float64(s.kw)
+	multiply.Stored(w, s.call)
+	w.Wait(directBegin, 1)
+	if !s.call.Constant(1) {
+		w.Do(multiply.PackRow, float64(s.o*s.depth()))
+	}
+	pixels := float64(s.n * s.oh * s.ow)
+	w.Do(directTaps, pixels*down*across*s.groupInstructions(&f)*float64(f.bytes)/4)
+	w.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
+	w.Flops = 2 * pixels * float64(s.o*s.depth())
+}
+
+// convGroups is the kernel of depthwise windows over groups of several channels.
+func convGroups(s *convShape, d tensor.DType) (*graph.Kernel, error) {
+	weight, err := newPackedWeight(s.call, s.windowPanels(d))
+	if err != nil {
+		return nil, err
+	}
+	t, err := newDepthwiseWindow(s, d)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.at)), Scratch: weight.Scratch,
+		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
+}

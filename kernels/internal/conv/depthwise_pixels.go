@@ -1,0 +1,201 @@
+package conv
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// depthwiseWindow convolves channels-last images with groups of one or few channels, by machine code generated for the
+// window. Tiles of results stay in registers; tiles at the border have code of their own that skips taps outside the
+// image. If channels do not fill the vectors, the last vector overlaps the one before it and computes some results
+// twice.
+type depthwiseWindow struct {
+	windowShape
+	s     *convShape
+	specs []*slide.Spec
+	codes []*jit.Func
+	// outPixelStride is the distance between pixels of the result, in elements.
+	outPixelStride int
+	down           []axisTile
+	// across are the tiles of a row of tiles, which is a strip.
+	across []axisTile
+	kinds  [][]int // index of the spec by kinds of down and across
+	tail   codeTail
+	run    graph.PerWorker[windowRun]
+}
+
+// windowRun is a worker's state.
+type windowRun struct {
+	args  jit.Args
+	tail  graph.TailRun
+	calls []windowCall // of a strip
+}
+
+// windowCompiles reports whether machine code by pixels supports a convolution of groups of one channel, or of few.
+func windowCompiles(s *convShape, d tensor.DType) bool {
+	if s.o != s.c || jit.Available() != nil || d != tensor.Float32 && d != tensor.Float64 {
+		return false
+	}
+	f, ok := newWindowShape(s, d.Size())
+	return ok && s.kh > 0 && s.kw > 0 && s.inReach(s.c, d.Size()) < maxReach &&
+		kit.Times(s.oh, s.ow, s.c, d.Size()) < maxReach && kit.Times(s.kh, s.kw, max(s.dh, s.dw)) < 1<<16 &&
+		f.codes(s) <= maxWindowCodes
+}
+
+// maxWindowCodes bounds the kinds of tiles of an image: code is generated for each kind.
+const maxWindowCodes = 1 << 12
+
+// codes returns a bound on the kinds of tiles: one inside the image, and others whose windows reach over its border.
+func (f *windowShape) codes(s *convShape) int {
+	along := func(results, tile, step, window, dilation int) int {
+		return min(kit.DivUp(results, tile), 2*(kit.DivUp((window-1)*dilation+1, tile*step)+2)+3)
+	}
+	return along(s.oh, f.tile[0], s.sh, s.kh, s.dh) * along(s.ow, f.tile[1], s.sw, s.kw, s.dw)
+}
+
+// windowPanels returns the panels of the weight: one for each vector of channels.
+func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
+	f, _ := newWindowShape(s, d.Size())
+	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
+		Lanes: f.lanes, Lane: s.ws[0], Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+	if s.cg > 1 {
+		p.Form += fmt.Sprintf(" of groups of %d", s.cg)
+	}
+	for i := range p.Starts {
+		p.Starts[i] *= s.ws[0]
+	}
+	return p
+}
+
+// newDepthwiseWindow generates the code of a convolution that windowCompiles accepts.
+func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
+	t := &depthwiseWindow{s: s, outPixelStride: s.outPixel()}
+	t.windowShape, _ = newWindowShape(s, d.Size())
+	t.tail = newCodeTail(s.tail, s.o, slide.Tails)
+	if t.tail.tail != nil && t.repeats() {
+		s.tail.Leave()
+		t.tail.tail = nil
+	}
+	t.cut()
+	for _, spec := range t.specs {
+		c, err := slide.Compile(spec, machine.Instructions())
+		if err != nil {
+			return nil, fmt.Errorf("depthwise convolution: %w", err)
+		}
+		t.codes = append(t.codes, c)
+	}
+	return t, nil
+}
+
+// repeats reports whether the last block computes some results of the block before again. The epilogue of that block
+// may already be applied to them.
+func (t *depthwiseWindow) repeats() bool {
+	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
+}
+
+// phase iterates over images, halves of their rows of tiles, blocks of channels, and rows. In a small image all rows
+// follow one another: two workers that divide the rows would each read most of the other's half, and the preceding
+// product, whose weight is larger than the image, is divided by channels. weight returns the packed weight.
+func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
+	s := t.s
+	strips := len(t.down)
+	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
+	if strips <= fewStrips && t.blocks > 1 {
+		order.Band = strips
+	}
+	order.Cut(t.work(strips), windowGrain)
+	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.ow }, false)
+	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
+		r := t.run.Of(m)
+		a := &r.args
+		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
+		a.Ptr[slide.Bias] = s.denseBias(m, t.size)
+		t.tail.enter(a, &r.tail, m)
+		err := order.Each(chunk, func(image, block, strip int) error {
+			if err := t.strip(r, image, block, strip); err != nil {
+				return err
+			}
+			t.finish(r, image, block, strip)
+			return nil
+		})
+		clear(a.Ptr[:])
+		r.tail.Release()
+		return err
+	}}
+}
+
+// work returns the cost of a row of tiles for a block of channels, in multiply-adds. Windows that do not overlap take
+// the time of moving their input.
+func (t *depthwiseWindow) work(strips int) int {
+	s := t.s
+	results := kit.DivUp(s.oh, strips) * s.ow * t.block * t.lanes
+	return results * max(s.depth(), movedElementMACs*(1+s.sh*s.sw))
+}
+
+// strip computes a row of tiles of an image for a block of channels.
+func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
+	s, a := t.s, &r.args
+	first := block * t.block
+	channel := first * t.bytes
+	a.N, a.Step[slide.Again] = min(t.block, t.vectors-first), 0
+	if first+a.N == t.vectors {
+		a.Step[slide.Again] = t.overlap * t.size
+		if a.N == 1 { // the block has no vector to overlap
+			channel -= t.overlap * t.size
+		}
+	}
+	in := image*s.h*s.w*s.inPixel(false)*t.size + channel
+	out := image*s.oh*s.ow*t.outPixelStride*t.size + channel
+	weights := first * s.depth() * t.bytes
+	a.Row[slide.Bias] = channel
+	r.calls = t.callsOf(r.calls[:0], strip)
+	for _, c := range r.calls {
+		a.Row[slide.In], a.Row[slide.Out], a.Row[slide.Weights] = in+c.in, out+c.out, weights+c.weight
+		t.tail.at(a, out+c.out, channel)
+		a.Rows, a.Step[slide.WindowRows] = c.tiles, c.rows
+		if err := t.codes[c.code].Call(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish applies the epilogue, if registers have not, to a row of tiles of an image and the channels of a block.
+func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
+	if t.tail.tail == nil {
+		return
+	}
+	s := t.s
+	first, end := t.rowOf(strip), t.rowOf(strip+1)
+	channel := block * t.block * t.lanes
+	channels := min(t.block*t.lanes, s.c-channel)
+	at := (image*s.oh+first)*s.ow*t.outPixelStride + channel
+	t.tail.tail.Do(&r.tail, at, (end-first)*s.ow, t.outPixelStride, channels, 1)
+}
+
+// rowOf returns the first output row of a strip.
+func (t *depthwiseWindow) rowOf(strip int) int {
+	if strip == len(t.down) {
+		return t.s.oh
+	}
+	return t.down[strip].at
+}
+
+// listings returns the generated code.
+func (t *depthwiseWindow) listings() (list []expr.Listing) {
+	for k, c := range t.codes {
+		p := t.specs[k]
+		list = append(list, expr.Listing{Assembly: c.Listing(),
+			Name: fmt.Sprintf("tile %d, %d by %d, columns %d to %d", k, p.Tile[0], p.Tile[1], p.First[1], p.End[1])})
+	}
+	return list
+}

@@ -1,0 +1,235 @@
+package conv
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// The tiles of results that stay in registers. A depthwise tile is 4 by 4 as far as registers suffice, and wider if
+// rows of 7 or 14 results would be split unevenly. For groups, square tiles are best, because each channel is
+// multiplied with all inputs of a tile. Large windows, whose unrolled code would be long, use tiles of one row.
+const (
+	tileRows     = 4
+	tileCols     = 4
+	evenCols     = 7
+	longCols     = 8
+	longWindow   = 49
+	rolledRows   = 5        // rows of a window, inside the image, from which on they are a loop
+	groupInputs  = 4        // registers for channels broadcast to the lanes of a group
+	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
+)
+
+const (
+	// windowCallMACs and windowCallBytes bound a call, which must not take longer than 50 us: measured rates were at least
+	// 30 multiply-adds, or 10 bytes, per nanosecond.
+	windowCallMACs  = 1 << 20
+	windowCallBytes = 1 << 18
+	// windowGrain is the approximate number of multiply-adds of a chunk.
+	windowGrain = 4 * machine.DirectMACGrain
+	// movedElementMACs is the cost of moving an element, in multiply-adds.
+	movedElementMACs = 8
+	// minPrefetchVectors and minPrefetchBytes are the numbers of channel vectors, and of bytes read and written, from
+	// which on tiles prefetch the cache lines of their results.
+	minPrefetchVectors = 4
+	minPrefetchBytes   = 3 * machine.L2Bytes / 2
+	// fewStrips is the number of rows of tiles up to which an image is divided among workers by channels, and not by rows.
+	fewStrips = 2
+)
+
+// windowShape describes the tiles of a convolution by depthwise windows over pixels: tiles of results, and blocks of
+// vectors of channels. It depends on sizes and the instruction set only, and does not affect the bits of results.
+type windowShape struct {
+	size, bytes    int // bytes of an element and of a vector
+	lanes, vectors int // of a vector; of all channels
+	overlap        int // channels that the last vector shares with the one before it
+	tile           [2]int
+	block, blocks  int // vectors per block; number of blocks
+}
+
+// newWindowShape returns false if there are fewer channels than lanes of the shortest vector, or if a vector would not
+// hold several whole groups.
+func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
+	f.size, f.bytes = size, 32
+	registers, wide := 16, false
+	if machine.Instructions() == machine.AVX512 {
+		f.bytes, registers, wide = 64, 32, true
+	}
+	for f.bytes > 16 && s.c*size < f.bytes {
+		f.bytes /= 2
+	}
+	f.lanes = f.bytes / size
+	if s.c < f.lanes || s.cg > 1 && (s.cg == f.lanes || f.lanes%s.cg != 0) {
+		return f, false
+	}
+	f.vectors = kit.DivUp(s.c, f.lanes)
+	f.overlap = f.vectors*f.lanes - s.c
+	rows, cols := tileRows, tileCols
+	if wide && s.cg == 1 && (s.ow == evenCols || s.ow == 2*evenCols) {
+		cols = evenCols
+	}
+	if s.cg > 1 {
+		registers -= groupInputs
+	}
+	switch {
+	case s.kh*s.kw > longWindow && wide:
+		rows, cols = 1, longCols
+	case s.kh*s.kw > longWindow:
+		rows = 1
+	default:
+		rows = min(rows, max(1, (registers-1-s.kw)/cols))
+	}
+	f.tile = [2]int{rows, cols}
+	most := max(1, blockWeights/(s.depth()*f.bytes))
+	f.blocks = kit.DivUp(f.vectors, most)
+	f.block = kit.DivUp(f.vectors, f.blocks)
+	f.blocks = kit.DivUp(f.vectors, f.block)
+	return f, true
+}
+
+// starts returns the first channel of each vector.
+func (f *windowShape) starts() []int {
+	list := make([]int, f.vectors)
+	for i := range list {
+		list[i] = i * f.lanes
+	}
+	list[f.vectors-1] -= f.overlap
+	return list
+}
+
+// windowCall is a call of machine code within an image and a block.
+type windowCall struct {
+	code            int
+	in, out, weight int // byte offsets within the image, its result and the block's weights
+	rows, tiles     int // rows of the window, if dynamic; tiles of the call
+}
+
+// axisTile describes a tile along one dimension: n results from result at, and the input range [first, end) under their
+// windows that is inside the image, relative to the first window's begin. Tiles of one kind differ in their position
+// only.
+type axisTile struct{ at, n, first, end, kind int }
+
+// axisTiles divides a dimension into the given number of tiles. kinds holds the first tile of each kind.
+func axisTiles(results, tiles, step, padding, dilation, window, size int) (list, kinds []axisTile) {
+	even := machine.Cut{Units: results, Chunks: tiles}
+	list = make([]axisTile, even.Chunks)
+	for i := range list {
+		at, next := even.Range(i)
+		begin := at*step - padding
+		first, end := validRange(begin, 1, size, (next-at-1)*step+(window-1)*dilation+1)
+		if first >= end {
+			first, end = 0, 0
+		}
+		x := axisTile{at: at, n: next - at, first: first, end: end}
+		x.kind = slices.IndexFunc(kinds, func(k axisTile) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
+		if x.kind < 0 {
+			x.kind = len(kinds)
+			kinds = append(kinds, x)
+		}
+		list[i] = x
+	}
+	return list, kinds
+}
+
+// cut makes the specs of an image's tiles. The number of rows of tiles is even if possible, so that each of two workers
+// computes half of the image's rows, as in neighbouring steps. The calls of a strip are made when it is computed (see
+// callsOf), so that memory does not grow with the image.
+func (t *depthwiseWindow) cut() {
+	s, f := t.s, &t.windowShape
+	var across, down []axisTile
+	rows := kit.DivUp(s.oh, f.tile[0])
+	if rows > fewStrips {
+		rows = min(s.oh, rows+rows%2)
+	}
+	t.across, across = axisTiles(s.ow, kit.DivUp(s.ow, f.tile[1]), s.sw, s.pw, s.dw, s.kw, s.w)
+	t.down, down = axisTiles(s.oh, rows, s.sh, s.ph, s.dh, s.kh, s.h)
+	for _, y := range down {
+		var codes []int
+		for _, x := range across {
+			spec := t.spec(y, x)
+			code := slices.IndexFunc(t.specs, func(known *slide.Spec) bool { return sameSpec(known, spec) })
+			if code < 0 {
+				code = len(t.specs)
+				t.specs = append(t.specs, spec)
+			}
+			codes = append(codes, code)
+		}
+		t.kinds = append(t.kinds, codes)
+	}
+}
+
+// callsOf appends the calls of a strip; adjacent tiles with the same code share a call.
+func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
+	down, begin := t.down[strip], len(calls)
+	for _, x := range t.across {
+		c := t.call(down, x)
+		if i := len(calls) - 1; i >= begin {
+			p, spec := &calls[i], t.specs[c.code]
+			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.maxTiles(down.n*x.n) &&
+				p.in+p.tiles*spec.NextIn == c.in && p.out+p.tiles*spec.NextOut == c.out {
+				p.tiles++
+				continue
+			}
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// maxTiles bounds the tiles of a call, of the given number of results each.
+func (t *depthwiseWindow) maxTiles(results int) int {
+	s, f := t.s, &t.windowShape
+	work := results * f.block
+	return max(1, min(windowCallMACs/(work*s.depth()*f.lanes), windowCallBytes/(work*f.bytes*(1+s.sh*s.sw))))
+}
+
+// call returns the call of one tile.
+func (t *depthwiseWindow) call(down, across axisTile) windowCall {
+	s, f := t.s, &t.windowShape
+	code := t.kinds[down.kind][across.kind]
+	c := windowCall{code: code, out: (down.at*s.ow + across.at) * t.outPixelStride * f.size, tiles: 1}
+	row, col := down.at*s.sh-s.ph+down.first, across.at*s.sw-s.pw+across.first
+	dynamicRows := t.specs[code].Told
+	if dynamicRows {
+		first, end := validRange(down.at*s.sh-s.ph, s.dh, s.h, s.kh)
+		c.rows, c.weight = max(0, end-first), first*s.kw*f.bytes
+		row = down.at*s.sh - s.ph + first*s.dh
+	}
+	if c.rows > 0 || !dynamicRows && down.end > down.first {
+		c.in = (row*s.w + min(max(col, 0), s.w-1)) * s.inPixel(false) * f.size
+	} else {
+		c.weight = 0
+	}
+	return c
+}
+
+// spec returns the spec of a tile's code.
+func (t *depthwiseWindow) spec(down, across axisTile) *slide.Spec {
+	s, f := t.s, &t.windowShape
+	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
+	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
+		Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
+		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
+		In: [2]int{s.w * pixel, pixel}, Out: [2]int{s.ow * result, result},
+		NextIn: across.n * s.sw * pixel, NextOut: across.n * result, Bias: s.hasBias, Tail: t.tail.steps,
+		Touch: t.prefetchesResults()}
+	whole := down.first == 0 && down.end == (down.n-1)*s.sh+(s.kh-1)*s.dh+1
+	if p.Told = down.n == 1 || whole && s.kh >= rolledRows; p.Told {
+		p.First[0], p.End[0] = 0, 0
+	}
+	return p
+}
+
+// prefetchesResults reports whether tiles prefetch the cache lines of their results. This pays where the L2 cache does
+// not hold input and results together, and pixels have more lines than the hardware prefetches.
+func (t *depthwiseWindow) prefetchesResults() bool {
+	s, f := t.s, &t.windowShape
+	moved := (s.h*s.w + s.oh*s.ow) * s.c * f.size
+	return f.bytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
+}
+
+func sameSpec(a, b *slide.Spec) bool {
+	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told && slices.Equal(a.Tail, b.Tail)
+}

@@ -1,0 +1,143 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxTaps is the maximum number of taps of one loop: each takes two operands, beside the result and the initial value.
+const maxTaps = (expr.MaxOperands - 2) / 2
+
+// tapSum computes elements of a depthwise convolution by compiled loops: bias + x0*w0 + x1*w1 + ..., by fused
+// multiply-adds in the order of the taps. If a loop has too few operands for all taps, several loops follow one
+// another, each starting with the sum of the one before. So the bits of an element do not depend on how rows are split.
+type tapSum struct {
+	parts []tapPart
+	bias  bool
+}
+
+// tapPart is the loop that adds taps [first, end).
+type tapPart struct {
+	loop       *loops.Loop
+	first, end int
+}
+
+// stream is an operand of a loop: the address of its first row, and the stride of rows in bytes.
+type stream struct {
+	ptr  unsafe.Pointer
+	step int
+}
+
+// tapRun is a worker's state for running a tapSum. It is released at the end of each chunk.
+type tapRun struct {
+	loops.State
+	x, w    []stream // by tap
+	ptrs    [expr.MaxOperands]unsafe.Pointer
+	strides [expr.MaxOperands]int
+	used    int
+}
+
+func (r *tapRun) release() {
+	clear(r.x)
+	clear(r.w)
+	clear(r.ptrs[:])
+	r.State.Release()
+}
+
+// reserve makes x and w as long as the number of taps.
+func (r *tapRun) reserve(taps int) {
+	if cap(r.x) < taps {
+		r.x, r.w = make([]stream, taps), make([]stream, taps)
+	}
+	r.x, r.w = r.x[:taps], r.w[:taps]
+}
+
+// compilesTaps reports whether sums of dtype d are compiled to machine code.
+func compilesTaps(d tensor.DType) bool {
+	return loops.Compiles() && (d == tensor.Float32 || d == tensor.Float64)
+}
+
+// newTapSum returns nil if the loops cannot be compiled. scalar says that a row has one bias and one weight per tap;
+// otherwise each element has its own.
+func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
+	if !compilesTaps(d) {
+		return nil, nil
+	}
+	t := &tapSum{bias: bias}
+	n := kit.DivUp(taps, maxTaps)
+	for k := range n {
+		p := tapPart{first: k * taps / n, end: (k + 1) * taps / n}
+		l, err := tapLoop(d, p.end-p.first, bias || k > 0, scalar, scalar && k == 0)
+		if err != nil {
+			return nil, err
+		}
+		if p.loop, err = loops.New(l, loops.Options{}); err != nil || !p.loop.Compiled() {
+			return nil, err
+		}
+		t.parts = append(t.parts, p)
+	}
+	return t, nil
+}
+
+// tapLoop returns the loop over a row. Its operands are the initial value (if start is set), the elements of all taps,
+// and their weights.
+func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.Loop, error) {
+	var in []tensor.DType
+	var scalars []bool
+	add := func(n int, s bool) {
+		for range n {
+			in, scalars = append(in, d), append(scalars, s)
+		}
+	}
+	first := 0
+	if start {
+		add(1, scalarStart)
+		first = 1
+	}
+	add(taps, false)
+	add(taps, scalar)
+	b := expr.NewBuilder(in...)
+	var sum expr.Value
+	for t := range taps {
+		x, w := b.Load(first+t), b.Load(first+taps+t)
+		switch {
+		case t > 0:
+			sum = b.Do(expr.FMA, x, w, sum)
+		case start:
+			sum = b.Do(expr.FMA, x, w, b.Load(0))
+		default:
+			sum = b.Do(expr.Mul, x, w)
+		}
+	}
+	c, err := b.Build(b.Real(sum))
+	return &expr.Loop{Code: c, Scalar: scalars}, err
+}
+
+// run computes n1 rows of n0 elements from the streams in r.
+func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
+	start := bias
+	for k, p := range t.parts {
+		r.used = 0
+		r.add(out)
+		if t.bias || k > 0 {
+			r.add(start)
+		}
+		for _, x := range r.x[p.first:p.end] {
+			r.add(x)
+		}
+		for _, w := range r.w[p.first:p.end] {
+			r.add(w)
+		}
+		p.loop.Run(&r.State, r.ptrs[:r.used], r.strides[:r.used], n0, n1)
+		start = out
+	}
+}
+
+func (r *tapRun) add(s stream) {
+	r.ptrs[r.used], r.strides[r.used] = s.ptr, s.step
+	r.used++
+}

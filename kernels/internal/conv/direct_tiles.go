@@ -1,0 +1,282 @@
+package conv
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// cut makes the specs of an image's tiles. The calls of a strip are made when it is computed (see callsOf), so that
+// memory does not grow with the image.
+func (t *direct) cut() {
+	switch t.shape.cut {
+	case flat:
+		t.cutFlat()
+	case allTaps:
+		t.cutSmall()
+	case alongRows:
+		t.cutRows()
+	case byBands:
+		t.cutBands()
+	}
+}
+
+// callsOf appends the calls of a strip.
+func (t *direct) callsOf(calls []directCall, strip int) []directCall {
+	switch t.shape.cut {
+	case flat:
+		return t.flatCalls(calls, strip)
+	case byBands:
+		return t.bandCalls(calls, strip)
+	case allTaps:
+		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixel()})
+	}
+	return t.rowCalls(calls, strip)
+}
+
+// firstPixel returns the first output pixel of a strip.
+func (t *direct) firstPixel(strip int) int {
+	if t.shape.cut == alongRows {
+		return strip * t.s.ow
+	}
+	first, _ := t.parts.Range(strip)
+	if t.shape.cut == byBands {
+		return min(first*t.bandRows(), t.s.oh) * t.s.ow
+	}
+	return t.tiles.at(first)
+}
+
+// pixel and channel return the strides of the input's pixels and channels, in bytes.
+func (t *direct) pixel() int   { return t.inPixelBytes }
+func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
+
+// outPixel returns the stride of the result's pixels, in bytes.
+func (t *direct) outPixel() int { return t.outPixelStride * t.outSize }
+
+func (s *convShape) channelOf(planes bool) int {
+	if planes {
+		return s.pixelsIn()
+	}
+	return 1
+}
+
+// spec returns the spec of a tile with the given number of rows, whose offsets and runs are still to be set.
+func (t *direct) spec(rows int) *tile.Spec {
+	s := &tile.Spec{Size: t.size, Rows: rows}
+	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
+		s.Near = aheadBytes
+	}
+	return s
+}
+
+// callMACs bounds the multiply-adds of a call, for the width of the vectors.
+func (t *direct) callMACs() int {
+	if t.shape.unit {
+		return tile.UnitCallFours
+	}
+	return directCallMACs * t.shape.lanes / 16
+}
+
+// tileRows returns the maximum number of rows of a tile.
+func (t *direct) tileRows() int {
+	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.s.depth())))
+}
+
+// cutFlat makes strips of consecutive pixels; with channels last, of all images.
+func (t *direct) cutFlat() {
+	s := t.s
+	pixels := s.oh * s.ow
+	if !t.shape.planes {
+		pixels, t.images = pixels*s.n, 1
+	}
+	t.tiles = split(pixels, t.tileRows())
+	strip, depth := directFlatMACs, s.depth()
+	if t.shape.unit {
+		strip, depth = tile.UnitStripFours, s.unitDepth()
+	}
+	t.parts = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
+	t.strips = t.parts.Chunks
+	for _, p := range t.tiles.kinds() {
+		t.specs = append(t.specs, t.flatSpec(p.n/p.count))
+	}
+}
+
+// flatCalls appends the calls of a strip: one for its longer tiles, and one for the others.
+func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
+	first, end := t.parts.Range(strip)
+	longer := t.tiles.n % t.tiles.count
+	if longer == 0 {
+		longer = t.tiles.count
+	}
+	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
+		if part[0] < part[1] {
+			at := t.tiles.at(part[0])
+			calls = append(calls, directCall{code: code, tiles: part[1] - part[0],
+				in: at * t.pixel(), out: at * t.outPixel()})
+		}
+	}
+	return calls
+}
+
+func (t *direct) flatSpec(rows int) *tile.Spec {
+	s := t.spec(rows)
+	for i := range rows {
+		s.In, s.Out = append(s.In, i*t.pixel()), append(s.Out, i*t.outPixel())
+	}
+	s.Tiles = tile.Loop{In: rows * t.pixel(), Out: rows * t.outPixel()}
+	s.Runs = []tile.Run{{Terms: t.s.cg, InStep: t.channel(), VecStep: t.panel,
+		Block: t.sums.terms}}
+	return s
+}
+
+// rowTile identifies the spec of a tile of a row: its number of pixels, and the distances by which its windows reach
+// over the left and the right border of the image, each at most the width of the tile's windows.
+type rowTile struct{ pixels, before, behind int }
+
+// cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same taps share a call. All
+// rows have the same calls, except for the rows and planes of the window.
+func (t *direct) cutRows() {
+	s := t.s
+	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
+	t.tiles, t.strips = split(s.ow, t.tileRows()), s.rowsOut()
+	codes := map[rowTile]int{}
+	for i := range t.tiles.count {
+		ow, n := t.tiles.at(i), t.tiles.size(i)
+		wide := (n-1)*s.sw + (s.kw-1)*s.dw + 1
+		kind := rowTile{n, min(max(0, s.pw-ow*s.sw), wide), min(max(0, ow*s.sw-s.pw+wide-s.w), wide)}
+		code, known := codes[kind]
+		if !known {
+			code = len(t.specs)
+			codes[kind] = code
+			t.specs = append(t.specs, t.rowSpec(ow, n))
+		}
+		if last := len(t.row) - 1; i > 0 && t.row[last].code == code && t.row[last].tiles < most {
+			t.row[last].tiles++
+			continue
+		}
+		t.row = append(t.row, directCall{code: code, tiles: 1, in: (ow*s.sw - s.pw) * t.pixel(), out: ow * t.outPixel()})
+	}
+}
+
+// rowCalls appends the calls of a row of the result.
+func (t *direct) rowCalls(calls []directCall, row int) []directCall {
+	s, oh := t.s, row%t.s.oh
+	first, end := validRange(oh*s.sh-s.ph, s.dh, s.h, s.kh)
+	in := (oh*s.sh - s.ph + first*s.dh) * s.w * t.pixel()
+	vec, planes := first*s.kw*t.runTerms()*t.panel, 0
+	if v := &s.deep; v.in > 0 {
+		begin := row/s.oh*v.step - v.pad
+		from, to := validRange(begin, v.dilated, v.in, v.k)
+		planes = max(0, to-from)
+		in += (begin + from*v.dilated) * s.h * s.w * t.pixel()
+		vec += from * s.kh * s.kw * t.runTerms() * t.panel
+	}
+	for _, c := range t.row {
+		c.planes, c.rows, c.vec = planes, max(0, end-first), vec
+		c.in, c.out = in+c.in, row*s.ow*t.outPixel()+c.out
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// runTerms returns the number of consecutive terms of a tap in a panel.
+func (t *direct) runTerms() int {
+	if t.shape.planes {
+		return 1
+	}
+	return t.s.cg
+}
+
+// rowSpec returns the spec of a tile of n pixels of an output row, from column ow on.
+func (t *direct) rowSpec(ow, n int) *tile.Spec {
+	s, f := t.s, t.spec(n)
+	for i := range n {
+		f.In, f.Out = append(f.In, i*s.sw*t.pixel()), append(f.Out, i*t.outPixel())
+	}
+	f.Tiles = tile.Loop{In: n * s.sw * t.pixel(), Out: n * t.outPixel()}
+	t.windowRow(f, 0, 0, func(kw, i int) bool { return uint((ow+i)*s.sw-s.pw+kw*s.dw) < uint(s.w) })
+	window := tile.Loop{In: s.dh * s.w * t.pixel(), Vec: s.kw * t.runTerms() * t.panel, Turns: tile.Dynamic}
+	f.Loops = t.overChannels(window)
+	if s.deep.in > 0 {
+		plane := s.deep.dilated * s.h * s.w * t.pixel()
+		planes := tile.Loop{In: plane, Vec: s.kh * window.Vec, Turns: tile.Dynamic}
+		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
+	}
+	return f
+}
+
+// overChannels adds the outer loop over channels if the input is in planes.
+func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
+	if !t.shape.planes {
+		return within
+	}
+	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.panel, Turns: t.s.cg,
+		Block: t.sums.channels}
+	return append([]tile.Loop{channels}, within...)
+}
+
+// windowRow adds the runs of a row of the window; in and vec are the byte offsets of its terms. sees reports whether a
+// row of the tile has a tap. Taps of the same rows of the tile that are adjacent in the input form one run.
+func (t *direct) windowRow(f *tile.Spec, in, vec int, sees func(kw, row int) bool) {
+	s := t.s
+	begin := len(f.Runs)
+	step := t.channel()
+	if t.shape.planes {
+		step = s.dw * t.pixel()
+	}
+	for kw := range s.kw {
+		rows := uint32(0)
+		for i := range f.Rows {
+			if sees(kw, i) {
+				rows |= 1 << i
+			}
+		}
+		r := tile.Run{In: in + kw*s.dw*t.pixel(), Vec: vec + kw*t.runTerms()*t.panel,
+			InStep: step, VecStep: t.panel, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
+		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
+			f.Runs[last].Terms += r.Terms
+		} else if rows != 0 {
+			f.Runs = append(f.Runs, r)
+		}
+		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.kw) && f.Runs[last].Block == 0 {
+			f.Runs[last].Block = f.Runs[last].Terms
+		}
+	}
+}
+
+// continues reports whether run b continues run a: it has the same rows, begins at the offsets of a's next term, and
+// has the same blocks of sums, which end where a ends.
+func continues(a, b *tile.Run) bool {
+	n := a.Terms
+	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
+		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
+}
+
+// cutSmall makes a strip of each tile of a small image, whose pixels may be in several rows.
+func (t *direct) cutSmall() {
+	t.tiles = split(t.s.oh*t.s.ow, t.tileRows())
+	t.strips = t.tiles.count
+	t.parts = machine.Cut{Units: t.strips, Chunks: t.strips}
+	for i := range t.tiles.count {
+		t.specs = append(t.specs, t.smallSpec(t.tiles.at(i), t.tiles.size(i)))
+	}
+}
+
+// smallSpec returns the spec of a tile of n pixels, from pixel at on.
+func (t *direct) smallSpec(at, n int) *tile.Spec {
+	s, f := t.s, t.spec(n)
+	for i := range n {
+		oh, ow := (at+i)/s.ow, (at+i)%s.ow
+		f.In = append(f.In, ((oh*s.sh-s.ph)*s.w+ow*s.sw-s.pw)*t.pixel())
+		f.Out = append(f.Out, i*t.outPixel())
+	}
+	for kh := range s.kh {
+		t.windowRow(f, kh*s.dh*s.w*t.pixel(), kh*s.kw*t.runTerms()*t.panel, func(kw, i int) bool {
+			oh, ow := (at+i)/s.ow, (at+i)%s.ow
+			return uint(oh*s.sh-s.ph+kh*s.dh) < uint(s.h) && uint(ow*s.sw-s.pw+kw*s.dw) < uint(s.w)
+		})
+	}
+	f.Loops = t.overChannels()
+	return f
+}

@@ -1,0 +1,368 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// legacyName returns the name of a legacy tensor type, which PyTorch's convolution errors contain.
+func legacyName(d tensor.DType) string {
+	if d == tensor.Bool || d == tensor.BFloat16 || d.IsComplex() {
+		return "CPU" + d.TorchName() + "Type"
+	}
+	return "torch." + d.TorchName() + "Tensor"
+}
+
+// suggested returns the memory format that PyTorch derives from the strides of input and weight.
+func suggested(x, w tensor.Type) tensor.MemoryFormat {
+	if x.SuggestMemoryFormat(false) == tensor.ChannelsLast || w.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		return tensor.ChannelsLast
+	}
+	return tensor.Contiguous
+}
+
+// inFormat mirrors Tensor.contiguous(memory_format).
+func inFormat(m tensor.Type, f tensor.MemoryFormat) tensor.Type {
+	if m.Is(f) {
+		return m
+	}
+	return withFormat(m.DType, m.Shape, f)
+}
+
+func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.Type {
+	m, err := tensor.NewTypeFormat(d, shape, f)
+	if err != nil {
+		panic("kernels: convolution layouts have rank 4: " + err.Error())
+	}
+	return m
+}
+
+// groupOf mirrors PyTorch's subtensor: the first of the groups along dim, copied in the format of the whole.
+func groupOf(m tensor.Type, dim, groups int) tensor.Type {
+	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
+	if err != nil {
+		panic("kernels: channels divide by groups: " + err.Error())
+	}
+	return inFormat(g, m.SuggestMemoryFormat(false))
+}
+
+// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch returns a view of the
+// product of the input and a number, and a view of the same shape keeps the strides.
+func emptyBatch(x tensor.Type) tensor.Type {
+	line := x.Rank() == 3
+	if line {
+		x, _ = x.Unsqueeze(2)
+	}
+	r, err := iter.Binary(iter.Undefined(), iter.OfType(x), iter.OfType(tensor.NewType(x.DType))).Rule()
+	if err != nil {
+		panic("kernels: a product with a number can be laid out: " + err.Error())
+	}
+	m := r.Type(0)
+	if line {
+		m, _ = m.Squeeze(2)
+	}
+	return m
+}
+
+// partOf mirrors view_as_real(m).select(-1, 0).
+func partOf(m tensor.Type) tensor.Type {
+	st := make([]sym.Int, len(m.Strides))
+	for d, s := range m.Strides {
+		st[d] = s.Mul(sym.Of(2))
+	}
+	return tensor.Type{DType: m.DType.ToReal(), Shape: m.Shape, Strides: st}
+}
+
+// infer checks a call and determines the type of its result as at::convolution does.
+func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
+	t, err := v.result(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.One(t), nil
+}
+
+func (v convolution) result(c *graph.Call) (tensor.Type, error) {
+	p, x, w := v.params(c), c.Type(0), c.Type(1)
+	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
+			v.dims+2, v.name, tensor.Sizes(x.Shape))
+	}
+	unbatched := x.Rank() == v.dims+1
+	if unbatched {
+		var err error
+		if x, err = x.Unsqueeze(0); err != nil {
+			return x, err
+		}
+	}
+	if err := p.checkWord(x, w); err != nil {
+		return x, err
+	}
+	if err := v.checkBias(c, x); err != nil && p.word == "" {
+		return x, err
+	}
+	p, x, err := p.withSymmetricPadding(x)
+	if err != nil {
+		return x, err
+	}
+	if err := p.check(c, x, w); err != nil {
+		return x, err
+	}
+	shape := p.outShape(x, w)
+	if err := tensor.CheckSizes(x.DType, shape); err != nil {
+		return x, err
+	}
+	var out tensor.Type
+	switch {
+	case !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
+		if err := p.supports(c, x, w); err != nil {
+			return x, err
+		}
+		out = p.layOut(x, w, shape)
+	case tensor.SameSizes(shape, x.Shape):
+		out = emptyBatch(x)
+	default:
+		out = tensor.NewType(x.DType, shape...)
+	}
+	if unbatched {
+		return out.Squeeze(0)
+	}
+	return out, out.Check()
+}
+
+// check mirrors aten's check_shape_forward.
+func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
+	dims := w.Rank() - 2
+	if dims < 1 {
+		return errors.New("weight should have at least three dimensions")
+	}
+	if p.groups <= 0 {
+		return errors.New("non-positive groups is not supported")
+	}
+	for list, length := range [...]int{len(p.stride), len(p.padding), len(p.dilation)} {
+		if length != dims && length != 1 {
+			return p.misfit(list, dims)
+		}
+	}
+	for d := range len(p.stride) {
+		switch {
+		case kit.Negative(p.padding[d]) || kit.Negative(p.end[d]):
+			return errors.New("negative padding is not supported")
+		case p.stride[d] <= 0:
+			return errors.New("non-positive stride is not supported")
+		case p.dilation[d] <= 0:
+			return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(p.dilation))
+		}
+	}
+	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
+	switch {
+	case x.Rank() != w.Rank():
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+	case w.Shape[0].Lt(g).Holds():
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
+			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case !kit.Is(w.Shape[0].Mod(g), 0):
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
+			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case x.Shape[1].Ne(channels).Holds():
+		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
+			"channels instead", p.groups, tensor.Sizes(w.Shape), tensor.Sizes(x.Shape), channels, x.Shape[1])
+	}
+	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(w.Shape[0]).Holds()) {
+		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
+			"size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
+	}
+	return p.checkWindow(x, w)
+}
+
+// The attributes whose lengths check verifies, in this order.
+const (
+	strideList = iota
+	paddingList
+	dilationList
+)
+
+// misfit returns the error for an attribute of the wrong length.
+func (p convParams) misfit(list, dims int) error {
+	name, text := "stride", tensor.ListString(p.stride)
+	switch list {
+	case paddingList:
+		name, text = "padding", tensor.Sizes(p.padding)
+	case dilationList:
+		name, text = "dilation", tensor.ListString(p.dilation)
+	}
+	return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+		"dimensions, but got %s=%s", name, dims, name, text)
+}
+
+// checkWindow rejects a window larger than the padded image.
+func (p convParams) checkWindow(x, w tensor.Type) error {
+	fits := sym.Truth(true)
+	for d := range len(p.stride) {
+		fits = fits.And(p.padded(x, d).Ge(p.window(w, d)))
+	}
+	if !fits.Holds() {
+		var have, want []string
+		for d := range len(p.stride) {
+			have, want = append(have, p.padded(x, d).String()), append(want, p.window(w, d).String())
+		}
+		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "+
+			"than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
+	}
+	for d := range len(p.stride) {
+		switch {
+		case kit.Is(x.Shape[2+d], 0) && !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
+			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s",
+				tensor.Sizes(x.Shape))
+		case kit.Is(w.Shape[2+d], 0):
+			return fmt.Errorf("kernel size should be greater than zero, but got weight of size %s", tensor.Sizes(w.Shape))
+		}
+	}
+	return nil
+}
+
+// padded returns the size of an input dimension with its padding; window returns the size of the window with its
+// dilation.
+func (p convParams) padded(x tensor.Type, d int) sym.Int {
+	return x.Shape[2+d].Add(p.padding[d].Add(p.end[d]))
+}
+
+func (p convParams) window(w tensor.Type, d int) sym.Int {
+	return kit.TimesSizes(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
+}
+
+// checkBias rejects a bias of another dtype. PyTorch makes this check before the others for images only.
+func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
+	if b := c.Type(2); c.Has(2) && v.dims == 2 && b.DType != x.DType {
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(x.DType), kit.CppName(b.DType))
+	}
+	return nil
+}
+
+// outShape returns [n, o, ...]. Without input channels the result has no channels either (calc_output_size).
+func (p convParams) outShape(x, w tensor.Type) []sym.Int {
+	shape := make([]sym.Int, 2, 2+len(p.stride))
+	shape[0], shape[1] = x.Shape[0], w.Shape[0]
+	if kit.Is(x.Shape[1], 0) {
+		shape[1] = sym.Int{}
+	}
+	for d := range len(p.stride) {
+		shape = append(shape, p.padded(x, d).Sub(p.window(w, d)).Div(sym.Of(p.stride[d])).Add(sym.Of(1)))
+	}
+	return shape
+}
+
+func (p convParams) dilated() bool {
+	for _, d := range p.dilation {
+		if d != 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// supports rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype, with the message of the
+// kernel that PyTorch would choose.
+func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
+	d, same := x.DType, x.DType == w.DType
+	sameBias := !c.Has(2) || c.Type(2).DType == d
+	switch {
+	case !same && d.IsComplex():
+		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(d), legacyName(w.DType))
+	case !sameBias && d.IsComplex():
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(d), legacyName(c.Type(2).DType))
+	case !same && p.usesMKLDNN(x, w):
+		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and "+
+			"weight is a dense tensor", legacyName(d), legacyName(w.DType))
+	case !sameBias && p.usesMKLDNN(x, w):
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and "+
+			"bias is a dense tensor", legacyName(d), legacyName(c.Type(2).DType))
+	case p.dilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
+		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
+	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
+		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
+	case d == tensor.Bool || d.IsBareUnsigned():
+		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", d.TorchName())
+	case !same:
+		return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), w.DType.TorchName())
+	}
+	return nil
+}
+
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. It affects layouts in one case only: groups of one channel
+// that PyTorch computes one by one.
+func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
+	if x.DType != tensor.Float32 {
+		return x.DType == tensor.BFloat16
+	}
+	dims := len(p.stride)
+	plain := !p.dilated()
+	for d := 0; plain && d < dims; d++ {
+		plain = p.stride[d] == 1 && kit.Is(w.Shape[2+d], 1)
+	}
+	if plain && x.Shape[0].Lt(sym.Of(16)).Holds() {
+		return false
+	}
+	large := dims > 1
+	for d := 0; large && p.groups == 1 && d < dims; d++ {
+		large = w.Shape[2+d].Gt(sym.Of(3)).Holds()
+	}
+	return p.groups > 1 || large || x.Shape[0].Gt(sym.Of(1)).Or(x.Numel().Gt(sym.Of(20480))).Holds()
+}
+
+// layOut returns the type of a batched, non-empty result: channels-last if the strides of input or weight suggest it,
+// else row-major.
+func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
+	if len(shape) == 5 {
+		return tensor.NewType(x.DType, shape...)
+	}
+	if x.DType.IsComplex() {
+		return p.layOutComplex(x, w, shape)
+	}
+	if len(shape) == 4 {
+		return p.layOut2d(x, w, shape, p.groups == 1 || p.usesMKLDNN(x, w))
+	}
+	// A sequence is convolved as an image of height 1, from a row-major input.
+	if !x.IsContiguous() {
+		x = x.RowMajor()
+	}
+	whole := p.groups == 1 || p.usesMKLDNN(x, w)
+	x, _ = x.Unsqueeze(2)
+	w, _ = w.Unsqueeze(2)
+	out := p.layOut2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, whole)
+	out, _ = out.Squeeze(2)
+	return out
+}
+
+// layOut2d chooses the format twice, as PyTorch does (determine_backend_memory_format, then the backend): strides that
+// suggest channels-last can be ambiguous after the operand is copied to that format. whole says that all groups are
+// computed by one call.
+func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tensor.Type {
+	f := suggested(x, w)
+	x, w = inFormat(x, f), inFormat(w, f)
+	if whole {
+		return withFormat(x.DType, shape, suggested(x, w))
+	}
+	// Other kernels compute each group separately and concatenate the parts, which keeps their format.
+	xg, wg := groupOf(x, 1, p.groups), groupOf(w, 0, p.groups)
+	part := []sym.Int{shape[0], shape[1].Div(sym.Of(p.groups)), shape[2], shape[3]}
+	return withFormat(x.DType, shape, withFormat(x.DType, part, suggested(xg, wg)).SuggestMemoryFormat(false))
+}
+
+// layOutComplex mirrors complex_convolution: three real convolutions a, b and c of the parts and their sums, joined by
+// the pointwise (a - b) + i*(c - a - b).
+func (p convParams) layOutComplex(x, w tensor.Type, shape []sym.Int) tensor.Type {
+	xr, wr := partOf(x), partOf(w)
+	a := p.layOut(xr, wr, shape)
+	c := p.layOut(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
+	out := kit.SumType(kit.SumType(a, a), kit.SumType(kit.SumType(c, a), a))
+	return out.WithDType(x.DType)
+}

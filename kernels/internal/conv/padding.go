@@ -1,0 +1,74 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The padding words of aten's overloads `.padding`.
+const (
+	paddingSame  = "same"
+	paddingValid = "valid"
+)
+
+// wordPadding returns the padding that a word stands for: all begins and then all ends. If the total is odd, the end
+// gets one zero more. For calls that checkWord rejects, it returns zeros.
+func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
+	pad := make([]sym.Int, 2*dims)
+	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
+		return pad
+	}
+	for d := range dims {
+		total := kit.TimesSizes(sym.Of(dilation[d]), w.Shape[2+d].Sub(sym.Of(1)))
+		if kit.NumberOf(total) >= kit.Huge {
+			continue // checkWindow rejects the window
+		}
+		pad[d] = total.Div(sym.Of(2))
+		pad[dims+d] = total.Sub(pad[d])
+	}
+	return pad
+}
+
+// checkWord makes the checks of aten's _convolution_mode and _convolution_same, which precede the computation of the
+// padding.
+func (p convParams) checkWord(x, w tensor.Type) error {
+	if p.word != paddingSame {
+		return nil
+	}
+	dims := w.Rank() - 2
+	switch {
+	case dims < 1:
+		return errors.New("weight should have at least three dimensions")
+	case x.Rank() != w.Rank():
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+	case len(p.stride) != dims:
+		return fmt.Errorf("stride cannot broadcast to %d dimensions", dims)
+	case len(p.dilation) != dims:
+		return fmt.Errorf("dilation cannot broadcast to %d dimensions", dims)
+	case slices.ContainsFunc(p.stride, func(s int) bool { return s != 1 }):
+		return errors.New("padding='same' is not supported for strided convolutions")
+	}
+	return nil
+}
+
+// withSymmetricPadding mirrors _convolution_same, which pads a copy of the input at the ends that need more zeros than
+// the begins, and then uses equal padding on both sides. That copy determines the layout of the result; the kernels
+// read the original input.
+func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
+	if p.word != paddingSame || tensor.SameSizes(p.padding, p.end) {
+		return p, x, nil
+	}
+	shape := slices.Clone(x.Shape)
+	for d, begin := range p.padding {
+		shape[2+d] = shape[2+d].Add(p.end[d]).Sub(begin)
+	}
+	p.end = p.padding
+	x, err := tensor.NewTypeFormat(x.DType, shape, x.SuggestMemoryFormat(false))
+	return p, x, err
+}

@@ -1,0 +1,187 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+)
+
+const (
+	// imageRows bounds the pixels that are multiplied as one matrix. Batches with more pixels are split into several
+	// products, so that packed panels stay small.
+	imageRows = 8192
+	// rowChannels is the number of channels below which a whole row of the window is copied at once, and not pixel by
+	// pixel.
+	rowChannels = 16
+)
+
+// convNHWC multiplies the windows of pixels by the weight. The rows of A are the windows of output pixels, gathered
+// while A is packed (implicit im2col); the rows of B are the weight by (kh, kw, channel). Images are adjacent, so
+// several images form one matrix.
+func convNHWC(s *convShape) (*graph.Kernel, error) {
+	pixel, ok := s.pixelStride()
+	if !ok {
+		return nil, errPixelStride
+	}
+	if s.oh*s.ow == 1 {
+		pixel = s.os[0]
+	}
+	images := 1
+	if s.os[0] == s.oh*s.ow*pixel { // images are adjacent
+		images = imagesPerEntry(s)
+	}
+	pixels := images * s.oh * s.ow
+	d := s.call.Out[0].DType
+	spec := gemm.Spec{DType: d, M: pixels, N: s.og(), K: s.depth(),
+		A:          gemm.Operand{Source: gemm.Custom},
+		B:          gemm.Operand{Source: gemm.Prepacked},
+		CRowStride: pixel, CColStride: s.os[1]}
+	if s.pointwise() {
+		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
+	}
+	if s.hasBias {
+		spec.Bias, spec.BiasStride = gemm.BiasCols, s.bias
+	}
+	plan, err := gemm.NewPlan(spec)
+	if err != nil {
+		return nil, err
+	}
+	weight, err := newPackedWeight(s.call, convPanels(s, convByPixels, d))
+	if err != nil {
+		return nil, err
+	}
+	entries := s.n / images
+	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups, MACs: kit.Times(pixels, s.og(), s.depth())}
+	if x.Entries > 1 {
+		x.A = entryOffsets(entries, images*s.h*s.w*s.c, s.groups, s.cg)
+		x.B = entryOffsets(entries, 0, s.groups, weight.Each())
+		x.C = entryOffsets(entries, images*s.os[0], s.groups, s.og()*s.os[1])
+		x.Bias = entryOffsets(entries, 0, s.groups, s.og()*s.bias)
+	}
+	x.Then(s.tail, spec)
+	x.Bind = func(m *graph.Mem, j *multiply.Job) {
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
+	}
+	if !s.pointwise() {
+		run, rows := pixelRun(s)
+		p := &pixelPacker{s: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
+		x.Prepare = func(j *multiply.Job) {
+			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
+			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+		}
+	}
+	return weight.kernel(x), nil
+}
+
+// imagesPerEntry returns the largest divisor of the batch that gives matrices of at most imageRows rows.
+func imagesPerEntry(s *convShape) int {
+	most := max(1, imageRows/(s.oh*s.ow))
+	for i := min(most, s.n); i > 1; i-- {
+		if s.n%i == 0 {
+			return i
+		}
+	}
+	return 1
+}
+
+// pixelPacker fills panels of windows from channels-last images. K is divided into runs that are contiguous in the
+// image: the channels of a pixel or, where there are few channels, a whole row of the window.
+type pixelPacker struct {
+	s     *convShape
+	width int
+	elem  strided.Elem
+	run   int  // elements of a run
+	rows  bool // a run is a row of the window
+}
+
+// pack is a gemm.PackFunc.
+func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
+	width := p.width * p.elem.Dst
+	for l := l0; l < l1; l += p.width {
+		lanes := min(p.width, l1-l)
+		panel := dst[:width*(k1-k0)]
+		dst = dst[width*(k1-k0):]
+		p.locate(j, l, lanes)
+		for k := k0; k < k1; {
+			u, a := k/p.run, k%p.run
+			b := min(p.run, a+k1-k)
+			to := panel[(k-k0)*width:]
+			if p.rows {
+				p.packRow(j, to, u, a, b, lanes)
+			} else {
+				p.packPixel(j, to, u/p.s.kw, u%p.s.kw, a, b, lanes)
+			}
+			k += b - a
+		}
+	}
+}
+
+// locate computes the windows of lanes output pixels, from pixel l on.
+func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
+	s := p.s
+	img, rest := l/(s.oh*s.ow), l%(s.oh*s.ow)
+	oh, ow := rest/s.ow, rest%s.ow
+	for q := range lanes {
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h*s.w*s.c*p.elem.Src), IH: oh*s.sh - s.ph,
+			IW: ow*s.sw - s.pw}
+		if ow++; ow == s.ow {
+			ow = 0
+			if oh++; oh == s.oh {
+				oh = 0
+				img++
+			}
+		}
+	}
+}
+
+// packPixel packs channels [a, b) of tap (kh, kw).
+func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes int) {
+	s := p.s
+	for q := range lanes {
+		w := &j.Windows[q]
+		ih, iw := w.IH+kh*s.dh, w.IW+kw*s.dw
+		j.Lanes[q] = nil
+		if uint(ih) < uint(s.h) && uint(iw) < uint(s.w) {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+iw)*s.c+a)*p.elem.Src)
+		}
+	}
+	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
+}
+
+// packRow packs elements [a, b) of row kh of the window. Rows that reach into the padding are zeroed first; then the
+// pixels inside the image are copied.
+func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
+	s, size := p.s, p.elem.Src
+	for q := range lanes {
+		w := &j.Windows[q]
+		j.Lanes[q] = nil
+		if ih := w.IH + kh*s.dh; uint(ih) < uint(s.h) && w.IW >= 0 && w.IW+s.kw <= s.w {
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+a)*size)
+		}
+	}
+	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
+	for q := range lanes {
+		w := &j.Windows[q]
+		ih := w.IH + kh*s.dh
+		if j.Lanes[q] != nil || uint(ih) >= uint(s.h) {
+			continue
+		}
+		if first, end := max(a, -w.IW*s.c), min(b, (s.w-w.IW)*s.c); first < end {
+			from := unsafe.Add(w.Base, ((ih*s.w+w.IW)*s.c+first)*size)
+			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+q)*size]), from, p.width*size, size, end-first)
+		}
+	}
+}
+
+// kernel returns the kernel that packs the weight and computes the products.
+func (w packedWeight) kernel(x *multiply.Multiplier) *graph.Kernel {
+	k := &graph.Kernel{Phases: w.phases()}
+	ph, scratch, worker := x.Phases(w.Scratch)
+	k.Phases = append(k.Phases, ph...)
+	k.Scratch, k.Worker = w.Scratch+scratch, worker
+	return k
+}

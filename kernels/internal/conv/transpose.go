@@ -1,0 +1,450 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type convTransposeAttrs struct {
+	Stride        []int `attr:"stride" default:"1" doc:"distance between neighbouring windows in the result"`
+	Padding       []int `attr:"padding" default:"0" doc:"number of elements removed at both ends of each dimension"`
+	OutputPadding []int `attr:"output_padding" default:"0" doc:"number of elements added at the end of each dimension"`
+	Groups        int   `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
+	Dilation      []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+}
+
+// Transposed convolutions: gradients of convolutions with respect to their input.
+var (
+	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]",
+		"ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
+	ConvTranspose2d = convTransposeOp("conv_transpose2d", 2, "[n, c, h, w] or [c, h, w]", "[c, o/groups, kh, kw]",
+		"[n, o, oh, ow]", "oh = (h-1)*stride - 2*padding + dilation*(kh-1) + output_padding + 1")
+	ConvTranspose3d = convTransposeOp("conv_transpose3d", 3, "[n, c, d, h, w] or [c, d, h, w]",
+		"[c, o/groups, kd, kh, kw]", "[n, o, od, oh, ow]", "od = (d-1)*stride - 2*padding + dilation*(kd-1) + "+
+			"output_padding + 1")
+)
+
+func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
+	v := transposedConv{name, dims}
+	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
+	return kit.Define[convTransposeAttrs](graph.Op{
+		AsInferred: "windows are summed in planes",
+		Name:       name,
+		Doc: "Adds each element of the input, times the weight, to a window of the result: input " + in +
+			", weight " + weightShape + " and bias [o] give " + out +
+			" with " + size + ". The result is row-major.",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := v.result(c)
+			return c.One(t), err
+		},
+		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
+			"resulting windows to the result.",
+			Work: v.work, Lower: v.compile, Pack: v.pack}},
+		Restate: compose.Widened,
+		Flops: func(c *graph.Call) float64 {
+			w := c.Meta(1)
+			if w.Numel() == 0 {
+				return 0
+			}
+			return 2 * float64(c.Meta(0).Numel()) * float64(w.Numel()/w.Shape[0])
+		},
+		Ref: v.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
+				tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...),
+				tensor.New(tensor.Float64, 6)},
+				Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
+		},
+	})
+}
+
+// transposedConv is a transposed convolution over dims dimensions.
+type transposedConv struct {
+	name string
+	dims int
+}
+
+// transposedParams are the attributes of a transposed convolution, one value per dimension.
+type transposedParams struct {
+	stride, padding, output, dilation []int
+	groups                            int
+}
+
+func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err error) {
+	a := kit.Attrs[convTransposeAttrs](c)
+	p.groups = a.Groups
+	for _, l := range []struct {
+		name string
+		list []int
+		to   *[]int
+	}{{"stride", a.Stride, &p.stride}, {"padding", a.Padding, &p.padding}, {"dilation", a.Dilation, &p.dilation},
+		{"output_padding", a.OutputPadding, &p.output}} {
+		if len(l.list) != dims && len(l.list) != 1 {
+			return p, fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+		}
+		*l.to = perDim(l.list, dims)
+	}
+	return p, nil
+}
+
+// result checks a call and returns the type of its row-major result.
+func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
+	x, w := c.Type(0), c.Type(1)
+	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
+			v.dims+2, v.name, tensor.Sizes(x.Shape))
+	}
+	unbatched := x.Rank() == v.dims+1
+	shape := x.Shape
+	if unbatched {
+		shape = append(sym.Ints(1), shape...)
+	}
+	if w.Rank() < 3 {
+		return x, errors.New("weight should have at least three dimensions")
+	}
+	p, err := v.params(c, w.Rank()-2)
+	if err == nil {
+		err = v.check(c, &p, shape)
+	}
+	if err != nil {
+		return x, err
+	}
+	out := make([]sym.Int, 2, 2+v.dims)
+	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
+	for d := range v.dims {
+		steps := kit.TimesSizes(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
+		window := kit.TimesSizes(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
+		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*p.padding[d])))
+	}
+	if err := v.checkSizes(&p, shape, out); err != nil {
+		return x, err
+	}
+	if err := v.supports(c); err != nil {
+		return x, err
+	}
+	if unbatched {
+		out = out[1:]
+	}
+	t := tensor.NewType(x.DType, out...)
+	if !unbatched && kit.Is(out[0], 0) && tensor.SameSizes(out, x.Shape) {
+		t = emptyBatch(x)
+	}
+	return t, t.Check()
+}
+
+// check mirrors aten's check_shape_forward.
+func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.Int) error {
+	w := c.Type(1)
+	for d := range p.stride {
+		switch {
+		case p.padding[d] < 0:
+			return errors.New("negative padding is not supported")
+		case p.output[d] < 0:
+			return errors.New("negative output_padding is not supported")
+		case p.stride[d] <= 0:
+			return errors.New("non-positive stride is not supported")
+		}
+	}
+	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
+	switch {
+	case p.groups <= 0:
+		return errors.New("non-positive groups is not supported")
+	case len(shape) != w.Rank():
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
+	case w.Shape[0].Lt(g).Holds():
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
+			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case !kit.Is(w.Shape[0].Mod(g), 0):
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
+			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case shape[1].Ne(w.Shape[0]).Holds():
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v "+
+			"channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
+	}
+	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but "+
+			"got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
+	}
+	for d := range p.stride {
+		switch {
+		case p.dilation[d] <= 0:
+			return errors.New("dilation should be greater than zero, but got" + v.named("dilation", p.dilation, 1))
+		case kit.Is(w.Shape[2+d], 0) || kit.Is(w.Shape[1], 0):
+			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
+		case kit.Is(shape[2+d], 0):
+			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1,
+				max(v.dims, 2)+2, tensor.Sizes(shape))
+		}
+	}
+	return nil
+}
+
+// checkSizes rejects results without elements, and an output padding that is not smaller than stride or dilation.
+func (v transposedConv) checkSizes(p *transposedParams, in, out []sym.Int) error {
+	for d := range v.dims {
+		if p.output[d] >= p.stride[d] && p.output[d] >= p.dilation[d] {
+			return errors.New("output padding must be smaller than either stride or dilation, but got" +
+				v.named("output_padding", p.output, 0) + v.named("stride", p.stride, 1) + v.named("dilation", p.dilation, 1))
+		}
+	}
+	for d := range v.dims {
+		if out[2+d].Lt(sym.Of(1)).Holds() {
+			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
+			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size "+
+				"is too small", byX(in[2:]), byX(out[2:]))
+		}
+	}
+	return nil
+}
+
+// named formats a parameter by dimension for PyTorch's messages, which treat sequences as images of height 1.
+func (v transposedConv) named(name string, list []int, one int) string {
+	if v.dims == 1 {
+		list = []int{one, list[0]}
+	}
+	text := ""
+	for i, side := range []string{"depth", "height", "width"}[3-len(list):] {
+		text += fmt.Sprintf(" %s_%s: %d", name, side, list[i])
+	}
+	return text
+}
+
+func (v transposedConv) supports(c *graph.Call) error {
+	d := c.Type(0).DType
+	for i := 1; i < 3; i++ {
+		if o := c.Type(i).DType; c.Has(i) && o != d {
+			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
+		}
+	}
+	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
+		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
+	}
+	return nil
+}
+
+func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	return v.lower(c, c.Out[0].DType.OpMath())
+}
+
+// windows returns the geometry of a call.
+func (v transposedConv) windows(c *graph.Call) (*transposedWindows, error) {
+	p, err := v.params(c, v.dims)
+	if err != nil {
+		return nil, err
+	}
+	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
+	one := [3]int{1, 1, 1}
+	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, in: one, out: one, k: one,
+		step: one, dilated: one, bias: c.Has(2)}
+	lead := x.Rank() - v.dims
+	if lead == 2 {
+		s.n = x.Shape[0]
+	}
+	for d := range v.dims {
+		i := 3 - v.dims + d
+		s.in[i], s.out[i], s.k[i] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
+		s.pad[i] = p.padding[d]
+		s.step[i], s.dilated[i] = clampUnused(p.stride[d], p.dilation[d], s.out[i], s.in[i], s.k[i])
+	}
+	return s, nil
+}
+
+// transposedPanels returns the panels of the transposed weight, whose rows are the taps of a group's output channels.
+func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
+	rows, depth := s.rows(), s.c/s.groups
+	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, entryOffsets(1, 0, s.groups, depth*rows))
+}
+
+// pack returns the packed form of a constant weight.
+func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+	s, err := v.windows(c)
+	if err != nil || i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
+		return p, false
+	}
+	d := c.Out[0].DType.OpMath()
+	if d != tensor.Float32 && d != tensor.Float64 {
+		return p, false
+	}
+	return multiply.PackingOf(transposedPanels(s, d)), true
+}
+
+// lower multiplies the transposed weight by the input, for a few images at a time, which gives a product for each input
+// element and tap. Then it sums the overlapping windows in the result. d is the dtype of sums.
+func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
+	s, err := v.windows(c)
+	if err != nil {
+		return nil, err
+	}
+	x := copies.NewCompound(c)
+	ins := x.Operands(d)
+	out := x.Result(0, d)
+	points, cg, rows := product3(s.in), s.c/s.groups, s.rows()
+	panels := transposedPanels(s, d)
+	packed, err := multiply.InPanels(c, 1, panels)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := transposedPlan(d, rows, points, cg, packed)
+	if err != nil {
+		return nil, err
+	}
+	windows := kit.Times(s.groups, rows, points, d.Size())
+	if windows > tensor.MaxBytes {
+		return nil, errors.New("the windows of one image take more than 2^47 bytes")
+	}
+	images := min(s.n, max(1, maxProductBytes/windows))
+	cols := x.Temp(d, images*s.groups*rows*points)
+	adder, err := newWindowAdder(s, d)
+	if err != nil {
+		return nil, err
+	}
+	room, add := adder.room(), channelAdders[d]
+	if adder != nil {
+		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
+	}
+	for n0 := 0; n0 < s.n; n0 += images {
+		n := min(images, s.n-n0)
+		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.Times(rows, points, cg),
+			A: entryOffsets(n, 0, s.groups, cg*rows), B: entryOffsets(n, s.c*points, s.groups, cg*points),
+			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
+		if packed {
+			w.A = panels.Places(w.A)
+		}
+		w.Bind = func(m *graph.Mem, j *multiply.Job) {
+			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.c*points*d.Size())
+		}
+		ph, scratch, worker := w.Phases(0)
+		x.Run(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
+		buffers := []kit.Buffer{out, cols}
+		if s.bias {
+			buffers = append(buffers, ins[2])
+		}
+		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.Times(points, product3(s.k))+product3(s.out),
+			func(m *graph.Mem, begin, end int) error {
+				add(s, adder, m, n0*s.o, begin, end)
+				return nil
+			}))
+	}
+	return x.Kernel()
+}
+
+// transposedPlan is the product of the transposed weight, [rows, depth], and the points of an image.
+func transposedPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: d, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
+	if packed {
+		spec.A.Source = gemm.Prepacked
+	}
+	return gemm.NewPlan(spec)
+}
+
+// channelAdders holds [addChannels] by dtype of sums.
+var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdder,
+	m *graph.Mem, first, begin, end int){
+	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
+	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
+}
+
+// addChannels sums the windows of channels [begin, end) of a batch, which are channels first+begin and on of the
+// result.
+func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
+	m *graph.Mem, first, begin, end int) {
+	each, windows := product3(s.out), product3(s.in)*product3(s.k)
+	for u := begin; u < end; u++ {
+		var bias T
+		if s.bias {
+			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+		}
+		if adder != nil {
+			adder.channel(m, kit.Elem[T](m.Ptrs[0], (first+u)*each), kit.Elem[T](m.Ptrs[1], u*windows),
+				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
+			continue
+		}
+		addWindows(m, s, kit.PlaneOf[T](m.Ptrs[0], first+u, each), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
+	}
+}
+
+// ref is the reference implementation: each element of the result sums the products that fall on it.
+func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := v.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	p, err := v.params(c, v.dims)
+	if err != nil {
+		return nil, err
+	}
+	x, w := in[0], in[1]
+	out := tensor.Zeros(m.DType, m.Shape...)
+	if out.Numel() == 0 { // other dimensions may be of any size
+		return []*tensor.Tensor{out}, nil
+	}
+	lead := x.Rank() - v.dims - 1
+	per, cg := w.Shape[1], w.Shape[0]/p.groups
+	pairs := make([][][]tapPair, v.dims)
+	for d := range pairs {
+		pairs[d] = make([][]tapPair, m.Shape[lead+1+d])
+		for k := range w.Shape[2+d] {
+			for at := range x.Shape[lead+1+d] {
+				o := at*p.stride[d] + k*p.dilation[d] - p.padding[d]
+				if o >= 0 && o < len(pairs[d]) {
+					pairs[d][o] = append(pairs[d][o], tapPair{at, k})
+				}
+			}
+		}
+	}
+	kit.EachIndex(m.Shape, func(index []int) {
+		s := kit.Accumulator{D: m.DType}
+		o := index[lead]
+		ix, iw := slices.Clone(index), make([]int, w.Rank())
+		for c := range cg {
+			ix[lead] = o/per*cg + c
+			iw[0], iw[1] = ix[lead], o%per
+			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
+		}
+		if len(in) > 2 && in[2] != nil {
+			s.Add(in[2].At(o))
+		}
+		out.Set(s.Value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// work prices the products and the sums of windows.
+func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	s, err := v.windows(c)
+	if err != nil || c.Out[0].Numel() == 0 {
+		return w
+	}
+	points, rows := product3(s.in), s.rows()
+	multiply.Paneled(&w, c, 1, points)
+	multiply.Stored(&w, c)
+	w.Do(multiply.Start, 1)
+	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
+	w.Do(multiply.Begin, float64(s.n*s.groups))
+	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
+	return w
+}

@@ -1,0 +1,229 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// winogradConv computes a 3x3 window with stride 1 by Winograd's F(m x m, 3 x 3). Each tile of (m+2)x(m+2) pixels is
+// transformed to (m+2)^2 points; at each point, the convolution is a product of matrices, tiles by channels times
+// channels by output channels; an inverse transform gives m x m results. A result takes 4 (m = 2) or 2.25 (m = 4)
+// multiplications per channel instead of 9. Images are channels-last. Transformed tiles are stored as
+// [point][tile][channel], so that products read rows of channels, and weights as [block of output
+// channels][point][channel][lane].
+type winogradConv struct {
+	s    *convShape
+	form winograd.Form
+	isa  machine.ISA
+
+	down, across int // rows and columns of tiles in an image
+	width        int // output channels of a block: one or two vectors
+	blocks       int // number of blocks of output channels
+	tileStride   int // stride of tiles within a point, in elements: the channels in whole vectors
+	rows         int // maximum number of tiles in a register tile of the product
+}
+
+// tileSpan is a range of the batch's tiles, in the order of images, rows and columns.
+type tileSpan struct{ first, n int }
+
+const (
+	// cachedWeightBytes is the size up to which weights stay in the L2 cache, beside cachedPointBytes of points.
+	cachedWeightBytes = 1 << 20
+	cachedPointBytes  = 256 << 10
+	// streamedWeightBytes is the size up to which weights arrive from the L3 cache as fast as they are used, although they
+	// do not stay in L2. The points and products of a section then stay in L2.
+	streamedWeightBytes = 5 << 20
+	// sharedPointBytes bounds the points of a section that stay in L2 while the weights stream past them.
+	// pointsSectionBytes bounds the points and products of a section that does not stay in L2.
+	sharedPointBytes   = 5 << 18
+	pointsSectionBytes = 16 << 20
+	// winogradChannels bounds the input channels, because the code of products addresses rows by 32-bit displacements.
+	winogradChannels = 1 << 20
+	// minSections is the number of sections, if there are enough tiles, where a section is a chunk.
+	minSections = 16
+	// pointPad separates points, so that the points of one tile fall in different sets of the L1 cache.
+	pointPad = machine.LineBytes
+)
+
+// newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant: its transform takes
+// as long as the convolution of about ten pixels.
+func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
+	isa := machine.Instructions()
+	if v.dims != 2 || c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
+		isa < machine.AVX2 || jit.Available() != nil {
+		return nil
+	}
+	for i := range c.In {
+		if c.Has(i) && c.Meta(i).DType != tensor.Float32 {
+			return nil
+		}
+	}
+	s := v.shape(c)
+	if s.kh != 3 || s.kw != 3 || s.sh != 1 || s.sw != 1 || s.dh != 1 || s.dw != 1 || s.groups != 1 ||
+		s.c > winogradChannels {
+		return nil
+	}
+	lanes := winograd.Lanes(isa)
+	w := &winogradConv{s: s, form: winograd.Form{M: m}, isa: isa, down: kit.DivUp(s.oh, m), across: kit.DivUp(s.ow, m),
+		width: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
+	once := 28
+	if isa == machine.AVX2 {
+		w.rows, once = 6, 13
+	}
+	if w.tiles() <= once { // read the weights, which dominate, once and evenly
+		w.width, w.rows = lanes, once
+	}
+	w.blocks = kit.DivUp(s.o, w.width)
+	if w.tileStride*4%4096 == 0 { // rows would fall in the same set of the L1 cache
+		w.tileStride += lanes
+	}
+	return w
+}
+
+// tiles returns the number of tiles of the batch.
+func (w *winogradConv) tiles() int { return w.s.n * w.down * w.across }
+
+// winogradSchedule is the order of the work of a section, which is a range of tiles.
+type winogradSchedule uint8
+
+const (
+	// perChunk: weights stay in cache, or stream fast enough; a chunk does all the work of a section in its worker's
+	// memory.
+	perChunk winogradSchedule = iota
+	// byBlocks: the points of a section stay in cache, shared by all workers, while the weights stream past once per
+	// section, block by block of output channels.
+	byBlocks
+	// byPoints: neither stays in cache. Weights, points and products stream once, point by point. This schedule also
+	// serves a single section that stays in cache, because its points can be divided among workers.
+	byPoints
+)
+
+// schedule chooses the order with the least traffic beyond the caches.
+func (w *winogradConv) schedule() winogradSchedule {
+	weights := 4 * w.transformed()
+	switch several := w.nearSections() > 1; {
+	case several && weights <= streamedWeightBytes:
+		return perChunk
+	case weights <= cachedWeightBytes:
+		return byPoints
+	}
+	points, products := w.farTraffic()
+	if k := w.sectionCount(byBlocks); weights*k <= weights*w.sectionCount(byPoints)+points+products {
+		return byBlocks
+	}
+	return byPoints
+}
+
+// farTraffic returns the bytes by which points and products travel to memory and back.
+func (w *winogradConv) farTraffic() (points, products int) {
+	each := 2 * 4 * w.form.Points() * w.tiles()
+	return each * w.tileStride, each * w.blocks * w.width
+}
+
+// sectionCount returns the number of sections of the schedules byBlocks and byPoints.
+func (w *winogradConv) sectionCount(order winogradSchedule) int {
+	tile, most := 4*w.form.Points()*w.tileStride, sharedPointBytes
+	if order == byPoints {
+		tile, most = tile+4*w.form.Points()*w.blocks*w.width, pointsSectionBytes
+	}
+	return kit.DivUp(w.tiles(), max(w.rows, most/tile))
+}
+
+// sections divides the tiles evenly into sections.
+func (w *winogradConv) sections() spans {
+	all := tileSpan{0, w.tiles()}
+	if order := w.schedule(); order != perChunk {
+		return all.divide(w.sectionCount(order))
+	}
+	return all.divide(w.nearSections())
+}
+
+// nearSections returns the number of sections of the schedule perChunk.
+func (w *winogradConv) nearSections() int {
+	tiles := w.tiles()
+	k := kit.DivUp(tiles, max(w.rows, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
+	for k < minSections && tiles >= 2*k*w.rows {
+		k *= 2
+	}
+	return k
+}
+
+// spans divides a span into n parts that are as equal as possible.
+type spans struct {
+	of tileSpan
+	n  int
+}
+
+// at returns part i.
+func (s spans) at(i int) tileSpan {
+	first := i * s.of.n / s.n
+	return tileSpan{s.of.first + first, (i+1)*s.of.n/s.n - first}
+}
+
+// most returns the number of tiles of the largest part.
+func (s spans) most() int {
+	if s.n == 0 {
+		return 0
+	}
+	return kit.DivUp(s.of.n, s.n)
+}
+
+// limit divides tiles into parts of at most `most` tiles.
+func (t tileSpan) limit(most int) spans { return t.divide(kit.DivUp(t.n, most)) }
+
+// divide divides tiles into k parts.
+func (t tileSpan) divide(k int) spans { return spans{t, k} }
+
+// matrix returns the number of weights of a point and a block of output channels.
+func (w *winogradConv) matrix() int { return w.s.c * w.width }
+
+// transformed returns the number of transformed weights.
+func (w *winogradConv) transformed() int { return w.blocks * w.form.Points() * w.matrix() }
+
+// winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
+func (v convolution) winogradImpls() []graph.Impl {
+	var out []graph.Impl
+	for _, m := range []int{2, 4} {
+		impl := graph.Impl{
+			Name: map[int]string{2: "winograd2", 4: "winograd4"}[m],
+			Doc: map[int]string{
+				2: "Transforms tiles of 4x4 pixels to 16 points, multiplies there, and transforms back to 2x2 pixels; " +
+					"a 3x3 window, channels last.",
+				4: "Transforms tiles of 6x6 pixels to 36 points, multiplies there, and transforms back to 4x4 pixels; " +
+					"a 3x3 window, channels last."}[m],
+			Inexact: true, Tails: true,
+			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
+				o, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
+				if err != nil || v.newWinograd(c, m) == nil {
+					return nil
+				}
+				return []graph.Walk{c.InOrder(o)}
+			},
+			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
+				switch i {
+				case 0:
+					_, strides := spatial(t, v.dims)
+					return w, strides[1] == 1 || t.Shape[1] == 1
+				case 2:
+					return w, t.Strides[0] == 1 || t.Shape[0] == 1
+				}
+				return w, true
+			},
+			Writes: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return m.Strides[1] == 1 },
+			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return v.newWinograd(c, m).work(c) },
+			Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
+				if w := v.newWinograd(c, m); w != nil && i == 1 {
+					return w.packing(), true
+				}
+				return graph.Packing{}, false
+			},
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.newWinograd(c, m).kernel() },
+		}
+		out = append(out, impl)
+	}
+	return out
+}

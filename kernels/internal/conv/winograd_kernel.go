@@ -1,0 +1,275 @@
+package conv
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// winogradRun is the compiled code of a winogradConv and its memory layout. With the schedule perChunk, points and
+// products are in the worker's memory. Otherwise sections follow one another and workers share the points and, with
+// byPoints, the products.
+type winogradRun struct {
+	*winogradConv
+	sections spans
+	schedule winogradSchedule
+	packed   bool
+	weight   int // offset of the points in scratch memory, after a weight that was not packed
+
+	operands map[winograd.Part]*winograd.Transform
+	inverses map[resultCode]*winograd.Transform
+	products map[int]*jit.Func // by number of tiles
+
+	point  int // stride of points, in bytes
+	result int // stride of points among the products, in bytes
+	block  int // stride of blocks among shared products, in bytes
+	ahead  int // cache lines of the next weights to prefetch per step of the product code
+	tail   codeTail
+	args   graph.PerWorker[winogradArgs]
+}
+
+// resultCode identifies the code of an inverse transform: the rows and columns of the tile that are inside the result,
+// and the lanes of the last vector of a block.
+type resultCode struct{ rows, cols, over int }
+
+// winogradArgs are a worker's arguments of the generated code.
+type winogradArgs struct {
+	transform, product jit.Args
+	tail               graph.TailRun
+}
+
+func (a *winogradArgs) release() {
+	clear(a.transform.Ptr[:])
+	clear(a.product.Ptr[:])
+	a.tail.Release()
+}
+
+const (
+	// transformGrain is the number of elements of points per chunk, and pointMACs the number of multiplications per chunk
+	// of the schedule byPoints. callMACs bounds the multiplications of one call, which must not take longer than 50 us.
+	transformGrain = 1 << 15
+	pointMACs      = 1 << 19
+	callMACs       = 1 << 20
+	// partWeights bounds the bytes of a block's weights that stay in the L2 cache, so that each chunk of a few tiles can
+	// read them again.
+	partWeights = 768 << 10
+	// prefetchBytes is the prefetch distance of weights.
+	prefetchBytes = 8 << 10
+)
+
+func (w *winogradConv) kernel() (*graph.Kernel, error) {
+	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
+		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
+		products: map[int]*jit.Func{}}
+	r.tail = newCodeTail(w.s.tail, w.s.o, winograd.Tails)
+	var err error
+	if r.packed, err = w.inForm(); err != nil {
+		return nil, err
+	}
+	if !r.packed {
+		r.weight = kit.AlignUp(4 * w.transformed())
+	}
+	section, part := r.cut()
+	r.point, r.result = section*w.tileStride*4+pointPad, part*w.width*4+pointPad
+	points := w.form.Points()
+	k := &graph.Kernel{Scratch: r.weight, Code: r.listings}
+	switch r.schedule {
+	case perChunk:
+		k.Worker = kit.AlignUp(points*r.result) + points*r.point
+	case byBlocks:
+		k.Worker = points * r.result
+		k.Scratch += points * r.point
+	case byPoints:
+		r.block = section * w.width * 4
+		r.result = w.blocks*r.block + pointPad
+		k.Scratch += points * (r.point + r.result)
+	}
+	if err := r.compile(); err != nil {
+		return nil, err
+	}
+	k.Phases = r.phases()
+	return k, nil
+}
+
+// phases transforms the weight, if it is not packed, and then computes section by section.
+func (r *winogradRun) phases() (list []graph.Phase) {
+	if !r.packed {
+		list = append(list, r.packPhase())
+	}
+	if r.schedule == perChunk {
+		return append(list, r.wholePhase())
+	}
+	for i := range r.sections.n {
+		s := r.sections.at(i)
+		list = append(list, r.transformPhase(s))
+		if r.schedule == byPoints {
+			list = append(list, r.pointsPhase(s), r.inversePhase(s))
+		} else {
+			list = append(list, r.multiplyPhase(s))
+		}
+	}
+	return list
+}
+
+// cut returns the largest number of tiles of a section and of a part. If a section has several strips, they prefetch
+// the next weights in equal shares; otherwise all weights would arrive during the first strip, which computes less than
+// they take to load.
+func (r *winogradRun) cut() (section, part int) {
+	few := math.MaxInt
+	for i := range r.sections.n {
+		parts, strips := r.parts(r.sections.at(i)), 0
+		part = max(part, parts.most())
+		for k := range parts.n {
+			strips += r.strips(parts.at(k)).n
+		}
+		few = min(few, strips)
+	}
+	if r.schedule != perChunk && few > 1 {
+		r.ahead = kit.DivUp(tile.FewTerms*r.width*4/machine.LineBytes, few)
+	}
+	return r.sections.most(), part
+}
+
+// compile generates the transforms of all distinct tiles, and the products of all strip sizes.
+func (r *winogradRun) compile() error {
+	s := r.s
+	for _, ty := range r.distinct(r.down, s.ph, s.h, s.oh) {
+		for _, tx := range r.distinct(r.across, s.pw, s.w, s.ow) {
+			if err := r.compileTile(ty, tx); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.sections.n {
+		parts := r.parts(r.sections.at(i))
+		for k := range parts.n {
+			strips := r.strips(parts.at(k))
+			for strip := range strips.n {
+				rows := strips.at(strip).n
+				if err := compiled(r.products, rows, func() (*jit.Func, error) { return r.product(rows) }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// distinct returns the index of one representative for each distinct boundary case of n rows or columns of tiles.
+func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
+	known := map[[3]int]bool{}
+	for i := range n {
+		first, end := r.insideImage(i, pad, size)
+		if key := [3]int{first, end, min(r.form.M, results-i*r.form.M)}; !known[key] {
+			known[key] = true
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// insideImage returns the range of the rows or columns of tile i that are inside the image; 0 and 0 for none.
+func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
+	at := i*r.form.M - pad
+	if first, end = max(0, -at), min(r.form.N(), size-at); first >= end {
+		return 0, 0
+	}
+	return first, end
+}
+
+// compileTile generates the transforms of a tile.
+func (r *winogradRun) compileTile(ty, tx int) error {
+	p := r.part(ty, tx)
+	if err := compiled(r.operands, p, func() (*winograd.Transform, error) {
+		return r.form.Operands(r.isa, p, r.s.c%winograd.Lanes(r.isa))
+	}); err != nil {
+		return err
+	}
+	for _, block := range []int{0, r.blocks - 1} {
+		c := r.resultCode(ty, tx, block)
+		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
+			return r.form.Results(r.isa, c.rows, c.cols, r.s.hasBias, r.tail.steps, c.over)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compiled stores the result of make under a key that is missing.
+func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
+	if of[key] == nil {
+		of[key], err = make()
+	}
+	return err
+}
+
+// product generates the product of a number of tiles and a block of weights, point by point.
+func (r *winogradRun) product(rows int) (*jit.Func, error) {
+	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.width / winograd.Lanes(r.isa), Near: prefetchBytes, Ahead: r.ahead,
+		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.width, Terms: r.s.c}},
+		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
+	for i := range rows {
+		spec.In = append(spec.In, i*r.tileStride*4)
+		spec.Out = append(spec.Out, i*r.width*4)
+	}
+	return tile.Compile(spec, r.isa)
+}
+
+// part returns the part of tile (ty, tx) that is inside the image.
+func (r *winogradRun) part(ty, tx int) winograd.Part {
+	var p winograd.Part
+	p.Row, p.RowEnd = r.insideImage(ty, r.s.ph, r.s.h)
+	p.Col, p.ColEnd = r.insideImage(tx, r.s.pw, r.s.w)
+	if p.Row >= p.RowEnd || p.Col >= p.ColEnd {
+		return winograd.Part{}
+	}
+	return p
+}
+
+func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
+	s, m := r.s, r.form.M
+	return resultCode{min(m, s.oh-ty*m), min(m, s.ow-tx*m), r.channels(block) % winograd.Lanes(r.isa)}
+}
+
+// channels returns the number of output channels of a block.
+func (r *winogradRun) channels(block int) int { return min(r.width, r.s.o-block*r.width) }
+
+// strips divides tiles into register tiles.
+func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.rows) }
+
+// parts divides a section into the tiles that a chunk multiplies: one register tile, or all tiles if a block's weights
+// would otherwise be read from memory several times.
+func (r *winogradRun) parts(section tileSpan) spans {
+	w := r.winogradConv
+	if r.schedule != byBlocks || 4*w.form.Points()*w.matrix() > partWeights {
+		return section.divide(1)
+	}
+	return w.strips(section)
+}
+
+// listings returns the generated code.
+func (r *winogradRun) listings() (list []expr.Listing) {
+	for _, rows := range slices.Sorted(maps.Keys(r.products)) {
+		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
+			Assembly: r.products[rows].Listing()})
+	}
+	for _, of := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
+		slices.Collect(maps.Values(r.inverses))} {
+		slices.SortFunc(of, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
+		for _, t := range of {
+			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing()})
+		}
+	}
+	return list
+}

@@ -1,0 +1,268 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// packPhase transforms the weight.
+func (r *winogradRun) packPhase() graph.Phase {
+	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformed()), m.Ptrs[2], r.s.call.Meta(1).Strides, block)
+		return nil
+	}}
+}
+
+// transformPhase transforms the tiles of a section.
+func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		first, end := cut.Range(chunk)
+		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
+			return r.transform(m, &a.transform, t, t.first-section.first)
+		})
+	}}
+}
+
+// tileRun is neighbouring tiles of a row that have the same code.
+type tileRun struct {
+	tileSpan
+	img, ty, tx int
+}
+
+// eachRun visits the tiles of a span run by run.
+func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
+	for t.n > 0 {
+		row := t.first / r.across
+		run := tileRun{tileSpan{t.first, 1}, row / r.down, row % r.down, t.first % r.across}
+		is, gives := r.part(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
+		for run.n < t.n && run.tx+run.n < r.across && r.part(run.ty, run.tx+run.n) == is &&
+			r.resultCode(run.ty, run.tx+run.n, 0) == gives {
+			run.n++
+		}
+		if err := visit(run); err != nil {
+			return err
+		}
+		t.first += run.n
+		t.n -= run.n
+	}
+	return nil
+}
+
+// transform transforms a run of tiles. at is the index of the first tile in its section.
+func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, at int) error {
+	s, p := r.s, r.part(t.ty, t.tx)
+	x := t.img * s.xs[0]
+	if p.RowEnd > 0 {
+		x += (t.ty*r.form.M-s.ph+p.Row)*s.xs[2] + (t.tx*r.form.M-s.pw+p.Col)*s.xs[3]
+	}
+	from := r.pixels(m.Ptrs[1], x, &s.xs)
+	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*at*r.tileStride), Row: r.form.N() * r.point, Col: r.point,
+		Tile: 4 * r.tileStride}
+	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
+}
+
+// pixels returns the addresses of an image's tiles, the first at an element offset.
+func (r *winogradRun) pixels(p unsafe.Pointer, at int, strides *[4]int) winograd.Plane {
+	return winograd.Plane{Ptr: unsafe.Add(p, 4*at), Row: 4 * strides[2], Col: 4 * strides[3],
+		Tile: 4 * r.form.M * strides[3]}
+}
+
+// pointsAt returns the address of the points of a section.
+func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
+	if r.schedule == perChunk {
+		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.result):]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight:]))
+}
+
+// weightsAt returns the address of the transformed weights.
+func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
+	if r.packed {
+		return m.Ptrs[2]
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
+}
+
+// multiplyPhase computes the results of a section; a chunk computes a part of its tiles for one block of output
+// channels. Neighbouring chunks share the weights if these are larger than the points, else the points.
+func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
+	parts := r.parts(section)
+	byBlock := r.transformed() > r.form.Points()*r.tileStride*section.n
+	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		r.tail.enter(&a.transform, &a.tail, m)
+		part, block := chunk/r.blocks, chunk%r.blocks
+		if byBlock {
+			part, block = chunk%parts.n, chunk/parts.n
+		}
+		return r.computePart(m, a, section, parts.at(part), block, [2]int{part, parts.n})
+	}}
+}
+
+// wholePhase computes everything, section by section.
+func (r *winogradRun) wholePhase() graph.Phase {
+	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		section := r.sections.at(chunk)
+		if err := r.eachRun(section, func(t tileRun) error {
+			return r.transform(m, &a.transform, t, t.first-section.first)
+		}); err != nil {
+			return err
+		}
+		r.tail.enter(&a.transform, &a.tail, m)
+		parts := r.parts(section)
+		for i := range parts.n {
+			part := parts.at(i)
+			for block := range r.blocks {
+				if err := r.computePart(m, a, section, part, block, [2]int{0, 1}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// computePart computes the results of a part of a section for a block of output channels. share is the index and the
+// number of the parts that read the same weights in turn.
+func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
+	share [2]int) error {
+	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
+		return err
+	}
+	return r.eachRun(part, func(t tileRun) error { return r.finish(m, a, t, t.first-part.first, block) })
+}
+
+// multiply multiplies tiles with a block of weights. at is the index of the first tile in its section. The loop over
+// points is outermost, so that all strips of tiles find a point's weights in cache.
+func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, at, block int, share [2]int) error {
+	n, matrix := r.form.Points(), 4*r.matrix()
+	once := max(1, callMACs/(r.rows*r.matrix()))
+	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
+	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.productsAt(m), a.Ptr[tile.Vec]
+	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.point, matrix, r.result
+	strips := r.strips(part)
+	for p := 0; p < n; p += once {
+		a.Rows = min(once, n-p)
+		a.Row[tile.Vec] = p * matrix
+		for i := range strips.n {
+			s := strips.at(i)
+			a.Row[tile.In] = p*r.point + 4*(s.first-part.first+at)*r.tileStride
+			a.Row[tile.Out] = p*r.result + 4*(s.first-part.first)*r.width
+			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
+			if strips.n == 1 { // each part prefetches a share of the next block
+				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
+			}
+			if err := r.products[s.n].Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pointsPhase multiplies all tiles of a section with all weights, point by point.
+func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
+	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.matrix(), pointMACs)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		args := r.args.Of(m)
+		defer args.release()
+		a := &args.product
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
+		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
+		a.Rows = 1
+		for point, end := cut.Range(chunk); point < end; point++ {
+			if err := r.atPoint(a, section, point); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// atPoint multiplies all tiles of a section with the weights of one point.
+func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
+	n, matrix := r.form.Points(), 4*r.matrix()
+	strips := r.strips(section)
+	for block := range r.blocks {
+		a.Row[tile.Vec] = (block*n + point) * matrix
+		next := a.Row[tile.Vec] + n*matrix
+		if block == r.blocks-1 {
+			next = (point + 1) % n * matrix
+		}
+		for i := range strips.n {
+			s := strips.at(i)
+			at := s.first - section.first
+			a.Row[tile.In] = point*r.point + 4*at*r.tileStride
+			a.Row[tile.Out] = point*r.result + block*r.block + 4*at*r.width
+			a.Row[tile.Ahead] = next + matrix*i/strips.n
+			if err := r.products[s.n].Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inversePhase transforms the products of a section back to pixels.
+func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
+	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.width, transformGrain)
+	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		a := r.args.Of(m)
+		defer a.release()
+		r.tail.enter(&a.transform, &a.tail, m)
+		first, end := cut.Range(chunk)
+		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
+			for block := range r.blocks {
+				if err := r.finish(m, a, t, t.first-section.first, block); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}}
+}
+
+// productsAt returns the address of the products.
+func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
+	if r.schedule == byPoints {
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weight+r.form.Points()*r.point:]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Worker))
+}
+
+// finish transforms the products of a run of tiles back to pixels and applies the epilogue. at is the index of the
+// first tile among those of the chunk.
+func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, at, block int) error {
+	s, first := r.s, block*r.width
+	y := t.img*s.os[0] + t.ty*r.form.M*s.os[2] + t.tx*r.form.M*s.os[3] + first
+	to := r.pixels(m.Ptrs[0], y, &s.os)
+	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.block+4*at*r.width),
+		Row: r.form.N() * r.result, Col: r.result, Tile: 4 * r.width}
+	var bias unsafe.Pointer
+	if s.hasBias {
+		bias = unsafe.Add(s.biasAt(m), 4*first)
+	}
+	code := r.resultCode(t.ty, t.tx, block)
+	r.tail.at(&a.transform, 4*y, 4*first)
+	if err := r.inverses[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
+		return err
+	}
+	if r.tail.tail != nil {
+		for row := range code.rows {
+			r.tail.tail.Do(&a.tail, y+row*s.os[2], (t.n-1)*r.form.M+code.cols, s.os[3], r.channels(block), 1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package conv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/ends"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// packing returns the packed form of the weight: its transform. Since the transform cannot be inverted exactly, it has
+// no Unpack function.
+func (w *winogradConv) packing() graph.Packing {
+	return graph.Packing{
+		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.width),
+		DType: tensor.Float32, Len: w.transformed(),
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			to := kit.ElementsOf[float32](dst.Pointer(), w.transformed())
+			for b := range w.blocks {
+				ends.Look(ctx)
+				w.fill(to, src.Pointer(), src.Strides, b)
+			}
+		},
+	}
+}
+
+// weightLoop transforms weights to some of the points.
+type weightLoop struct {
+	*loops.Loop
+	first, points int
+}
+
+// weightLoops returns the loops that transform weights, in float64 and rounded once. Their nine operands are the taps,
+// row by row. There are several loops because the outputs of a loop are limited.
+func weightLoops(f winograd.Form) ([]weightLoop, error) {
+	const rows = 2 // rows of points per loop: at most 12 outputs beside 9 operands
+	var list []weightLoop
+	for row := 0; row < f.N(); row += rows {
+		b := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
+		var g [9]expr.Value
+		for k := range g {
+			g[k] = b.Convert(tensor.Float64, b.Load(k))
+		}
+		by := winograd.Sums[expr.Value]{
+			Add: func(x, y expr.Value) expr.Value { return b.Do(expr.Add, x, y) },
+			Sub: func(x, y expr.Value) expr.Value { return b.Do(expr.Sub, x, y) },
+			Mul: func(k float64, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(tensor.Float64, k), x) },
+			Neg: func(x expr.Value) expr.Value { return b.Do(expr.Neg, x) },
+		}
+		var out []expr.Output
+		for _, v := range winograd.Weights(f, by, g, row, row+rows) {
+			out = append(out, b.Real(b.Convert(tensor.Float32, v)))
+		}
+		code, err := b.Build(out...)
+		if err != nil {
+			return nil, err
+		}
+		l, err := loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 9)}, loops.Options{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, weightLoop{l, row * f.N(), len(out)})
+	}
+	return list, nil
+}
+
+// weightLoopsOf holds the loops of both forms, compiled on first use.
+var weightLoopsOf = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
+
+func loopsOnce(m int) func() []weightLoop {
+	return sync.OnceValue(func() []weightLoop {
+		list, err := weightLoops(winograd.Form{M: m})
+		if err != nil {
+			panic("conv: " + err.Error())
+		}
+		return list
+	})
+}
+
+// weightDepth is the number of input channels that are transformed at a time. Their weights for a block of output
+// channels, transposed so that output channels are adjacent, stay in the L1 cache.
+const weightDepth = 32
+
+// fill transforms the weights of a block of output channels. Missing channels are 0.
+func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
+	each := w.form.Points() * w.matrix()
+	to = to[block*each:][:each]
+	first := block * w.width
+	lanes := min(w.width, w.s.o-first)
+	if lanes < w.width {
+		clear(to)
+	}
+	transposed := make([]float32, 9*weightDepth*w.width)
+	for c := 0; c < w.s.c; c += weightDepth {
+		w.fillPart(to, kit.Elem[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
+	}
+}
+
+// fillPart transforms a block's weights for input channels from c on.
+func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, c, lanes int, transposed []float32) {
+	const size = 4
+	depth := min(weightDepth, w.s.c-c)
+	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
+		{N: lanes, Dst: size, Src: strides[0] * size},
+		{N: depth, Dst: 9 * w.width * size, Src: strides[1] * size},
+		{N: 3, Dst: 3 * w.width * size, Src: strides[2] * size},
+		{N: 3, Dst: w.width * size, Src: strides[3] * size}})
+	var state loops.State
+	var ptrs [expr.MaxOperands]unsafe.Pointer
+	var rows [expr.MaxOperands]int
+	for _, l := range weightLoopsOf[w.form.M]() {
+		n := 0
+		for p := range l.points {
+			at := (l.first+p)*w.matrix() + c*w.width
+			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.width*size
+			n++
+		}
+		for k := range 9 {
+			ptrs[n], rows[n] = unsafe.Pointer(&transposed[k*w.width]), 9*w.width*size
+			n++
+		}
+		l.Run(&state, ptrs[:n], rows[:n], lanes, depth)
+	}
+}
+
+// inForm reports whether the weight is packed.
+func (w *winogradConv) inForm() (bool, error) {
+	is := w.s.call.Packed(1)
+	if is == nil {
+		return false, nil
+	}
+	if want := w.packing().Form; is.Form != want {
+		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", is.Form, want)
+	}
+	return true, nil
+}

@@ -1,0 +1,89 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/winograd"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The rates of Winograd convolutions, by their names in machine profiles.
+const (
+	winogradOperand = "winograd.operand" // a transformed element of a point
+	winogradResult  = "winograd.result"  // a product that is transformed back
+	winogradProduct = "winograd.product" // a multiply-add at a point
+	winogradFar     = "winograd.far"     // a byte of weights or points that does not stay in cache
+)
+
+// winogradRates lists these rates, with the calls by which a machine is measured.
+func winogradRates() []graph.Rate {
+	at := func(impl string, c, side, out int) graph.RateCall {
+		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
+			In: []tensor.Meta{kit.NHWC(1, c, side, side), kit.F32(out, c, 3, 3)}}
+	}
+	return []graph.Rate{
+		{Name: winogradOperand, Unit: "an element of a tile that is transformed to a point",
+			Calls: []graph.RateCall{at("winograd4", 128, 28, 16),
+				at("winograd2", 64, 28, 32)}},
+		{Name: winogradResult, Unit: "an element of a point that is transformed back",
+			Calls: []graph.RateCall{at("winograd4", 16, 28, 128),
+				at("winograd2", 16, 28, 64)}},
+		{Name: winogradProduct, Unit: "a multiply-add at a point",
+			Calls: []graph.RateCall{at("winograd4", 64, 56, 64),
+				at("winograd4", 128, 28, 128),
+				at("winograd2", 96, 28, 96)}},
+		{Name: winogradFar, Unit: "a byte of weights or points that does not stay in cache",
+			Calls: []graph.RateCall{at("winograd2", 512, 7, 512),
+				at("winograd4", 256, 14, 256)}},
+	}
+}
+
+// winogradSums is the number of sums in a register tile from which on its arithmetic units are busy, and winogradBegin
+// the cost of starting and storing a sum, in terms.
+const (
+	winogradSums  = 8
+	winogradBegin = 4
+)
+
+// weightTraffic returns the bytes of weights whose loading delays the products. The first strip of a section loads the
+// weights of a point at memory speed; the other strips prefetch the next weights while they multiply. Of weights beyond
+// the L2 cache half arrive in time, because each block prefetches the next. With the schedule perChunk, sections after
+// the first find the weights in cache.
+func (w *winogradConv) weightTraffic() float64 {
+	tiles := w.tiles()
+	if w.schedule() != perChunk {
+		tiles = w.sections().at(0).n
+	}
+	strips := kit.DivUp(tiles, w.rows)
+	bytes := 4 * float64(w.transformed()) * 2 / float64(1+strips)
+	return (bytes + min(bytes, cachedWeightBytes)) / 2
+}
+
+// work prices the transforms and the products.
+func (w *winogradConv) work(c *graph.Call) graph.Work {
+	k := graph.Work{Steps: 1}
+	c.Streamed(&k)
+	multiply.Stored(&k, c)
+	weights, kept := 4*float64(w.transformed()), float64(c.Meta(1).Bytes())
+	if kept <= k.Bytes[graph.Kept] {
+		k.Bytes[graph.Kept] += w.weightTraffic() - kept
+	}
+	tiles := w.tiles()
+	points := float64(tiles * w.form.Points())
+	k.Do(winogradOperand, points*float64(w.tileStride))
+	k.Do(winogradResult, points*float64(w.blocks*w.width))
+	few := float64(min(tiles, w.rows) * w.width / winograd.Lanes(w.isa))
+	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.width)*max(1, winogradSums/few))
+	switch order := w.schedule(); {
+	case order == perChunk, weights <= cachedWeightBytes:
+	case order == byPoints:
+		p, r := w.farTraffic()
+		k.Do(winogradFar, float64(p+r))
+		fallthrough
+	case order == byBlocks:
+		k.Do(winogradFar, weights*float64(w.sectionCount(order)-1))
+	}
+	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
+	return k
+}

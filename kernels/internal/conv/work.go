@@ -1,0 +1,138 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The rates of convolutions, by their names in machine profiles. Products have their own.
+const (
+	tapsPlanes = "depthwise.planes" // a multiply-add, by planes
+	tapsTile   = "depthwise.tile"   // an element of a plane that is copied to a tile
+	tapsRow    = "depthwise.row"    // a row of a plane that is copied to a tile
+	tapsPlane  = "depthwise.plane"  // a plane that is copied to tiles
+	tapsPixels = "depthwise.pixels" // a multiply-add, by pixels
+	tapsRagged = "depthwise.ragged" // extra cost of a multiply-add if pixels are not aligned to cache lines
+	tapsFar    = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
+	tapsGo     = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
+	tapsLanes  = "depthwise.lanes"  // a multiply-add in Go, along channels
+	tapsBytes  = "depthwise.bytes"  // an instruction of a tile of bytes
+	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added to the result
+)
+
+// multiResultCost is the relative cost of a multiply-add by pixels where a channel has several results.
+const multiResultCost = 3
+
+// rowPixels bounds the pixels of a row that are copied by one move.
+const rowPixels = 28
+
+// cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
+const cachedPixelBytes = 2 * machine.L2Bytes
+
+// work prices an algorithm: products and the packing of windows.
+func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
+	if c.Out[0].Numel() == 0 {
+		return w
+	}
+	laid := *c
+	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	s, d := v.shape(&laid), c.Out[0].DType
+	pixels, taps := s.n*s.oh*s.ow, s.kh*s.kw
+	all := float64(pixels) * float64(taps) * float64(s.c) // elements of all windows and groups
+	if a == depthwiseByPixels || a == depthwiseByPlanes {
+		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
+		return w
+	}
+	if a.direct() {
+		s.directWork(&w, directTaps, multiply.ComputesIn(c), a == directFromPlanes)
+		return w
+	}
+	multiply.Stored(&w, c)
+	w.Do(multiply.Start, 1)
+	multiply.Paneled(&w, c, 1, pixels)
+	if !c.Constant(1) {
+		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
+	}
+	if a == convByPixels {
+		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())
+		w.Do(multiply.Begin, float64(s.groups))
+		if s.os[1] != 1 {
+			multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+		}
+		if s.pointwise() {
+			w.Do(multiply.PackRow, all)
+			return w
+		}
+		run, _ := pixelRun(s)
+		w.Do(multiply.PackWin, all)
+		w.Do(multiply.PackRun, all/float64(run))
+		return w
+	}
+	multiply.Product(&w, d, float64(s.n*s.groups), s.og(), s.oh*s.ow, s.depth())
+	w.Do(multiply.Begin, float64(s.n*s.groups))
+	if pixel, _ := s.pixelStride(); pixel != 1 {
+		multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+	}
+	switch {
+	case s.pointwise():
+		w.Do(multiply.PackCol, all)
+		return w
+	case s.sw != 1:
+		w.Do(multiply.PackStep, all)
+	default:
+		w.Do(multiply.PackTap, all)
+	}
+	w.Do(multiply.PackMove, all/float64(min(s.ow, rowPixels)))
+	return w
+}
+
+// tapWork adds the cost of a depthwise convolution.
+func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
+	taps := float64(s.kh * s.kw)
+	single := float64(d.Size()) / 4 // relative to float32
+	w.Flops = 2 * taps * float64(outputs)
+	switch {
+	case a == depthwiseByPlanes && s.tilesPlanes(d):
+		w.Do(tapsPlanes, single*taps*float64(outputs))
+		w.Do(tapsTile, single*float64(s.n*s.c*s.h*s.w))
+		w.Do(tapsRow, float64(s.n*s.c*s.h))
+		w.Do(tapsPlane, float64(s.n*s.c))
+	case a == depthwiseByPixels && windowCompiles(s, d):
+		s.windowWork(w, d.Size())
+	case a == depthwiseByPixels && s.o == s.c:
+		w.Do(tapsLanes, taps*float64(outputs))
+	case a == depthwiseByPixels:
+		w.Do(tapsGo, multiResultCost*taps*float64(outputs))
+	default:
+		w.Do(tapsGo, taps*float64(outputs))
+	}
+}
+
+// windowWork adds the cost of machine code by pixels: multiply-adds of whole vectors, for the taps inside the image.
+// Its tiles do not read memory sequentially, so the time adds to that of memory.
+func (s *convShape) windowWork(w *graph.Work, size int) {
+	f, _ := newWindowShape(s, size)
+	macs := float64(tapsInside(s.sh, s.ph, s.dh, s.h, s.kh, s.oh)) *
+		float64(tapsInside(s.sw, s.pw, s.dw, s.w, s.kw, s.ow)) *
+		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
+	w.Wait(tapsPixels, macs)
+	if s.c*size%machine.LineBytes != 0 {
+		w.Wait(tapsRagged, macs)
+	}
+	if bytes := s.c * size * (s.h*s.w + s.oh*s.ow) * s.n; bytes > cachedPixelBytes {
+		w.Wait(tapsFar, float64(bytes-cachedPixelBytes))
+	}
+}
+
+// pixelRun returns the length of the runs that are contiguous both in a channels-last image and in a window: the
+// channels of a pixel or, where they are few, those of a row of the window.
+func pixelRun(s *convShape) (run int, rows bool) {
+	if s.groups == 1 && s.dw == 1 && s.c < rowChannels {
+		return s.kw * s.c, true
+	}
+	return s.cg, false
+}
