@@ -11,6 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/calibrate"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -54,13 +62,13 @@ for the instruction set. plan says which. --out writes it elsewhere, for --costs
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
-		Args: noArguments,
-		RunE: action(func(cmd *cobra.Command, _ []string) error {
+		Args: command.NoArguments,
+		RunE: exit.Coded(func(cmd *cobra.Command, _ []string) error {
 			if f.rounds < 1 {
-				return wrongf("--rounds %d: want at least 1", f.rounds)
+				return exit.Wrongf("--rounds %d: want at least 1", f.rounds)
 			}
 			if f.each <= 0 {
-				return wrongf("--each %v: want more than no time", f.each)
+				return exit.Wrongf("--each %v: want more than no time", f.each)
 			}
 			return runCalibrate(cmd, f)
 		}),
@@ -74,20 +82,20 @@ for the instruction set. plan says which. --out writes it elsewhere, for --costs
 }
 
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
-	if err := checkWritable("--out", f.out); err != nil {
+	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
 	}
-	j := begin(cmd, "calibrate")
-	defer j.end()
+	j := progress.Begin(cmd, "calibrate")
+	defer j.End()
 	start := time.Now()
 	var r *calibrate.Result
-	err := j.do(running, func() (err error) {
-		r, err = calibrate.Run(j.ctx, calibrate.Options{Rounds: f.rounds, Each: f.each,
-			Progress: func(done, total int, _ string) { j.report(done, total) }})
+	err := j.Do(progress.Running, func() (err error) {
+		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, Each: f.each,
+			Progress: func(done, total int, _ string) { j.Report(done, total) }})
 		return err
 	})
-	j.end()
-	if cut := stopped(j.ctx); cut != nil {
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
 		return cut
 	}
 	if err != nil {
@@ -102,9 +110,9 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
-		writeDocument(out, doc)
+		document.Write(out, doc)
 	} else {
-		doc.write(out, shown(cmd))
+		doc.write(out, term.Output(cmd))
 	}
 	return out.Flush()
 }
@@ -123,31 +131,31 @@ func keepProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, e
 		}
 	}
 	if err == nil {
-		err = writeWhole(cmd.Context(), path, func(w io.Writer) error {
+		err = outfile.Write(cmd.Context(), path, func(w io.Writer) error {
 			_, err := w.Write(text)
 			return err
 		})
 	}
 	if err != nil && !given {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the profile is kept nowhere: %v; --out FILE writes it\n", cause(err))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the profile is kept nowhere: %v; --out FILE writes it\n", outfile.Cause(err))
 		return "", nil
 	}
 	return path, err
 }
 
 // write prints what was measured for a reader.
-func (d *calibrateReport) write(w *bufio.Writer, show display) {
+func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	p := d.Profile
 	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", p.CPU, p.Instructions,
-		nanoseconds(p.StepPS/1e3), d.TookS)
+		format.Nanoseconds(p.StepPS/1e3), d.TookS)
 	if d.File != "" {
-		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), shortDigest)])
+		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
-	columns := []column{wholeCol("bytes")}
+	columns := []term.Column{term.WholeCol("bytes")}
 	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
-		columns = append(columns, wholeCol(access))
+		columns = append(columns, term.WholeCol(access))
 	}
-	writeList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
+	term.WriteList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
 		func(row []any) []any { return row })
 	units, seen := map[string]string{}, []string{}
 	for _, x := range d.Points {
@@ -158,8 +166,9 @@ func (d *calibrateReport) write(w *bufio.Writer, show display) {
 			units[x.Of] = x.Unit
 		}
 	}
-	writeList(w, show, "Inner kernels", seen, []column{nameCol("kernel"), wholeCol("a unit takes"), wholeCol("units/ns"),
-		proseCol("unit")}, func(name string) []any {
+	term.WriteList(w, show, "Inner kernels", seen, []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"),
+		term.WholeCol("units/ns"),
+		term.ProseCol("unit")}, func(name string) []any {
 		ps := p.Kernels[name]
 		rate := "-"
 		if ps > 0 {
@@ -174,7 +183,7 @@ func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
 	m := &p.Memory
 	for _, l := range m.Dense {
-		row := []any{byteSize(int(l.Bytes))}
+		row := []any{format.Bytes(int(l.Bytes))}
 		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
 			rate := "-"
 			if ps := c.At(l.Bytes); ps > 0 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,20 +88,5 @@ func TestNoFusion(t *testing.T) {
 	}
 	for _, args := range [][]string{{"run", path}, {"compare", path, "--runs", "1"}} {
 		succeed(t, append(args, "--no-fusion")...)
-	}
-}
-
-// Of many pairs that stayed apart for one reason some are printed, and how many there are.
-func TestApartIsFolded(t *testing.T) {
-	var list []report.Apart
-	for i := range 100 {
-		list = append(list, report.Apart{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
-	}
-	list = append(list, report.Apart{Node: "p", Reader: "q", Why: "one"})
-	var out bytes.Buffer
-	writeApart(&out, display{}, list)
-	if text := out.String(); strings.Count(text, "many") != mostApart || !strings.Contains(text, "so are 95 more") ||
-		strings.Count(text, "one") != 1 {
-		t.Error(text)
 	}
 }

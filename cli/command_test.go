@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // result is what a command line left.
@@ -20,13 +23,13 @@ type result struct {
 // call runs a command line in this process.
 func call(t *testing.T, args ...string) result {
 	t.Helper()
-	return callIn(t, t.Context(), args...)
+	return callIn(t, t.Context(), extend(t), args...)
 }
 
-func callIn(t *testing.T, ctx context.Context, args ...string) result {
+func callIn(t *testing.T, ctx context.Context, ext *command.Extensions, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := execute(ctx, args, &out, &errs)
+	code := execute(ctx, ext, args, &out, &errs)
 	return result{code, out.String(), errs.String()}
 }
 
@@ -45,10 +48,20 @@ func (r result) complaints() string {
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	r := call(t, args...)
-	if r.code != exitDone || r.complaints() != "" {
+	if r.code != exit.CodeDone || r.complaints() != "" {
 		t.Fatalf("graphrun %s: exit %d, stderr:\n%s", strings.Join(args, " "), r.code, r.errors)
 	}
 	return r.out
+}
+
+// extend returns the extensions that options add.
+func extend(t *testing.T, options ...Option) *command.Extensions {
+	t.Helper()
+	e, err := extended(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // write puts a file into a fresh folder and returns its path.
@@ -232,7 +245,7 @@ func TestExitCodes(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := callIn(t, ctx, "run", write(t, "g.json", small))
+	r := callIn(t, ctx, extend(t), "run", write(t, "g.json", small))
 	if r.code != 130 || r.errors != "graphrun: interrupted\n" {
 		t.Errorf("exit %d, stderr %q", r.code, r.errors)
 	}
@@ -252,7 +265,7 @@ func TestErrorPlaces(t *testing.T) {
 			path := write(t, "g.json", c.text)
 			for _, extra := range [][]string{nil, {"--json"}} {
 				r := call(t, append([]string{"infer", path}, extra...)...)
-				if r.code != exitWrong || !strings.HasPrefix(r.errors, path+":") || !strings.Contains(r.errors, c.want) {
+				if r.code != exit.CodeWrong || !strings.HasPrefix(r.errors, path+":") || !strings.Contains(r.errors, c.want) {
 					t.Errorf("exit %d, want %q in\n%s", r.code, c.want, r.errors)
 				}
 			}
@@ -261,7 +274,7 @@ func TestErrorPlaces(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, cmd := range newRoot().Commands() {
+	for _, cmd := range newRoot(extend(t)).Commands() {
 		name := cmd.Name()
 		out := succeed(t, name, "--help")
 		if name != "version" && !strings.Contains(out, "Examples:") {

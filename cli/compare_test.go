@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // sized is a graph with a symbol.
@@ -32,7 +33,7 @@ func TestSweep(t *testing.T) {
 	doc := decode[compareDoc](t, text)
 	var places []string
 	for i, r := range doc.Strategies {
-		places = append(places, r.place()+" "+r.Name)
+		places = append(places, r.Place()+" "+r.Name)
 		if len(r.Samples) != 6 || r.Runs != 6 || r.Low == nil || (r.Base == "") != (i%2 == 0) || (r.P == nil) != (i%2 == 0) {
 			t.Errorf("%+v", r)
 		}
@@ -162,7 +163,7 @@ func TestCompareRefuses(t *testing.T) {
 		path + " none.json":                "there is no such file",
 	} {
 		r := call(t, append([]string{"compare", "--runs", "1"}, strings.Fields(args)...)...)
-		if r.code != exitWrong || !strings.Contains(r.errors, want) || r.out != "" {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) || r.out != "" {
 			t.Errorf("%s: exit %d, %q, stdout %q", args, r.code, r.errors, r.out)
 		}
 	}
@@ -173,7 +174,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 	good, bad := write(t, "good.json", small), write(t, "bad.json", `{"version": 1}`)
 	csv := filepath.Join(t.TempDir(), "times.csv")
 	r := call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate", "--csv", csv, "--json")
-	if r.code != exitWrong || !strings.Contains(r.errors, bad+":1:") {
+	if r.code != exit.CodeWrong || !strings.Contains(r.errors, bad+":1:") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	doc := decode[compareDoc](t, r.out)
@@ -184,23 +185,8 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	r = call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate")
-	if r.code != exitWrong || !strings.Contains(r.out, "2 runs each, not all that was asked for, ") {
+	if r.code != exit.CodeWrong || !strings.Contains(r.out, "2 runs each, not all that was asked for, ") {
 		t.Errorf("exit %d, %s", r.code, r.out)
-	}
-}
-
-func TestFileLabels(t *testing.T) {
-	for _, c := range [][2]string{
-		{"a/x.onnx b/y.onnx", "x.onnx y.onnx"}, {"a/m.onnx b/m.onnx c/m.onnx n.onnx", "a/m.onnx b/m.onnx c/m.onnx n.onnx"},
-		{"a/m.onnx a/m.onnx", "m.onnx m.onnx"},
-	} {
-		paths := strings.Fields(c[0])
-		labels := fileLabels(paths)
-		for i, want := range strings.Fields(c[1]) {
-			if labels[paths[i]] != want {
-				t.Errorf("%s is called %s, want %s", paths[i], labels[paths[i]], want)
-			}
-		}
 	}
 }
 
@@ -208,7 +194,7 @@ func TestFileLabels(t *testing.T) {
 func TestSweepTells(t *testing.T) {
 	a := write(t, "a.json", sized)
 	r := call(t, "compare", a, a, "--threads", "1,2", "--runs", "1", "--json")
-	if r.code != exitDone || strings.Count(r.errors, "is assumed") != 1 || strings.Count(r.errors, "made up") != 1 {
+	if r.code != exit.CodeDone || strings.Count(r.errors, "is assumed") != 1 || strings.Count(r.errors, "made up") != 1 {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	if doc := decode[compareDoc](t, r.out); doc.Assumed["N"] != 2 || doc.Strategies[0].Dims["N"] != 2 {

@@ -12,13 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-func convertCommand() *cobra.Command {
+func convertCommand(ext *command.Extensions) *cobra.Command {
 	var dims []string
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
@@ -36,8 +41,8 @@ written as a whole or not at all.`,
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return misused(cmd, "convert wants a model and the graph file to write, got %s",
-					count(len(args), "argument"))
+				return command.Misused(cmd, "convert wants a model and the graph file to write, got %s",
+					format.Count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -50,8 +55,8 @@ written as a whole or not at all.`,
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: action(func(cmd *cobra.Command, args []string) error {
-			return convert(cmd, args[0], args[1], dims)
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return convert(cmd, ext, args[0], args[1], dims)
 		}),
 	}
 	cmd.Flags().StringArrayVar(&dims, "dim", nil,
@@ -59,28 +64,32 @@ written as a whole or not at all.`,
 	return cmd
 }
 
-func convert(cmd *cobra.Command, in, out string, dims []string) error {
+func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims []string) error {
 	switch ext := filepath.Ext(out); strings.ToLower(ext) {
 	case ".json":
 	case ".safetensors":
-		return wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)
+		return exit.Wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)
 	case ".onnx":
-		return wrongf("%s: models are read from ONNX, not written to it: want OUT.json", out)
+		return exit.Wrongf("%s: models are read from ONNX, not written to it: want OUT.json", out)
 	default:
-		return wrongf("%s: want OUT.json", out)
+		return exit.Wrongf("%s: want OUT.json", out)
 	}
 	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
 	beside := filepath.Join(filepath.Dir(out), side)
-	if err := cmp.Or(checkWritable("OUT", out), checkWritable("OUT", beside)); err != nil {
+	if err := cmp.Or(outfile.CheckWritable("OUT", out), outfile.CheckWritable("OUT", beside)); err != nil {
 		return err
 	}
-	j := begin(cmd, filepath.Base(in))
-	defer j.end()
+	j := progress.Begin(cmd, filepath.Base(in))
+	defer j.End()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadConvert(j.ctx, in, dims); return err }); err != nil {
+	if err := j.Do(progress.Loading, func() (err error) {
+		g,
+			err = loadConvert(j.Context, ext, in, dims)
+		return err
+	}); err != nil {
 		return err
 	}
-	j.enter(writing)
+	j.Enter(progress.Writing)
 	moved, size := 0, 0
 	write := func(path string, names []string, data []*tensor.Tensor) error {
 		for _, t := range data {
@@ -92,34 +101,35 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	if err := graphfile.SaveFile(out, g, graphfile.SideFile(side, isWeight, write)); err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s: %s, %s", out, count(len(g.Nodes), "node"), count(len(g.Constants), "constant"))
+	line := fmt.Sprintf("%s: %s, %s", out, format.Count(len(g.Nodes), "node"), format.Count(len(g.Constants), "constant"))
 	if moved > 0 {
-		line += fmt.Sprintf("; %s: %s, %s", beside, count(moved, "tensor"), byteSize(size))
+		line += fmt.Sprintf("; %s: %s, %s", beside, format.Count(moved, "tensor"), format.Bytes(size))
 	}
-	j.end()
-	warn(cmd, in, g)
+	j.End()
+	command.PrintWarnings(cmd, in, g)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
 }
 
 // loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols; a model that needs
 // them to be known is refused with the way out.
-func loadConvert(ctx context.Context, path string, dims []string) (*graph.Graph, error) {
-	f, err := openFile(ctx, path, dims, false)
+func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
+	f, err := ext.Open(ctx, path, dims, false)
 	if err != nil {
 		return nil, err
 	}
 	if !f.IsModel() && len(dims) > 0 {
-		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
+		return nil, exit.Wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	g, _, err := graphOf(ctx, f)
+	g, _, err := command.Graph(ctx, f)
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
-		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(symbols))))
+		return nil, exit.Wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
+			slices.Min(slices.Collect(maps.Keys(symbols))))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return g, inferStrictly(ctx, g)
+	return g, command.Infer(ctx, g)
 }
 
 // maxInline is the most elements of a constant that stays readable in the graph file.
@@ -137,5 +147,5 @@ func writeWeights(ctx context.Context, path string, names []string, data []*tens
 	for i, name := range names {
 		entries[i] = safetensors.Entry{Name: name, Tensor: data[i]}
 	}
-	return writeWhole(ctx, path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
+	return outfile.Write(ctx, path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
@@ -88,7 +89,7 @@ func convertAgain(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	r := call(t, "convert", near, to)
-	if r.code != exitFailed || !strings.Contains(r.errors, `constants were read from "to.safetensors"`) ||
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, `constants were read from "to.safetensors"`) ||
 		!bytes.Equal(read(t, side), weights) {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -44,7 +46,8 @@ func TestCosts(t *testing.T) {
 			t.Errorf("kept %v: %+v, %v ns", kept, doc.Profile, doc.CostNS)
 		}
 	}
-	if out := succeed(t, "plan", graph); !strings.Contains(out, "measured 2026-01-02 ("+p.Digest()[:shortDigest]+")") {
+	if out := succeed(t, "plan", graph); !strings.Contains(out,
+		"measured 2026-01-02 ("+p.Digest()[:sections.ShortDigest]+")") {
 		t.Errorf("the plan does not say by what it is priced:\n%s", out)
 	}
 }
@@ -62,7 +65,7 @@ func TestHostileCosts(t *testing.T) {
 			args = append(args, "--strategy", "optimal", "-o", filepath.Join(t.TempDir(), "x.svg"))
 		}
 		r := call(t, args...)
-		if r.code != exitWrong || !strings.Contains(r.errors, bad+": step_ps") {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, bad+": step_ps") {
 			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
 		}
 	}
@@ -77,7 +80,7 @@ func TestHostileCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	aside := "graphrun: note: the profile of this machine is left aside: " + path
-	if r := call(t, "plan", graph); r.code != exitDone || !strings.HasPrefix(r.errors, aside) ||
+	if r := call(t, "plan", graph); r.code != exit.CodeDone || !strings.HasPrefix(r.errors, aside) ||
 		!strings.Contains(r.out, "the default profile") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/report"
 )
@@ -74,12 +75,12 @@ func TestDiffWays(t *testing.T) {
 		a + " --pin q=contiguous":                              "--pin q=contiguous",
 		a + " none.json":                                       "there is no such file",
 	} {
-		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exitWrong ||
+		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
 	}
-	if r := call(t, "diff", write(t, "d.json", dynamic)); r.code != exitFailed ||
+	if r := call(t, "diff", write(t, "d.json", dynamic)); r.code != exit.CodeFailed ||
 		!strings.Contains(r.errors, "shapes depend on data") {
 		t.Errorf("exit %d, %q", r.code, r.errors)
 	}

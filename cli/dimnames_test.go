@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/onnxpb"
 )
 
@@ -55,11 +56,11 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 		"L=4,5":           `has no symbolic dimension "L"; it has batch_size (batch-size)`,
 		"batch-size=-1,2": "want a symbol and its size",
 	} {
-		if r := call(t, "run", path, "--dim", dims); r.code != exitWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, "run", path, "--dim", dims); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
 			t.Errorf("--dim %s: exit %d, %s", dims, r.code, r.errors)
 		}
 	}
-	if r := call(t, "infer", path, "--json"); r.code != exitDone && r.errors != "" {
+	if r := call(t, "infer", path, "--json"); r.code != exit.CodeDone && r.errors != "" {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }

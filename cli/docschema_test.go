@@ -13,6 +13,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/infer"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/report"
 )
@@ -69,7 +72,7 @@ func TestDocumentsAreValid(t *testing.T) {
 				if r.out != "" {
 					valid(t, command, r.out)
 					seen[command]++
-				} else if r.code == exitDone {
+				} else if r.code == exit.CodeDone {
 					t.Errorf("%s %s %s prints nothing", command, file, f)
 				}
 			}
@@ -186,8 +189,8 @@ func TestDocTags(t *testing.T) {
 	keys := 0
 	var check func(typ reflect.Type)
 	check = func(typ reflect.Type) {
-		if l, ok := reflect.Zero(typ).Interface().(lister); ok {
-			typ = l.itemType()
+		if l, ok := reflect.Zero(typ).Interface().(interface{ ItemType() reflect.Type }); ok {
+			typ = l.ItemType()
 		}
 		if _, own := reflect.Zero(typ).Interface().(interface{ JSONSchema() map[string]any }); own {
 			return
@@ -199,9 +202,9 @@ func TestDocTags(t *testing.T) {
 			return
 		}
 		for _, f := range reflect.VisibleFields(typ) {
-			m, ok := memberOf(f)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			doc := f.Tag.Get("doc")
-			if !ok {
+			if key == "" || key == "-" {
 				if f.IsExported() && !f.Anonymous {
 					t.Errorf("%v.%s has no key", typ, f.Name)
 				}
@@ -209,7 +212,7 @@ func TestDocTags(t *testing.T) {
 			}
 			keys++
 			if len(doc) < 6 || !strings.HasSuffix(doc, ".") || strings.Count(doc, ". ") > 0 || doc[0] < 'A' || doc[0] > 'Z' {
-				t.Errorf("%v.%s: %q is no sentence", typ, m.key, doc)
+				t.Errorf("%v.%s: %q is no sentence", typ, key, doc)
 			}
 			check(f.Type)
 		}
@@ -225,7 +228,7 @@ func TestDocTags(t *testing.T) {
 // TestEveryJSONFlagHasASchema holds the list of documents to the commands.
 func TestEveryJSONFlagHasASchema(t *testing.T) {
 	var names []string
-	for _, c := range newRoot().Commands() {
+	for _, c := range newRoot(extend(t)).Commands() {
 		if c.Flags().Lookup("json") != nil {
 			names = append(names, c.Name())
 		}
@@ -242,17 +245,17 @@ func TestDocumentsAreStreamed(t *testing.T) {
 	var out bytes.Buffer
 	w := bufio.NewWriterSize(&out, 1<<10)
 	made := 0
-	errs := stream[valueDoc](func(yield func(*valueDoc) bool) {
+	errs := document.Stream[infer.ValueDoc](func(yield func(*infer.ValueDoc) bool) {
 		for made = range items {
 			if made > 100 && out.Len() < made*40 {
 				t.Fatalf("%d bytes after %d items", out.Len(), made)
 			}
-			if !yield(&valueDoc{Name: fmt.Sprint("v", made), Op: "input"}) {
+			if !yield(&infer.ValueDoc{Name: fmt.Sprint("v", made), Op: "input"}) {
 				return
 			}
 		}
 	})
-	writeDocument(w, &inferReport{Values: errs, Errors: errorsOf([]*graph.Error{})})
+	document.Write(w, &infer.Document{Values: errs, Errors: document.Mistakes([]*graph.Error{})})
 	if err := w.Flush(); err != nil || made != items-1 {
 		t.Fatal(err, made)
 	}

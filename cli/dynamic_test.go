@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // dynamic has values whose shapes depend on data: the places of positive elements.
@@ -50,7 +52,7 @@ func TestRunDynamic(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	r := call(t, "compare", path)
-	if r.code != exitFailed || r.out != "" ||
+	if r.code != exit.CodeFailed || r.out != "" ||
 		!strings.Contains(r.errors, path+`:7:5: node "places" (nonzero): shapes depend on data`) {
 		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.errors)
 	}
@@ -90,7 +92,8 @@ func TestInferEveryRefusal(t *testing.T) {
 	for _, command := range []string{"infer", "run", "plan"} {
 		r := call(t, command, path)
 		lines := strings.Split(strings.TrimSpace(r.errors), "\n")
-		if r.code != exitWrong || len(lines) != 2 || !strings.HasPrefix(lines[0], path+":8:63: node \"flat\" (view): ") ||
+		if r.code != exit.CodeWrong || len(lines) != 2 || !strings.HasPrefix(lines[0],
+			path+":8:63: node \"flat\" (view): ") ||
 			lines[1] != path+`:10:5: node "sum" (add): `+sizeMismatch {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)
 		}

@@ -11,15 +11,17 @@ import (
 // A program's main function calls Main(WithStrategy(s)), which ends the process; this is the same for one command line.
 // The strategy is known to all commands by its name.
 func ExampleWithStrategy() {
-	if err := configure([]Option{WithStrategy(renamed{graphrun.Contiguous})}); err != nil {
+	ext, err := extended([]Option{WithStrategy(renamed{graphrun.Contiguous})})
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { own = extensions{} }()
-	code := execute(context.Background(), []string{"run", models + "/pointwise.json", "--strategy", "mine", "--seed", "1",
+	code := execute(context.Background(), ext, []string{"run", models + "/pointwise.json", "--strategy", "mine", "--seed",
+		"1",
 		"--outputs", "."}, os.Stdout, os.Stdout)
 	fmt.Println(code)
-	code = execute(context.Background(), []string{"plan", models + "/pointwise.json", "--strategy", "mime"}, os.Stdout,
+	code = execute(context.Background(), ext, []string{"plan", models + "/pointwise.json", "--strategy", "mime"},
+		os.Stdout,
 		os.Stdout)
 	fmt.Println(code)
 	// Output:

@@ -96,7 +96,7 @@ func TestREADME(t *testing.T) {
 			t.Errorf("README.md lacks the line %q", line)
 		}
 	}
-	for _, c := range newRoot().Commands() {
+	for _, c := range newRoot(extend(t)).Commands() {
 		if c.Name() != "completion" && c.Name() != "help" && !strings.Contains(readme, "`graphrun "+c.Name()) {
 			t.Errorf("README.md lacks the command %s", c.Name())
 		}

@@ -18,13 +18,6 @@ type renamed struct{ graphrun.Strategy }
 
 func (renamed) Name() string { return "mine" }
 
-// extend sets extensions for one test.
-func extend(t *testing.T, options ...Option) {
-	t.Helper()
-	require.NoError(t, configure(options))
-	t.Cleanup(func() { own = extensions{} })
-}
-
 // doubled is an op that multiplies by 2.
 func doubled(t *testing.T) *graph.Op {
 	t.Helper()
@@ -55,7 +48,7 @@ func TestExtensions(t *testing.T) {
  "nodes": [{"name": "twice", "op": "doubled", "inputs": ["x"]}, {"name": "y", "op": "relu", "inputs": ["twice"]}],
  "outputs": ["y"]}`)
 	assert.NotZero(t, call(t, "plan", file, "--strategy", "mine").code, "without extensions")
-	extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPasses(list...))
+	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPasses(list...))
 	picture := t.TempDir() + "/own.html"
 	for _, c := range []struct{ line, want string }{
 		{"run " + file + " --strategy mine", "float32"},
@@ -70,22 +63,22 @@ func TestExtensions(t *testing.T) {
 		{"ops", "doubled"},
 		{"plan --help", "mine"},
 	} {
-		out := succeed(t, strings.Fields(c.line)...)
-		assert.Contains(t, out, c.want, c.line)
+		r := callIn(t, t.Context(), ext, strings.Fields(c.line)...)
+		assert.Zero(t, r.code, "%s: %s", c.line, r.errors)
+		assert.Contains(t, r.out, c.want, c.line)
 	}
-	r := call(t, "plan", file, "--strategy", "mime")
+	r := callIn(t, t.Context(), ext, "plan", file, "--strategy", "mime")
 	assert.Contains(t, r.errors, "did you mean mine?")
 }
 
 // Names that exist already are errors.
 func TestExtensionsRefuse(t *testing.T) {
-	defer func() { own = extensions{} }()
 	o := doubled(t)
 	for _, options := range [][]Option{
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 	} {
-		assert.Error(t, configure(options))
+		_, err := extended(options)
+		assert.Error(t, err)
 	}
-	assert.Empty(t, own.strategies()[len(graphrun.Strategies()):], "nothing is set by a configuration that is refused")
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/report"
 )
@@ -69,7 +70,7 @@ func TestHardened(t *testing.T) {
 	}
 	const refused = "no machine code: "
 	why := strings.TrimSpace(r.out[max(0, strings.Index(r.out, refused)):])
-	if r.code != exitDone || !strings.HasPrefix(why, refused) {
+	if r.code != exit.CodeDone || !strings.HasPrefix(why, refused) {
 		t.Fatalf("exit %d, %s%s", r.code, r.out, r.errors)
 	}
 	machineHasCode := machine.Instructions() != machine.Portable && os.Getenv("GRAPHRUN_JIT") == ""
@@ -78,7 +79,7 @@ func TestHardened(t *testing.T) {
 	}
 	graph := models + "/residual.json"
 	plan := piped(t, env, "plan", graph)
-	if plan.code != exitDone || !strings.Contains(plan.out, "\n"+why+"; all loops run in Go\n") {
+	if plan.code != exit.CodeDone || !strings.Contains(plan.out, "\n"+why+"; all loops run in Go\n") {
 		t.Errorf("exit %d, %s%s", plan.code, plan.out, plan.errors)
 	}
 	var report report.Plan
@@ -87,7 +88,7 @@ func TestHardened(t *testing.T) {
 		t.Errorf("%v: no_machine_code is %q", err, report.NoCode)
 	}
 	got, want := piped(t, env, "run", graph), piped(t, nil, "run", graph)
-	if got.code != exitDone || want.code != exitDone || got.out != want.out {
+	if got.code != exit.CodeDone || want.code != exit.CodeDone || got.out != want.out {
 		t.Errorf("exit %d and %d: %s%s instead of %s", got.code, want.code, got.out, got.errors, want.out)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/infer"
 )
 
 type inferDoc struct {
@@ -82,7 +85,7 @@ func TestInferBroken(t *testing.T) {
 
 	r := call(t, "infer", "--json", path)
 	doc := decode[inferDoc](t, r.out)
-	if r.code != exitWrong || len(doc.Values) != 0 || !slices.Equal(doc.Errors, []inferError{sum}) {
+	if r.code != exit.CodeWrong || len(doc.Values) != 0 || !slices.Equal(doc.Errors, []inferError{sum}) {
 		t.Errorf("exit %d, %+v", r.code, doc)
 	}
 	if want := fmt.Sprintf("%s:9:5: node \"sum\" (add): %s\n", path, sizeMismatch); r.errors != want {
@@ -91,7 +94,7 @@ func TestInferBroken(t *testing.T) {
 
 	r = call(t, "infer", "--json", "--keep-going", path)
 	doc = decode[inferDoc](t, r.out)
-	if r.code != exitFailed || !slices.Equal(doc.Errors, []inferError{sum, after}) {
+	if r.code != exit.CodeFailed || !slices.Equal(doc.Errors, []inferError{sum, after}) {
 		t.Errorf("exit %d, %+v", r.code, doc)
 	}
 	var names []string
@@ -106,7 +109,8 @@ func TestInferBroken(t *testing.T) {
 func TestInferMissing(t *testing.T) {
 	r := call(t, "infer", "--json", "missing.json")
 	doc := decode[inferDoc](t, r.out)
-	if r.code != exitWrong || len(doc.Errors) != 1 || doc.Errors[0].Message != "missing.json: there is no such file" ||
+	if r.code != exit.CodeWrong || len(doc.Errors) != 1 ||
+		doc.Errors[0].Message != "missing.json: there is no such file" ||
 		r.errors != "graphrun: missing.json: there is no such file\n" {
 		t.Errorf("exit %d, %+v, %s", r.code, doc, r.errors)
 	}
@@ -179,7 +183,7 @@ func TestInferOfManyClasses(t *testing.T) {
 "nodes": [{"name": "y", "op": "add", "inputs": ["x", "b"]}, {"name": "z", "op": "add", "inputs": ["y", "c"]}],
 "outputs": ["z"]}`)
 	r := call(t, "infer", path, "--classes")
-	if r.code != exitDone || !strings.Contains(r.errors, "more than 16 classes of sizes") ||
+	if r.code != exit.CodeDone || !strings.Contains(r.errors, "more than 16 classes of sizes") ||
 		!strings.Contains(r.out, "holds while ") {
 		t.Errorf("exit %d, stderr:\n%s\n%s", r.code, r.errors, r.out)
 	}
@@ -197,8 +201,8 @@ const manyGuards = `{"version": 1, "symbols": {"M": {"hint": 3}, "K": {"max": 1}
 // TestInferFewerGuards raises the minimums that the note names, which the guards rest on.
 func TestInferFewerGuards(t *testing.T) {
 	type doc struct {
-		Guards []guardDoc   `json:"guards"`
-		Fewer  *fewerGuards `json:"fewer_guards"`
+		Guards []infer.GuardDoc      `json:"guards"`
+		Fewer  *infer.RaisedMinimums `json:"fewer_guards"`
 	}
 	text := succeed(t, "infer", "--json", write(t, "g.json", manyGuards))
 	valid(t, "infer", text)
@@ -223,30 +227,5 @@ func TestInferFewerGuards(t *testing.T) {
 	r := call(t, "infer", write(t, "g.json", turned))
 	if want := "graphrun: note: with \"N\": {\"min\": 2} 1 of 1 guard disappears\n"; r.errors != want {
 		t.Errorf("got %s, want %s", r.errors, want)
-	}
-}
-
-func TestJoinExclusions(t *testing.T) {
-	for _, c := range []struct {
-		least    int
-		in, want []string
-	}{
-		{0, []string{"Ne(C, 0)", "Ne(D, 1)", "Ne(C, 1)"}, []string{"Ne(D, 1)", "Lt(1, C)"}},
-		{0, []string{"Ne(C, 1)", "Ne(C, 0)", "Ne(C, 2)"}, []string{"Lt(2, C)"}},
-		{1, []string{"Ne(C, 1)", "Ne(C, 2)"}, []string{"Lt(2, C)"}},
-		{0, []string{"Ne(C, 1)", "Ne(C, 2)"}, []string{"Ne(C, 1)", "Ne(C, 2)"}},
-		{0, []string{"Ne(C, 0)"}, []string{"Ne(C, 0)"}},
-	} {
-		var list []guardDoc
-		for _, cond := range c.in {
-			list = append(list, guardDoc{Condition: cond})
-		}
-		var got []string
-		for _, g := range joinExclusions(list, "C", c.least) {
-			got = append(got, g.Condition)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v from %d on: %v, want %v", c.in, c.least, got, c.want)
-		}
 	}
 }

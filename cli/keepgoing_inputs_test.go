@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/run"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -83,11 +85,12 @@ func TestKeepGoingPastInputs(t *testing.T) {
 			r := call(t, append(args, "--keep-going")...)
 			doc := decode[runOmissions](t, r.out)
 			got, err := npz.ReadFile(out)
-			if r.code != exitFailed || err != nil || got["nx"] == nil || len(got) != len(doc.Outputs) || len(doc.LeftOut) != 3 {
+			if r.code != exit.CodeFailed || err != nil || got["nx"] == nil || len(got) != len(doc.Outputs) ||
+				len(doc.LeftOut) != 3 {
 				t.Errorf("%v: exit %d, %v, %v\n%s%s", c.args, r.code, err, got, r.out, r.errors)
 				continue
 			}
-			if want := (leftOutDoc{"ny", "ny"}); doc.LeftOut[2] != want || doc.LeftOut[0].Node != "ny" ||
+			if want := (run.LeftOutDoc{Output: "ny", Node: "ny"}); doc.LeftOut[2] != want || doc.LeftOut[0].Node != "ny" ||
 				doc.LeftOut[1].Output != "y" {
 				t.Errorf("%v: left out %v", c.args, doc.LeftOut)
 			}
@@ -100,7 +103,7 @@ func TestKeepGoingPastInputs(t *testing.T) {
 				t.Errorf("%v: %s", c.args, r.errors)
 			}
 			valid(t, "run", r.out)
-			if r := call(t, args...); r.code != exitWrong || r.out != "" {
+			if r := call(t, args...); r.code != exit.CodeWrong || r.out != "" {
 				t.Errorf("%v without --keep-going: exit %d, %s", c.args, r.code, r.out)
 			}
 		}
@@ -139,7 +142,7 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 		for line := range strings.Lines(r.out) {
 			made = append(made, strings.Fields(line)[0])
 		}
-		if got := strings.Join(made, " "); r.code != exitFailed || got != c.made {
+		if got := strings.Join(made, " "); r.code != exit.CodeFailed || got != c.made {
 			t.Errorf("%s: exit %d, made %q, want %q\n%s", c.args, r.code, got, c.made, r.errors)
 		}
 		for _, want := range c.wants {
@@ -150,7 +153,7 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 		if strings.Contains(r.errors, `"N" is not given`) {
 			t.Errorf("%s: N was guessed\n%s", c.args, r.errors)
 		}
-		if r := call(t, args...); r.code != exitWrong {
+		if r := call(t, args...); r.code != exit.CodeWrong {
 			t.Errorf("%s without --keep-going: exit %d", c.args, r.code)
 		}
 	}
@@ -163,7 +166,7 @@ func TestKeepGoingPastLargeInputs(t *testing.T) {
   {"name": "idle", "dtype": "uint8", "shape": [2000000000]}, {"name": "huge", "dtype": "uint8", "shape": [1000000000000]}],
  "nodes": [{"name": "a", "op": "amax", "inputs": ["x"]}, {"name": "b", "op": "amax", "inputs": ["huge"]}], "outputs": ["a", "b"]}`)
 	r := limited(t, sixGB, "run", "--keep-going", path)
-	if r.code != exitFailed || !strings.HasPrefix(r.out, "a ") ||
+	if r.code != exit.CodeFailed || !strings.HasPrefix(r.out, "a ") ||
 		!strings.Contains(r.errors, "output \"b\" is left out\n") ||
 		!strings.Contains(r.errors, `input "huge": a run needs`) {
 		t.Errorf("exit %d\n%s%.2000s", r.code, r.out, r.errors)
@@ -189,16 +192,16 @@ func TestKeepGoingPastWeights(t *testing.T) {
 		}
 		r := call(t, "run", path, "--keep-going", "--json", "--pin", "sum=contiguous")
 		doc := decode[runOmissions](t, r.out)
-		if r.code != exitFailed || len(doc.Outputs) != 1 || doc.Outputs[0].Name != "nx" || len(doc.LeftOut) != 2 ||
+		if r.code != exit.CodeFailed || len(doc.Outputs) != 1 || doc.Outputs[0].Name != "nx" || len(doc.LeftOut) != 2 ||
 			doc.LeftOut[1].Output != "k" || !strings.Contains(doc.Errors[0].Message, file) {
 			t.Errorf("%s: exit %d\n%s%s", file, r.code, r.out, r.errors)
 		}
 		r = call(t, "infer", path, "--keep-going")
-		if r.code != exitFailed || !strings.Contains(r.out, "\nnx ") || !strings.Contains(r.errors, file) ||
+		if r.code != exit.CodeFailed || !strings.Contains(r.out, "\nnx ") || !strings.Contains(r.errors, file) ||
 			strings.Contains(r.out, "\nsum ") {
 			t.Errorf("infer %s: exit %d\n%s%s", file, r.code, r.out, r.errors)
 		}
-		if r := call(t, "run", path, "--keep-going", "--pin", "some=contiguous"); r.code != exitWrong {
+		if r := call(t, "run", path, "--keep-going", "--pin", "some=contiguous"); r.code != exit.CodeWrong {
 			t.Errorf("a pin of nothing: exit %d", r.code)
 		}
 	}
@@ -217,7 +220,7 @@ func TestInferKeepsGoingInOrder(t *testing.T) {
 		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`,
 		`:6:3: duplicate output "b"`}
 	told := strings.Split(strings.TrimSpace(r.errors), "\n")
-	if r.code != exitFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {
+	if r.code != exit.CodeFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.errors)
 	}
 	for i, w := range want {
@@ -232,7 +235,7 @@ func TestPinOfNoImplementation(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
 "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
 	r := call(t, "run", path, "--pin", "y=impl:winograd")
-	if r.code != exitWrong || !strings.HasPrefix(r.errors, "graphrun: --pin y=impl:winograd: "+path+":2:11: ") {
+	if r.code != exit.CodeWrong || !strings.HasPrefix(r.errors, "graphrun: --pin y=impl:winograd: "+path+":2:11: ") {
 		t.Errorf("exit %d, %q", r.code, r.errors)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
@@ -81,7 +82,7 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 		args := append([]string{"run", path, "--outputs", out}, strings.Fields(c.args)...)
 		r := call(t, append(args, "--keep-going")...)
 		got, err := npz.ReadFile(out)
-		if r.code != exitFailed || err != nil || len(got) != len(strings.Fields(c.made)) {
+		if r.code != exit.CodeFailed || err != nil || len(got) != len(strings.Fields(c.made)) {
 			t.Errorf("%s: exit %d, made %v, %v\n%s", c.args, r.code, got, err, r.errors)
 		}
 		for _, name := range strings.Fields(c.made) {
@@ -99,22 +100,22 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 			t.Errorf("%s: %+v", c.args, doc)
 		}
 		valid(t, "run", r.out)
-		if r := call(t, args...); r.code != exitWrong || r.out != "" {
+		if r := call(t, args...); r.code != exit.CodeWrong || r.out != "" {
 			t.Errorf("%s without --keep-going: exit %d", c.args, r.code)
 		}
 	}
 	r := call(t, "run", path, "--input", "y="+y, "--keep-going")
-	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, `input "x": it is missing`) ||
+	if r.code != exit.CodeFailed || r.out != "" || !strings.Contains(r.errors, `input "x": it is missing`) ||
 		strings.Count(r.errors, "is left out") != 6 {
 		t.Errorf("without x: exit %d\n%s%s", r.code, r.out, r.errors)
 	}
 	r = call(t, "infer", path, "--keep-going", "--json")
-	if r.code != exitFailed || !strings.Contains(r.out, `"name": "s"`) || strings.Contains(r.out, `"name": "r"`) ||
+	if r.code != exit.CodeFailed || !strings.Contains(r.out, `"name": "s"`) || strings.Contains(r.out, `"name": "r"`) ||
 		!strings.Contains(r.out, `"node": "odd", "op": "NoSuch"`) || !strings.Contains(r.out, `initializer \"bad\"`) {
 		t.Errorf("infer: exit %d\n%s", r.code, r.out)
 	}
 	valid(t, "infer", r.out)
-	if r := call(t, "run", write(t, "torn.onnx", string(read(t, path)[:40])), "--keep-going"); r.code != exitWrong {
+	if r := call(t, "run", write(t, "torn.onnx", string(read(t, path)[:40])), "--keep-going"); r.code != exit.CodeWrong {
 		t.Errorf("a torn model: exit %d", r.code)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/run"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -27,14 +29,14 @@ const troubled = `{"version": 1,
 
 // runOmissions is the document of run --json.
 type runOmissions struct {
-	Version int         `json:"version"`
-	Outputs []outputDoc `json:"outputs"`
+	Version int             `json:"version"`
+	Outputs []run.OutputDoc `json:"outputs"`
 	Errors  []struct {
 		Node, Op, Message, File string
 		Line, Col               int
 	} `json:"errors"`
-	LeftOut []leftOutDoc   `json:"left_out"`
-	Assumed map[string]int `json:"assumed"`
+	LeftOut []run.LeftOutDoc `json:"left_out"`
+	Assumed map[string]int   `json:"assumed"`
 }
 
 func TestKeepGoingPastEveryStage(t *testing.T) {
@@ -56,7 +58,7 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out.npz")
 			r := call(t, "run", path, "--inputs", in, "--keep-going", "--outputs", out, "--json", "--threads", threads)
 			got, err := npz.ReadFile(out)
-			if r.code != exitFailed || err != nil || len(got) != len(c.made) {
+			if r.code != exit.CodeFailed || err != nil || len(got) != len(c.made) {
 				t.Errorf("%s: exit %d, %d arrays, %v\n%s", name, r.code, len(got), err, r.errors)
 			}
 			for _, o := range c.made {
@@ -89,7 +91,7 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 				}
 			}
 		}
-		if r := call(t, "run", path, "--inputs", in); r.code != exitWrong || r.out != "" {
+		if r := call(t, "run", path, "--inputs", in); r.code != exit.CodeWrong || r.out != "" {
 			t.Errorf("%s without --keep-going: exit %d, %s", name, r.code, r.out)
 		}
 	}
@@ -116,7 +118,7 @@ func TestKeepGoingPastMany(t *testing.T) {
 	}
 	r := call(t, "run", path, "--inputs", saved(t, map[string]*tensor.Tensor{"x": counted(tensor.Float32, 4), "i": index}),
 		"--keep-going")
-	if r.code != exitFailed || strings.Count(r.out, "\n") != 200 || strings.Count(r.errors, "is left out") != 400 {
+	if r.code != exit.CodeFailed || strings.Count(r.out, "\n") != 200 || strings.Count(r.errors, "is left out") != 400 {
 		t.Errorf("exit %d, %d outputs, %d left out", r.code, strings.Count(r.out, "\n"),
 			strings.Count(r.errors, "is left out"))
 	}
@@ -130,7 +132,7 @@ func TestKeepGoingWithNothingToLeaveOut(t *testing.T) {
 	if err := os.WriteFile(path, []byte(small[:100]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := call(t, "run", path, "--keep-going"); r.code != exitWrong {
+	if r := call(t, "run", path, "--keep-going"); r.code != exit.CodeWrong {
 		t.Errorf("a torn file: exit %d", r.code)
 	}
 }

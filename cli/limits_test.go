@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -60,12 +61,12 @@ func TestRunsThatDoNotFit(t *testing.T) {
 		for _, want := range []string{"a run needs 8 GiB of memory", "the address space of the process (ulimit -v) " +
 			"is 5.722 GiB",
 			`value "r" (float32[1073741824], 4 GiB)`, `output "y"`} {
-			if r.code != exitFailed || !strings.Contains(r.errors, want) || strings.Contains(r.errors, "goroutine") {
+			if r.code != exit.CodeFailed || !strings.Contains(r.errors, want) || strings.Contains(r.errors, "goroutine") {
 				t.Errorf("%v: exit %d, no %q in\n%.2000s", args, r.code, want, r.errors)
 			}
 		}
 	}
-	if r := limited(t, sixGB, "plan", path); r.code != exitDone ||
+	if r := limited(t, sixGB, "plan", path); r.code != exit.CodeDone ||
 		!regexp.MustCompile(`arena +4 GiB\noutputs +4 GiB\nall +8 GiB\nThat is more than it may have here`).MatchString(
 			r.out) {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.out, r.errors)
@@ -73,7 +74,7 @@ func TestRunsThatDoNotFit(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "out.npz")
 	r := limited(t, sixGB, "run", "--keep-going", "--outputs", saved, path)
 	got, err := npz.ReadFile(saved)
-	if r.code != exitFailed || err != nil || len(got) != 1 || got["z"] == nil {
+	if r.code != exit.CodeFailed || err != nil || len(got) != 1 || got["z"] == nil {
 		t.Errorf("keep going: exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
 	for _, want := range []string{`node "r" (repeat): `, `the address space of the process (ulimit -v) is 5.722 GiB`,
@@ -90,7 +91,7 @@ func TestMadeUpInputsThatDoNotFit(t *testing.T) {
 		`{"version": 1, "inputs": [{"name": "x", "dtype": "uint8", "shape": [3000000000]}, {"name": "y", "dtype": "uint8", "shape": [3000000000]}],
  "nodes": [{"name": "z", "op": "amax", "inputs": ["x"]}], "outputs": ["z"]}`)
 	r := limited(t, sixGB, "run", path)
-	if r.code != exitFailed || !strings.Contains(r.errors, "a run needs 5.588 GiB of memory (inputs 5.588 GiB)") {
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "a run needs 5.588 GiB of memory (inputs 5.588 GiB)") {
 		t.Errorf("exit %d\n%.2000s", r.code, r.errors)
 	}
 }
@@ -106,11 +107,11 @@ func TestPartsThatDoNotFit(t *testing.T) {
            {"name": "bigger", "op": "neg", "inputs": ["big"]}],
  "outputs": ["bigger", "few"]}`)
 	r := limited(t, sixGB, "run", path)
-	if r.code != exitFailed || !strings.Contains(r.errors, "of memory") || strings.Contains(r.errors, "goroutine") {
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "of memory") || strings.Contains(r.errors, "goroutine") {
 		t.Errorf("exit %d\n%.2000s", r.code, r.errors)
 	}
 	r = limited(t, sixGB, "run", "--keep-going", path)
-	if r.code != exitFailed || !strings.HasPrefix(r.out, "few ") ||
+	if r.code != exit.CodeFailed || !strings.HasPrefix(r.out, "few ") ||
 		!strings.Contains(r.errors, `output "bigger" is left out: it depends on node "big"`) {
 		t.Errorf("keep going: exit %d\n%s%.2000s", r.code, r.out, r.errors)
 	}
@@ -162,7 +163,7 @@ func TestArraysAreReadOnlyIfTheyFit(t *testing.T) {
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
 			t.Errorf("%v: %d bytes were taken", args, taken)
 		}
-		if r.code != exitWrong || !strings.Contains(r.errors, want) {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
 			t.Errorf("%v: exit %d, want %q in\n%s", args, r.code, want, r.errors)
 		}
 	}
@@ -175,12 +176,12 @@ func TestMisspeltKeys(t *testing.T) {
 		"else": "in.npz has else): give it too",
 	} {
 		in := saved(t, map[string]*tensor.Tensor{key: counted(tensor.Float32, 2, 3, 4, 5)})
-		if r := call(t, "run", path, "--inputs", in, "--seed", "1"); r.code != exitDone ||
+		if r := call(t, "run", path, "--inputs", in, "--seed", "1"); r.code != exit.CodeDone ||
 			!strings.Contains(r.errors, "note: "+in+": no input takes "+key+"\n") {
 			t.Errorf("%s with a seed: exit %d\n%s", key, r.code, r.errors)
 		}
 		r := call(t, "run", path, "--inputs", in)
-		if r.code != exitWrong || !strings.Contains(r.errors, want) {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, want %q in\n%s", key, r.code, want, r.errors)
 		}
 	}

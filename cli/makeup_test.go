@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -44,7 +45,7 @@ func TestMadeUpIndices(t *testing.T) {
 				for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"},
 					{"compare", path, "--runs", "1"}} {
 					r := call(t, append(command, "--seed", seed)...)
-					if want := "graphrun: note: made up from seed " + seed + ": inputs ids, narrow\n"; r.code != exitDone ||
+					if want := "graphrun: note: made up from seed " + seed + ": inputs ids, narrow\n"; r.code != exit.CodeDone ||
 						r.errors != want {
 						t.Errorf("%v: exit %d, stderr %q, want %q", command[0], r.code, r.errors, want)
 					}
@@ -59,7 +60,7 @@ func TestMadeUpBlame(t *testing.T) {
 	path := write(t, "g.json", divided)
 	for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"}, {"compare", path, "--runs", "1"}} {
 		r := call(t, command...)
-		if r.code != exitFailed ||
+		if r.code != exit.CodeFailed ||
 			!strings.Contains(r.errors, "\n"+path+":2:12: node \"q\" (floor_divide): ZeroDivisionError") ||
 			!strings.Contains(r.errors, "input d were made up (integers from 0 to 9") ||
 			!strings.Contains(r.errors, "--inputs") {
@@ -68,12 +69,12 @@ func TestMadeUpBlame(t *testing.T) {
 		given := counted(tensor.Int64, 200)
 		given.SetFlat(0, tensor.IntScalar(5))
 		r = call(t, append(command, "--inputs", saved(t, map[string]*tensor.Tensor{"d": given}))...)
-		if r.code != exitDone || r.errors != "" {
+		if r.code != exit.CodeDone || r.errors != "" {
 			t.Errorf("%s of given values: exit %d, stderr %q", command[0], r.code, r.errors)
 		}
 		given.SetFlat(7, tensor.IntScalar(0))
 		r = call(t, append(command, "--inputs", saved(t, map[string]*tensor.Tensor{"d": given}))...)
-		if r.code != exitFailed || strings.Contains(r.errors, "made up") {
+		if r.code != exit.CodeFailed || strings.Contains(r.errors, "made up") {
 			t.Errorf("%s of a zero: exit %d, stderr %q", command[0], r.code, r.errors)
 		}
 	}
@@ -86,19 +87,19 @@ func TestTimedInputs(t *testing.T) {
 	for _, command := range []string{"bench", "compare"} {
 		args := []string{command, path, "--runs", "1", "--inputs"}
 		r := call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x, "b": b, "i": i}))...)
-		if r.code != exitDone || r.errors != "" {
+		if r.code != exit.CodeDone || r.errors != "" {
 			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x, "b": b}))...)
-		if r.code != exitWrong || !strings.Contains(r.errors, `input "i" is missing`) {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, `input "i" is missing`) {
 			t.Errorf("%s without i: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": b, "b": b, "i": i}))...)
-		if r.code != exitWrong || !strings.Contains(r.errors, `input "x": the file holds float32[3, 4, 5]`) {
+		if r.code != exit.CodeWrong || !strings.Contains(r.errors, `input "x": the file holds float32[3, 4, 5]`) {
 			t.Errorf("%s of another shape: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x}), "--seed", "3")...)
-		if r.code != exitDone || r.errors != "graphrun: note: made up from seed 3: inputs b, i\n" {
+		if r.code != exit.CodeDone || r.errors != "graphrun: note: made up from seed 3: inputs b, i\n" {
 			t.Errorf("%s with a seed: exit %d, %s", command, r.code, r.errors)
 		}
 	}

@@ -5,12 +5,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/catalogue"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/kernels"
 )
 
 type opsDoc struct {
-	Version int     `json:"version"`
-	Ops     []opDoc `json:"ops"`
+	Version int               `json:"version"`
+	Ops     []catalogue.OpDoc `json:"ops"`
+}
+
+// catalogued lists the names of all ops.
+func catalogued() (names []string) {
+	for _, o := range kernels.All() {
+		names = append(names, o.Name)
+	}
+	return names
 }
 
 func namesOf(d opsDoc) (names []string) {
@@ -23,7 +33,7 @@ func namesOf(d opsDoc) (names []string) {
 // TestOpsJSON holds the document to the table of ops.
 func TestOpsJSON(t *testing.T) {
 	doc := decode[opsDoc](t, succeed(t, "ops", "--json"))
-	if doc.Version != 1 || !slices.Equal(namesOf(doc), opNamesOf(kernels.All())) {
+	if doc.Version != 1 || !slices.Equal(namesOf(doc), catalogued()) {
 		t.Fatalf("version %d, %v", doc.Version, namesOf(doc))
 	}
 	for i, o := range kernels.All() {
@@ -56,26 +66,33 @@ func TestOpsJSON(t *testing.T) {
 }
 
 func TestOpsFilter(t *testing.T) {
-	for args, check := range map[string]func(o opDoc) bool{
-		"conv*": func(o opDoc) bool { return strings.HasPrefix(o.Name, "conv") },
-		"conv?d max_pool*": func(o opDoc) bool {
+	all := decode[opsDoc](t, succeed(t, "ops", "--json"))
+	for args, check := range map[string]func(o catalogue.OpDoc) bool{
+		"conv*": func(o catalogue.OpDoc) bool { return strings.HasPrefix(o.Name, "conv") },
+		"conv?d max_pool*": func(o catalogue.OpDoc) bool {
 			return strings.HasPrefix(o.Name, "conv") && len(o.Name) == 6 || strings.HasPrefix(o.Name, "max_pool")
 		},
-		"--kind view":         func(o opDoc) bool { return o.Kind == "view" },
-		"--kind requires *2d": func(o opDoc) bool { return o.Kind == "requires" && strings.HasSuffix(o.Name, "2d") },
-		"--dtype complex": func(o opDoc) bool {
+		"--kind view": func(o catalogue.OpDoc) bool { return o.Kind == "view" },
+		"--kind requires *2d": func(o catalogue.OpDoc) bool {
+			return o.Kind == "requires" &&
+				strings.HasSuffix(o.Name, "2d")
+		},
+		"--dtype complex": func(o catalogue.OpDoc) bool {
 			return slices.Contains(o.DTypes, "complex64") && slices.Contains(o.DTypes, "complex128")
 		},
-		"--dtype uint16":  func(o opDoc) bool { return slices.Contains(o.DTypes, "uint16") },
-		"--search Window": func(o opDoc) bool { return strings.Contains(strings.ToLower(o.Name+" "+o.Doc), "window") },
+		"--dtype uint16": func(o catalogue.OpDoc) bool { return slices.Contains(o.DTypes, "uint16") },
+		"--search Window": func(o catalogue.OpDoc) bool {
+			return strings.Contains(strings.ToLower(o.Name+" "+o.Doc),
+				"window")
+		},
 	} {
 		doc := decode[opsDoc](t, succeed(t, append([]string{"ops", "--json"}, strings.Fields(args)...)...))
 		if len(doc.Ops) == 0 {
 			t.Errorf("%s: nothing", args)
 		}
 		var want []string
-		for _, o := range kernels.All() {
-			if check(docOf(o)) {
+		for _, o := range all.Ops {
+			if check(o) {
 				want = append(want, o.Name)
 			}
 		}
@@ -105,7 +122,7 @@ func TestOpsFilter(t *testing.T) {
 		"ops --search xyzzyxyz": "no op is like that",
 		"ops add sofmax":        "did you mean softmax?",
 	} {
-		if r := call(t, strings.Fields(args)...); r.code != exitWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
 	}
@@ -115,7 +132,7 @@ func TestOpsFilter(t *testing.T) {
 func TestOpsFormulas(t *testing.T) {
 	doc := decode[opsDoc](t, succeed(t, "ops", "add", "gelu", "conv2d", "pointwise", "--json"))
 	add, gelu, conv, text := doc.Ops[0], doc.Ops[1], doc.Ops[2], doc.Ops[3]
-	if !slices.ContainsFunc(add.Formulas, func(f formulaDoc) bool {
+	if !slices.ContainsFunc(add.Formulas, func(f catalogue.FormulaDoc) bool {
 		return f.Expr == "x | y" && slices.Equal(f.DTypes, []string{"bool"})
 	}) {
 		t.Errorf("%+v", add.Formulas)
@@ -124,7 +141,7 @@ func TestOpsFormulas(t *testing.T) {
 		conv.Functions != nil || conv.Others != "" {
 		t.Errorf("%+v\n%+v", gelu, conv)
 	}
-	i := slices.IndexFunc(text.Functions, func(f functionDoc) bool { return f.Name == "softplus" })
+	i := slices.IndexFunc(text.Functions, func(f catalogue.FunctionDoc) bool { return f.Name == "softplus" })
 	if text.Others == "" || i < 0 || !slices.Equal(text.Functions[i].Params, []string{"x", "beta", "threshold"}) ||
 		text.Functions[i].Expr == "" {
 		t.Errorf("%+v", text)
@@ -134,5 +151,25 @@ func TestOpsFormulas(t *testing.T) {
 		if page := succeed(t, "ops", name); !strings.Contains(page, want) {
 			t.Errorf("missing %q in\n%s", want, page)
 		}
+	}
+}
+
+func TestOpsDTypes(t *testing.T) {
+	list := succeed(t, "ops")
+	for name, want := range map[string]string{"add": "all", "conv2d": "int,half,float,complex",
+		"bitwise_and": "bool,int,uint", "arange": "int,uint,half,float"} {
+		found := false
+		for line := range strings.Lines(list) {
+			if f := strings.Fields(line); f[0] == name {
+				found = f[2] == want
+			}
+		}
+		if !found {
+			t.Errorf("%s: no line with %s in\n%s", name, want, list)
+		}
+	}
+	if got := succeed(t, "ops", "embedding"); !strings.Contains(got, "weight   tensor  all\n") ||
+		!strings.Contains(got, "indices  tensor  int32,int64\n") {
+		t.Errorf("got\n%s", got)
 	}
 }

@@ -1,73 +1,20 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// holds checks what files a folder has, and what one of them says.
-func holds(t *testing.T, path, text string, files int) {
-	t.Helper()
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	if got := string(read(t, path)); got != text || len(left) != files {
-		t.Errorf("%s holds %q, want %q; there are %v", path, got, text, left)
-	}
-}
-
-func TestWriteWhole(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "out.txt")
-	says := func(text string, err error) func(io.Writer) error {
-		return func(w io.Writer) error {
-			_, _ = io.WriteString(w, text)
-			return err
-		}
-	}
-	if err := writeWhole(t.Context(), path, says("first", nil)); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, path, "first", 1)
-	if err := os.Chmod(path, 0o604); err != nil {
-		t.Fatal(err)
-	}
-	err := writeWhole(t.Context(), path, says(strings.Repeat("half", 1<<16), errors.New("the disk is full")))
-	if err == nil || err.Error() != path+": the disk is full" {
-		t.Errorf("got %v", err)
-	}
-	holds(t, path, "first", 1)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := writeWhole(ended, path, says("late", nil)); err == nil {
-		t.Error("it is written after the end")
-	}
-	holds(t, path, "first", 1)
-	link := filepath.Join(t.TempDir(), "link.txt")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeWhole(t.Context(), link, says("second", nil)); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, path, "second", 1)
-	st, err := os.Lstat(link)
-	if err != nil || st.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("%v: the link is gone", err)
-	}
-	if st, err = os.Stat(path); err != nil || st.Mode().Perm() != 0o604 {
-		t.Errorf("%v: rights are %v", err, st.Mode())
-	}
-	if err := writeWhole(t.Context(), os.DevNull, says("nothing", nil)); err != nil {
-		t.Error(err)
-	}
-}
 
 // TestUnwritable gives every command a file that cannot be written and a graph that will not
 // do: the file is what is told, since nothing is worth doing without it.
@@ -95,7 +42,7 @@ func TestUnwritable(t *testing.T) {
 			filepath.Join(file, "out"+c.ext):      file + " is not a folder",
 		} {
 			r := call(t, append(c.args, path)...)
-			if r.code != exitWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
+			if r.code != exit.CodeWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
 				strings.Contains(r.errors, sizeMismatch) {
 				t.Errorf("%v %s: exit %d, want %q in %q", c.args, path, r.code, want, r.errors)
 			}
@@ -117,10 +64,13 @@ func TestFailedRunKeepsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := call(t, "run", path, "--outputs", out)
-	if r.code != exitFailed || !strings.Contains(r.errors, "ZeroDivisionError") {
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "ZeroDivisionError") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
-	holds(t, out, "old", 1)
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(out), "*"))
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(read(t, out)))
+	assert.Equal(t, []string{out}, left)
 	ones := tensor.Zeros(tensor.Int64, 200)
 	for i := range 200 {
 		ones.SetFlat(i, tensor.IntScalar(4))
@@ -153,7 +103,7 @@ func TestLinkToNothing(t *testing.T) {
 		t.Errorf("%v: the link is gone", err)
 	}
 	r := call(t, "run", graph, "--outputs", filepath.Join(dir, "lost.npz"))
-	if r.code != exitWrong || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
+	if r.code != exit.CodeWrong || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }
@@ -165,7 +115,7 @@ func TestEmptyFlags(t *testing.T) {
 		{"compare", "--report"},
 		{"plan", "--strategy"}, {"view", "--output"}} {
 		r := call(t, args[0], graph, args[1], "")
-		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exitWrong || r.errors != want {
+		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exit.CodeWrong || r.errors != want {
 			t.Errorf("%v: exit %d, %q, want %q", args, r.code, r.errors, want)
 		}
 	}
@@ -174,14 +124,14 @@ func TestEmptyFlags(t *testing.T) {
 func TestUnwritableInPlainWords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 300)+".npz")
 	r := call(t, "run", write(t, "g.json", unbound), "--outputs", path)
-	if r.code != exitWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
+	if r.code != exit.CodeWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
 		t.Errorf("exit %d, %q", r.code, r.errors)
 	}
 	gone := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission}
-	if got := cause(gone).Error(); got != "it may not be opened: permission is denied" {
+	if got := outfile.Cause(gone).Error(); got != "it may not be opened: permission is denied" {
 		t.Error(got)
 	}
-	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
+	if got := outfile.Cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
 		"no file can be made there" {
 		t.Error(got)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -118,7 +119,7 @@ func TestPinRefusals(t *testing.T) {
 			`:3:70: node "flat" (view): view size is not compatible with input tensor's size and stride`,
 		gaps + " --pin x=order:1,0": `pin x=order:1,0 is not met: it reads the storage of "x"`,
 	} {
-		if r := call(t, append([]string{"plan"}, strings.Fields(args)...)...); r.code == exitDone ||
+		if r := call(t, append([]string{"plan"}, strings.Fields(args)...)...); r.code == exit.CodeDone ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/bench"
+	"github.com/graphrun/graphrun/cli/internal/compare"
+	"github.com/graphrun/graphrun/cli/internal/plan"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -36,8 +39,8 @@ type planJSON struct {
 	Constants float64                  `json:"constants_bytes"`
 	Moved     int                      `json:"moved_bytes"`
 	PeakBytes int                      `json:"peak_bytes"`
-	Rejected  []rejectedPlan           `json:"rejected"`
-	Within    *withinMemory            `json:"within_memory"`
+	Rejected  []plan.RejectedPlan      `json:"rejected"`
+	Within    *plan.WithinMemory       `json:"within_memory"`
 	Memory    report.Memory            `json:"memory"`
 	PlanMS    float64                  `json:"plan_ms"`
 	Profile   report.Profile           `json:"profile"`
@@ -45,7 +48,7 @@ type planJSON struct {
 	Advice    *experiment.Advice       `json:"advice"`
 	Best      []experiment.Choice      `json:"best"`
 	Sensitive *layout.Sensitivity      `json:"sensitivity"`
-	Measured  *measuredPlan            `json:"measured"`
+	Measured  *plan.MeasuredPlan       `json:"measured"`
 	Classes   []inspect.Specialization `json:"classes"`
 	ForAll    []inspect.Proof          `json:"for_all"`
 }
@@ -65,18 +68,18 @@ type benchDoc struct {
 	Threads     int  `json:"threads"`
 	Piecewise   bool `json:"piecewise"`
 
-	Call     string     `json:"call"`
-	Released callReport `json:"released"`
-	Into     callReport `json:"into"`
+	Call     string           `json:"call"`
+	Released bench.CallReport `json:"released"`
+	Into     bench.CallReport `json:"into"`
 }
 
 type compareDoc struct {
 	toldDoc
-	Version     int          `json:"version"`
-	Interrupted bool         `json:"interrupted"`
-	Equal       bool         `json:"equal"`
-	Differences []string     `json:"differences"`
-	Strategies  []compareRow `json:"strategies"`
+	Version     int           `json:"version"`
+	Interrupted bool          `json:"interrupted"`
+	Equal       bool          `json:"equal"`
+	Differences []string      `json:"differences"`
+	Strategies  []compare.Row `json:"strategies"`
 }
 
 // oneLoop is a single pointwise step with a known walk.
@@ -254,7 +257,7 @@ func TestPlanMeasure(t *testing.T) {
 		predicted += s.CostNS
 	}
 	m := doc.Measured
-	if m.Runs < measureRuns || math.Abs(m.MeasuredNS-measured) > 1 || math.Abs(m.PredictedNS-predicted) > 1 ||
+	if m.Runs < 10 || math.Abs(m.MeasuredNS-measured) > 1 || math.Abs(m.PredictedNS-predicted) > 1 ||
 		m.MedianError > m.P90Error {
 		t.Errorf("%+v, steps take %v and %v were estimated", m, measured, predicted)
 	}

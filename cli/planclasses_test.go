@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // TestPlanHints plans a graph for several sizes, and proves what holds at all of them.
@@ -40,7 +40,7 @@ func TestPlanHints(t *testing.T) {
 	for _, bad := range [][]string{{"--dim", "N=1,1"}, {"--dim", "N=1,8", "--dim", "N=3"}, {"--dim", "Q=1,2"},
 		{"--dim", "N=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"}, {"--dim", "N=1,x"}} {
 		r := call(t, append([]string{"plan", path}, bad...)...)
-		assert.Equal(t, exitWrong, r.code)
+		assert.Equal(t, exit.CodeWrong, r.code)
 		assert.Contains(t, r.errors, "--dim", strings.Join(bad, " "))
 	}
 }
@@ -70,24 +70,12 @@ func TestPlanBeyond(t *testing.T) {
 func TestForAll(t *testing.T) {
 	path := write(t, "g.json", small)
 	r := call(t, "plan", path, "--for-all", "p=channels_last")
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.CodeFailed, r.code)
 	assert.Contains(t, r.errors, "--for-all p=channels_last: it does not hold at N=")
 	assert.Contains(t, r.out, "does not hold at N=")
 	for _, bad := range []string{"fast", "q=contiguous", "p=wide", "contiguous(q)", "=contiguous"} {
 		r := call(t, "plan", path, "--for-all", bad)
-		assert.Equal(t, exitWrong, r.code, bad)
+		assert.Equal(t, exit.CodeWrong, r.code, bad)
 		assert.Contains(t, r.errors, "property", bad)
-	}
-}
-
-// Conditions of a case that are alternatives are told apart from those that all hold.
-func TestCaseText(t *testing.T) {
-	for want, c := range map[string]inspect.Case{
-		"all sizes":                                {},
-		"Lt(N, 3) | Eq(L, 1)":                      {Holds: []string{"Lt(N, 3) | Eq(L, 1)"}},
-		"Le(1, N) & (Lt(N, 3) | Eq(L, 1))":         {Holds: []string{"Le(1, N)", "Lt(N, 3) | Eq(L, 1)"}},
-		"Lt(N, 1) (the graph refuses these sizes)": {Holds: []string{"Lt(N, 1)"}, Refused: true},
-	} {
-		assert.Equal(t, want, caseText(c))
 	}
 }

@@ -9,22 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/experiment"
 )
-
-func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]int{"4096": 4096, "0": 0, "64MiB": 64 << 20, "1.5 GiB": 3 << 29, "2kB": 2000,
-		"3B": 3, "1TB": 1e12} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("%q: %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"MiB", "-1", "64 MB ram", "1.2.3", "NaN", "99999999TiB", "1M", "∞"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("%q is %d", text, got)
-		}
-	}
-}
 
 // TestMaxCopies fails where there are more copies than permitted, with the reasons.
 func TestMaxCopies(t *testing.T) {
@@ -32,17 +20,17 @@ func TestMaxCopies(t *testing.T) {
 	succeed(t, "plan", path, "--strategy", "propagate", "--max-copies", "1")
 	none := []string{"plan", path, "--strategy", "propagate", "--max-copies", "0"}
 	r := call(t, none...)
-	if r.code != exitFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
 		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, `output "y" is pinned to contiguous`) ||
 		!strings.Contains(r.out, "Inserted copies") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
-	if r := call(t, append(none, "--json")...); r.code != exitFailed || r.out == "" {
+	if r := call(t, append(none, "--json")...); r.code != exit.CodeFailed || r.out == "" {
 		t.Errorf("exit %d, %s", r.code, r.out)
 	} else {
 		valid(t, "plan", r.out)
 	}
-	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exitWrong {
+	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exit.CodeWrong {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }
@@ -52,7 +40,7 @@ func TestMaxMemory(t *testing.T) {
 	path, needs := models+"/ambiguous.json", map[string]int{}
 	const asked = "contiguous"
 	costs, least := map[string]float64{}, ""
-	for _, s := range strategyNames() {
+	for _, s := range extend(t).StrategyNames() {
 		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", s))
 		needs[s] = doc.PeakBytes + doc.Memory.Inputs + doc.Memory.Constants + doc.Memory.Packed
 		costs[s] = doc.CostNS
@@ -72,7 +60,7 @@ func TestMaxMemory(t *testing.T) {
 	r := call(t, "plan", path, "--json", "--strategy", asked, "--max-memory", limit)
 	valid(t, "plan", r.out)
 	doc = decode[planJSON](t, r.out)
-	if r.code != exitDone || doc.Strategy == asked || needs[doc.Strategy] >= needs[asked] ||
+	if r.code != exit.CodeDone || doc.Strategy == asked || needs[doc.Strategy] >= needs[asked] ||
 		len(doc.Rejected) == 0 || doc.Rejected[0].Strategy != asked || doc.Rejected[0].Bytes != needs[asked] ||
 		doc.Rejected[0].CostNS != costs[asked] {
 		t.Errorf("exit %d, %s, %+v", r.code, doc.Strategy, doc.Rejected)
@@ -87,11 +75,12 @@ func TestMaxMemory(t *testing.T) {
 		t.Error(r.errors)
 	}
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
-	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "no strategy has a plan within --max-memory "+
-		"1KiB: a run needs optimal ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
+	if r.code != exit.CodeFailed || r.out != "" || !strings.Contains(r.errors,
+		"no strategy has a plan within --max-memory "+
+			"1KiB: a run needs optimal ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
-	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exitWrong ||
+	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exit.CodeWrong ||
 		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
@@ -104,19 +93,19 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 		path := models + "/" + model + ".json"
 		g, err := graphrun.Load(path)
 		require.NoError(t, err)
-		type plan struct {
+		type candidate struct {
 			cost  float64
 			needs int
 		}
-		var plans []plan
+		var plans []candidate
 		compiled := func(s graphrun.Strategy) *graphrun.Program {
 			p, err := graphrun.Compile(g.Clone(), graphrun.Options{Strategy: s})
 			require.NoError(t, err)
 			r := p.Report()
-			plans = append(plans, plan{r.CostNS, bytesNeeded(r)})
+			plans = append(plans, candidate{r.CostNS, r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed})
 			return p
 		}
-		list, err := experiment.Best(compiled(graphrun.Optimal), mostTried)
+		list, err := experiment.Best(compiled(graphrun.Optimal), 16)
 		require.NoError(t, err)
 		for _, c := range list {
 			compiled(c.Strategy())
@@ -137,7 +126,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 			}
 			r := call(t, "plan", path, "--json", "--strategy", "optimal", "--max-memory", strconv.Itoa(limit))
 			if cheapest < 0 {
-				assert.Equal(t, exitFailed, r.code, "%s within %d", model, limit)
+				assert.Equal(t, exit.CodeFailed, r.code, "%s within %d", model, limit)
 				assert.Contains(t, r.errors, "of all; of what", model)
 				break
 			}
@@ -150,7 +139,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 				assert.Contains(t, r.errors, "no plan that needs no more costs less")
 				optimal++
 			} else {
-				assert.Contains(t, r.errors, "costs "+nanoseconds(doc.Within.LowerBoundNS)+" at least")
+				assert.Contains(t, r.errors, "costs "+format.Nanoseconds(doc.Within.LowerBoundNS)+" at least")
 			}
 			limit = next
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // TestPlanProblem has the problem solved by somebody else, who is the strategy optimal here: what is written is applied
@@ -70,7 +72,7 @@ func TestPlanProblem(t *testing.T) {
 		"": "not a solution",
 	} {
 		path := write(t, "solution.json", text)
-		if r := call(t, "plan", file, "--solution", path); r.code != exitWrong || !strings.Contains(r.errors, want) ||
+		if r := call(t, "plan", file, "--solution", path); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) ||
 			!strings.Contains(r.errors, path) {
 			t.Errorf("%s: exit %d, %s", text, r.code, r.errors)
 		}
@@ -129,7 +131,7 @@ func TestPlanStudiesRefuse(t *testing.T) {
 		{"--certificate", t.TempDir(), "--strategy", "optimal"},
 		{"--solution", file + ".none"},
 		{"--solution", file, "--strategy", "optimal"}, {"--problem", filepath.Join(t.TempDir(), "none", "p.json")}} {
-		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exitWrong || r.out != "" {
+		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exit.CodeWrong || r.out != "" {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
@@ -137,7 +139,7 @@ func TestPlanStudiesRefuse(t *testing.T) {
 	for _, args := range [][]string{{"--k-best", "2"}, {"--sensitivity"}, {"--problem", filepath.Join(t.TempDir(), "p")},
 		{"--strategy", "optimal", "--certificate", filepath.Join(t.TempDir(), "c")}} {
 		r := call(t, append([]string{"plan", graph}, args...)...)
-		if r.code != exitFailed || !strings.Contains(r.errors, "shapes depend on data") {
+		if r.code != exit.CodeFailed || !strings.Contains(r.errors, "shapes depend on data") {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
@@ -157,7 +159,7 @@ func TestSolverTimeLimit(t *testing.T) {
 	}
 	succeed(t, "compare", file, "--runs", "1", "--solver-time-limit", "0s")
 	for _, args := range [][]string{{"compare", file}, {"explain", file, "y"}} {
-		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exitWrong ||
+		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exit.CodeWrong ||
 			!strings.Contains(r.errors, "--solver-time-limit -1ms: want 0s or more") {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/run"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -43,8 +44,8 @@ j     int32    [2,3]      strides [1,2]        min 0  max 10  mean 5
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	doc := decode[struct {
-		Version int         `json:"version"`
-		Outputs []outputDoc `json:"outputs"`
+		Version int             `json:"version"`
+		Outputs []run.OutputDoc `json:"outputs"`
 	}](t, succeed(t, "run", path, "--inputs", in, "--json"))
 	if len(doc.Outputs) != 3 || doc.Outputs[0].Name != "y" || *doc.Outputs[0].Max != 59 || *doc.Outputs[2].Mean != 5 {
 		t.Errorf("%+v", doc)
@@ -105,7 +106,7 @@ func TestRunInputErrors(t *testing.T) {
 		if c.extra != "" {
 			args = append(args, c.extra)
 		}
-		if r := call(t, args...); r.code != exitWrong || !strings.Contains(r.errors, c.want) {
+		if r := call(t, args...); r.code != exit.CodeWrong || !strings.Contains(r.errors, c.want) {
 			t.Errorf("exit %d, want %q in\n%s", r.code, c.want, r.errors)
 		}
 	}
@@ -127,7 +128,7 @@ func TestRunKeepGoing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.npz")
 	r := call(t, "run", "--keep-going", "--outputs", out, write(t, "g.json", broken))
 	got, err := npz.ReadFile(out)
-	if r.code != exitFailed || err != nil || len(got) != 1 || got["fine"] == nil {
+	if r.code != exit.CodeFailed || err != nil || len(got) != 1 || got["fine"] == nil {
 		t.Errorf("exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
 	if strings.Count(r.complaints(), "\n") != 2 ||
@@ -155,25 +156,6 @@ func TestRunBFloat16(t *testing.T) {
 	}
 }
 
-func TestMadeUp(t *testing.T) {
-	for _, d := range tensor.DTypes() {
-		m := tensor.New(d, 2, 3, 50)
-		ct := madeUp(m, 1, "x", madeUpIntegers)
-		strided := madeUp(tensor.Meta{DType: d, Shape: []int{2, 3, 50}, Strides: []int{3, 1, 6}, Offset: 2}, 1, "x",
-			madeUpIntegers)
-		inOrder := func(x *tensor.Tensor) []byte { return x.CopyTo(tensor.New(d, 2, 3, 50)).Storage().Bytes() }
-		if !bytes.Equal(inOrder(ct), inOrder(strided)) {
-			t.Errorf("%v: layouts change values", d)
-		}
-		if bytes.Equal(inOrder(ct), inOrder(madeUp(m, 1, "y", madeUpIntegers))) {
-			t.Errorf("%v: x and y get the same values", d)
-		}
-		if least, most, _ := ct.Stats(); least == most || least < -1 || most > 9 {
-			t.Errorf("%v: values from %v to %v", d, least, most)
-		}
-	}
-}
-
 // TestRunSharedElements holds that values whose elements share memory take what they store: as made-up inputs, in
 // statistics, and as outputs, which are refused where the file would be huge.
 func TestRunSharedElements(t *testing.T) {
@@ -183,12 +165,12 @@ func TestRunSharedElements(t *testing.T) {
 		"attrs": {"size": [1048576, 1048576], "stride": [1, 1]}}], "outputs": ["x", "y"]}`)
 	out := filepath.Join(t.TempDir(), "out.npz")
 	r := call(t, "run", path)
-	if r.code != exitDone || !strings.Contains(r.out, "strides [0,1]") || !strings.Contains(r.out, "strides [1,1]") {
+	if r.code != exit.CodeDone || !strings.Contains(r.out, "strides [0,1]") || !strings.Contains(r.out, "strides [1,1]") {
 		t.Errorf("exit %d\n%s\n%s", r.code, r.out, r.errors)
 	}
 	r = call(t, "run", path, "--outputs", out)
 	want := `--outputs: output "x" takes 16 TiB when all its elements are written, 16 bytes in memory`
-	if r.code != exitFailed || !strings.Contains(r.errors, want) {
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, want) {
 		t.Errorf("exit %d, %s\nwant %s", r.code, r.errors, want)
 	}
 	if _, err := os.Stat(out); err == nil {

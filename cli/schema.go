@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graphfile"
 )
 
@@ -20,7 +25,7 @@ func schemaNames() []string {
 	return append(documentNames(), slices.Sorted(maps.Keys(writtenFiles))...)
 }
 
-func schemaCommand() *cobra.Command {
+func schemaCommand(ext *command.Extensions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND|FILE]",
 		Short: "Print a JSON Schema of the graph file, or of what a command prints",
@@ -38,12 +43,12 @@ those; each says its version. And of the files that plan writes or reads beside:
   graphrun schema plan | jq '."$defs".step.properties'`,
 		Args:      atMostOneDocument,
 		ValidArgs: schemaNames(),
-		RunE: action(func(cmd *cobra.Command, args []string) (err error) {
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
 			if len(args) == 0 {
-				text, err = graphfile.Schema(own.ops())
+				text, err = graphfile.Schema(ext.Ops())
 			} else {
-				text, err = json.Marshal(schemaOf(args[0]), json.Deterministic(true), jsontext.WithIndent(" "))
+				text, err = json.Marshal(commandSchema(args[0]), json.Deterministic(true), jsontext.WithIndent(" "))
 			}
 			if err != nil {
 				return err
@@ -57,10 +62,20 @@ those; each says its version. And of the files that plan writes or reads beside:
 // atMostOneDocument wants nothing, or the name of a command that prints a document.
 func atMostOneDocument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return misused(cmd, "schema wants one command at most, got %d", len(args))
+		return command.Misused(cmd, "schema wants one command at most, got %d", len(args))
 	}
 	if len(args) == 1 && documents[args[0]] == nil && writtenFiles[args[0]] == nil {
-		return wrongf("schema: %s prints no document: %s", args[0], wantOneOf(args[0], schemaNames()))
+		return exit.Wrongf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))
 	}
 	return nil
+}
+
+// commandSchema returns the JSON Schema of the document that a command prints, or of a file of graphrun plan.
+func commandSchema(name string) map[string]any {
+	if t := writtenFiles[name]; t != nil {
+		return document.Schema(t, fmt.Sprintf("The files of graphrun plan --%s, version %d", name, document.Version), wordsOf)
+	}
+	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,
+		document.Version),
+		wordsOf)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
@@ -119,7 +120,7 @@ func TestSchemaRefuses(t *testing.T) {
 		if validate(t, s, text) == nil {
 			t.Errorf("%s for %s is valid", c.to, c.from)
 		}
-		if r := call(t, "infer", write(t, "g.json", text)); r.code != exitWrong {
+		if r := call(t, "infer", write(t, "g.json", text)); r.code != exit.CodeWrong {
 			t.Errorf("%s for %s: exit %d", c.to, c.from, r.code)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
 // terminal opens a terminal of so many columns: the end that a user sees, and the one that
@@ -94,7 +96,7 @@ func TestTerminalWidth(t *testing.T) {
 				t.Fatalf("%v: got %q", args, out)
 			}
 			for line := range strings.Lines(out) {
-				if n := columnsOf(strings.TrimSuffix(line, "\n")); n > c.width && !prose.MatchString(line) {
+				if n := term.Width(strings.TrimSuffix(line, "\n")); n > c.width && !prose.MatchString(line) {
 					t.Errorf("%v: %d columns of %d: %s", args, n, c.width, line)
 				}
 			}
@@ -127,7 +129,7 @@ func TestColors(t *testing.T) {
 	}
 	for _, args := range [][]string{{"infer", file}, {"infer", "missing.json"}, {"ops", "conv2d"}, {"run", file}} {
 		r := piped(t, []string{"COLUMNS=40"}, args...)
-		if strings.Contains(r.out+r.errors, "\x1b") || strings.Contains(r.out, ellipsis) {
+		if strings.Contains(r.out+r.errors, "\x1b") || strings.Contains(r.out, term.Ellipsis) {
 			t.Errorf("%v into a pipe: %q %q", args, r.out, r.errors)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 const unbound = `{"version": 1, "symbols": {"N": {"min": 3}, "unused": {}},
@@ -27,7 +29,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 		if command == "infer" {
 			want = "" // the sizes stay unknown, and those that are assumed decide guards at most
 		}
-		if r.code != exitDone || !strings.HasPrefix(r.errors, want) || want == "" && r.errors != "" {
+		if r.code != exit.CodeDone || !strings.HasPrefix(r.errors, want) || want == "" && r.errors != "" {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)
 		}
 		valid(t, command, r.out)
@@ -40,7 +42,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 		}
 	}
 	r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "g.dot"))
-	if r.code != exitDone || strings.Count(r.errors, "is assumed") != 2 {
+	if r.code != exit.CodeDone || strings.Count(r.errors, "is assumed") != 2 {
 		t.Errorf("view: exit %d, stderr\n%s", r.code, r.errors)
 	}
 }
@@ -50,7 +52,7 @@ func TestGivenInputsLeaveNothingToAssume(t *testing.T) {
 	given := filepath.Join(t.TempDir(), "in.npz")
 	succeed(t, "run", write(t, "ones.json", `{"version": 1, "inputs": [],
 "nodes": [{"name": "x", "op": "ones", "attrs": {"size": [5, 4, 2]}}], "outputs": ["x"]}`), "--outputs", given)
-	if r := call(t, "run", path, "--inputs", given); r.code != exitDone || r.complaints() != "" ||
+	if r := call(t, "run", path, "--inputs", given); r.code != exit.CodeDone || r.complaints() != "" ||
 		!strings.Contains(r.out, "[5,4,2]") {
 		t.Errorf("exit %d, stdout %s, stderr %s", r.code, r.out, r.errors)
 	}
@@ -61,8 +63,9 @@ func TestAGraphWithoutOutputsIsWarnedOf(t *testing.T) {
 		"\"attrs\": {\"size\": [2]}}],\n\"outputs\": []}")
 	for _, command := range slices.Sorted(maps.Keys(tellers)) {
 		r := call(t, append([]string{command, path, "--json"}, tellers[command]...)...)
-		if r.code != exitDone || !strings.HasPrefix(r.errors, path+":3:1: warning: the graph has no outputs: a run of it "+
-			"gives nothing\n") {
+		if r.code != exit.CodeDone || !strings.HasPrefix(r.errors,
+			path+":3:1: warning: the graph has no outputs: a run of it "+
+				"gives nothing\n") {
 			t.Errorf("%s: exit %d, stderr %s", command, r.code, r.errors)
 		}
 		valid(t, command, r.out)

@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 type chromeDoc struct {
@@ -118,29 +119,20 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Every time is the same whole number of nanoseconds for who drops what is behind them.
-func TestTraceTimes(t *testing.T) {
-	for ns := range time.Duration(2_000_000) {
-		if got := int64(*micro(ns) * 1000); got != int64(ns) {
-			t.Fatalf("%d ns are read as %d", ns, got)
-		}
-	}
-}
-
 func TestTraceIsCheckedAndWhole(t *testing.T) {
 	path := write(t, "g.json", small)
 	for to, want := range map[string]string{
 		"/nonexistent/t.json": "graphrun: --trace /nonexistent/t.json: there is no folder /nonexistent\n",
 		"t.txt":               "graphrun: --trace t.txt: want a .json file\n",
 	} {
-		if r := call(t, "bench", path, "--trace", to); r.code != exitWrong || r.errors != want || r.out != "" {
+		if r := call(t, "bench", path, "--trace", to); r.code != exit.CodeWrong || r.errors != want || r.out != "" {
 			t.Errorf("exit %d, %q, %q", r.code, r.errors, r.out)
 		}
 	}
 	out := write(t, "old.json", "old")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := callIn(t, ctx, "bench", path, "--trace", out)
+	r := callIn(t, ctx, extend(t), "bench", path, "--trace", out)
 	if text, err := os.ReadFile(out); r.code != 130 || err != nil || string(text) != "old" {
 		t.Errorf("exit %d, %v, %q", r.code, err, text)
 	}

@@ -9,12 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-func verifyCommand() *cobra.Command {
+func verifyCommand(ext *command.Extensions) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE CERTIFICATE",
@@ -32,53 +37,54 @@ Exit code 0 if the certificate holds, 1 with the reason if it does not, 2 for a 
   graphrun verify model.onnx plan.cert.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return misused(cmd, "verify wants a graph file and a certificate, got %s", count(len(args), "argument"))
+				return command.Misused(cmd, "verify wants a graph file and a certificate, got %s",
+					format.Count(len(args), "argument"))
 			}
 			return nil
 		},
-		ValidArgsFunction: completeGraph,
-		RunE: action(func(cmd *cobra.Command, args []string) error {
-			return verify(cmd, args[0], args[1], asJSON)
+		ValidArgsFunction: command.CompleteGraph,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return verify(cmd, ext, args[0], args[1], asJSON)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
+func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate string, asJSON bool) error {
 	f, _, err := files.OpenRegular(certificate)
 	if err != nil {
-		return wrong(err)
+		return exit.Wrong(err)
 	}
 	c, err := experiment.ReadCertificate(bufio.NewReader(f))
 	f.Close()
 	if err != nil {
-		return wrongf("%s: %w", certificate, err)
+		return exit.Wrongf("%s: %w", certificate, err)
 	}
-	j := begin(cmd, filepath.Base(path))
-	defer j.end()
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
 	var g *graph.Graph
-	err = j.do(loading, func() (err error) {
-		g, err = loadSized(j.ctx, path, c.Options.Sizes)
+	err = j.Do(progress.Loading, func() (err error) {
+		g, err = loadSized(j.Context, ext, path, c.Options.Sizes)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var v *experiment.Verdict
-	err = j.do(verifying, func() (err error) { v, err = experiment.VerifyContext(j.ctx, g, c); return err })
-	j.end()
-	if cut := stopped(j.ctx); cut != nil {
+	err = j.Do(progress.Verifying, func() (err error) { v, err = experiment.VerifyContext(j.Context, g, c); return err })
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
 		return cut
 	}
-	warn(cmd, path, g)
+	command.PrintWarnings(cmd, path, g)
 	if err != nil {
-		return failed(fmt.Errorf("%s does not hold for %s: %w", certificate, path, err))
+		return exit.Failed(fmt.Errorf("%s does not hold for %s: %w", certificate, path, err))
 	}
-	return j.do(printing, func() error {
+	return j.Do(progress.Printing, func() error {
 		out := bufio.NewWriter(cmd.OutOrStdout())
 		if asJSON {
-			writeDocument(out, v)
+			document.Write(out, v)
 		} else {
 			writeVerdict(out, v)
 		}
@@ -88,8 +94,8 @@ func verify(cmd *cobra.Command, path, certificate string, asJSON bool) error {
 
 // loadSized reads a graph and gives those of its symbols sizes that there are sizes of. What does not fit is found when
 // the graph is compared with what was certified.
-func loadSized(ctx context.Context, path string, sizes map[string]int) (*graph.Graph, error) {
-	f, err := openFile(ctx, path, nil, false)
+func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes map[string]int) (*graph.Graph, error) {
+	f, err := ext.Open(ctx, path, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,20 +106,22 @@ func loadSized(ctx context.Context, path string, sizes map[string]int) (*graph.G
 			f.Loader.Sizes[name] = n
 		}
 	}
-	g, _, err := graphOf(ctx, f)
+	g, _, err := command.Graph(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	return g, inferStrictly(ctx, g)
+	return g, command.Infer(ctx, g)
 }
 
 func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	if v.Optimal {
-		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", nanoseconds(v.CostNS), v.CostNS)
+		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", format.Nanoseconds(v.CostNS), v.CostNS)
 	} else {
-		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", nanoseconds(v.CostNS), nanoseconds(v.BoundNS),
-			nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
+		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", format.Nanoseconds(v.CostNS),
+			format.Nanoseconds(v.BoundNS),
+			format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
 	fmt.Fprintf(w, "holds for graph %.12s, strategy %s: %s and %s of costs are those of the certificate, the cost adds "+
-		"up, and the proof is right\n", v.Digest, v.Strategy, count(v.Variables, "variable"), count(v.Factors, "table"))
+		"up, and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
+		"table"))
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -19,8 +21,8 @@ func versionCommand() *cobra.Command {
 differed from it), and the version of Go; and which instructions the machine code has that is made
 while graphs run, and whether for a matrix unit, or why there is none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
-		Args:    noArguments,
-		RunE: action(func(cmd *cobra.Command, _ []string) error {
+		Args:    command.NoArguments,
+		RunE: exit.Coded(func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		}),

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -90,7 +91,7 @@ func TestViewSVG(t *testing.T) {
 	assert.NotContains(t, written["class"], "node copy")
 	r := decode[planJSON](t, succeed(t, "plan", residual, "--strategy", "channels_last", "--dim", "N=3", "--json"))
 	for _, s := range r.Steps {
-		price := s.Impl + " · " + nanoseconds(s.CostNS) + " (" + percent(s.CostNS/r.CostNS) + ")"
+		price := s.Impl + " · " + format.Nanoseconds(s.CostNS) + " (" + format.Percent(s.CostNS/r.CostNS) + ")"
 		assert.Contains(t, planned["text"], price)
 	}
 	for _, want := range []string{"by [2048,1,128,8], channels-last, 24 KiB\nread by act1", "act2.contiguous: float32 " +
@@ -141,18 +142,18 @@ func TestViewHostileNames(t *testing.T) {
 		assert.NotContains(t, doc, "<script")
 		found := strings.Join(textsOf(t, doc)["title"], "\n") // fails unless it is well-formed
 		for _, name := range names[1:] {
-			assert.Contains(t, found, strings.ReplaceAll(printable(name), "\ufffe", "\ufffd"))
+			assert.Contains(t, found, strings.ReplaceAll(format.Printable(name), "\ufffe", "\ufffd"))
 		}
 		page := viewed(t, ".html", path, strategy...)
 		assert.Equal(t, 1, strings.Count(page, "<script"), "one script, which is ours")
 		assert.Equal(t, 1, strings.Count(page, "</script"))
 		assert.NotContains(t, page, "<img")
 		assert.NotContains(t, page, "\x01")
-		var d pageData
+		var d any
 		require.NoError(t, json.Unmarshal(pageJSON(t, page), &d))
 		all := fmt.Sprint(d)
 		for _, name := range names[1:] {
-			assert.Contains(t, all, printable(name))
+			assert.Contains(t, all, format.Printable(name))
 		}
 	}
 }
@@ -182,7 +183,12 @@ func TestViewHTML(t *testing.T) {
 			boxes++
 		}
 	}
-	var d pageData
+	var d struct {
+		Boxes []struct {
+			Facts   []struct{ Text string }
+			Explain []string
+		}
+	}
 	require.NoError(t, json.Unmarshal(pageJSON(t, page), &d))
 	assert.Len(t, d.Boxes, boxes, "each box that is drawn is told of")
 	explained := map[string]string{}
@@ -207,12 +213,12 @@ func TestViewUnplanned(t *testing.T) {
 	for _, ext := range []string{".svg", ".html"} {
 		assert.Contains(t, viewed(t, ext, path), "int64, shape depends on data")
 		r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x"+ext), "--strategy", "optimal")
-		assert.Equal(t, exitFailed, r.code)
+		assert.Equal(t, exit.CodeFailed, r.code)
 		assert.Contains(t, r.errors, "graphrun plan shows")
 	}
 	empty := write(t, "none.json", `{"version": 1, "inputs": [], "nodes": [], "outputs": []}`)
 	out := filepath.Join(t.TempDir(), "x.svg")
-	assert.Equal(t, exitDone, call(t, "view", empty, "-o", out).code)
+	assert.Equal(t, exit.CodeDone, call(t, "view", empty, "-o", out).code)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Contains(t, textsOf(t, string(text))["text"], "as written: 0 nodes, 0 constants")
@@ -230,27 +236,7 @@ func TestViewTooLarge(t *testing.T) {
 	fmt.Fprintf(&b, `{"name": "y", "op": "cat", "inputs": [%s]}], "outputs": ["y"]}`, strings.Join(all, ","))
 	path := write(t, "g.json", b.String())
 	r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x.svg"))
-	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, exit.CodeFailed, r.code)
 	assert.Contains(t, r.errors, "too large to be drawn in layers: graphrun view -o OUT.dot")
 	assert.NotEmpty(t, viewed(t, ".dot", path))
-}
-
-// TestLayoutColors checks that a layout has the same colour in pictures that have others, and each one of its own.
-func TestLayoutColors(t *testing.T) {
-	p := &picture{}
-	seen := map[string]bool{}
-	for i := range 3 * len(layoutColors) {
-		p.legend = append(p.legend, pictureLayout{name: fmt.Sprintf("order %d", i)})
-	}
-	p.legend = append(p.legend, pictureLayout{name: "channels-last"}, pictureLayout{name: "row-major"})
-	for i := range p.legend {
-		color, dash := p.colorOf(i)
-		assert.False(t, seen[color+dash], p.legend[i].name)
-		seen[color+dash] = true
-	}
-	alone := &picture{legend: p.legend[len(p.legend)-1:]}
-	color, _ := alone.colorOf(0)
-	all, _ := p.colorOf(len(p.legend) - 1)
-	assert.Equal(t, all, color)
-	assert.Equal(t, "conv2d", opsOf(&graph.Node{Op: &graph.Op{Name: "conv2d"}}))
 }

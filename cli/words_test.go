@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
 // leaks are words of the system, of Go's packages and of its types.
@@ -64,7 +66,7 @@ func TestNothingLeaks(t *testing.T) {
 		if filepath.Ext(path) == ".onnx" {
 			want = "graphrun: " + want
 		}
-		if r.code != exitWrong || r.errors != want {
+		if r.code != exit.CodeWrong || r.errors != want {
 			t.Errorf("exit %d\ngot  %swant %s", r.code, r.errors, want)
 		}
 	}
@@ -74,7 +76,7 @@ func TestNothingLeaks(t *testing.T) {
 		if path == dir {
 			want = "graphrun: " + path + ": this is a folder, not a file\n"
 		}
-		if r.code != exitWrong || r.errors != want {
+		if r.code != exit.CodeWrong || r.errors != want {
 			t.Errorf("exit %d\ngot  %swant %s", r.code, r.errors, want)
 		}
 	}
@@ -85,7 +87,7 @@ func TestNothingLeaks(t *testing.T) {
 		{"run", good, "--inputs", filepath.Join(dir, "none.npz")}, {"infer", good, "--dim", "N=x"},
 		{"infer", good, "--dim", "NN=3"},
 	} {
-		if r := call(t, args...); r.code != exitWrong || leaks.MatchString(r.errors) {
+		if r := call(t, args...); r.code != exit.CodeWrong || leaks.MatchString(r.errors) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
@@ -97,7 +99,7 @@ func TestNothingLeaks(t *testing.T) {
 
 // TestHelpIsNarrow: what is told of a command is not broken by terminals of 120 columns.
 func TestHelpIsNarrow(t *testing.T) {
-	root := newRoot()
+	root := newRoot(extend(t))
 	for _, cmd := range append(root.Commands(), root) {
 		for line := range strings.Lines(cmd.Long) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
@@ -118,8 +120,8 @@ func TestFullDisk(t *testing.T) {
 	path := write(t, "g.json", unbound)
 	for _, args := range [][]string{{"run", path}, {"infer", path, "--json"}, {"ops"}, {"schema"}, {"version"}} {
 		var errs bytes.Buffer
-		code := execute(t.Context(), args, refusing{}, &errs)
-		if want := "graphrun: /dev/stdout: the disk is full\n"; code != exitFailed ||
+		code := execute(t.Context(), extend(t), args, refusing{}, &errs)
+		if want := "graphrun: /dev/stdout: the disk is full\n"; code != exit.CodeFailed ||
 			!strings.HasSuffix(errs.String(), want) {
 			t.Errorf("%v: exit %d, %q", args, code, errs.String())
 		}

@@ -196,8 +196,22 @@ func isCommand(t *testing.T, text string) bool {
 		return false
 	}
 	name, _, _ = strings.Cut(name, " ")
-	source, err := os.ReadFile(filepath.Join(root, "cli", name+".go"))
-	return err == nil && regexp.MustCompile(`Use:\s+"`+name+`\b`).Match(source)
+	uses := regexp.MustCompile(`Use:\s+"` + regexp.QuoteMeta(name) + `\b`)
+	var found bool
+	for _, pattern := range []string{"cli/*.go", "cli/internal/*/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || uses.Match(source)
+		}
+	}
+	return found
 }
 
 // TestContributing holds the Go names and the paths in CONTRIBUTING.md to what there is.

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"reflect"
+
+	"github.com/graphrun/graphrun/cli/internal/bench"
+	"github.com/graphrun/graphrun/cli/internal/catalogue"
+	"github.com/graphrun/graphrun/cli/internal/compare"
+	"github.com/graphrun/graphrun/cli/internal/diff"
+	"github.com/graphrun/graphrun/cli/internal/explain"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/infer"
+	"github.com/graphrun/graphrun/cli/internal/plan"
+	"github.com/graphrun/graphrun/cli/internal/prove"
+	"github.com/graphrun/graphrun/cli/internal/run"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// documents has the type of the document that each command prints with --json.
+var documents = map[string]reflect.Type{
+	"infer":   reflect.TypeFor[infer.Document](),
+	"plan":    reflect.TypeFor[plan.Document](),
+	"run":     reflect.TypeFor[run.Document](),
+	"bench":   reflect.TypeFor[bench.Document](),
+	"compare": reflect.TypeFor[compare.Document](),
+	"diff":    reflect.TypeFor[diff.Document](),
+	"explain": reflect.TypeFor[explain.Document](),
+	"verify":  reflect.TypeFor[experiment.Verdict](),
+	"ops":     reflect.TypeFor[catalogue.Document](),
+	"prove":   reflect.TypeFor[prove.Document](),
+
+	"calibrate": reflect.TypeFor[calibrateReport](),
+}
+
+// writtenFiles has the types of the files that flags of plan name.
+var writtenFiles = map[string]reflect.Type{
+	"certificate": reflect.TypeFor[experiment.Certificate](),
+	"problem":     reflect.TypeFor[wcsp.Problem](),
+	"solution":    reflect.TypeFor[wcsp.Solution](),
+}
+
+// wordsOf lists the strings that a field of a document with the tag of:"NAME" may have, by NAME.
+var wordsOf = map[string]func() []string{
+	"dtype": func() []string { return format.Strings(tensor.DTypes()) },
+	"flag": func() []string {
+		return []string{"contiguous", "channels_last", "channels_last_3d", "non_overlapping_and_dense"}
+	},
+	"fast_setup": func() []string {
+		return format.Strings([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast,
+			iter.FastNonOverlappingDense})
+	},
+	"kind":       catalogue.Kinds,
+	"rule":       inspect.LayoutRules,
+	"difference": experiment.StepDifferences,
+	"access":     func() []string { return []string{"contiguous", "broadcast", "staged"} },
+}

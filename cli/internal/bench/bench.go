@@ -1,0 +1,282 @@
+// Package bench is the command that measures the run time of a graph, with profiles and traces.
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/inputs"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
+)
+
+type flags struct {
+	ext             *command.Extensions
+	src             inputs.Sources
+	strategy        string
+	json            bool
+	span            time.Duration
+	profile         bool
+	trace           string
+	noFusion, exact bool
+
+	runs, threads int
+	dims, pins    []string
+	hints         []map[string]int
+	costs         string
+	prices        *machine.Profile // that costs names
+}
+
+// check looks at the flags alone.
+func (f *flags) check(cmd *cobra.Command) error {
+	if f.runs < 1 {
+		return exit.Wrongf("--runs %d: want at least 1", f.runs)
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
+		return err
+	}
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.src.Check(cmd); err != nil {
+		return err
+	}
+	return checkTrace(f.trace)
+}
+
+// workers is the number of workers that the flags ask for.
+func (f *flags) workers() int {
+	if f.threads == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return f.threads
+}
+
+const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
+from --seed, as run does. Prints the median and the spread of the time of a run; loading,
+planning and compiling are not part of it. Some runs before the measured ones warm caches and
+buffers up; the segments of a graph whose shapes depend on data are planned in these.
+
+Three calls are measured, some runs of each in alternation: "Run", whose results take new memory and
+are dropped; "Run, Release", which gives the memory of results back; and "RunInto", which writes
+existing tensors. In JSON the times of Run are at the top, those of the others under "released"
+and "into". The time of a run includes its set-up and the delivery of results; --profile shows
+the time of the steps alone.
+
+--for measures for some time instead of a number of runs of each, one at least.
+
+--profile tells where the time goes, by op, step and worker, beside what a core of the machine can
+do. It profiles an extra RunInto after every four measured ones, later after every 64; extra
+runs are not in the measured times. Bytes and operations are those that the implementation of an op has,
+each operand read once.
+
+--trace makes one more run after the measured ones, and writes what every worker did in it, steps
+and chunks, and the memory in use, in Chrome's trace event format: ui.perfetto.dev shows it.
+
+Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
+trace is written, and the exit code is 130.`
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "bench FILE",
+		Short: "Measure the time of a run",
+		Long:  help,
+		Example: `  graphrun bench examples/models/attention.json
+  graphrun bench model.json --threads 2 --trace trace.json
+  graphrun bench model.json --for 3s --profile
+  graphrun bench model.json --runs 100 --threads 1 --json
+  graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
+		Args:              command.OneFile,
+		ValidArgsFunction: command.CompleteGraph,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			switch changed := cmd.Flags().Changed; {
+			case changed("for") && changed("runs"):
+				return exit.Wrongf("--runs and --for both say how long to measure: want one of them")
+			case changed("for") && f.span <= 0:
+				return exit.Wrongf("--for %v: want more than 0", f.span)
+			}
+			return run(cmd, args[0], f)
+		}),
+	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().DurationVar(&f.span, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "tell where the time goes: by op, by step and by worker")
+	cmd.Flags().StringVar(&f.trace, "trace", "",
+		"write what every worker did in one run to `OUT.json`, for Perfetto")
+	_ = cmd.MarkFlagFilename("trace", "json")
+	f.src.AddFlags(cmd)
+	command.PinFlag(cmd, &f.pins)
+	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
+	command.ThreadsFlag(cmd, &f.threads)
+	command.FusionFlag(cmd, &f.noFusion)
+	command.ExactFlag(cmd, &f.exact)
+	command.CostsFlag(cmd, &f.costs)
+	f.ext.StrategyFlag(cmd, &f.strategy)
+	command.HintFlag(cmd, &f.dims)
+	return cmd
+}
+
+func run(cmd *cobra.Command, path string, f flags) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	var err error
+	if f.prices, err = command.Prices(cmd, f.costs); err != nil {
+		return err
+	}
+	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
+		return err
+	}
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	var t inputs.Workload
+	if err := j.Do(progress.Loading, func() (err error) {
+		t, err = inputs.LoadWorkload(j.Context, f.ext, path, f.dims, f.pins, f.hints, f.src)
+		return err
+	}); err != nil {
+		return err
+	}
+	var r *runner
+	if err := j.Do(progress.Planning, func() (err error) { r, err = benchRunner(&t, f, j); return err }); err != nil {
+		return err
+	}
+	err = r.measure(j.Context, until{f.runs, f.span}, j.Report)
+	if err == nil {
+		err = r.traceRun(j.Context)
+	}
+	j.End()
+	command.PrintNotes(cmd, path, t.Graph)
+	command.NoteUnplanned(cmd, path, r.program)
+	t.Inputs.Print(cmd)
+	if err != nil {
+		return t.Inputs.Blame(err)
+	}
+	cut := exit.Stopped(j.Context)
+	if err := r.show(cmd, t.Graph, f, cut != nil); err != nil {
+		return err
+	}
+	if cut != nil || r.trace == nil {
+		return cut
+	}
+	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
+		return r.trace.write(w, filepath.Base(path), opsByName(t.Graph))
+	})
+}
+
+// Document is what bench prints.
+type Document struct {
+	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
+	Threads     int    `json:"threads" doc:"The workers of a run."`
+	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	experiment.Spread
+	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
+	*report.Costs
+	*ProfileDoc
+	Samples  []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+	Call     string     `json:"call" doc:"The call that was measured: Run, whose results take new memory and are dropped."`
+	Released CallReport `json:"released" doc:"The same for Run with a release of its results after each run."`
+	Into     CallReport `json:"into" doc:"The same for RunInto, which writes existing tensors."`
+	report.Notes
+}
+
+// CallReport has the times of one way to call a program.
+type CallReport struct {
+	experiment.Spread
+	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+}
+
+func callReportOf(times []float64) CallReport {
+	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
+}
+
+// show prints what was measured.
+func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f flags, cut bool) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	doc := &Document{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
+		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
+		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
+	if report := r.program.Report(); report.Segments == nil {
+		costs := report.Costs()
+		doc.Costs = &costs
+	} else {
+		doc.Piecewise = true
+	}
+	if r.profile != nil {
+		doc.ProfileDoc = r.profile.doc(opsByName(g))
+	}
+	if f.json {
+		document.Write(out, doc)
+		return out.Flush()
+	}
+	if doc.Runs > 0 {
+		doc.writeTimes(out, term.Output(cmd))
+		if doc.ProfileDoc != nil && doc.Into.Median != nil {
+			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)
+		}
+	}
+	switch {
+	case cut && f.span > 0:
+		fmt.Fprintf(out, "interrupted after %s\n", format.Count(doc.Runs, "run"))
+	case cut:
+		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, format.Count(f.runs, "run"))
+	}
+	return out.Flush()
+}
+
+// writeTimes prints a row for each way to call the program that was measured.
+func (d *Document) writeTimes(w io.Writer, to term.Display) {
+	t := term.NewTable(term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs"), term.WholeCol("threads"),
+		term.WholeCol("median"),
+		term.WholeCol("min"), term.WholeCol("p10"), term.WholeCol("p90"), term.WholeCol("max"), term.WholeCol("peak memory"))
+	peak := "?"
+	if d.Costs != nil {
+		peak = format.Bytes(d.PeakBytes)
+	}
+	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+		if s.Runs > 0 {
+			t.Add(d.Strategy, way(how).String(), s.Runs, d.Threads, format.Nanoseconds(*s.Median), format.Nanoseconds(*s.Min),
+				format.Nanoseconds(*s.P10), format.Nanoseconds(*s.P90), format.Nanoseconds(*s.Max), peak)
+		}
+	}
+	t.Write(w, to)
+}
+
+// benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
+func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) {
+	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
+	// The inputs are in memory before the graph is compiled.
+	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
+		Exact: f.exact, Costs: f.prices, Hints: f.hints, Progress: j.EnterUntilRun}
+	if f.trace != "" {
+		r.trace = &chromeTrace{}
+	}
+	if f.profile {
+		r.profile = newProfile()
+		r.profile.prices = f.prices
+	}
+	if f.profile || f.trace != "" {
+		o.Tracer = &r.observed
+	}
+	var err error
+	if r.program, err = f.ext.Compile(j.Context, t.Graph, o); err == nil {
+		t.DropConstants()
+	}
+	return r, err
+}

@@ -1,0 +1,292 @@
+package bench
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes/layout"
+)
+
+// ProfileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them
+// that took no longer than their median.
+type ProfileDoc struct {
+	Profile  profiledDoc `json:"profile" doc:"The runs that --profile looked at, and what the machine can do."`
+	ByOp     []timeDoc   `json:"by_op" doc:"The time by what is computed, the most first."`
+	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the most first."`
+	ByWorker []workerDoc `json:"by_worker" doc:"The time by worker."`
+}
+
+type profiledDoc struct {
+	Runs   int     `json:"runs" doc:"How many runs were looked at, between those that were measured."`
+	Median float64 `json:"median_ns" doc:"The median time of these, in nanoseconds, with what looking at them costs."`
+	Run    float64 `json:"run_ns" doc:"The mean time of the half of them that times by op, step and worker are of."`
+	Idle   float64 `json:"idle_share" doc:"The part of all workers' time that they are at no step."`
+	GBs    float64 `json:"machine_gbs" doc:"What a core reads and writes by the profile of the machine, in GB/s."`
+	GFLOPs float64 `json:"machine_gflops" doc:"What a core computes by the profile of the machine, in GFLOP/s."`
+}
+
+// timeDoc is what was spent on steps of one kind.
+type timeDoc struct {
+	Op     string   `json:"op" doc:"The op; of a step that computes several nodes theirs: exp+neg*2."`
+	Calls  float64  `json:"calls" doc:"How often it runs in a run."`
+	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it, without what a lone worker does at others between."`
+	Busy   float64  `json:"busy_ns" doc:"The time in a run of all workers that are at it, added up."`
+	Share  float64  `json:"share" doc:"The part that busy_ns has of that of all steps."`
+	Priced float64  `json:"predicted_ns" doc:"What the steps are estimated to take one worker in a run."`
+	GBs    *float64 `json:"gbs" doc:"Bytes read and written over time_ns, in GB/s; null where the op does not tell."`
+	GFLOPs *float64 `json:"gflops" doc:"Operations over time_ns, in GFLOP/s, a function such as exp as one; null if none."`
+	bytes  float64
+	ops    float64
+}
+
+type stepDoc struct {
+	Name string   `json:"name" doc:"The name of the step."`
+	Ops  []string `json:"ops" doc:"The nodes that it computes."`
+	timeDoc
+}
+
+type workerDoc struct {
+	Worker int     `json:"worker" doc:"Its number; worker 0 is the one that calls the run."`
+	Busy   float64 `json:"busy_ns" doc:"The time in a run that it is at steps."`
+	Idle   float64 `json:"idle_ns" doc:"The rest of the run."`
+}
+
+// doc sums the profile up. It is nil where no run was looked at. ops are the ops of nodes by name.
+func (p *profile) doc(ops map[string]string) *ProfileDoc {
+	calm := p.calm()
+	if len(calm) == 0 {
+		return nil
+	}
+	prices, runs := cmp.Or(p.prices, machine.UsualProfile()), float64(len(calm))
+	var took, busy float64
+	workers := 0
+	all := make([]float64, len(p.samples))
+	for i, s := range p.samples {
+		all[i] = float64(s.took)
+		workers = max(workers, len(s.busy))
+	}
+	slices.Sort(all)
+	d := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
+	for _, i := range calm {
+		took += float64(p.samples[i].took) / runs
+		for w, b := range p.samples[i].busy {
+			d.ByWorker[w].Busy += float64(b) / runs
+			busy += float64(b) / runs
+		}
+	}
+	for w := range d.ByWorker {
+		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
+	}
+	d.Profile = profiledDoc{Runs: len(p.samples), Median: *experiment.SpreadOf(all).Median, Run: took,
+		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
+	d.ByStep = p.steps(calm, ops)
+	d.ByOp = byOp(d.ByStep)
+	for i := range d.ByStep {
+		d.ByStep[i].rates(busy)
+	}
+	for i := range d.ByOp {
+		d.ByOp[i].rates(busy)
+	}
+	return d
+}
+
+// steps sums up by step. Steps of one name and kind, as a graph has that is compiled for several shapes, are one.
+func (p *profile) steps(calm []int, ops map[string]string) []stepDoc {
+	var list []stepDoc
+	type key struct{ name, op string }
+	place := map[key]int{}
+	for _, t := range p.order {
+		prices := layout.For(p.prices, t.run.Graph)
+		sums := make([]stepTime, t.run.Steps)
+		for _, sample := range calm {
+			for i, s := range t.times[sample] {
+				sums[i].busy += s.busy
+				sums[i].span += s.span
+				sums[i].calls += s.calls
+			}
+		}
+		for i, s := range stepsOf(t.run) {
+			if sums[i].calls == 0 || s.Node == nil {
+				continue
+			}
+			k := key{s.Name, kindOf(s, ops)}
+			at, known := place[k]
+			if !known {
+				at = len(list)
+				place[k] = at
+				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
+			}
+			list[at].count(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(calm)))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	return list
+}
+
+// predicted is what a node is estimated to take one worker, in nanoseconds.
+func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
+	for _, w := range n.Works() {
+		ns += prices.NS(w)
+	}
+	return ns
+}
+
+// stepsOf lists the steps of a run.
+func stepsOf(r *exec.Run) []exec.Step {
+	if r.Program != nil {
+		return r.Program.Steps()
+	}
+	list := make([]exec.Step, 0, r.Steps)
+	for _, s := range r.Graph.Segments() {
+		if s.Eager {
+			list = append(list, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
+		}
+	}
+	return list
+}
+
+// kindOf tells what a step computes: the ops of its nodes.
+func kindOf(s exec.Step, ops map[string]string) string {
+	if len(s.Ops) < 2 {
+		return s.Node.Op.Name
+	}
+	var kinds []string
+	for i := 0; i < len(s.Ops); {
+		op, first := ops[s.Ops[i]], i
+		if op == "" {
+			return s.Node.Op.Name
+		}
+		for i < len(s.Ops) && ops[s.Ops[i]] == op {
+			i++
+		}
+		if i > first+1 {
+			op = fmt.Sprintf("%s*%d", op, i-first)
+		}
+		kinds = append(kinds, op)
+	}
+	return strings.Join(kinds, "+")
+}
+
+// opsByName lists the ops of a graph's nodes.
+func opsByName(g *graph.Graph) map[string]string {
+	ops := make(map[string]string, len(g.Nodes))
+	for _, n := range g.Nodes {
+		ops[n.Name] = n.Op.Name
+	}
+	return ops
+}
+
+// count adds what a step took in so many runs.
+func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
+	calls := float64(s.calls) / runs
+	d.Calls += calls
+	d.Busy += float64(s.busy) / runs
+	d.Time += float64(s.span) / runs
+	d.Priced += predicted * calls
+	d.bytes += w.Moved() * calls
+	d.ops += w.Flops * calls
+}
+
+// rates fills in what is relative.
+func (d *timeDoc) rates(busy float64) {
+	d.Share = d.Busy / max(1, busy)
+	if d.bytes > 0 && d.Time > 0 {
+		r := d.bytes / d.Time
+		d.GBs = &r
+	}
+	if d.ops > 0 && d.Time > 0 {
+		r := d.ops / d.Time
+		d.GFLOPs = &r
+	}
+}
+
+// byOp sums up by what is computed.
+func byOp(steps []stepDoc) []timeDoc {
+	var list []timeDoc
+	place := map[string]int{}
+	for _, s := range steps {
+		at, known := place[s.Op]
+		if !known {
+			at = len(list)
+			place[s.Op] = at
+			list = append(list, timeDoc{Op: s.Op})
+		}
+		d := &list[at]
+		d.Calls += s.Calls
+		d.Time += s.Time
+		d.Busy += s.Busy
+		d.Priced += s.Priced
+		d.bytes += s.bytes
+		d.ops += s.ops
+	}
+	slices.SortStableFunc(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	return list
+}
+
+// mostSteps bounds the steps that are printed as text.
+const mostSteps = 40
+
+// write prints the profile for a reader; median is that of the runs that nobody looked at.
+func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
+	p := &d.Profile
+	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
+		"profile of "+format.Count(p.Runs, "run")+" in between",
+		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
+	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").IfRoom(),
+		term.WholeCol("share"), term.WholeCol("workers").IfRoom(),
+		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's")}
+	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
+		return append([]any{t.Op}, t.cells(p)...)
+	})
+	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), mostSteps)],
+		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).IfRoom()},
+			rates...), func(s stepDoc) []any {
+			nodes := "-"
+			if len(s.Ops) > 1 {
+				nodes = strings.Join(s.Ops, " ")
+			}
+			return append([]any{s.Name, s.Op, nodes}, s.cells(p)...)
+		})
+	if more := len(d.ByStep) - mostSteps; more > 0 {
+		fmt.Fprintf(w, "and %s that take less; --json lists them\n", format.Count(more, "step"))
+	}
+	term.WriteList(w, show, "Workers", d.ByWorker, []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"),
+		term.WholeCol("idle"),
+		term.WholeCol("idle share")}, func(x workerDoc) []any {
+		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), format.Percent(x.Idle / max(1, p.Run))}
+	})
+}
+
+// cells are those of a line: of a core's limit is the larger part of what memory and arithmetic can do.
+func (d *timeDoc) cells(p *profiledDoc) []any {
+	rate := func(r *float64) string {
+		if r == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.3g", *r)
+	}
+	of := 0.0
+	if d.GBs != nil {
+		of = *d.GBs / p.GBs
+	}
+	if d.GFLOPs != nil {
+		of = max(of, *d.GFLOPs/p.GFLOPs)
+	}
+	limit := "-"
+	if of > 0 {
+		limit = format.Percent(of)
+	}
+	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Priced),
+		format.Percent(d.Share),
+		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), limit}
+}

@@ -1,0 +1,339 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+)
+
+// chromeTrace notes what each worker does in one run, for Perfetto and Chrome's trace viewer. Each worker writes to a
+// track of its own; runs within the run are on the track of worker 0, who makes them.
+type chromeTrace struct {
+	start  time.Time // of the run
+	tracks []track   // by worker
+}
+
+// track is what one worker does.
+type track struct {
+	open  []time.Duration // when what is not over yet began
+	spans []span
+}
+
+// span is a run, a step or a chunk. Those with a node are steps, if their phase is -1, or chunks.
+type span struct {
+	from, to     time.Duration
+	run          *exec.Run
+	node         *graph.Node
+	step         int
+	phase, chunk int
+}
+
+func (t *track) push(now time.Duration) { t.open = append(t.open, now) }
+
+func (t *track) pop(s span, now time.Duration) {
+	s.from, s.to = t.open[len(t.open)-1], now
+	t.open = t.open[:len(t.open)-1]
+	t.spans = append(t.spans, s)
+}
+
+// BeginRun makes the tracks of the run's workers, who are not at work yet.
+func (c *chromeTrace) BeginRun(r *exec.Run) bool {
+	if r.Parent == nil {
+		c.start, c.tracks = time.Now(), nil
+	}
+	for len(c.tracks) < r.Workers {
+		c.tracks = append(c.tracks, track{})
+	}
+	c.tracks[0].push(time.Since(c.start))
+	return true
+}
+
+// EndRun notes a run.
+func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
+	c.tracks[0].pop(span{run: r}, time.Since(c.start))
+}
+
+// BeginStep notes when a worker takes up a step.
+func (c *chromeTrace) BeginStep(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
+
+// EndStep notes a worker's part in a step.
+func (c *chromeTrace) EndStep(w exec.Work, _ bool) {
+	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
+}
+
+// BeginChunk notes when a chunk begins.
+func (c *chromeTrace) BeginChunk(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
+
+// EndChunk notes a chunk.
+func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
+	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk},
+		time.Since(c.start))
+}
+
+// The one process of a trace. A worker's thread is one more than its number: Perfetto takes thread 0 for the one with
+// the process's number, so that worker 0 would share a track with another, and that thread for the main one, who is
+// worker 0 here.
+const (
+	tracePID  = 1
+	firstTID  = 1
+	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfettos of before 2023 take times to be in that unit
+	traceTail = "\n]}"                  // no new line: one in a later block than the brace is refused
+)
+
+// traceEvent is an event in Chrome's trace event format. Times are microseconds.
+type traceEvent struct {
+	Name  string   `json:"name"`
+	Cat   string   `json:"cat,omitempty"`
+	Phase string   `json:"ph"` // X: complete, with a duration; C: a counter; M: metadata
+	TS    *float64 `json:"ts,omitempty"`
+	Dur   *float64 `json:"dur,omitempty"`
+	PID   int      `json:"pid"`
+	TID   int      `json:"tid"`
+	Args  any      `json:"args"`
+}
+
+// stepArgs are what is told of a step, and of the chunks of one.
+type stepArgs struct {
+	Op    string   `json:"op"`
+	Step  int      `json:"step"`
+	Nodes []string `json:"nodes,omitzero"` // that it computes, where they are several
+	Impl  string   `json:"impl,omitzero"`
+	DType string   `json:"dtype,omitzero"` // of the first result
+	Shape []int    `json:"shape,omitzero"`
+	Bytes int      `json:"bytes,omitzero"` // read and written by the whole step
+}
+
+type chunkArgs struct {
+	*stepArgs
+	Phase int `json:"phase"`
+	Chunk int `json:"chunk"`
+}
+
+type runArgs struct {
+	Steps   int `json:"steps"`
+	Workers int `json:"workers"`
+}
+
+type memoryArgs struct {
+	Arena   int `json:"arena"`
+	Outputs int `json:"outputs"`
+}
+
+type nameArgs struct {
+	Name string `json:"name"`
+}
+
+type orderArgs struct {
+	Index int `json:"sort_index"`
+}
+
+// stepsTold are what is told of the steps of graphs.
+type stepsTold struct {
+	ops   map[string]string // the ops of nodes by name
+	steps map[*graph.Graph][]*stepArgs
+}
+
+// args are what is told of a step.
+func (t *stepsTold) args(s span) *stepArgs {
+	list := t.steps[s.run.Graph]
+	if list == nil {
+		list = make([]*stepArgs, s.run.Steps)
+		for i, step := range stepsOf(s.run) {
+			list[i] = t.describe(step, i)
+		}
+		t.steps[s.run.Graph] = list
+	}
+	return list[s.step]
+}
+
+func (t *stepsTold) describe(s exec.Step, i int) *stepArgs {
+	a := &stepArgs{Op: kindOf(s, t.ops), Step: i}
+	if len(s.Ops) > 1 {
+		a.Nodes = s.Ops
+	}
+	if s.Node.Impl != nil {
+		a.Impl = s.Node.Impl.Name
+	}
+	if len(s.Node.Out) > 0 && !s.Node.Out[0].Dynamic {
+		a.DType, a.Shape = s.Node.Out[0].Meta.DType.String(), document.NotNil(s.Node.Out[0].Meta.Shape)
+	}
+	for _, b := range s.Node.Work().Bytes {
+		a.Bytes += int(b)
+	}
+	return a
+}
+
+// micro is a time as events have it. Perfetto multiplies by 1000 and drops the fraction, and then drops spans that end
+// after the one around them: a product that is a little less than the nanoseconds would be one off.
+func micro(d time.Duration) *float64 {
+	us := float64(d.Nanoseconds()) / 1000
+	for int64(us*1000) < d.Nanoseconds() {
+		us = math.Nextafter(us, math.Inf(1))
+	}
+	return &us
+}
+
+func (s span) event(worker int, told *stepsTold) traceEvent {
+	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: tracePID, TID: firstTID + worker}
+	switch {
+	case s.node == nil:
+		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
+	case s.phase < 0:
+		e.Name, e.Cat, e.Args = s.node.Name, "step", told.args(s)
+	default:
+		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{told.args(s), s.phase, s.chunk}
+	}
+	return e
+}
+
+// write writes the run as a trace, an event a line. ops are the ops of nodes by name.
+func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
+	sep := traceHead
+	put := func(e traceEvent) error {
+		if _, err := io.WriteString(w, sep); err != nil {
+			return err
+		}
+		sep = ",\n"
+		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
+	}
+	told := &stepsTold{ops, map[*graph.Graph][]*stepArgs{}}
+	err := put(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
+	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
+		err = c.writeTrack(worker, told, put)
+	}
+	for _, m := range c.memory() {
+		if err != nil {
+			break
+		}
+		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: tracePID, TID: firstTID, Args: m.held})
+	}
+	if err == nil {
+		_, err = io.WriteString(w, traceTail)
+	}
+	return err
+}
+
+func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEvent) error) error {
+	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
+		Args: nameArgs{fmt.Sprint("worker ", worker)}}
+	order := name
+	order.Name, order.Args = "thread_sort_index", orderArgs{worker}
+	for _, e := range []traceEvent{name, order} {
+		if err := put(e); err != nil {
+			return err
+		}
+	}
+	// Of spans that begin at the same time the one around the others goes first; it was over last.
+	spans := slices.Clone(c.tracks[worker].spans)
+	slices.Reverse(spans)
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
+	})
+	for _, s := range spans {
+		if err := put(s.event(worker, told)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryAt is what values hold from some time on.
+type memoryAt struct {
+	at   time.Duration
+	held memoryArgs
+}
+
+// memory tells when how much of the arenas and the outputs of programs is in use: each value from the first step that
+// touches it until the last, an output until the end of the run that makes it.
+func (c *chromeTrace) memory() []memoryAt {
+	steps, runs := map[*exec.Run][]span{}, []span{}
+	for _, t := range c.tracks {
+		for _, s := range t.spans {
+			switch {
+			case s.run.Program == nil || s.node != nil && s.phase >= 0:
+			case s.node == nil:
+				runs = append(runs, s)
+			default:
+				steps[s.run] = append(steps[s.run], s)
+			}
+		}
+	}
+	var changes []memoryAt
+	for _, r := range runs {
+		changes = append(changes, changesOf(r, steps[r.run])...)
+	}
+	// What is given back at a time goes before what is taken then.
+	slices.SortFunc(changes, func(a, b memoryAt) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.held.Arena+a.held.Outputs, b.held.Arena+b.held.Outputs))
+	})
+	var all []memoryAt
+	var now memoryArgs
+	for i, m := range changes {
+		now.Arena, now.Outputs = now.Arena+m.held.Arena, now.Outputs+m.held.Outputs
+		if i+1 == len(changes) || changes[i+1].at > m.at {
+			all = append(all, memoryAt{m.at, now})
+		}
+	}
+	return all
+}
+
+// changesOf lists what a run takes and gives back.
+func changesOf(run span, steps []span) []memoryAt {
+	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
+	seen := make([]bool, run.run.Steps)
+	for _, s := range steps {
+		if !seen[s.step] || s.from < from[s.step] {
+			from[s.step] = s.from
+		}
+		seen[s.step], to[s.step] = true, max(to[s.step], s.to)
+	}
+	var list []memoryAt
+	for _, l := range run.run.Program.Lifetimes() {
+		first, last := time.Duration(-1), run.from
+		for _, i := range l.Steps {
+			if seen[i] && (first < 0 || from[i] < first) {
+				first = from[i]
+			}
+			last = max(last, to[i])
+		}
+		if first < 0 {
+			continue
+		}
+		take, give := memoryArgs{Arena: l.Bytes}, memoryArgs{Arena: -l.Bytes}
+		if l.Output {
+			take, give, last = memoryArgs{Outputs: l.Bytes}, memoryArgs{Outputs: -l.Bytes}, run.to
+		}
+		list = append(list, memoryAt{first, take}, memoryAt{last, give})
+	}
+	return list
+}
+
+// traceRun looks at one more run, if a trace is wanted and nobody has interrupted.
+func (r *runner) traceRun(ctx context.Context) error {
+	if r.trace == nil || ctx.Err() != nil {
+		return nil
+	}
+	return r.look(ctx, byRun, r.trace)
+}
+
+// checkTrace refuses a --trace that could not be written.
+func checkTrace(path string) error {
+	if path != "" && filepath.Ext(path) != ".json" {
+		return exit.Wrongf("--trace %s: want a .json file", path)
+	}
+	return outfile.CheckWritable("--trace", path)
+}

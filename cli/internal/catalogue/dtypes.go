@@ -1,0 +1,220 @@
+package catalogue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// dtypeGroups are the dtypes that ops mostly support together, by the names that the
+// catalogue lists them under.
+var dtypeGroups = []struct {
+	name    string
+	members []tensor.DType
+}{
+	{"bool", []tensor.DType{tensor.Bool}},
+	{"int", []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}},
+	{"uint", []tensor.DType{tensor.Uint16, tensor.Uint32, tensor.Uint64}},
+	{"half", []tensor.DType{tensor.Float16, tensor.BFloat16}},
+	{"float", []tensor.DType{tensor.Float32, tensor.Float64}},
+	{"complex", []tensor.DType{tensor.Complex64, tensor.Complex128}},
+}
+
+// dtypeSet is a set of dtypes.
+type dtypeSet map[tensor.DType]bool
+
+// String lists groups that are whole by their names, and others dtype by dtype.
+func (s dtypeSet) String() string {
+	if len(s) == len(tensor.DTypes()) {
+		return "all"
+	}
+	var names []string
+	for _, g := range dtypeGroups {
+		whole := true
+		for _, d := range g.members {
+			whole = whole && s[d]
+		}
+		if whole {
+			names = append(names, g.name)
+			continue
+		}
+		for _, d := range g.members {
+			if s[d] {
+				names = append(names, d.String())
+			}
+		}
+	}
+	if names == nil {
+		return "-"
+	}
+	return strings.Join(names, ",")
+}
+
+// dtypesNamed returns the dtypes that a name stands for: one, or a group; nil for none.
+func dtypesNamed(name string) []tensor.DType {
+	for _, g := range dtypeGroups {
+		if g.name == name {
+			return g.members
+		}
+	}
+	if d, err := tensor.ParseDType(name); err == nil {
+		return []tensor.DType{d}
+	}
+	return nil
+}
+
+// dtypeNames lists the names of dtypes and of groups of them.
+func dtypeNames() []string {
+	var names []string
+	for _, g := range dtypeGroups {
+		if len(g.members) > 1 {
+			names = append(names, g.name)
+		}
+	}
+	for _, d := range tensor.DTypes() {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// holds reports whether all of the dtypes are in the set.
+func (s dtypeSet) holds(all []tensor.DType) bool {
+	for _, d := range all {
+		if !s[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// names lists the dtypes of a set, in their usual order.
+func (s dtypeSet) names() []string {
+	names := []string{}
+	for _, d := range tensor.DTypes() {
+		if s[d] {
+			names = append(names, d.String())
+		}
+	}
+	return names
+}
+
+// dtypes is what an op supports, found by asking it: its examples are inferred with every
+// dtype in the places of the one that they have.
+type dtypes struct {
+	operands map[int]dtypeSet // by index
+	attr     dtypeSet         // of the attribute dtype
+}
+
+// dtypesOf asks an op. Operands that have the same dtype in an example change together.
+func dtypesOf(o *graph.Op) dtypes {
+	s := dtypes{operands: map[int]dtypeSet{}}
+	for _, ex := range o.Examples {
+		for _, from := range exampleDTypes(ex) {
+			for _, d := range tensor.DTypes() {
+				if accepts(o, ex, from, d) {
+					s.add(ex, from, d)
+				}
+			}
+		}
+	}
+	for _, f := range o.Schema.Fields {
+		if f.Name == "dtype" && f.Type == "dtype" {
+			s.attr = dtypesOfAttr(o)
+		}
+	}
+	return s
+}
+
+func (s *dtypes) add(ex graph.Example, from, d tensor.DType) {
+	for i, m := range ex.In {
+		if m.DType != from {
+			continue
+		}
+		if s.operands[i] == nil {
+			s.operands[i] = dtypeSet{}
+		}
+		s.operands[i][d] = true
+	}
+}
+
+// exampleDTypes lists the dtypes of an example's operands, each once.
+func exampleDTypes(ex graph.Example) []tensor.DType {
+	var list []tensor.DType
+	for _, m := range ex.In {
+		if m.DType != tensor.Invalid && !slices.Contains(list, m.DType) {
+			list = append(list, m.DType)
+		}
+	}
+	return list
+}
+
+// accepts asks for an example with one dtype in the places of another.
+func accepts(o *graph.Op, ex graph.Example, from, to tensor.DType) bool {
+	c, err := exampleCall(o, ex, from, to)
+	if err == nil {
+		_, err = o.Infer(c)
+	}
+	return err == nil
+}
+
+func exampleCall(o *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
+	c := &graph.Call{}
+	for i, m := range ex.In {
+		switch m.DType {
+		case tensor.Invalid:
+			c.In = append(c.In, graph.Arg{})
+			continue
+		case from:
+			m = m.WithDType(to)
+		}
+		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: m}})
+	}
+	var err error
+	c.Attrs, err = o.Schema.Decode(ex.Attrs, nil)
+	return c, err
+}
+
+// dtypesOfAttr asks for the examples with every dtype asked for as the result's.
+func dtypesOfAttr(o *graph.Op) dtypeSet {
+	set := dtypeSet{}
+	for _, ex := range o.Examples {
+		for _, d := range tensor.DTypes() {
+			with := graph.Example{In: ex.In, Attrs: maps.Clone(ex.Attrs)}
+			if with.Attrs == nil {
+				with.Attrs = graph.Attrs{}
+			}
+			with.Attrs["dtype"] = d
+			if accepts(o, with, tensor.Invalid, d) {
+				set[d] = true
+			}
+		}
+	}
+	return set
+}
+
+// main returns the dtypes that the catalogue lists: those of the operand that supports the
+// most, the first of these; for an op without operands those of its results.
+func (s dtypes) main() dtypeSet {
+	best := s.attr
+	if len(s.operands) > 0 {
+		best = nil
+	}
+	for _, i := range slices.Sorted(maps.Keys(s.operands)) {
+		if len(s.operands[i]) > len(best) {
+			best = s.operands[i]
+		}
+	}
+	return best
+}
+
+// operand tells the dtypes of an operand; nothing where no example has it.
+func (s dtypes) operand(i int) string {
+	if s.operands[i] == nil {
+		return ""
+	}
+	return s.operands[i].String()
+}

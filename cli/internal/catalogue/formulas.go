@@ -1,0 +1,107 @@
+package catalogue
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// FormulaDoc is what an op computes for one element, for some dtypes.
+type FormulaDoc struct {
+	Expr   string   `json:"expr" doc:"The formula: x, y, z are the operands in their order, other names attributes."`
+	DTypes []string `json:"dtypes" of:"dtype" doc:"Of which dtypes of operands."`
+}
+
+// FunctionDoc is a function of formulas.
+type FunctionDoc struct {
+	Name   string   `json:"name" doc:"Its name."`
+	Params []string `json:"params" doc:"Its operands; of a function that takes several numbers of them, the most."`
+	Expr   string   `json:"expr,omitzero" doc:"What it stands for, of floats; left out where it is built in."`
+}
+
+// expressionOp is the op whose attribute is a formula.
+const expressionOp = "pointwise"
+
+// formulasOf asks an op for the formulas of its examples, with every dtype in the places of those that they have.
+func formulasOf(o *graph.Op) (list []FormulaDoc) {
+	if o.Pointwise == nil || o.Name == expressionOp {
+		return nil
+	}
+	for _, ex := range o.Examples {
+		for _, from := range exampleDTypes(ex) {
+			for _, d := range tensor.DTypes() {
+				c, err := exampleCall(o, ex, from, d)
+				if err != nil {
+					continue
+				}
+				if f := o.Formula(c); f != nil {
+					list = withFormula(list, f.String(), d)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func withFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
+	k := slices.IndexFunc(list, func(f FormulaDoc) bool { return f.Expr == text })
+	if k < 0 {
+		k, list = len(list), append(list, FormulaDoc{Expr: text})
+	}
+	if !slices.Contains(list[k].DTypes, d.String()) {
+		list[k].DTypes = append(list[k].DTypes, d.String())
+	}
+	return list
+}
+
+// functionsOf lists the functions of formulas, for the op that takes one.
+func functionsOf(o *graph.Op) (list []FunctionDoc) {
+	if o.Name != expressionOp {
+		return nil
+	}
+	for _, f := range expr.Functions() {
+		list = append(list, FunctionDoc{f.Name, f.Params, f.Text})
+	}
+	return list
+}
+
+// describeFormulas prints what the op computes for one element, and the functions that there are for the op that is
+// told so by its user.
+func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
+	if list := formulasOf(o); list != nil {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
+		t := term.NewTable(term.ProseCol(""))
+		if len(list) > 1 {
+			t = term.NewTable(term.WholeCol(""), term.ProseCol(""))
+		}
+		for _, f := range list {
+			if len(list) == 1 {
+				t.Add("  " + f.Expr)
+				continue
+			}
+			set := dtypeSet{}
+			for _, name := range f.DTypes {
+				d, _ := tensor.ParseDType(name)
+				set[d] = true
+			}
+			t.Add("  "+set.String(), f.Expr)
+		}
+		t.Write(w, show)
+	}
+	if list := functionsOf(o); list != nil {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Functions"))
+		t := term.NewTable(term.WholeCol(""), term.ProseCol(""))
+		for _, f := range list {
+			t.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
+		}
+		t.Write(w, show)
+		fmt.Fprintln(w, "\nOperators are Python's; names of dtypes are casts; t = x * x; t + 1 names a value; (x, y) are "+
+			"two results.")
+	}
+}

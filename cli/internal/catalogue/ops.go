@@ -1,0 +1,217 @@
+// Package catalogue is the command ops: it lists ops and prints their pages.
+package catalogue
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+)
+
+type flags struct {
+	ext                *command.Extensions
+	json               bool
+	kind, dtype, match string
+}
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "ops [NAME | PATTERN]...",
+		Short: "List the ops, or show the pages of some",
+		Long: `Lists the ops with their operands and attributes, or shows what those that are named take and
+give. Names, operands, attributes and defaults are those of PyTorch's aten.
+
+A name with * ? or [a-z] in it is a pattern, and lists what it matches. --kind, --dtype and
+--search narrow the list down further. Quote patterns, or the shell takes them for files.
+
+dtypes are those of the operand that supports the most: int stands for uint8 and int8 to int64,
+uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
+for both complex ones. The page of an op has those of every operand.
+
+The kind tells what an op asks of layouts: follows (pointwise: PyTorch's permutation rule lays
+the result out), view (maps strides, shares storage), requires (takes some layouts only), own
+(takes any layout, the result has one of its own).`,
+		Example: `  graphrun ops
+  graphrun ops conv2d max_pool2d
+  graphrun ops 'conv*' '*_pool2d'
+  graphrun ops --kind view
+  graphrun ops --search 'batch norm' --dtype bfloat16
+  graphrun ops --json | jq -r '.ops[] | select(.results == null) | .name'`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return opNamesOf(ext.Ops()), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			list, pages, err := f.choose(args)
+			if err != nil {
+				return err
+			}
+			return showOps(cmd, list, pages, f.json)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
+	fl.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all of a group, as in float")
+	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
+	command.CompleteFrom(cmd, "kind", Kinds())
+	command.CompleteFrom(cmd, "dtype", dtypeNames())
+	return cmd
+}
+
+// choose returns the ops that are asked for, and whether their pages are: that is so where
+// every one is called by its name.
+func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
+	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
+		return nil, false, exit.Wrongf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
+	}
+	dtypes := dtypesNamed(f.dtype)
+	if f.dtype != "" && dtypes == nil {
+		return nil, false, exit.Wrongf("--dtype %s: %s", f.dtype, format.WantOneOf(f.dtype, dtypeNames()))
+	}
+	list, pages, err = f.opsNamed(args)
+	if err != nil {
+		return nil, false, err
+	}
+	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
+		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
+			dtypes != nil && !dtypesOf(o).main().holds(dtypes)
+	})
+	if len(list) == 0 {
+		return nil, false, exit.Wrongf("no op is like that; graphrun ops lists all of them")
+	}
+	return list, pages, nil
+}
+
+// opsNamed returns the ops that names and patterns stand for, each once; all for none. It
+// tells whether there were names only.
+func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error) {
+	if len(args) == 0 {
+		return slices.Clone(f.ext.Ops()), false, nil
+	}
+	named = true
+	for _, arg := range args {
+		var found []*graph.Op
+		if strings.ContainsAny(arg, "*?[") {
+			named = false
+			if found, err = f.opsLike(arg); err != nil {
+				return nil, false, err
+			}
+		} else if o := f.ext.Lookup(arg); o != nil {
+			found = []*graph.Op{o}
+		} else {
+			return nil, false, exit.Wrong(unknownOp(f.ext, arg))
+		}
+		for _, o := range found {
+			if !slices.Contains(list, o) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list, named, nil
+}
+
+// opsLike returns the ops whose names match a pattern.
+func (f flags) opsLike(pattern string) ([]*graph.Op, error) {
+	var found []*graph.Op
+	for _, o := range f.ext.Ops() {
+		switch ok, err := path.Match(pattern, o.Name); {
+		case err != nil:
+			return nil, exit.Wrongf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
+		case ok:
+			found = append(found, o)
+		}
+	}
+	if found == nil {
+		return nil, exit.Wrongf("no op is like %q; graphrun ops lists all of them", pattern)
+	}
+	return found, nil
+}
+
+// mentions reports whether all words are somewhere in an op's name or documentation.
+func mentions(o *graph.Op, words string) bool {
+	text := strings.ToLower(o.Name + " " + o.Doc)
+	for _, w := range strings.Fields(strings.ToLower(words)) {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func Kinds() []string {
+	var names []string
+	for _, k := range []graph.Kind{graph.Follows, graph.View, graph.Requires, graph.Own} {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// unknownOp names the op that may have been meant.
+func unknownOp(ext *command.Extensions, name string) error {
+	if graph.SuggestOp(name, ext.Lookup) != "" {
+		return graph.NoOp(name, ext.Lookup)
+	}
+	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" { // one that begins so
+		return fmt.Errorf("there is no op %q%s", name, hint)
+	}
+	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)
+}
+
+func opNamesOf(list []*graph.Op) []string {
+	names := make([]string, len(list))
+	for i, o := range list {
+		names[i] = o.Name
+	}
+	return names
+}
+
+// showOps prints ops: their pages, a line for each, or JSON.
+func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	switch {
+	case asJSON:
+		document.Write(out, &Document{document.StreamOf(list, docOf)})
+	case pages:
+		for i, o := range list {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			describeOp(out, term.Output(cmd), o)
+		}
+	default:
+		listOps(out, term.Output(cmd), list)
+	}
+	return out.Flush()
+}
+
+func listOps(w io.Writer, show term.Display, list []*graph.Op) {
+	t := term.NewTable(term.NameCol("name"), term.WholeCol("kind"), term.PhraseCol("dtypes", 10),
+		term.PhraseCol("takes", 20).IfRoom(),
+		term.PhraseCol("does", 30))
+	for _, o := range list {
+		first, _, _ := strings.Cut(o.Doc, "\n")
+		first, _, _ = strings.Cut(first, ". ")
+		t.Add(o.Name, o.Kind, dtypesOf(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
+	}
+	t.Write(w, show)
+}
+
+// shortened cuts a signature that would widen the whole list; the page of the op has all of it.
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:strings.LastIndex(s[:most-5], ", ")] + ", ...)"
+}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/internal/suggest"
+)
+
+// OneFile is the argument check of the commands that take one graph file.
+func OneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return Misused(cmd, "%s wants one graph file, got %s", cmd.Name(), format.Count(len(args), "argument"))
+	}
+	return nil
+}
+
+// CompleteGraph completes the name of a graph file.
+func CompleteGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// NoArguments is the argument check of the commands that take none.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Misused(cmd, "%s takes no arguments, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// Misused is an error about the arguments of a command, with how it is called.
+func Misused(cmd *cobra.Command, format string, args ...any) error {
+	return exit.Wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
+}
+
+// CompleteFrom completes the value of a flag from a list.
+func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
+	// The flag exists, so this cannot fail.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// FlagError says what is wrong with a flag: which one may have been meant, or what its value
+// has to be.
+func FlagError(cmd *cobra.Command, err error) error {
+	msg := err.Error()
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		if name := unknown.GetSpecifiedName(); len(name) > 1 {
+			if flag := format.Meant(name, flagNames(cmd)); flag != "" {
+				msg += suggest.DidYouMean("--" + flag)
+			}
+		}
+	case errors.As(err, &missing):
+		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
+	case errors.As(err, &value) && errors.Is(err, strconv.ErrRange):
+		msg = fmt.Sprintf("--%s %s: want a number nearer to 0", value.GetFlag().Name, value.GetValue())
+	case errors.As(err, &value):
+		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
+	}
+	return exit.Wrongf("%s\nSee %s --help.", msg, cmd.CommandPath())
+}
+
+// flagNames lists the flags of a command.
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// wanted tells in words what values a flag takes.
+func wanted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number that is not negative"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a time such as 3s or 500ms"
+	}
+	name, _ := pflag.UnquoteUsage(f)
+	return name
+}
+
+// CompleteGraphs completes the names of any number of graph files.
+func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// FileLabels are what files are called in results, by path: their names, or the paths of those that share one.
+func FileLabels(paths []string) map[string]string {
+	labels, owner := map[string]string{}, map[string]string{}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		labels[path] = name
+		if other, taken := owner[name]; taken && other != path {
+			labels[path], labels[other] = path, other
+		}
+		owner[name] = path
+	}
+	return labels
+}

@@ -1,0 +1,85 @@
+package command
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/graph"
+)
+
+// ParseDims reads values of --dim: N=8. A symbol has one size.
+func ParseDims(list []string) (map[string]int, error) {
+	dims := map[string]int{}
+	for _, s := range list {
+		name, size, ok := strings.Cut(s, "=")
+		n, err := strconv.Atoi(size)
+		if !ok || name == "" || err != nil || n < 0 {
+			return nil, exit.Wrongf("--dim %s: want a symbol and its size, as in N=8", s)
+		}
+		if other, twice := dims[name]; twice {
+			return nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
+		}
+		dims[name] = n
+	}
+	return dims, nil
+}
+
+// Combinations reads values of --dim that may have several sizes, N=1,2,4, and returns every combination as values that
+// have one each; the last symbol changes fastest.
+func Combinations(list []string) ([][]string, error) {
+	all := [][]string{nil}
+	for _, s := range list {
+		name, sizes, _ := strings.Cut(s, "=")
+		var more [][]string
+		each := strings.Split(sizes, ",")
+		for _, combination := range all {
+			for i, size := range each {
+				if slices.Contains(each[:i], size) {
+					return nil, exit.Wrongf("--dim %s: %s is there twice", s, size)
+				}
+				more = append(more, append(slices.Clip(combination), name+"="+size))
+			}
+		}
+		all = more
+	}
+	for _, combination := range all {
+		if _, err := ParseDims(combination); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// checkDims refuses sizes of symbols that there are not.
+func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
+	g := &graph.Graph{Symbols: symbols}
+	known := slices.Sorted(maps.Keys(symbols))
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		if _, ok := g.SymbolNamed(name); ok {
+			continue
+		}
+		hint := format.DidYouMean(name, known)
+		if hint == "" {
+			all := make([]string, len(known))
+			for i, symbol := range known {
+				all[i] = g.SymbolText(symbol)
+			}
+			hint = "; it has " + strings.Join(all, ", ")
+		}
+		if len(known) == 0 {
+			hint = ": all its sizes are numbers"
+		}
+		return exit.Wrongf("--dim %s=%d: %s has no symbolic dimension %q%s", name, dims[name], path, name, hint)
+	}
+	return nil
+}
+
+func DimFlag(cmd *cobra.Command, dims *[]string) {
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable)")
+}

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+)
+
+// mostHints bounds the sizes for which a graph is planned.
+const mostHints = 16
+
+// HintFlag is [DimFlag] for commands that plan a graph for several sizes.
+func HintFlag(cmd *cobra.Command, dims *[]string) {
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8`; or, as in N=1,64, sizes "+
+		"for which it is planned, where others are served by the nearest plan (repeatable)")
+}
+
+// SplitHints takes values of --dim that have several sizes out, and returns every combination of these.
+func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
+	var several []string
+	for _, s := range dims {
+		if strings.Contains(s, ",") {
+			several = append(several, s)
+		} else {
+			fixed = append(fixed, s)
+		}
+	}
+	if several == nil {
+		return fixed, nil, nil
+	}
+	all, err := Combinations(several)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) > mostHints {
+		return nil, nil, exit.Wrongf("--dim: these are %d combinations of sizes, and %d are planned at most", len(all),
+			mostHints)
+	}
+	for _, combination := range all {
+		hint, err := ParseDims(combination)
+		if err != nil {
+			return nil, nil, err
+		}
+		hints = append(hints, hint)
+	}
+	one, err := ParseDims(fixed)
+	if err != nil {
+		return nil, nil, err
+	}
+	for name, n := range hints[0] {
+		if other, twice := one[name]; twice {
+			return nil, nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
+		}
+	}
+	return fixed, hints, nil
+}
+
+// NoteUnplanned tells of the sizes of --dim for which there is no plan.
+func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
+	for _, h := range (*program.Program)(p).Refused() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(h.Sizes), h.Why)
+	}
+}
+
+// BindHints gives symbols that nobody gave a size that of the first hint. The graph is to be inferred again.
+func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
+	if len(hints) == 0 {
+		return nil
+	}
+	if err := checkDims(path, hints[0], g.Symbols); err != nil {
+		return err
+	}
+	first, err := g.SizesNamed(hints[0])
+	if err != nil {
+		return exit.Wrongf("%s: --dim: %w", path, err)
+	}
+	assumed, sizes := g.Assumed(), g.Bound()
+	for name := range g.Symbols {
+		if _, open := assumed[name]; !open {
+			continue
+		}
+		delete(sizes, name)
+		if n, hinted := first[name]; hinted {
+			sizes[name] = n
+		}
+	}
+	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, is := g.Symbols[name]; return !is })
+	if err := g.BindOnly(sizes); err != nil {
+		return exit.Wrongf("%s: --dim: %w", path, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+		if _, told := sizes[name]; !told {
+			g.Assume(name, assumed[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
+)
+
+// PrintNotes prints what a user should know of a graph beside its results: the sizes that were
+// assumed, and its warnings. source names the file where a warning has no place in it.
+func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
+	assumed := g.Assumed()
+	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+		spelled := name
+		if b, ok := g.Symbols[name]; ok && b.Spelled != "" {
+			spelled = b.Spelled
+		}
+		term.Note(cmd, "%q is not given: %d is assumed; say --dim %s", spelled, assumed[name], dimExample(spelled))
+	}
+	PrintWarnings(cmd, source, g)
+}
+
+// PrintWarnings prints the warnings alone.
+func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
+	for _, e := range g.Warnings() {
+		marked := *e
+		marked.Err = fmt.Errorf("warning: %w", e.Err)
+		term.PrintError(cmd, exit.InFile(source, &marked))
+	}
+}
+
+// dimExample is what --dim takes for a symbol; a shell wants quotes about some names.
+func dimExample(symbol string) string {
+	for _, r := range symbol {
+		if r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return fmt.Sprintf("'%s=SIZE'", symbol)
+		}
+	}
+	return symbol + "=SIZE"
+}
+
+// AddNotes adds what should be known of another graph.
+func AddNotes(to *report.Notes, n report.Notes) {
+	to.Warnings = append(to.Warnings, n.Warnings...)
+	if to.Assumed == nil && len(n.Assumed) > 0 {
+		to.Assumed = map[string]int{}
+	}
+	maps.Copy(to.Assumed, n.Assumed)
+}

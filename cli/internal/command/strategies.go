@@ -1,0 +1,61 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+)
+
+const DefaultStrategy = "optimal"
+
+// StrategyFlag adds --strategy with its completion.
+func (e *Extensions) StrategyFlag(cmd *cobra.Command, p *string) {
+	cmd.Flags().StringVar(p, "strategy", DefaultStrategy,
+		"choose layouts as `NAME` does: "+strings.Join(e.StrategyNames(), ", "))
+	CompleteFrom(cmd, "strategy", e.StrategyNames())
+}
+
+// StrategyNames lists the strategies.
+func (e *Extensions) StrategyNames() []string {
+	var names []string
+	for _, s := range e.Strategies() {
+		names = append(names, s.Name())
+	}
+	return names
+}
+
+// Strategy returns a strategy that [checkStrategy] let pass.
+func (e *Extensions) Strategy(name string) graphrun.Strategy {
+	for _, s := range e.Strategies() {
+		if s.Name() == name {
+			return s
+		}
+	}
+	return graphrun.Optimal
+}
+
+// CheckStrategy reports a strategy that does not exist.
+func (e *Extensions) CheckStrategy(name string) error {
+	if slices.Contains(e.StrategyNames(), name) {
+		return nil
+	}
+	return exit.Wrongf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
+}
+
+// CompleteStrategies completes the last name of a list, which shells take as one word.
+func (e *Extensions) CompleteStrategies(_ *cobra.Command, _ []string, typed string) ([]string,
+	cobra.ShellCompDirective) {
+	head := typed[:strings.LastIndex(typed, ",")+1]
+	var out []string
+	for _, s := range e.StrategyNames() {
+		if !slices.Contains(strings.Split(head, ","), s) {
+			out = append(out, head+s)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

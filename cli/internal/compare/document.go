@@ -1,0 +1,164 @@
+package compare
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Document is what compare prints.
+type Document struct {
+	Interrupted bool     `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	Equal       bool     `json:"equal" doc:"Whether no output differs between strategies."`
+	Differences []string `json:"differences" doc:"The outputs that differ, in words."`
+	Strategies  []Row    `json:"strategies" doc:"The strategies on each file, with each sizes and threads; the first is the base."`
+	report.Notes
+}
+
+// Row is a strategy that was measured.
+type Row struct {
+	File    string         `json:"file" doc:"The file of the graph."`
+	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
+	Threads int            `json:"threads" doc:"The workers of a run."`
+	experiment.Measurement
+}
+
+func (s *comparison) doc() *Document {
+	return &Document{Interrupted: s.Interrupted, Equal: len(s.Different) == 0, Differences: document.NotNil(s.Different),
+		Strategies: s.rows, Notes: s.notes}
+}
+
+// Place names what a row was measured on: file, sizes and threads.
+func (r *Row) Place() string {
+	parts := []string{r.File}
+	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, r.Dims[name]))
+	}
+	return strings.Join(append(parts, "threads="+strconv.Itoa(r.Threads)), "/")
+}
+
+// symbols lists the symbols of all rows.
+func (s *comparison) symbols() []string {
+	names := map[string]bool{}
+	for _, r := range s.rows {
+		for name := range r.Dims {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// varies reports whether a text is not the same in all rows.
+func (s *comparison) varies(of func(*Row) string) bool {
+	return slices.ContainsFunc(s.rows, func(r Row) bool { return of(&r) != of(&s.rows[0]) })
+}
+
+// dimText is the size of a symbol in a row; empty where the graph has none of the name.
+func (r *Row) dimText(name string) string {
+	if n, ok := r.Dims[name]; ok {
+		return strconv.Itoa(n)
+	}
+	return "-"
+}
+
+// table lays the rows out: what tells the combinations apart, then what [experiment.TableOf] makes of them.
+func (s *comparison) table() *term.Table {
+	var t term.Table
+	texts := func(c term.Column, of func(*Row) string) {
+		if !s.varies(of) {
+			return
+		}
+		cells := make([]string, len(s.rows))
+		for i := range s.rows {
+			cells[i] = of(&s.rows[i])
+		}
+		t.AddColumn(c, cells)
+	}
+	texts(term.NameCol("file"), func(r *Row) string { return r.File })
+	for _, name := range s.symbols() {
+		texts(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
+	}
+	texts(term.NumberCol("threads"), func(r *Row) string { return strconv.Itoa(r.Threads) })
+	rows := make([]experiment.Measurement, len(s.rows))
+	for i, r := range s.rows {
+		rows[i] = r.Measurement
+	}
+	measured := experiment.TableOf(rows)
+	for c, head := range measured.Heads {
+		cells := make([]string, len(rows))
+		for i, row := range measured.Rows {
+			cells[i] = row[c]
+		}
+		t.AddColumn(term.Column{Head: head, Right: measured.Right[c]}, cells)
+	}
+	return &t
+}
+
+// runs is the least number of runs that a row has.
+func (s *comparison) runs() int {
+	n := s.flags.runs
+	for _, r := range s.rows {
+		n = min(n, r.Runs)
+	}
+	return n
+}
+
+// caption says how it was measured, and what columns hold.
+func (s *comparison) caption() string {
+	text := format.Count(s.flags.runs, "run") + " each"
+	switch {
+	case s.Interrupted && s.runs() < s.flags.runs:
+		text = fmt.Sprintf("interrupted after %d of %s", s.runs(), text)
+	case s.Interrupted:
+		text += ", not all that was asked for"
+	}
+	if len(s.rows) > 0 && !s.varies(func(r *Row) string { return strconv.Itoa(r.Threads) }) {
+		text += ", " + format.Count(s.rows[0].Threads, "thread")
+	}
+	if s.flags.turn > 1 {
+		text += fmt.Sprintf(", %d in a row behind one that is not measured", min(s.flags.turn-1, s.flags.runs))
+	}
+	return text + ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
+		"(Mann-Whitney U test, p < 0.05)"
+}
+
+func (s *comparison) writeTable(w io.Writer, show term.Display) {
+	t := s.table()
+	if s.flags.markdown {
+		t.WriteMarkdown(w)
+		fmt.Fprintln(w)
+	} else {
+		t.Write(w, show)
+	}
+	fmt.Fprintln(w, format.Wrap(s.caption(), show.ProseWidth()))
+	if len(s.Different) == 0 && !s.Unchecked {
+		fmt.Fprintln(w, "all strategies give equal values")
+	}
+	for _, d := range s.Different {
+		fmt.Fprintln(w, "DIFFERENT: "+d)
+	}
+}
+
+// writeBenchmarks writes every run as a line of a Go benchmark, for benchstat -col /strategy.
+func (s *comparison) writeBenchmarks(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
+	word := func(s string) string { return strings.Join(strings.Fields(s), "_") }
+	for _, r := range s.rows {
+		for _, ns := range r.Samples {
+			fmt.Fprintf(b, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Place()), word(r.Name), ns)
+		}
+	}
+	return b.Flush()
+}

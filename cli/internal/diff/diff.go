@@ -1,0 +1,305 @@
+// Package diff is the command that shows the differences between two plans.
+package diff
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
+)
+
+type flags struct {
+	ext                   *command.Extensions
+	strategies            []string
+	dims, pins            []string
+	json, noFusion, exact bool
+	costs                 string
+	prices                *machine.Profile // that costs names
+}
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "diff FILE [FILE2]",
+		Short: "Show what two plans do differently, and what it costs",
+		Long: `Plans a graph in two ways, or two versions of it, and shows what the second plan does differently: which
+values are laid out otherwise, which copies only one of them makes, and why, which steps are computed by another
+implementation, in other groups or at another cost, the greatest difference in cost first, and the totals of both.
+
+The two ways are the two of --strategies. --pin applies to the second plan alone, so that with one strategy, or none
+named, what is compared is the graph without pins and with them. A second file is planned by the second strategy.
+Without any of these it is propagate and channels_last.
+
+Values, copies and steps are matched by content: by what they are made of, by what becomes of them, and by name where
+both graphs have it; never by place. Plans that do the same are said to be the same; the exit code is 0 in any case.`,
+		Example: `  graphrun diff model.json --strategies propagate,channels_last
+  graphrun diff model.json --pin conv1=channels_last
+  graphrun diff old.onnx new.onnx --strategies channels_last --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return command.Misused(cmd, "diff wants one graph file or two, got %s", format.Count(len(args), "argument"))
+			}
+			return nil
+		},
+		ValidArgsFunction: command.CompleteGraphs,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return run(cmd, args, f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.strategies, "strategies", nil,
+		"plan the first and the second by strategies `A,B`; one is for both")
+	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	command.FusionFlag(cmd, &f.noFusion)
+	command.ExactFlag(cmd, &f.exact)
+	command.CostsFlag(cmd, &f.costs)
+	command.DimFlag(cmd, &f.dims)
+	command.PinFlag(cmd, &f.pins)
+	return cmd
+}
+
+// ways are the strategies of the first plan and of the second.
+func (f *flags) ways(files int) (list [2]string, err error) {
+	for _, s := range f.strategies {
+		if err := f.ext.CheckStrategy(s); err != nil {
+			return list, err
+		}
+	}
+	switch len(f.strategies) {
+	case 0:
+		list = [2]string{command.DefaultStrategy, command.DefaultStrategy}
+		if files == 1 && len(f.pins) == 0 {
+			list[1] = graphrun.ChannelsLast.Name()
+		}
+	case 1:
+		list = [2]string{f.strategies[0], f.strategies[0]}
+		if files == 1 && len(f.pins) == 0 {
+			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, or a --pin to compare with",
+				f.strategies[0])
+		}
+	case 2:
+		list = [2]string(f.strategies)
+	default:
+		return list, exit.Wrongf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
+	}
+	return list, nil
+}
+
+// Document is what diff prints.
+type Document struct {
+	Files []string `json:"files" doc:"The file of the first plan, and that of the second."`
+	*experiment.Difference
+	report.Notes
+}
+
+func run(cmd *cobra.Command, args []string, f flags) error {
+	ways, err := f.ways(len(args))
+	if err != nil {
+		return err
+	}
+	if f.prices, err = command.Prices(cmd, f.costs); err != nil {
+		return err
+	}
+	paths := [2]string{args[0], args[len(args)-1]}
+	j := progress.Begin(cmd, filepath.Base(args[0]))
+	defer j.End()
+	label := command.FileLabels(paths[:])
+	r := &Document{Files: []string{label[paths[0]], label[paths[1]]}}
+	var graphs [2]*graph.Graph
+	var programs [2]*graphrun.Program
+	for i := range paths {
+		if err == nil {
+			graphs[i], programs[i], err = f.program(j, paths[i], ways[i], i == 1)
+		}
+	}
+	j.End()
+	for i, g := range graphs {
+		if g != nil && (i == 0 || paths[1] != paths[0]) {
+			command.PrintNotes(cmd, paths[i], g)
+			command.AddNotes(&r.Notes, report.NotesOf(g))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if r.Difference, err = experiment.Diff(programs[0], programs[1]); err != nil {
+		return err
+	}
+	return j.Do(progress.Printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			document.Write(out, r)
+		} else {
+			writeDifference(out, term.Output(cmd), r, len(f.pins) > 0)
+		}
+		return out.Flush()
+	})
+}
+
+// program loads and plans a file. The graph is there where it could be loaded.
+func (f *flags) program(j *progress.Job, path, strategy string, pinned bool) (g *graph.Graph, p *graphrun.Program,
+	err error) {
+	var pins []string
+	if pinned {
+		pins = f.pins
+	}
+	err = j.Do(progress.Loading, func() (err error) {
+		g, err = f.ext.LoadPinned(j.Context, path, f.dims, pins)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := command.RejectDynamic(g, "the graph can be run, but there is no plan of it as a whole"); err != nil {
+		return g, nil, exit.InFile(path, err)
+	}
+	err = j.Do(progress.Planning, func() (err error) {
+		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
+			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
+		return err
+	})
+	if err != nil {
+		return g, nil, exit.InFile(path, err)
+	}
+	return g, p, nil
+}
+
+// writeDifference prints what differs for a reader.
+func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
+	first, second := r.First.Strategy, r.Second.Strategy
+	if r.Files[0] != r.Files[1] {
+		first, second = r.Files[0]+" "+first, r.Files[1]+" "+second
+	}
+	if pinned {
+		second += " pinned"
+	}
+	if r.Same {
+		fmt.Fprintf(w, "the plans are the same: %s and %s lay every value out alike and run the same steps\n", first, second)
+	}
+	writeTotals(w, show, r, first, second)
+	term.WriteList(w, show, "Values laid out otherwise", r.Values,
+		[]term.Column{term.NameCol("value"), term.ListCol(first),
+			term.PhraseCol("layout", 12), term.ListCol(second), term.PhraseCol("layout",
+				12)}, func(d experiment.ValueDifference) []any {
+			name := d.Value
+			if d.Other != "" {
+				name += ", there " + d.Other
+			}
+			return []any{name, format.Ints(d.First.Strides), d.First.Layout, format.Ints(d.Second.Strides), d.Second.Layout}
+		})
+	for _, only := range []struct {
+		who    string
+		copies []report.Copy
+	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
+		sections.WriteCopies(w, show, "Copies that only "+only.who+" makes", only.copies)
+	}
+	term.WriteList(w, show, "Steps that differ", r.Steps, []term.Column{term.WholeCol("differs"), term.NameCol("step"),
+		term.PhraseCol(first, 14), term.PhraseCol(second,
+			14), term.NumberCol("cost"), term.NumberCol("then"), term.NumberCol("difference")},
+		func(d experiment.StepDifference) []any {
+			name := stepNames(d.First)
+			if len(d.First) == 0 {
+				name = stepNames(d.Second)
+			}
+			return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
+				format.Nanoseconds(d.SecondNS), signed(d.DeltaNS)}
+		})
+	for _, only := range []struct {
+		who   string
+		nodes []string
+	}{{first, r.NodesFirst}, {second, r.NodesSecond}} {
+		if len(only.nodes) > 0 {
+			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+only.who+" has"),
+				format.Wrap(strings.Join(only.nodes, ", "), show.ProseWidth()))
+		}
+	}
+}
+
+// writeTotals prints the totals of both plans side by side.
+func writeTotals(w io.Writer, show term.Display, r *Document, first, second string) {
+	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
+	a, b := &r.First, &r.Second
+	t.Add("estimated cost", format.Nanoseconds(a.CostNS), format.Nanoseconds(b.CostNS),
+		format.Difference(a.CostNS, b.CostNS, format.Nanoseconds))
+	if a.BoundNS != nil || b.BoundNS != nil {
+		t.Add("lower bound", bound(a.BoundNS), bound(b.BoundNS), "")
+	}
+	for _, row := range []struct {
+		name   string
+		of     func(*experiment.Totals) int
+		format func(float64) string
+	}{
+		{"steps", func(p *experiment.Totals) int { return p.Steps }, whole},
+		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, whole},
+		{"copied", func(p *experiment.Totals) int { return p.CopiedBytes }, bytesText},
+		{"moved", func(p *experiment.Totals) int { return p.MovedBytes }, bytesText},
+		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
+		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
+	} {
+		x, y := float64(row.of(a)), float64(row.of(b))
+		t.Add(row.name, row.format(x), row.format(y), format.Difference(x, y, row.format))
+	}
+	t.Write(w, show)
+}
+
+func whole(x float64) string     { return fmt.Sprintf("%.0f", x) }
+func bytesText(x float64) string { return format.Bytes(int(x)) }
+
+func bound(ns *float64) string {
+	if ns == nil {
+		return "?"
+	}
+	return format.Nanoseconds(*ns)
+}
+
+func signed(ns float64) string {
+	switch {
+	case ns < 0:
+		return "-" + format.Nanoseconds(-ns)
+	case ns > 0:
+		return "+" + format.Nanoseconds(ns)
+	}
+	return "0"
+}
+
+// stepNames names what steps compute, a few of many steps.
+func stepNames(steps []experiment.StepSummary) string {
+	const most = 6
+	var names []string
+	for _, s := range steps[:min(len(steps), most)] {
+		names = append(names, strings.Join(s.Ops, "+"))
+	}
+	if n := len(steps) - most; n > 0 {
+		names = append(names, fmt.Sprintf("and %s more", format.Count(n, "step")))
+	}
+	return strings.Join(names, ", ")
+}
+
+// stepText tells by what steps are computed: the implementation of one, else how many there are.
+func stepText(steps []experiment.StepSummary) string {
+	switch len(steps) {
+	case 0:
+		return "-"
+	case 1:
+		return cmp.Or(steps[0].Impl, format.Count(len(steps[0].Ops), "node"))
+	}
+	return format.Count(len(steps), "step")
+}

@@ -1,0 +1,186 @@
+// Package document writes JSON documents from structs, and derives their JSON Schemas.
+package document
+
+import (
+	"bufio"
+	"bytes"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
+)
+
+// A document is what a command prints under --json: a struct whose fields have the keys as json
+// tags and a sentence each as doc tags. [Schema] describes it from these, [Write]
+// writes it, and what the command prints as text it takes from the same struct.
+
+// Version is that of every document.
+const Version = 1
+
+// Stream is a list of a document of which only one item is in memory at a time. A nil one is
+// none.
+type Stream[T any] func(yield func(item *T) bool)
+
+// lister is a stream of any type.
+type lister interface {
+	write(item func(v any))
+	ItemType() reflect.Type
+}
+
+func (s Stream[T]) write(item func(v any)) {
+	s(func(x *T) bool { item(x); return true })
+}
+
+// ItemType returns the type of an item.
+func (Stream[T]) ItemType() reflect.Type { return reflect.TypeFor[T]() }
+
+// StreamOf makes the items of a document from those of a list.
+func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
+	return func(yield func(*T) bool) {
+		var x T
+		for _, a := range list {
+			if x = doc(a); !yield(&x) {
+				return
+			}
+		}
+	}
+}
+
+// TextOrNull is a string that is written as null where it is empty.
+type TextOrNull string
+
+// MarshalJSONTo writes the string, or null.
+func (s TextOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
+	if s == "" {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.String(string(s)))
+}
+
+func (TextOrNull) mayBeNull() {}
+
+// ListOrNull is a list that is written as null where it is nil.
+type ListOrNull[T any] []T
+
+// MarshalJSONTo writes the list, or null.
+func (l ListOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
+	if l == nil {
+		return e.WriteToken(jsontext.Null)
+	}
+	return json.MarshalEncode(e, []T(l))
+}
+
+func (ListOrNull[T]) mayBeNull() {}
+
+// itemOptions write what is on a line. Invalid UTF-8 becomes the replacement character.
+var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
+	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
+
+// Write writes a document, a struct by its address: a key a line, and of lists of objects
+// an item a line. Errors of w come out at its Flush; what cannot be encoded is a mistake in the
+// program.
+func Write(w *bufio.Writer, doc any) {
+	var line bytes.Buffer
+	enc := jsontext.NewEncoder(&line, itemOptions)
+	put := func(v any) {
+		line.Reset()
+		if err := json.MarshalEncode(enc, v); err != nil {
+			panic("graphrun: every document can be encoded: " + err.Error())
+		}
+		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+	}
+	w.WriteString(`{"version": `)
+	put(Version)
+	for f, v := range membersOf(reflect.ValueOf(doc).Elem()) {
+		w.WriteString(",\n ")
+		put(f.key)
+		w.WriteString(": ")
+		switch list, ok := v.Interface().(lister); {
+		case ok:
+			writeLines(w, list.write, put)
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+			writeLines(w, func(item func(any)) {
+				for i := range v.Len() {
+					item(v.Index(i).Addr().Interface())
+				}
+			}, put)
+		default:
+			put(v.Interface())
+		}
+	}
+	w.WriteString("}\n")
+}
+
+func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
+	sep := "[\n  "
+	items(func(v any) {
+		w.WriteString(sep)
+		put(v)
+		sep = ",\n  "
+	})
+	if sep[0] == '[' {
+		w.WriteByte('[')
+	}
+	w.WriteByte(']')
+}
+
+// member is a key of a document.
+type member struct {
+	key      string
+	optional bool // it is left out where it is zero
+	field    reflect.StructField
+}
+
+// membersOf goes through the keys of a struct that are there, embedded structs' among them, with
+// their values.
+func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
+	return func(yield func(member, reflect.Value) bool) {
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			m, ok := memberOf(f)
+			if !ok {
+				continue
+			}
+			x, err := v.FieldByIndexErr(f.Index)
+			if err != nil || m.optional && x.IsZero() {
+				continue // of an embedded struct that there is not
+			}
+			if !yield(m, x) {
+				return
+			}
+		}
+	}
+}
+
+// memberOf reads a field's tag; false for a field that is no key.
+func memberOf(f reflect.StructField) (member, bool) {
+	key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
+}
+
+// errorOf is a mistake in a graph, in words for those who do not read Go.
+func errorOf(e *graph.Error) report.Mistake {
+	m := report.MistakeOf(e)
+	m.Message = exit.Plain(e.Err)
+	return m
+}
+
+func Mistakes(errs []*graph.Error) []report.Mistake {
+	list := make([]report.Mistake, len(errs))
+	for i, e := range errs {
+		list[i] = errorOf(e)
+	}
+	return list
+}
+
+// NotNil makes a nil list empty.
+func NotNil[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}

@@ -1,0 +1,134 @@
+package document
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Schema returns the JSON Schema (2020-12) of a document, a struct. words lists the strings that a field with the
+// tag of:"NAME" may have, by NAME.
+func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
+	b := schemaBuilder{defs: map[string]any{}, words: words}
+	root := b.object(t)
+	root["properties"].(map[string]any)["version"] = map[string]any{"const": Version,
+		"description": "The version of the document: a change that breaks readers makes another."}
+	if required := root["required"].([]string); !slices.Contains(required, "version") {
+		root["required"] = append([]string{"version"}, required...)
+	}
+	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", title
+	root["$defs"] = b.defs
+	return root
+}
+
+// schemaBuilder collects the structs that are in a document.
+type schemaBuilder struct {
+	defs  map[string]any
+	words map[string]func() []string
+}
+
+// object describes a struct. It may have no keys but its own. Those of an embedded struct that need
+// not be there are there together or not at all.
+func (b schemaBuilder) object(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	together := map[int][]string{} // by embedded struct
+	for _, f := range reflect.VisibleFields(t) {
+		m, ok := memberOf(f)
+		if !ok {
+			continue
+		}
+		s := b.nullable(m)
+		s["description"] = f.Tag.Get("doc")
+		properties[m.key] = s
+		switch {
+		case m.optional:
+		case behindPointer(t, f.Index):
+			together[f.Index[0]] = append(together[f.Index[0]], m.key)
+		default:
+			required = append(required, m.key)
+		}
+	}
+	if len(properties) == 0 { // its keys are told nowhere
+		return map[string]any{"type": "object"}
+	}
+	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if len(together) > 0 {
+		others := map[string]any{}
+		for _, keys := range together {
+			for _, key := range keys {
+				others[key] = keys
+			}
+		}
+		s["dependentRequired"] = others
+	}
+	return s
+}
+
+// behindPointer reports whether a field is of an embedded struct that need not be there.
+func behindPointer(t reflect.Type, index []int) bool {
+	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
+		f := t.Field(i).Type
+		if f.Kind() == reflect.Pointer {
+			return true
+		}
+		t = f
+		return false
+	})
+}
+
+// nullable describes the value of a key.
+func (b schemaBuilder) nullable(m member) map[string]any {
+	t := m.field.Type
+	_, null := reflect.Zero(t).Interface().(interface{ mayBeNull() })
+	if t.Kind() == reflect.Pointer {
+		t, null = t.Elem(), !m.optional
+	}
+	s := b.value(t, m.field.Tag.Get("of"))
+	if null {
+		s = map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
+	}
+	return s
+}
+
+// definitionOf is the name of a struct in schemas: bench.stepDoc and StepReport are both a step.
+func definitionOf(t reflect.Type) string {
+	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+// value describes a type; of names what strings in it may be.
+func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
+	if l, ok := reflect.Zero(t).Interface().(lister); ok {
+		return map[string]any{"type": "array", "items": b.value(l.ItemType(), of)}
+	}
+	if own, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
+		return own.JSONSchema()
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		name := definitionOf(t)
+		if b.defs[name] == nil {
+			b.defs[name] = map[string]any{} // it may hold others of its kind
+			b.defs[name] = b.object(t)
+		}
+		return map[string]any{"$ref": "#/$defs/" + name}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": b.value(t.Elem(), of)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), of)}
+	case reflect.String:
+		if of != "" {
+			return map[string]any{"enum": b.words[of]()}
+		}
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Interface:
+		return map[string]any{} // anything
+	}
+	panic("graphrun: a document has a " + t.String())
+}

@@ -1,0 +1,351 @@
+// Package explain is the command that explains the layout and the computation of a value.
+package explain
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/infer"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type flags struct {
+	ext                   *command.Extensions
+	strategy, firstBreak  string
+	costs                 string
+	json, noFusion, exact bool
+	dims, pins            []string
+	solver                command.SolveLimit
+}
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "explain FILE VALUE",
+		Short: "Tell why a value lies as it does, and what becomes of it",
+		Long: `Tells of one value why it has the strides that graphrun infer shows: what the permutation rule saw
+of each operand, and each comparison of two dimensions with the operand that decided it; or of what it is
+a view; or the rule of its op. Then what becomes of it under the strategy: the step that computes it, and
+with what in one loop; copies that are made of it or for it, and why; and which of the nodes beside it could
+have been one step with it and are not, and why.
+
+Sizes that are not given stay unknown in the first part, as in graphrun infer: strides are expressions, shown with the
+conditions under which they hold. The second part is for the assumed sizes.
+
+--first-break names the first node that reads a value in a memory format and gives one that is not in it, as
+the graph is written, and explains that one. No VALUE is wanted then.`,
+		Example: `  graphrun explain examples/models/residual.json joined
+  graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
+  graphrun explain model.json --first-break channels_last`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.firstBreak == "" && len(args) != 2:
+				return command.Misused(cmd, "explain wants a graph file and the name of a value, got %s",
+					format.Count(len(args), "argument"))
+			case f.firstBreak != "" && len(args) != 1:
+				return command.Misused(cmd, "explain --first-break wants one graph file, got %s",
+					format.Count(len(args), "argument"))
+			}
+			return nil
+		},
+		ValidArgsFunction: command.CompleteGraph,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return run(cmd, args[0], strings.Join(args[1:], ""), f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
+		"channels_last or channels_last_3d")
+	command.CompleteFrom(cmd, "first-break", breakFormats)
+	f.ext.StrategyFlag(cmd, &f.strategy)
+	command.FusionFlag(cmd, &f.noFusion)
+	command.ExactFlag(cmd, &f.exact)
+	command.CostsFlag(cmd, &f.costs)
+	command.DimFlag(cmd, &f.dims)
+	command.PinFlag(cmd, &f.pins)
+	f.solver.AddFlag(cmd)
+	return cmd
+}
+
+// Document is what explain prints.
+type Document struct {
+	Breaks document.TextOrNull `json:"breaks" doc:"The format that --first-break asked for; null for none."`
+	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null where --first-break found none."`
+	*inspect.Explanation
+	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which value and layout hold; run and copies are for these sizes."`
+	report.Notes
+}
+
+func run(cmd *cobra.Command, path, value string, f flags) error {
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.solver.Check(); err != nil {
+		return err
+	}
+	format, err := formatOf(f.firstBreak)
+	if err != nil {
+		return err
+	}
+	costs, err := command.Prices(cmd, f.costs)
+	if err != nil {
+		return err
+	}
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	var g *graph.Graph
+	err = j.Do(progress.Loading, func() (err error) {
+		g, err = f.ext.LoadPinned(j.Context, path, f.dims, f.pins)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var r *Document
+	err = j.Do(progress.Planning, func() (err error) {
+		r, err = f.explained(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+			Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
+			MemoryLimit: -1}) // it may be for another machine
+		return err
+	})
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
+		return cut
+	}
+	command.PrintNotes(cmd, path, g)
+	if err != nil {
+		return exit.InFile(path, err)
+	}
+	return j.Do(progress.Printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			document.Write(out, r)
+		} else {
+			Write(out, term.Output(cmd), r)
+		}
+		return out.Flush()
+	})
+}
+
+// breakFormats are the memory formats that a value can lose.
+var breakFormats = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
+
+// formatOf is the format that --first-break names; none where it is not given.
+func formatOf(name string) (tensor.MemoryFormat, error) {
+	if name == "" {
+		return tensor.NoFormat, nil
+	}
+	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
+		return format, nil
+	}
+	return tensor.NoFormat, exit.Wrongf("--first-break: no value lies in memory format %q: want one of %s%s", name,
+		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
+}
+
+// explained explains the value of a name, or the first that loses a format.
+func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
+	o graphrun.Options) (*Document, error) {
+	r := &Document{Notes: report.NotesOf(g)}
+	if format != tensor.NoFormat {
+		r.Breaks = document.TextOrNull(format.String())
+		v, err := inspect.FirstBreak(g, format)
+		if err != nil || v == nil {
+			return r, err
+		}
+		value = v.Name
+	}
+	v, err := inspect.ValueNamed(g, value)
+	if err != nil {
+		return nil, exit.Wrongf("%s: %w", path, err)
+	}
+	p, err := f.ext.Compile(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.Explanation, err = inspect.Explain(p, v.Name); err != nil {
+		return nil, err
+	}
+	known := program.KnownOf(g)
+	d := infer.ValueDocOf(v, known)
+	if r.Value = &d; d.Dynamic {
+		infer.SymbolicValue(&d, known.Unbacked(), v)
+	}
+	return r, r.leaveOpen(g, v)
+}
+
+// leaveOpen describes value and layout as expressions over the sizes that were not given, if any.
+func (r *Document) leaveOpen(g *graph.Graph, v *graph.Value) error {
+	s, err := infer.SymbolicOf(g, nil, false)
+	if err != nil || s == nil {
+		return err
+	}
+	before := len(s.Env.Guards())
+	layout, err := inspect.ExplainLayout(s.Graph, v.Name)
+	if err != nil {
+		return err
+	}
+	r.Layout = *layout
+	infer.SymbolicValue(r.Value, s, v)
+	own := s.Graph.Value(v.Name)
+	for _, cond := range s.Env.Guards()[before:] {
+		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: own.Node})
+	}
+	above := ancestors(own)
+	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
+		return g.Node != nil && !above[g.Node]
+	})
+	r.Guards = infer.GuardsOf(s)
+	return nil
+}
+
+// ancestors returns the node that computes a value and all nodes that it depends on.
+func ancestors(v *graph.Value) map[*graph.Node]bool {
+	seen := map[*graph.Node]bool{}
+	todo := []*graph.Value{v}
+	for len(todo) > 0 {
+		last := len(todo) - 1
+		n := todo[last].Node
+		if todo = todo[:last]; n == nil || seen[n] {
+			continue
+		}
+		seen[n] = true
+		for _, a := range n.In {
+			if a.Value != nil {
+				todo = append(todo, a.Value)
+			}
+		}
+	}
+	return seen
+}
+
+// Write prints an explanation for a reader.
+func Write(w io.Writer, show term.Display, r *Document) {
+	if r.Value == nil {
+		fmt.Fprintf(w, "nothing loses %s: no node reads a value that is in it alone, and gives one that is not\n", r.Breaks)
+		return
+	}
+	if r.Breaks != "" {
+		fmt.Fprintf(w, "%s is the first that loses %s\n", r.Value.Name, r.Breaks)
+	}
+	WriteLayout(w, show, r)
+	infer.WriteGuards(w, r.Guards)
+	writeFate(w, show, r.Explanation, r.Assumed)
+}
+
+// WriteLayout tells what a value is, and why it lies so in the graph as written.
+func WriteLayout(w io.Writer, show term.Display, r *Document) {
+	v := r.Value
+	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
+	if v.Strides != nil {
+		fmt.Fprintf(w, " by %s", v.Strides)
+		if v.Offset.N != 0 || v.Offset.Name != "" {
+			fmt.Fprintf(w, " from %v on", v.Offset)
+		}
+		if len(v.Flags) > 0 {
+			fmt.Fprintf(w, ", %s", strings.Join(v.Flags, ", "))
+		}
+		for _, flag := range slices.Sorted(maps.Keys(v.Conditions)) {
+			fmt.Fprintf(w, "\n%s where %s", flag, v.Conditions[flag])
+		}
+	}
+	fmt.Fprintf(w, "\n\n%s\n%s\n", show.Paint(term.Strong, "Layout as written"),
+		format.Wrap(r.Layout.Why, show.ProseWidth()))
+	term.WriteList(w, show, "What the permutation rule sees", r.Layout.Operands,
+		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
+		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
+	term.WriteList(w, show, "Comparisons of dimensions", r.Layout.Sort,
+		[]term.Column{term.WholeCol("faster"), term.WholeCol("slower"),
+			term.NameCol("decided by"), term.ProseCol("why"), term.WholeCol("outcome")}, func(c inspect.Comparison) []any {
+			outcome := "stay"
+			if c.Exchanged {
+				outcome = "exchanged"
+			}
+			return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
+		})
+	if len(r.Layout.Order) > 0 {
+		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(r.Layout.Order))
+	}
+}
+
+func writeFate(w io.Writer, show term.Display, e *inspect.Explanation, assumed map[string]int) {
+	f := &e.Run
+	head := "Under strategy " + f.Strategy
+	if len(assumed) > 0 {
+		head += " for " + format.Sizes(assumed)
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, head), format.Wrap(f.What, show.ProseWidth()))
+	if f.Step != "" {
+		fmt.Fprintf(w, "step %s", f.Step)
+		if f.Impl != "" {
+			fmt.Fprintf(w, ", implementation %s", f.Impl)
+		}
+		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(f.Reads, ", "), "nothing"))
+	}
+	if len(f.Strides) > 0 {
+		fmt.Fprintf(w, "it lies by %s\n", format.Ints(f.Strides))
+	}
+	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
+	list := make([]report.Copy, len(e.Copies))
+	for i, c := range e.Copies {
+		list[i] = c.Copy
+	}
+	sections.WriteCopies(w, show, "Copies", list)
+	for _, c := range e.Copies {
+		writeSides(w, show, c)
+	}
+	sections.WriteApart(w, show, e.Apart)
+}
+
+// writeSides tells why the two sides of a copy disagree, and what it would cost to do without.
+func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
+	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
+	for _, side := range []struct {
+		what string
+		path []string
+	}{{"written so because", c.Written}, {"wanted so because", c.Wanted}} {
+		for i, step := range side.path {
+			what := ""
+			if i == 0 {
+				what = side.what
+			}
+			fmt.Fprintf(w, "  %-20s%s\n", what, step)
+		}
+	}
+	if c.WithoutNS == nil {
+		return
+	}
+	what := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*c.WithoutNS))
+	if *c.WithoutNS == 0 {
+		what = "nothing is lost: one of the cheapest plans has no such copy"
+	}
+	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
+	if c.Instead == nil {
+		return
+	}
+	if otherwise := c.Instead.String(); otherwise != "" {
+		fmt.Fprintf(w, "  %-20s%s\n", "", format.Printable(otherwise))
+	}
+}

@@ -1,0 +1,282 @@
+// Package infer is the command that prints the inferred types, strides and aliases of values.
+package infer
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/report"
+)
+
+type flags struct {
+	ext                      *command.Extensions
+	json, keepGoing, classes bool
+	dims                     []string
+}
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "infer FILE",
+		Short: "Show the dtype, shape, strides and aliases of every value",
+		Long: `Applies PyTorch's propagation rules to the graph as it is written: nothing is fused,
+moved or dropped. Data are not touched.
+
+flags are those that hold of contiguous, channels_last, channels_last_3d and
+non_overlapping_and_dense. An alias is the value whose storage a view shares.
+
+Sizes that nobody gives stay unknown: sizes, strides and offsets are expressions over symbols, flags hold for
+all sizes, and conditions tell when others do. Inference goes the way of the sizes that are assumed where it
+must branch, and what it thereby asks of sizes is told: the table holds while that does. With --classes it
+goes all ways, up to 16 classes of sizes, and what differs is a Where(condition, a, b). A note lists the symbols for
+which a minimum of 2 would remove guards.
+
+Where a shape depends on data, so that it is known only when the graph runs, what is known ahead
+is shown: the dtype, sizes and strides, where u0, u1 ... stand for sizes that only the run tells; what
+is not known is "?" (in JSON null, and "dynamic" is true). Sizes with different names may turn out equal,
+and expressions hold for the sizes that nodes do not refuse. The graph then runs in segments, which graphrun
+plan shows; the last column tells which makes a value.`,
+		Example: `  graphrun infer examples/models/stride_rules.json
+  graphrun infer model.json --json --keep-going
+  graphrun infer model.json --dim N=16`,
+		Args:              command.OneFile,
+		ValidArgsFunction: command.CompleteGraph,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return run(cmd, args[0], f)
+		}),
+	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and "+
+		"infer the rest")
+	cmd.Flags().BoolVar(&f.classes, "classes", false, "infer all classes of sizes that are not given, where there are "+
+		"at most 16, instead of that of the sizes that are assumed")
+	command.DimFlag(cmd, &f.dims)
+	return cmd
+}
+
+func run(cmd *cobra.Command, path string, f flags) error {
+	var g *graph.Graph
+	var s *graph.Symbolic
+	var fewer *RaisedMinimums
+	var errs []*graph.Error
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	err := j.Do(progress.Loading, func() (err error) {
+		if g, errs, err = inferGraph(j.Context, path, f); err == nil {
+			if s, err = SymbolicOf(g, errs, f.classes); err == nil {
+				fewer = raisedMinimumsOf(g, s, errs, f.classes)
+			}
+		}
+		return err
+	})
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
+		return cut
+	}
+	if g == nil && !f.json {
+		return err
+	}
+	printed := j.Do(progress.Printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		r := inferReportOf(g, s, errs)
+		if r.Fewer = fewer; f.json {
+			document.Write(out, r)
+		} else {
+			writeInferTable(out, term.Output(cmd), r)
+		}
+		return out.Flush()
+	})
+	if printed != nil {
+		return printed
+	}
+	switch {
+	case s != nil:
+		command.PrintWarnings(cmd, path, g)
+		if fewer != nil && !f.json {
+			term.Note(cmd, "%v", fewer)
+		}
+		if s.Cut != nil {
+			term.Note(cmd, "the table holds for one class of sizes: %v", s.Cut)
+		}
+	case g != nil:
+		command.PrintNotes(cmd, path, g)
+	}
+	for _, e := range errs {
+		if !f.json {
+			term.PrintError(cmd, exit.InFile(path, e))
+		}
+	}
+	if err == nil && len(errs) > 0 {
+		return &exit.Error{Code: exit.CodeFailed}
+	}
+	return err
+}
+
+// inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
+// error ends the command; with --keep-going refused nodes do not make one.
+func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
+	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
+	if err != nil {
+		return nil, mistakes(err), err
+	}
+	if !f.keepGoing {
+		if err := command.Infer(ctx, g); err != nil {
+			return nil, mistakes(err), err
+		}
+		return g, nil, nil
+	}
+	g.SetContext(ctx)
+	refused := g.InferAll()
+	g.SetContext(context.Background())
+	errs := slices.Concat(missing, inOrder(refused), g.PinErrors(refused))
+	slices.SortStableFunc(errs, byPlace)
+	return g, errs, nil
+}
+
+// byPlace compares errors by their places in the file.
+func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
+
+// inOrder sorts refused nodes by their places.
+func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
+	errs := make([]*graph.Error, 0, len(refused))
+	for _, e := range refused {
+		errs = append(errs, e)
+	}
+	slices.SortFunc(errs, func(a, b *graph.Error) int { return cmp.Or(byPlace(a, b), strings.Compare(a.Node, b.Node)) })
+	return errs
+}
+
+// mistakes lists what an error from loading holds.
+func mistakes(err error) []*graph.Error {
+	var all graph.Errors
+	var one *graph.Error
+	switch {
+	case errors.As(err, &all):
+		return all
+	case errors.As(err, &one):
+		return []*graph.Error{one}
+	}
+	return []*graph.Error{{Err: err}}
+}
+
+// inferred calls f with every value that has a meta.
+func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
+	if g == nil {
+		return
+	}
+	refused := make(map[string]bool, len(errs))
+	for _, e := range errs {
+		refused[e.Node] = true
+	}
+	g.Values(func(v *graph.Value) {
+		if v.Node == nil || !refused[v.Node.Name] {
+			f(v)
+		}
+	})
+}
+
+// Document is what infer prints.
+type Document struct {
+	Values document.Stream[ValueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
+	Errors []report.Mistake          `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
+	Guards []GuardDoc                `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
+	Fewer  *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
+	report.Notes
+	segments bool // shapes depend on data
+}
+
+// ValueDoc is what infer says of a value.
+type ValueDoc struct {
+	Name       string              `json:"name" doc:"The name of the value."`
+	Op         string              `json:"op" doc:"The op that makes it, input or constant."`
+	DType      document.TextOrNull `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
+	Shape      report.Sizes        `json:"shape" doc:"Its sizes; null if unknown."`
+	Strides    report.Sizes        `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *report.Size        `json:"offset" doc:"Where it begins; null if unknown."`
+	Flags      []string            `json:"flags" of:"flag" doc:"What holds of its strides, for all sizes."`
+	AliasOf    document.TextOrNull `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
+	Conditions map[string]string   `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
+	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
+	Segment    *int                `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
+}
+
+func ValueDocOf(v *graph.Value, known *program.Known) ValueDoc {
+	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
+	if t := known.DType(v); t.Valid() {
+		d.DType = document.TextOrNull(t.String())
+	}
+	if i, ok := known.Segment(v); ok {
+		d.Segment = &i
+	}
+	if v.Dynamic {
+		return d
+	}
+	d.Strides, d.Offset, d.Flags = report.SizesOf(v.Type.Strides), &report.Size{N: v.Meta.Offset}, v.Meta.Flags()
+	if v.Alias != nil {
+		d.AliasOf = document.TextOrNull(v.Alias.Name)
+	}
+	return d
+}
+
+func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Document {
+	values := func(yield func(*ValueDoc) bool) {
+		known := program.KnownOf(g)
+		var d ValueDoc
+		more := true
+		inferred(g, errs, func(v *graph.Value) {
+			if more {
+				switch d = ValueDocOf(v, known); {
+				case s != nil:
+					SymbolicValue(&d, s, v)
+				case v.Dynamic:
+					SymbolicValue(&d, known.Unbacked(), v)
+				}
+				more = yield(&d)
+			}
+		})
+	}
+	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(s), Notes: report.NotesOf(g),
+		segments: g != nil && g.Dynamic()}
+}
+
+// writeInferTable prints the values as columns.
+func writeInferTable(w io.Writer, show term.Display, r *Document) {
+	flags := term.PhraseCol("flags", 10)
+	flags.Cut = term.CutFlags
+	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.WholeCol("dtype"), term.ListCol("shape"),
+		term.ListCol("strides"),
+		term.WholeCol("offset").Unless("0"), flags, term.NameCol("alias of"))
+	if r.segments {
+		t.Columns = append(t.Columns, term.WholeCol("segment"))
+	}
+	for v := range r.Values {
+		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}
+		if v.Strides != nil {
+			copy(row[4:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
+		}
+		switch {
+		case v.Segment != nil:
+			row = append(row, *v.Segment)
+		case r.segments:
+			row = append(row, "")
+		}
+		t.Add(row...)
+	}
+	t.Write(w, show)
+	WriteGuards(w, r.Guards)
+}

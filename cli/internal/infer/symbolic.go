@@ -1,0 +1,207 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// SymbolicOf infers a graph for the sizes that nobody gave; nil where there are none, or where shapes depend on
+// data: see [program.Known.Unbacked]. Refused nodes are left out.
+func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
+	if g == nil || g.Dynamic() {
+		return nil, nil
+	}
+	open := false
+	for name := range g.Assumed() {
+		_, own := g.Symbols[name]
+		open = open || own
+	}
+	if !open {
+		return nil, nil
+	}
+	if len(errs) > 0 {
+		refused := g.InferAll()
+		g = g.Drop(refused)
+	}
+	if classes {
+		return g.SymbolicForked(nil)
+	}
+	return g.Symbolic(nil)
+}
+
+// GuardDoc is what the sizes that infer shows hold for.
+type GuardDoc struct {
+	Condition string              `json:"condition" doc:"What must hold of the sizes, in Eq, Ne, Lt, Le, &, |."`
+	Node      document.TextOrNull `json:"node" doc:"The node, or the input, whose inference asks for it; null for none."`
+	Op        document.TextOrNull `json:"op" doc:"Its op, or input; null for none."`
+	Binds     map[string]int      `json:"binds,omitzero" doc:"The symbols that have one size from here on."`
+	Refusal   string              `json:"refusal,omitzero" doc:"What happens where it does not hold, where that was looked at."`
+}
+
+// GuardsOf lists the guards of symbolic inference; nil for none.
+func GuardsOf(s *graph.Symbolic) []GuardDoc {
+	if s == nil {
+		return nil
+	}
+	list := make([]GuardDoc, len(s.Guards))
+	for i, g := range s.Guards {
+		d := &list[i]
+		d.Condition = g.Cond.String()
+		switch {
+		case g.Node != nil:
+			d.Node, d.Op = document.TextOrNull(g.Node.Name), document.TextOrNull(g.Node.Op.Name)
+		case g.Value != nil:
+			d.Node, d.Op = document.TextOrNull(g.Value.Name), "input"
+		}
+		for _, name := range g.Binds {
+			if d.Binds == nil {
+				d.Binds = map[string]int{}
+			}
+			d.Binds[name] = s.Hints[s.Name(name)]
+		}
+		if g.Refusal != nil {
+			d.Refusal = causeOf(g.Refusal).Error()
+		}
+	}
+	for _, symbol := range slices.Sorted(maps.Keys(s.Graph.Symbols)) {
+		list = joinExclusions(list, s.Name(symbol), s.Graph.Symbols[symbol].Min)
+	}
+	return list
+}
+
+// joinExclusions puts Lt(k, x) in the place of Ne(x, least), ..., Ne(x, k), where least is the minimum of the symbol.
+func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
+	var of []int
+	for {
+		cond := fmt.Sprintf("Ne(%s, %d)", symbol, least+len(of))
+		i := slices.IndexFunc(list, func(g GuardDoc) bool {
+			return g.Condition == cond && g.Binds == nil && g.Refusal == ""
+		})
+		if i < 0 {
+			break
+		}
+		of = append(of, i)
+	}
+	if len(of) < 2 {
+		return list
+	}
+	slices.Sort(of)
+	last := of[len(of)-1]
+	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(of)-1, symbol)
+	for _, i := range slices.Backward(of[:len(of)-1]) {
+		list = slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+// causeOf returns an error without its place, which the guard's node tells.
+func causeOf(err error) error {
+	var e *graph.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
+// WriteGuards prints below the table what it holds for.
+func WriteGuards(w io.Writer, guards []GuardDoc) {
+	for i, g := range guards {
+		head := "holds while "
+		if i > 0 {
+			head = "        and "
+		}
+		fmt.Fprintf(w, "%s%s", head, g.Condition)
+		if g.Node != "" {
+			fmt.Fprintf(w, ", which %s (%s) asks for", format.Printable(string(g.Node)), g.Op)
+		}
+		for j, name := range slices.Sorted(maps.Keys(g.Binds)) {
+			word := ","
+			if j == 0 {
+				word = " and binds"
+			}
+			fmt.Fprintf(w, "%s %s=%d", word, format.Printable(name), g.Binds[name])
+		}
+		if g.Refusal != "" {
+			fmt.Fprintf(w, ": else %s", format.Printable(g.Refusal))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// SymbolicValue puts what holds for all sizes in the place of what holds at the hints.
+func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
+	w := s.Graph.Value(v.Name)
+	if w == nil || w.Dynamic {
+		return
+	}
+	if d.Dynamic && w.Alias != nil {
+		d.AliasOf = document.TextOrNull(w.Alias.Name)
+	}
+	t := w.Type.Simplify()
+	d.Shape, d.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
+	d.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
+	d.Flags, d.Conditions = []string{}, nil
+	for _, f := range flagsOf {
+		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {
+			continue
+		}
+		holds := conditionOf(s.Env, t, f.predicate)
+		switch always, known := holds.Known(); {
+		case always && known:
+			d.Flags = append(d.Flags, f.name)
+		case !known:
+			if d.Conditions == nil {
+				d.Conditions = map[string]string{}
+			}
+			d.Conditions[f.name] = holds.String()
+		}
+	}
+}
+
+// flagsOf are the flags of values.
+var flagsOf = []struct {
+	name      string
+	predicate tensor.Predicate
+}{
+	{"contiguous", tensor.IsContiguous},
+	{"channels_last", tensor.IsChannelsLast},
+	{"channels_last_3d", tensor.IsChannelsLast3d},
+	{"non_overlapping_and_dense", tensor.IsNonOverlappingAndDense},
+}
+
+// conditionOf returns when a predicate holds. The formula says it for any number of classes of sizes; where it does not
+// show that all or none are such, as its comparisons may hang together, a few classes are looked at one by one.
+func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
+	before := env.Steps()
+	formula := t.If(p).Decide()
+	if _, known := formula.Known(); known || env.Steps()-before > flagSteps {
+		return formula
+	}
+	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return t.Holds(p), nil })
+	if err != nil || len(cases) == 0 {
+		return formula
+	}
+	for _, c := range cases {
+		if c.Err != nil || c.Value != cases[0].Value {
+			return formula
+		}
+	}
+	return sym.Truth(cases[0].Value)
+}
+
+const (
+	// maxClasses bounds the classes of sizes that are looked at for one flag.
+	maxClasses = 16
+	// flagSteps bounds the steps of a formula whose classes are listed: each class takes as many steps again.
+	flagSteps = 1 << 12
+)

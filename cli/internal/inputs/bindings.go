@@ -1,0 +1,130 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// bindings are the sizes of symbols that --dim and the shapes of given inputs tell.
+type bindings struct {
+	dims   map[string]int
+	from   map[string]string // the input that told a size, by symbol
+	bounds map[string]graph.Bounds
+}
+
+// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs.
+// An array that cannot be the input's is refused and binds none. What has a symbol that only a refused one would have
+// bound is refused too: a size that is made up is none of its results.
+func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
+	inputs, l := f.Inputs(), &f.Loader
+	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
+		return nil, err
+	}
+	l.Shapes, l.Lost = map[string][]int{}, given.Lost
+	for name, a := range given.arrays {
+		l.Shapes[name] = a.meta.Shape
+	}
+	g, given.Missing, err = command.Graph(ctx, f)
+	return g, err
+}
+
+// bind finds the sizes that the arrays tell, and refuses those that cannot be the inputs'.
+func (g *Given) bind(inputs []*graph.Value, b bindings) error {
+	for _, v := range inputs {
+		a, ok := g.arrays[v.Name]
+		if !ok {
+			continue
+		}
+		if err := b.bind(v, a.meta); err != nil {
+			if err := g.refuse(v.Name, err); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range inputs {
+		for _, d := range v.Dims {
+			if _, bound := b.dims[d.Symbol]; g.Lost[v.Name] != nil && d.Symbol != "" && !bound {
+				g.Unknown = append(g.Unknown, d.Symbol)
+			}
+		}
+	}
+	for _, v := range inputs {
+		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.Unknown, d.Symbol) })
+		if i >= 0 && g.Lost[v.Name] == nil {
+			g.Lost[v.Name] = fmt.Errorf("its size %s is not known: an input that cannot be read would tell it",
+				v.Dims[i].Symbol)
+		}
+	}
+	return nil
+}
+
+// bind binds the symbols of one input. After an error it has bound none.
+func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
+	if !mayHold(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
+		v.Dims != nil && len(m.Shape) != len(v.Dims) {
+		return b.misfit(v, m)
+	}
+	own := map[string]int{}
+	for i, d := range v.Dims {
+		n := m.Shape[i]
+		want, bound := b.dims[d.Symbol]
+		from := b.from[d.Symbol]
+		if size, ok := own[d.Symbol]; ok {
+			want, bound, from = size, true, v.Name
+		}
+		limits := b.bounds[d.Symbol]
+		switch {
+		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && from == "":
+			return b.misfit(v, m)
+		case d.Symbol == "":
+		case bound && n != want:
+			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, from)
+		case n < limits.Min || limits.Max > 0 && n > limits.Max:
+			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", d.Symbol, n, limits.Min, limits.Max)
+		case !bound:
+			own[d.Symbol] = n
+		}
+	}
+	maps.Copy(b.dims, own)
+	for symbol := range own {
+		b.from[symbol] = v.Name
+	}
+	return nil
+}
+
+// misfit is the error of an array of another dtype or shape than the input's.
+func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
+	shape := make([]string, 0, len(v.Dims))
+	for _, n := range v.Meta.Shape {
+		shape = append(shape, fmt.Sprint(n))
+	}
+	if v.Dims != nil {
+		shape = shape[:0]
+	}
+	for _, d := range v.Dims {
+		switch n, bound := b.dims[d.Symbol]; {
+		case d.Symbol == "":
+			shape = append(shape, d.String())
+		case bound:
+			shape = append(shape, fmt.Sprint(n))
+		default:
+			shape = append(shape, d.Symbol)
+		}
+	}
+	return fmt.Errorf("the file holds %v%s, the graph wants %v[%s]", m.DType, tensor.ListString(m.Shape), v.Meta.DType,
+		strings.Join(shape, ", "))
+}
+
+// mayHold reports whether an array of one dtype can stand for an input of another: uint16 may be
+// the bits of bfloat16, which numpy lacks.
+func mayHold(array, input tensor.DType) bool {
+	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
+}

@@ -1,0 +1,172 @@
+// Package inputs reads the inputs of a graph from files, and generates those that no file gives.
+package inputs
+
+import (
+	"cmp"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Sources says where the values of a graph's inputs come from.
+type Sources struct {
+	archive  string   // .npz with an array for each input, empty if none
+	files    []string // NAME=FILE.npy
+	Seed     uint64   // for inputs that no file gives
+	generate bool     // make up what files leave out, even where some are given
+
+	KeepGoing bool // past constants that cannot be read and nodes that are wrong
+}
+
+// ReadValues returns a tensor for every input of a bound graph, in the layout that the graph
+// declares: the given ones, and others made from the seed. No data are read before all fit into
+// memory. given is closed, and tells which inputs cannot be had after all.
+func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
+	defer given.Close()
+	if err := fit(g, given); err != nil {
+		return nil, err
+	}
+	in, integers := newSet(s.Seed), integersFor(g)
+	in.extra = given.others()
+	for _, v := range g.Inputs {
+		if given.Lost[v.Name] != nil {
+			continue
+		}
+		a, isGiven := given.arrays[v.Name]
+		t, err := s.value(v, a, integers)
+		switch {
+		case err != nil:
+			if err := given.refuse(v.Name, err); err != nil {
+				return nil, err
+			}
+			continue
+		case !isGiven:
+			in.Generated = append(in.Generated, v)
+		}
+		in.Values[v.Name] = t
+	}
+	return in, nil
+}
+
+// value reads the array for an input, or makes one up where there is none.
+func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	if a.read == nil {
+		return generate(v.Meta, s.Seed, v.Name, integers(v)), nil
+	}
+	if t, err = a.read(); err != nil {
+		return nil, err
+	}
+	return place(t, v.Meta)
+}
+
+// fit refuses more inputs than there is memory for: first those that nothing reads, then the
+// largest.
+func fit(g *graph.Graph, given *Given) error {
+	var sizes graphrun.Need
+	for _, v := range g.Inputs {
+		sizes.AddInput(v)
+	}
+	err := sizes.Check(0, 0)
+	var short *graphrun.MemoryError
+	if given.Lost == nil || !errors.As(err, &short) {
+		return err
+	}
+	bytes := func(v *graph.Value) int {
+		var n graphrun.Need
+		n.AddInput(v)
+		return n.Inputs
+	}
+	reads := readers(g)
+	order := slices.SortedStableFunc(slices.Values(g.Inputs), func(a, b *graph.Value) int {
+		return cmp.Or(min(reads[a], 1)-min(reads[b], 1), cmp.Compare(bytes(b), bytes(a)))
+	})
+	for over := short.Need.Total() - short.Left; over > 0 && len(order) > 0; order = order[1:] {
+		over -= bytes(order[0])
+		given.Lost[order[0].Name] = err
+	}
+	return nil
+}
+
+// readers counts the nodes and outputs that read each value.
+func readers(g *graph.Graph) map[*graph.Value]int {
+	reads := map[*graph.Value]int{}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			reads[a.Value]++
+		}
+		for _, v := range n.Refs() {
+			reads[v]++
+		}
+	}
+	for _, o := range g.Outputs {
+		reads[o.Value]++
+	}
+	return reads
+}
+
+// place lays values, given in logical order, out as m says.
+func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	if t.DType != m.DType {
+		if t, err = t.View(t.Meta.WithDType(m.DType)); err != nil {
+			return nil, err
+		}
+	}
+	if t.SameLayout(m) && t.Offset == m.Offset {
+		return t, nil
+	}
+	out := tensor.Empty(m)
+	tensor.CopyElements(out, t)
+	return out, nil
+}
+
+// generate returns values that depend on seed, name and logical index only, whatever the
+// layout: reals and complex parts uniform in [-1, 1), each integer as likely, fair bools.
+func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	r := rand.New(rand.NewPCG(seed, h.Sum64()))
+	wide, per := tensor.Float64, 1
+	if m.DType.IsComplex() {
+		wide, per = tensor.Complex128, 2
+	}
+	out := tensor.Empty(m)
+	rows := out
+	switch {
+	case m.IsContiguous():
+	case m.Numel() > m.Extent(): // elements share memory: there are values for the storage alone
+		rows = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
+	default:
+		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
+	}
+	// A block at a time: all values as float64 would take many times the memory of bytes.
+	n, size := rows.Numel(), m.DType.Size()
+	flat := make([]float64, per*min(n, 1<<12))
+	convert := tensor.Converter(m.DType, wide)
+	for at := 0; at < n; at += len(flat) / per {
+		block := flat[:per*min(n-at, len(flat)/per)]
+		for i := range block {
+			switch {
+			case m.DType == tensor.Bool:
+				block[i] = float64(r.IntN(2))
+			case m.DType.IsIntegral(false):
+				block[i] = float64(integers[r.IntN(len(integers))])
+			default:
+				block[i] = 2*r.Float64() - 1
+			}
+		}
+		to := unsafe.Add(rows.Pointer(), at*size)
+		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/per)
+	}
+	if rows.Storage() != out.Storage() {
+		tensor.CopyElements(out, rows)
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package inputs
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Workload is a graph to be measured, and values for its inputs.
+type Workload struct {
+	Graph  *graph.Graph
+	Inputs *Set
+}
+
+func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
+	hints []map[string]int,
+	src Sources) (t Workload, err error) {
+	command.CollectEarly()
+	g, given, err := Load(ctx, ext, src, path, dims)
+	if err != nil {
+		return t, err
+	}
+	if err := command.BindHints(path, g, hints); err != nil {
+		return t, err
+	}
+	if err := command.Infer(ctx, g); err != nil {
+		return t, err
+	}
+	if err := command.ApplyPins(ctx, g, pins); err != nil {
+		return t, err
+	}
+	in, err := src.ReadValues(g, given)
+	return Workload{g, in}, err
+}
+
+// Load reads a graph file or a model and the values that files give for its inputs, whose
+// shapes bind its symbols together with those of --dim. It is yet to be inferred.
+func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
+	error) {
+	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
+	if err != nil {
+		return nil, nil, err
+	}
+	given, err := src.read(f.Inputs())
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := bindGiven(ctx, f, given)
+	if err != nil {
+		given.Close()
+		return nil, nil, err
+	}
+	return g, given, nil
+}
+
+// DropConstants drops the data of the graph's constants, which a compiled program no longer needs: packed weights would
+// otherwise be in memory twice.
+func (w *Workload) DropConstants() {
+	bytes := 0
+	for _, v := range w.Graph.Constants {
+		if s := v.Const.Storage(); s != nil {
+			bytes += s.Len()
+		}
+	}
+	if bytes < worthReturning {
+		return
+	}
+	w.Graph = w.Graph.Clone()
+	for _, v := range w.Graph.Constants {
+		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
+	}
+	for i, v := range w.Inputs.Generated { // a value leads to its graph
+		at := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
+		w.Inputs.Generated[i] = w.Graph.Inputs[at]
+	}
+	debug.FreeOSMemory()
+}
+
+// worthReturning is the least number of bytes that is returned to the system at once. Runs allocate almost nothing, so
+// the runtime would keep the memory.
+const worthReturning = 16 << 20

@@ -1,0 +1,180 @@
+// Package outfile writes files that appear as a whole or not at all.
+package outfile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/internal/files"
+)
+
+// CheckWritable refuses a file that a command would not be able to write, before it has
+// done the work of which the file is the result. It leaves nothing behind.
+func CheckWritable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := tryWriting(path); err != nil {
+		return exit.Wrongf("%s %s: %w", flag, path, err)
+	}
+	return nil
+}
+
+func tryWriting(path string) error {
+	path = linked(path)
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
+		return errors.New("that is a folder")
+	case err == nil && !st.Mode().IsRegular():
+		return nil // a pipe or a device: opening it may wait for whoever reads
+	case err == nil:
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return Cause(err)
+		}
+		return f.Close()
+	}
+	dir := filepath.Dir(path)
+	if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s", dir)
+	} else if err == nil && !st.IsDir() {
+		return fmt.Errorf("%s is not a folder", dir)
+	}
+	f, err := createBeside(path)
+	if err != nil {
+		return Cause(err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// Cause is what the system says of a file that cannot be written, in plain words.
+func Cause(err error) error {
+	var e *fs.PathError
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &renamed):
+		return Cause(&fs.PathError{Path: renamed.New, Err: renamed.Err})
+	case !errors.As(err, &e):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no file can be made there")
+	}
+	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
+}
+
+// linked is where a link leads whose file is still to be made; any other path is as it was.
+func linked(path string) string {
+	for range 40 { // as many as systems follow
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
+}
+
+// createBeside creates a file under a name of its own in the folder of path, with the rights
+// that new files get.
+func createBeside(path string) (*os.File, error) {
+	for try := 0; ; try++ {
+		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) || try == 100 {
+			return f, err
+		}
+	}
+}
+
+// Write writes a file that appears as a whole or not at all: whatever fails, one that
+// was there stays as it was, and so it does when ctx ends. Links are followed; pipes and
+// devices are written to, and so is a file in a folder that takes no others.
+func Write(ctx context.Context, path string, write func(io.Writer) error) error {
+	err := replaceFile(ctx, path, write)
+	if err == nil || ctx.Err() != nil {
+		return exit.StoppedOr(ctx, err)
+	}
+	return fmt.Errorf("%s: %w", path, Cause(err))
+}
+
+func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	path = linked(path)
+	old, err := os.Stat(path)
+	if err == nil && !old.Mode().IsRegular() {
+		return writeInPlace(ctx, path, write)
+	}
+	real := path
+	if err == nil {
+		if real, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	f, err := createBeside(real)
+	if errors.Is(err, fs.ErrPermission) && old != nil {
+		return writeInPlace(ctx, path, write)
+	}
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is none
+	err = writeAndClose(ctx, f, write)
+	if err == nil && old != nil {
+		err = os.Chmod(f.Name(), old.Mode().Perm())
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), real)
+}
+
+func writeInPlace(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	return writeAndClose(ctx, f, write)
+}
+
+// writeAndClose writes through a buffer, until ctx ends.
+func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(whileAlive{ctx, f}, 1<<16)
+	err := write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// whileAlive refuses to write once its context has ended.
+type whileAlive struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write writes b unless the context has ended.
+func (a whileAlive) Write(b []byte) (int, error) {
+	if a.ctx.Err() != nil {
+		return 0, context.Cause(a.ctx)
+	}
+	return a.w.Write(b)
+}

@@ -1,0 +1,21 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/graphrun/graphrun/inspect"
+)
+
+// Conditions of a case that are alternatives are told apart from those that all hold.
+func TestCaseText(t *testing.T) {
+	for want, c := range map[string]inspect.Case{
+		"all sizes":                                {},
+		"Lt(N, 3) | Eq(L, 1)":                      {Holds: []string{"Lt(N, 3) | Eq(L, 1)"}},
+		"Le(1, N) & (Lt(N, 3) | Eq(L, 1))":         {Holds: []string{"Le(1, N)", "Lt(N, 3) | Eq(L, 1)"}},
+		"Lt(N, 1) (the graph refuses these sizes)": {Holds: []string{"Lt(N, 1)"}, Refused: true},
+	} {
+		assert.Equal(t, want, caseText(c))
+	}
+}

@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Document is what plan prints: the report of a program, and the answers to the flags.
+type Document struct {
+	report.Plan
+	Measured    *MeasuredPlan            `json:"measured,omitzero" doc:"The measurements of --measure; steps have their times."`
+	Rejected    []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, that of --strategy first."`
+	Within      *WithinMemory            `json:"within_memory,omitzero" doc:"The quality of the plan among those that --max-memory admits."`
+	Advice      *experiment.Advice       `json:"advice,omitzero" doc:"Changes of the caller that reduce the cost, for strategy optimal."`
+	Best        []experiment.Choice      `json:"best,omitzero" doc:"The cheapest plans, for --k-best."`
+	Sensitivity *layout.Sensitivity      `json:"sensitivity,omitzero" doc:"The prices of copies at which another plan is the cheapest, for --sensitivity."`
+	Classes     []inspect.Specialization `json:"classes,omitzero" doc:"The plans that serve several sets of sizes."`
+	ForAll      []inspect.Proof          `json:"for_all,omitzero" doc:"The results of --for-all."`
+	Code        *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step of --code."`
+}
+
+// planDocOf returns the document of a program without answers to flags.
+func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report()} }
+
+// MeasuredPlan compares measured times of steps with their estimates.
+type MeasuredPlan struct {
+	Runs        int     `json:"runs" doc:"The number of runs, by one worker."`
+	MeasuredNS  float64 `json:"measured_ns" doc:"The sum of the medians of all steps, in nanoseconds."`
+	PredictedNS float64 `json:"predicted_ns" doc:"The sum of the estimated costs of the same steps, in nanoseconds."`
+	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
+	P90Error    float64 `json:"p90_error" doc:"The 90th percentile of these errors."`
+}
+
+// RejectedPlan is a plan whose runs need more memory than --max-memory.
+type RejectedPlan struct {
+	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
+	Bytes    int     `json:"needs_bytes" doc:"The memory of a run on one worker."`
+	CostNS   float64 `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+}
+
+// WithinMemory tells how good a plan is among those that --max-memory admits.
+type WithinMemory struct {
+	Tried        int     `json:"tried" doc:"The number of cheaper plans that need more memory."`
+	LowerBoundNS float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of the admitted plans."`
+	Optimal      bool    `json:"optimal" doc:"Whether it is the cheapest admitted plan."`
+}

@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
+)
+
+// limits are what a plan may not exceed.
+type limits struct {
+	copies  int
+	counted bool   // whether copies are bounded
+	memory  string // as written, empty for none
+	bytes   int
+}
+
+func (l *limits) add(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail where more than `N` copies are inserted, but for those of "+
+		"constants, and list them with their reasons")
+	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans of which a run needs more than `BYTES`, such as "+
+		"64MiB: the cheapest of another strategy that needs no more is taken instead")
+}
+
+func (l *limits) check(cmd *cobra.Command) (err error) {
+	if l.counted = cmd.Flags().Changed("max-copies"); l.copies < 0 {
+		return exit.Wrongf("--max-copies %d: want 0 or more", l.copies)
+	}
+	if l.memory == "" {
+		return nil
+	}
+	if l.bytes, err = parseBytes(l.memory); err != nil {
+		return exit.Wrongf("--max-memory %s: %w", l.memory, err)
+	}
+	return nil
+}
+
+// bytesOf are the units of sizes, in bytes.
+var bytesOf = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+
+// parseBytes reads a size: 64MiB, 1.5 GB, 4096.
+func parseBytes(text string) (int, error) {
+	at := strings.LastIndexAny(text, "0123456789.") + 1
+	unit, known := bytesOf[strings.TrimSpace(text[at:])]
+	n, err := strconv.ParseFloat(text[:at], 64)
+	if err != nil || !known || n < 0 || n*unit >= math.MaxInt {
+		return 0, errors.New("want a size such as 64MiB, 1.5GB or 4096")
+	}
+	return int(n * unit), nil
+}
+
+// bytesNeeded is what a run on one worker needs in all: --max-memory counts it, since plans do not depend on threads.
+func bytesNeeded(r *report.Plan) int {
+	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
+}
+
+// keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the plans of other
+// strategies, and of the cheapest plans of all, that does, with a report that lists those that were rejected.
+func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
+	o graphrun.Options) (*graphrun.Program, *Document, error) {
+	wanted := planDocOf(p)
+	if l.memory == "" || bytesNeeded(&wanted.Plan) <= l.bytes {
+		return p, wanted, nil
+	}
+	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(wanted)},
+		least: wanted}
+	f.options.Dump = nil
+	for _, s := range f.ext.Strategies() {
+		if s.Name() == wanted.Strategy {
+			continue
+		}
+		if err := f.try(ctx, s, true); err != nil {
+			return nil, nil, err
+		}
+	}
+	within, err := f.cheapest(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.best == nil {
+		return nil, nil, l.refusal(f.rejected, f.least, within)
+	}
+	f.report.Rejected, f.report.Within = f.rejected, within
+	return f.best, f.report, nil
+}
+
+// fitting looks for the cheapest plan that needs no more memory than it may.
+type fitting struct {
+	ext      *command.Extensions
+	limit    int
+	graph    *graph.Graph
+	options  graphrun.Options
+	rejected []RejectedPlan
+	least    *Document         // of the plans that were rejected, the one that needs least
+	best     *graphrun.Program // nil: none so far
+	report   *Document         // of best
+}
+
+// try plans by a strategy. Plans that need too much are listed by the names of strategies alone.
+func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
+	f.options.Strategy = s
+	p, err := f.ext.Compile(ctx, f.graph, f.options)
+	if err != nil {
+		return err
+	}
+	switch r := planDocOf(p); {
+	case bytesNeeded(&r.Plan) > f.limit:
+		if listed {
+			f.rejected = append(f.rejected, rejectedOf(r))
+		}
+		if bytesNeeded(&r.Plan) < bytesNeeded(&f.least.Plan) {
+			f.least = r
+		}
+	case f.best == nil || r.CostNS < f.report.CostNS:
+		f.best, f.report = p, r
+	}
+	return nil
+}
+
+// mostTried is how many of the cheapest plans are compiled to see what they need.
+const mostTried = 16
+
+// cheapest tries the cheapest plans one after another, until one needs no more or none can be cheaper than the best so
+// far. As they come in the order of their costs, what any plan that needs no more costs at least is known then. It is
+// nil for a graph whose cheapest plans are not known.
+func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
+	list, err := experiment.Best(p, mostTried)
+	if err != nil {
+		return nil, nil // shapes depend on data, or the problem is too large: strategies are all there is
+	}
+	w := &WithinMemory{}
+	for _, c := range list {
+		w.LowerBoundNS = c.CostNS
+		if f.asCheap(c.CostNS) {
+			break
+		}
+		if err := f.try(ctx, c.Strategy(), false); err != nil {
+			return nil, err
+		}
+		if f.asCheap(c.CostNS) {
+			break
+		}
+		w.Tried++
+	}
+	if w.Optimal = f.asCheap(w.LowerBoundNS); w.Optimal {
+		w.LowerBoundNS = f.report.CostNS
+	}
+	return w, nil
+}
+
+// asCheap reports whether there is a plan that costs no more, but for the rounding of sums.
+func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
+
+func rejectedOf(r *Document) RejectedPlan {
+	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
+}
+
+// refusal tells what stands in the way of all strategies, by the plan that needs least.
+func (l *limits) refusal(rejected []RejectedPlan, least *Document,
+	within *WithinMemory) error {
+	var needs []string
+	for _, r := range rejected {
+		needs = append(needs, r.Strategy+" "+format.Bytes(r.Bytes))
+	}
+	m := least.Memory
+	also := ""
+	if within != nil {
+		also = fmt.Sprintf(", and so do the %s of all", format.CountIrregular(within.Tried, "cheapest plan",
+			"cheapest plans"))
+	}
+	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; of what %s needs, "+
+		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also,
+		least.Strategy,
+		format.Bytes(m.Inputs), format.Bytes(m.Constants), format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
+	for i, h := range m.Largest {
+		if i == 0 {
+			text += "\nThe largest values are"
+		}
+		text += fmt.Sprintf("\n  %s %q, %s", h.Kind, h.Name, format.Bytes(h.Bytes))
+	}
+	return errors.New(text)
+}
+
+// tell says which plans were rejected, and what that costs.
+func (l *limits) tell(cmd *cobra.Command, r *Document) {
+	if len(r.Rejected) == 0 {
+		return
+	}
+	wanted := r.Rejected[0]
+	term.Note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost "+
+		"of %s instead of %s: %s", wanted.Strategy, format.Bytes(wanted.Bytes), l.memory, r.Strategy,
+		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(wanted.CostNS),
+		format.Difference(wanted.CostNS, r.CostNS, format.Nanoseconds))
+	if w := r.Within; w != nil && w.Optimal {
+		term.Note(cmd, "no plan that needs no more costs less: that follows from the order in which plans come by their cost")
+	} else if w != nil {
+		term.Note(cmd, "a plan that needs no more costs %s at least: the %d cheapest of all need more",
+			format.Nanoseconds(w.LowerBoundNS),
+			w.Tried)
+	}
+}
+
+// countCopies fails where there are more copies than --max-copies, of values that are no constants, and lists them.
+func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
+	if !l.counted {
+		return nil
+	}
+	text, n := "", 0
+	for _, c := range copies {
+		if v := g.Value(c.Value); v != nil && v.Const != nil {
+			continue
+		}
+		n++
+		text += fmt.Sprintf("\n  %s from %s to %s, %s, %s: %s", format.Printable(c.Value), format.Ints(c.From),
+			format.Ints(c.To),
+			format.Bytes(c.Bytes), format.Nanoseconds(c.CostNS), format.Printable(c.Why))
+	}
+	if n <= l.copies {
+		return nil
+	}
+	return fmt.Errorf("%s inserted, --max-copies allows %d:%s", format.CountIrregular(n, "copy is", "copies are"),
+		l.copies, text)
+}

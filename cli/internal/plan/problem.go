@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/passes/layout"
+)
+
+// problemFlags is what plan is asked for about the problem of layouts.
+type problemFlags struct {
+	certificate, problem, solution string
+	best                           int
+	sensitivity                    bool
+	given                          graphrun.Strategy // of --solution
+}
+
+func (s *problemFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&s.certificate, "certificate", "", "write what graphrun verify checks to `OUT.json`: the problem of "+
+		"layouts, what was chosen, and the proof of the bound")
+	fl.StringVar(&s.problem, "problem", "", "write the problem of layouts to `OUT.json`, for a solver of your own: "+
+		"graphrun schema problem")
+	fl.StringVar(&s.solution, "solution", "", "apply the labels in `IN.json`, of a solver of your own, instead of a "+
+		"strategy: graphrun schema solution")
+	fl.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in what runs")
+	fl.BoolVar(&s.sensitivity, "sensitivity", false, "tell how much faster or slower copies must be for another plan to "+
+		"be the cheapest")
+}
+
+// check refuses what cannot be, and reads the solution.
+func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
+	given := cmd.Flags().Changed("strategy")
+	switch {
+	case cmd.Flags().Changed("k-best") && s.best < 1:
+		return exit.Wrongf("--k-best %d: want 1 or more", s.best)
+	case s.solution != "" && given:
+		return exit.Wrongf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
+	case s.certificate != "" && s.solution == "" && strategy != layout.Optimal.Name():
+		return exit.Wrongf("--certificate: strategy %s states no problem that could be proved: add --strategy %s", strategy,
+			layout.Optimal.Name())
+	}
+	for _, file := range [][2]string{{"--certificate", s.certificate}, {"--problem", s.problem}} {
+		if err := outfile.CheckWritable(file[0], file[1]); err != nil {
+			return err
+		}
+	}
+	if s.solution == "" {
+		return nil
+	}
+	f, _, err := files.OpenRegular(s.solution)
+	if err != nil {
+		return exit.Wrong(err)
+	}
+	defer f.Close()
+	if s.given, err = layout.ReadGiven(f); err != nil {
+		return exit.Wrongf("%s: %w", s.solution, err)
+	}
+	return nil
+}
+
+// strategy is the one to plan by.
+func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
+	if s.given != nil {
+		return s.given
+	}
+	return ext.Strategy(name)
+}
+
+// ask adds to the report what was asked for, and writes the files.
+func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
+	if s.problem != "" {
+		problem, err := experiment.Problem(p)
+		if err != nil {
+			return fmt.Errorf("--problem: %w", err)
+		}
+		if err := outfile.Write(ctx, s.problem, problem.Write); err != nil {
+			return err
+		}
+	}
+	if s.certificate != "" {
+		c, err := experiment.Certify(p)
+		if err != nil {
+			return fmt.Errorf("--certificate: %w", err)
+		}
+		if err := outfile.Write(ctx, s.certificate, c.Write); err != nil {
+			return err
+		}
+	}
+	if s.best > 0 {
+		if r.Best, err = experiment.Best(p, s.best); err != nil {
+			return fmt.Errorf("--k-best: %w", err)
+		}
+	}
+	if s.sensitivity {
+		if r.Sensitivity, err = experiment.Sensitivity(p); err != nil {
+			return fmt.Errorf("--sensitivity: %w", err)
+		}
+	}
+	if r.Strategy == layout.Optimal.Name() && r.LowerBoundNS != nil {
+		r.Advice, _ = experiment.Advise(p) // nobody asked for it
+	}
+	return nil
+}
+
+// writeStudy prints what was asked for about the problem of layouts.
+func writeStudy(w io.Writer, show term.Display, r *Document) {
+	if r.Advice != nil && len(r.Advice.Hints) > 0 {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "What the caller could change"))
+		for _, h := range r.Advice.Hints {
+			what := "take " + h.Name + " in " + h.Order
+			if h.Input {
+				what = "hand " + h.Name + " over in " + h.Order
+			}
+			fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
+				changeText(h.Change))
+		}
+		if more := r.Advice.Possible - r.Advice.Tried; more > 0 {
+			fmt.Fprintf(w, "%s not priced\n", format.CountIrregular(more, "other change was", "other changes were"))
+		}
+	}
+	writeSensitivity(w, show, r.Sensitivity)
+	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
+		term.ProseCol("what it does otherwise")}, func(b experiment.Choice) []any {
+		return []any{format.Nanoseconds(b.CostNS), "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+	})
+}
+
+func changeText(c layout.Change) string {
+	if text := c.String(); text != "" {
+		return "; " + format.Printable(text)
+	}
+	return ""
+}
+
+// writeSensitivity tells where another plan wins.
+func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
+	if s.Slower == nil && s.Faster == nil {
+		fmt.Fprintln(w, "no copy matters: the cheapest plan stays the cheapest if copies are 1024 times slower or faster")
+		return
+	}
+	if s.CopyNS > 0 {
+		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(s.CopyNS),
+			format.Bytes(s.CopiedBytes))
+	}
+	for _, side := range []struct {
+		at   *layout.Breakpoint
+		what string
+	}{{s.Slower, "slower"}, {s.Faster, "faster"}} {
+		if side.at == nil {
+			fmt.Fprintf(w, "%s copies: nothing changes, up to 1024 times\n", side.what)
+			continue
+		}
+		times := max(side.at.Factor, 1/side.at.Factor)
+		fmt.Fprintf(w, "%s copies: another plan wins from %.4g times, %.4g GB/s instead of %.4g%s\n", side.what, times,
+			side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
+	}
+}

@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/inspect"
+)
+
+// writeClasses prints the plans that serve several sets of sizes: what they hold for, and what they cost elsewhere.
+func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
+	for _, c := range classes {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(c.Hint)+" and sizes like these"))
+		switch {
+		case c.Unknown != "":
+			fmt.Fprintf(w, "what it holds for is not known: %s\n", c.Unknown)
+		case len(c.Holds) == 0:
+			fmt.Fprintln(w, "holds for all sizes: there is no guard")
+		default:
+			fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(c.Holds), "guard"))
+			for i, cond := range c.Holds {
+				fmt.Fprintf(w, "  %s%s\n", cond, askedBy(c.Guards[i]))
+			}
+		}
+		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(c.Copies, "copy", "copies"))
+		if m := c.Memory; m != nil {
+			fmt.Fprintf(w, "outputs take %s bytes, other values at once %s\n", m.Outputs, m.AtOnce)
+		}
+		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("planned for it"),
+			term.WholeCol("regret"), term.WholeCol("memory"),
+			term.ProseCol("which is"))
+		for _, r := range c.Regret {
+			if !r.Fits {
+				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-", r.Which+"; its guards do not hold: another plan serves these")
+				continue
+			}
+			memory := "-"
+			if r.Bytes != nil {
+				memory = format.Bytes(*r.Bytes)
+			}
+			t.Add(format.Sizes(r.Sizes), format.Nanoseconds(r.CostNS), format.Nanoseconds(r.BestNS),
+				fmt.Sprintf("%.1f%%", 100*r.Regret),
+				memory, r.Which)
+		}
+		if len(c.Regret) > 0 {
+			t.Write(w, show)
+		}
+	}
+}
+
+// askedBy names the node that asked for a condition, and what it left one size.
+func askedBy(g inspect.Guard) string {
+	text := ""
+	if g.Node != "" {
+		text = fmt.Sprintf(", asked by %s (%s)", g.Node, g.Op)
+	}
+	if len(g.Binds) > 0 {
+		text += ", which leaves one size of " + strings.Join(g.Binds, ", ")
+	}
+	return text
+}
+
+// writeForAll prints what was proved, or what breaks it.
+func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
+	for _, a := range list {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, a.Property+" for all sizes"))
+		switch {
+		case a.Broken != nil:
+			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(a.Broken), a.Why)
+			continue
+		case a.Proved:
+			fmt.Fprintf(w, "proved for all sizes within bounds by %s; planned at %d besides\n",
+				format.Count(len(a.Cases), "case"),
+				len(a.Tried))
+		default:
+			fmt.Fprintf(w, "not proved; holds at %s: %s\n", heldAt(a.Tried), a.Why)
+		}
+		seen := map[string]bool{} // several plans may have the same conditions
+		for _, c := range a.Cases {
+			if cond := caseText(c); !seen[cond] {
+				seen[cond] = true
+				fmt.Fprintf(w, "  %s\n", cond)
+			}
+		}
+	}
+}
+
+// caseText states the conditions of a case in one line, those that are alternatives in brackets.
+func caseText(c inspect.Case) string {
+	cond := "all sizes"
+	switch len(c.Holds) {
+	case 0:
+	case 1:
+		cond = c.Holds[0]
+	default:
+		all := make([]string, len(c.Holds))
+		for i, h := range c.Holds {
+			if all[i] = h; strings.Contains(h, " | ") {
+				all[i] = "(" + h + ")"
+			}
+		}
+		cond = strings.Join(all, " & ")
+	}
+	if c.Refused {
+		cond += " (the graph refuses these sizes)"
+	}
+	return cond
+}
+
+// shownTried bounds the sizes that are listed in one line.
+const shownTried = 8
+
+// heldAt lists sizes that were tried.
+func heldAt(tried []map[string]int) string {
+	var list []string
+	for _, sizes := range tried[:min(len(tried), shownTried)] {
+		list = append(list, format.Sizes(sizes))
+	}
+	more := ""
+	if n := len(tried) - len(list); n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Sprintf("all %d sizes tried (%s%s)", len(tried), strings.Join(list, "; "), more)
+}

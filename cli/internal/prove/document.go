@@ -1,0 +1,132 @@
+package prove
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/internal/contiguity"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Document is what prove prints: the predicates, and of one that is named the proof.
+type Document struct {
+	Predicates []predicateDoc `json:"predicates" doc:"The predicate that was named, or all of them."`
+	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, where one was given: predicates joined by ~, &, | and =>."`
+	*ProofDoc
+}
+
+// claimDoc is the proof or the refutation of a claim.
+type claimDoc struct {
+	Text    string                   `json:"text" doc:"The claim."`
+	Rank    int                      `json:"rank" doc:"The number of dimensions."`
+	Expr    string                   `json:"formula" doc:"The claim over sizes x1 to xR and strides y1 to yR."`
+	Ways    int                      `json:"ways" doc:"The number of classes of sizes and strides that were examined."`
+	Proved  bool                     `json:"proved" doc:"Whether it holds in all of them."`
+	Shape   document.ListOrNull[int] `json:"shape" doc:"Sizes that refute it; null where none were found."`
+	Strides document.ListOrNull[int] `json:"strides" doc:"Strides that refute it; null where none were found."`
+
+	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
+}
+
+// predicateDoc is a predicate.
+type predicateDoc struct {
+	Name string `json:"name" doc:"Its name."`
+	Doc  string `json:"doc" doc:"What it says."`
+	Rank *int   `json:"rank" doc:"The only rank for which it can hold; null where it is any."`
+}
+
+// ProofDoc is a proof, or what refutes it.
+type ProofDoc struct {
+	Rank    int         `json:"rank" doc:"The number of dimensions."`
+	Expr    string      `json:"formula" doc:"The form without branches, of sizes x1 to xR and strides y1 to yR."`
+	Atoms   []string    `json:"atoms" doc:"The comparisons that either form asks."`
+	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, the branching one first, of which any sizes and strides go exactly one."`
+	ByParts bool        `json:"by_parts" doc:"Whether the ways are those through the parts of the predicate."`
+	Steps   []LemmaDoc  `json:"induction" doc:"The steps that carry the proof to any number of dimensions."`
+	Proved  bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
+	Against *AgainstDoc `json:"counterexample" doc:"Where the forms disagree; null where nothing was found."`
+
+	Conclusion string `json:"conclusion" doc:"What is proved or refuted, as a sentence."`
+}
+
+// WayDoc is a way through both forms.
+type WayDoc struct {
+	Part      string `json:"part,omitzero" doc:"The part of the predicate, where it is proved by parts."`
+	Path      string `json:"path" doc:"What the branches decided."`
+	If        string `json:"if" doc:"That, and what the formula asked besides."`
+	Branching bool   `json:"branching" doc:"The answer of the branching form."`
+	Formula   bool   `json:"formula" doc:"The answer of the formula."`
+}
+
+// LemmaDoc is a step of the induction.
+type LemmaDoc struct {
+	Claim string `json:"claim" doc:"What is claimed, of sizes and strides that nobody knows."`
+	Ways  int    `json:"ways" doc:"The number of ways through the code in question."`
+	Holds bool   `json:"holds" doc:"Whether it is so on each."`
+}
+
+// AgainstDoc is what refutes a proof.
+type AgainstDoc struct {
+	If        string                   `json:"if" doc:"The way on which the forms disagree."`
+	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes for which they do; null where none were found."`
+	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides for which they do; null where none were found."`
+	Branching bool                     `json:"branching" doc:"The answer of the branching form."`
+	Formula   bool                     `json:"formula" doc:"The answer of the formula."`
+}
+
+func predicatesOf(rules []contiguity.Rule) []predicateDoc {
+	list := make([]predicateDoc, len(rules))
+	for i, r := range rules {
+		list[i] = predicateDoc{Name: r.Name, Doc: r.Doc}
+		if r.Rank != 0 {
+			list[i].Rank = &r.Rank
+		}
+	}
+	return list
+}
+
+func proofOf(p *contiguity.Report) *ProofDoc {
+	doc := &ProofDoc{Rank: p.Rank, Expr: p.Formula.String(), ByParts: p.ByParts, Proved: p.Proved,
+		Atoms: document.NotNil(format.Strings[sym.Bool](p.Atoms)), Ways: []WayDoc{}, Steps: []LemmaDoc{},
+		Conclusion: conclusionOf(p)}
+	for _, w := range p.Ways {
+		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Path.String(), w.If.String(), w.Branching, w.Formula})
+	}
+	for _, s := range p.Steps {
+		doc.Steps = append(doc.Steps, LemmaDoc{s.Claim, s.Ways, s.Holds})
+	}
+	if c := p.Counterexample; c != nil {
+		doc.Against = &AgainstDoc{c.Way.If.String(), c.Sizes, c.Strides, c.Way.Branching, c.Way.Formula}
+	}
+	return doc
+}
+
+// conclusionOf says what was proved, or what stands in the way.
+func conclusionOf(p *contiguity.Report) string {
+	c := p.Counterexample
+	switch {
+	case c != nil && c.Sizes != nil:
+		return fmt.Sprintf("Refuted: of shape %v and strides %v the branching form is %v, the formula %v.",
+			c.Sizes, c.Strides, c.Way.Branching, c.Way.Formula)
+	case c != nil:
+		return fmt.Sprintf("Not proved: the branching form is %v, the formula %v where %v; no sizes and strides were "+
+			"found that go this way.", c.Way.Branching, c.Way.Formula, c.Way.If)
+	case !p.Proved:
+		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
+	case len(p.Rule.Steps) == 0:
+		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Ways), "way"))
+	case p.Rule.Rank != 0:
+		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
+			everyWay(p))
+	}
+	return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds for any rank.",
+		everyWay(p))
+}
+
+func everyWay(p *contiguity.Report) string {
+	if len(p.Ways) == 1 {
+		return "the only way"
+	}
+	return fmt.Sprintf("all %d ways", len(p.Ways))
+}

@@ -1,0 +1,225 @@
+// Package prove is the command that proves layout predicates.
+package prove
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/contiguity"
+)
+
+type flags struct {
+	rank int
+	smt  string
+	json bool
+}
+
+func Command() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "prove [PREDICATE|CLAIM]",
+		Short: "Prove a claim about layouts, or that a predicate and PyTorch's branches agree",
+		Long: `Proves for values of a rank, whatever their sizes and strides, that two forms of a predicate give the
+same answer: the formula, which branches nowhere, and PyTorch's code, which decides step by step and so
+leaves guards. Without a predicate it lists them.
+
+It runs both forms for every answer of each comparison that the answers before it leave open, and prints
+the formula, the ways that the branching form takes with what it decides on each, the comparisons that
+either form asks (the atoms), the steps of an induction that carry the proof to any number of dimensions,
+and the conclusion. Sizes are x1, x2, ..., strides y1, y2, ...; none is negative, all are unbounded.
+
+A predicate that holds of one rank only needs no --rank; the others are proved for ranks 0 to 6. Those that
+sort dimensions are proved part by part from rank 5 on.
+
+A claim joins predicates by ~ (not), & (and), | (or) and => (implies), from the strongest to the weakest, with
+parentheses. It is proved for all sizes and strides of values of a rank, or refuted by an example.
+
+--smt writes the negation of the proved statement for solvers: unsat confirms the proof.
+
+Exit code 0 if it is proved, 1 if it is refuted, with sizes and strides, or not proved, 2 for a wrong call.`,
+		Example: `  graphrun prove
+  graphrun prove contiguous --rank 4
+  graphrun prove "contiguous => non_overlapping_and_dense" --rank 4
+  graphrun prove non_overlapping_and_dense --rank 3 --smt dense.smt2 && z3 dense.smt2
+  graphrun prove channels_last --json | jq '.ways | length'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return command.Misused(cmd, "prove wants one predicate at most, got %d", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeRule,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listRules(cmd, f)
+			}
+			if strings.ContainsAny(args[0], "~&|()=> ") {
+				return proveClaim(cmd, args[0], f)
+			}
+			r, err := f.choose(args[0], cmd.Flags().Changed("rank"))
+			if err != nil {
+				return err
+			}
+			return prove(cmd, r, f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&f.rank, "rank", 0, "number of dimensions `R`, 0 to 6; where a predicate has one only, it is that")
+	fl.StringVar(&f.smt, "smt", "", "write the negation of the proved statement to `OUT.smt2`, for solvers")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func completeRule(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return ruleNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// maxRank is the greatest rank that is proved way by way.
+const maxRank = 6
+
+func ruleNames() []string {
+	var names []string
+	for _, r := range contiguity.Rules {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// choose returns the predicate of a name, and settles the rank.
+func (f *flags) choose(name string, ranked bool) (contiguity.Rule, error) {
+	i := slices.Index(ruleNames(), name)
+	if i < 0 {
+		return contiguity.Rule{}, exit.Wrongf("there is no predicate %q: %s", name, format.WantOneOf(name, ruleNames()))
+	}
+	r := contiguity.Rules[i]
+	switch {
+	case !ranked && r.Rank == 0:
+		return r, exit.Wrongf("prove %s wants --rank R, from 0 to %d", name, maxRank)
+	case !ranked:
+		f.rank = r.Rank
+	case r.Rank != 0 && f.rank != r.Rank:
+		return r, exit.Wrongf("--rank %d: %s holds of values of rank %d only", f.rank, name, r.Rank)
+	case f.rank < 0 || f.rank > maxRank:
+		return r, exit.Wrongf("--rank %d: want 0 to %d; the induction stands for ranks beyond", f.rank, maxRank)
+	}
+	return r, nil
+}
+
+// listRules prints what there is to prove.
+func listRules(cmd *cobra.Command, f flags) error {
+	if cmd.Flags().Changed("rank") || f.smt != "" {
+		return command.Misused(cmd, "--rank and --smt want a predicate: %s", strings.Join(ruleNames(), ", "))
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	doc := &Document{Predicates: predicatesOf(contiguity.Rules)}
+	if f.json {
+		document.Write(out, doc)
+		return out.Flush()
+	}
+	t := term.NewTable(term.NameCol("predicate"), term.WholeCol("rank"), term.ProseCol("holds where"))
+	for _, p := range doc.Predicates {
+		rank := "any"
+		if p.Rank != nil {
+			rank = fmt.Sprint(*p.Rank)
+		}
+		t.Add(p.Name, rank, p.Doc)
+	}
+	t.Write(out, term.Output(cmd))
+	return out.Flush()
+}
+
+// prove proves a rule for a rank, writes what there is to write, and fails where it is not proved.
+func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
+	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
+		return err
+	}
+	p, err := contiguity.Prove(r, f.rank)
+	if err != nil {
+		return err
+	}
+	if err := writeSMT(cmd, f.smt, p.SMT); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	doc := &Document{Predicates: predicatesOf([]contiguity.Rule{r}), ProofDoc: proofOf(p)}
+	if f.json {
+		document.Write(out, doc)
+	} else {
+		writeProof(out, term.Output(cmd), doc)
+	}
+	if err := out.Flush(); err != nil || p.Proved {
+		return err
+	}
+	return exit.Failed(nil) // what is printed says why
+}
+
+func writeProof(w io.Writer, show term.Display, doc *Document) {
+	head := func(text string) { fmt.Fprintln(w, show.Paint(term.Strong, text)) }
+	p, rule := doc.ProofDoc, doc.Predicates[0]
+	fmt.Fprintf(w, "%s, rank %d: %s\n\n", rule.Name, p.Rank, rule.Doc)
+	head("The formula")
+	fmt.Fprintf(w, "  %s\n\n", p.Expr)
+	writeWays(w, show, p)
+	fmt.Fprintln(w)
+	head(format.Count(len(p.Atoms), "atom"))
+	for _, a := range p.Atoms {
+		fmt.Fprintf(w, "  %s\n", a)
+	}
+	fmt.Fprintln(w)
+	head("The induction over the dimensions")
+	for i, s := range p.Steps {
+		holds := "holds"
+		if !s.Holds {
+			holds = "does not hold"
+		}
+		text := format.Wrap(fmt.Sprintf("%s It %s, on %s.", s.Claim, holds, format.Count(s.Ways, "way")), show.ProseWidth()-5)
+		fmt.Fprintf(w, "  %d. %s\n", i+1, strings.ReplaceAll(text, "\n", "\n     "))
+	}
+	if len(p.Steps) == 0 {
+		fmt.Fprintln(w, "  none")
+	}
+	fmt.Fprintf(w, "\n%s\n", p.Conclusion)
+}
+
+// writeWays prints the ways of the branching form. A formula that asks for more splits one into several.
+func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
+	type row struct {
+		part, path         string
+		branching, formula bool
+	}
+	times := map[row]int{}
+	var rows []row
+	for _, x := range p.Ways {
+		r := row{x.Part, x.Path, x.Branching, x.Formula}
+		if times[r]++; times[r] == 1 {
+			rows = append(rows, r)
+		}
+	}
+	fmt.Fprintln(w, show.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
+		format.Count(len(rows), "way"), format.Count(len(p.Ways), "way"))))
+	columns := []term.Column{term.WholeCol("gives"), term.WholeCol("formula"), term.NumberCol("ways"),
+		term.ProseCol("where it decided")}
+	if p.ByParts {
+		columns = append([]term.Column{term.NameCol("part")}, columns...)
+	}
+	t := term.NewTable(columns...)
+	for _, r := range rows {
+		cells := []any{r.part, r.branching, r.formula, times[r], r.path}
+		t.Add(cells[len(cells)-len(columns):]...)
+	}
+	t.Write(w, show)
+}

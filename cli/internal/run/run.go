@@ -1,0 +1,306 @@
+// Package run is the command that runs a graph.
+package run
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/inputs"
+	"github.com/graphrun/graphrun/cli/internal/outfile"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type flags struct {
+	ext             *command.Extensions
+	src             inputs.Sources
+	outputs         string
+	dims            []string
+	hints           []map[string]int
+	pins            []string
+	strategy        string
+	costs           string
+	threads         int
+	keepGoing       bool
+	noFusion, exact bool
+	json            bool
+}
+
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a graph and print its outputs",
+		Long: `Plans and runs a graph, and prints a line for each output: name, dtype, shape, strides, and
+the least, greatest and mean value.
+
+Inputs come from --inputs and --input, in logical (row-major) order; they are placed into the
+layouts that the graph declares. Without any of these they are made from --seed, the same for
+every strategy and layout: real numbers from -1 to 1, integers from 0 to 9, or below the size of
+what they index. A note says so. Symbols get their sizes from --dim, else from the given inputs,
+else the least size over 1 within their bounds.
+
+With --keep-going, whatever can be made is made: a node that is refused when the graph is loaded,
+converted, inferred, planned or compiled, that fails while it runs, or for whose result there is no
+memory, an input or a constant that cannot be read, or is none of the graph's, is named with its
+reason, and so is every output that is left out because of it.
+
+--outputs is written as a whole or not at all: when the run fails, a file that was there stays.
+
+In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
+		Example: `  graphrun run examples/models/residual.json
+  graphrun run model.onnx --seed 3 --json
+  graphrun run model.json --inputs in.npz --outputs out.npz
+  graphrun run model.json --input x=x.npy --dim N=8 --strategy channels_last --threads 4`,
+		Args:              command.OneFile,
+		ValidArgsFunction: command.CompleteGraph,
+		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+			return run(cmd, args[0], f)
+		}),
+	}
+	fl := cmd.Flags()
+	f.src.AddFlags(cmd)
+	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; "+
+		"the exit code is then 1")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	command.HintFlag(cmd, &f.dims)
+	command.PinFlag(cmd, &f.pins)
+	f.ext.StrategyFlag(cmd, &f.strategy)
+	command.FusionFlag(cmd, &f.noFusion)
+	command.ExactFlag(cmd, &f.exact)
+	command.CostsFlag(cmd, &f.costs)
+	command.ThreadsFlag(cmd, &f.threads)
+	cmd.MarkFlagFilename("outputs", "npz")
+	return cmd
+}
+
+func run(cmd *cobra.Command, path string, f flags) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	costs, err := command.Prices(cmd, f.costs)
+	if err != nil {
+		return err
+	}
+	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
+		return err
+	}
+	f.src.KeepGoing = f.keepGoing
+	command.CollectEarly()
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	var w runWork
+	if err := j.Do(progress.Loading, func() (err error) { w, err = loadRun(j.Context, path, f); return err }); err != nil {
+		return err
+	}
+	aside := sync.OnceFunc(func() {
+		j.End()
+		command.PrintNotes(cmd, path, w.g)
+		w.left.printError(cmd, path)
+		w.in.Print(cmd)
+	})
+	defer aside()
+	var p *graphrun.Program
+	err = j.Do(progress.Planning, func() (err error) {
+		p, err = f.ext.Compile(j.Context, w.g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads,
+			Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+			Progress: j.Enter, Hints: f.hints})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var out map[string]*tensor.Tensor
+	err = j.Do(progress.Running, func() (err error) { out, err = p.Run(j.Context, w.in.Values); return err })
+	if err := w.omit(out, err); err != nil {
+		return w.in.Blame(err)
+	}
+	aside()
+	command.NoteUnplanned(cmd, path, p)
+	command.NoteLimit(cmd, p)
+	if err := w.deliver(j, cmd, out, f); err != nil {
+		return err
+	}
+	if w.left.any() {
+		return &exit.Error{Code: exit.CodeFailed}
+	}
+	return nil
+}
+
+func (f *flags) check(cmd *cobra.Command) error {
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if f.outputs != "" && filepath.Ext(f.outputs) != ".npz" {
+		return exit.Wrongf("--outputs %s: want a .npz file", f.outputs)
+	}
+	if err := f.src.Check(cmd); err != nil {
+		return err
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
+		return err
+	}
+	return outfile.CheckWritable("--outputs", f.outputs)
+}
+
+func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
+	g, given, err := inputs.Load(ctx, f.ext, f.src, path, f.dims)
+	if err != nil {
+		return w, err
+	}
+	if err := command.BindHints(path, g, f.hints); err != nil {
+		given.Close()
+		return w, err
+	}
+	w.whole, w.g = g, g
+	if f.keepGoing {
+		w.left.Failed = given.Missing
+		w.lose(given)
+		w.refuse()
+	} else {
+		err = command.Infer(ctx, g)
+	}
+	if err == nil {
+		err = command.ApplyPins(ctx, w.g, w.pinned(f.pins))
+	}
+	if err != nil {
+		given.Close()
+		return w, err
+	}
+	if w.in, err = f.src.ReadValues(w.g, given); err == nil {
+		w.lose(given)
+	}
+	return w, err
+}
+
+// deliver writes the outputs to the file that was asked for, and prints them. One that keeps going
+// prints them even if they cannot be written.
+func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
+	if f.outputs != "" {
+		err = checkWritten(out)
+	}
+	if f.outputs != "" && err == nil {
+		err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error {
+			return npz.WriteNPZ(file, entries(w.g, out))
+		})
+	}
+	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
+		return err
+	}
+	return cmp.Or(err, j.Do(progress.Printing, func() error {
+		return printOutputs(cmd.OutOrStdout(), term.Output(cmd), w.g, out, f, w.left)
+	}))
+}
+
+// checkWritten refuses outputs that share memory among their elements and would take more than the process may have
+// when every element is written.
+func checkWritten(out map[string]*tensor.Tensor) error {
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		t := out[name]
+		if t == nil || t.Bytes() <= t.Storage().Len() {
+			continue
+		}
+		if l, ok := machine.Fits(t.Bytes()); !ok {
+			return exit.Failed(fmt.Errorf("--outputs: output %q takes %s when all its elements are written, %s in memory; "+
+				"%s are left", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()), format.Bytes(l.Left)))
+		}
+	}
+	return nil
+}
+
+// entries lists the outputs that there are, in the graph's order.
+func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
+	list := make([]npz.Entry, 0, len(g.Outputs))
+	for _, o := range g.Outputs {
+		if out[o.Name] != nil {
+			list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+		}
+	}
+	return list
+}
+
+// printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
+func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
+	left incomplete) error {
+	buf := bufio.NewWriter(w)
+	r := runReportOf(g, out, f.keepGoing, left)
+	if f.json {
+		document.Write(buf, r)
+		return buf.Flush()
+	}
+	t := term.NewTable(term.NameCol(""), term.WholeCol(""), term.ListCol(""), term.ListCol(""), term.WholeCol(""),
+		term.WholeCol(""), term.WholeCol(""))
+	for o := range r.Outputs {
+		t.Add(o.Name, o.DType, format.Ints(o.Shape), "strides "+format.Ints(o.Strides),
+			"min "+number(o.least), "max "+number(o.most), "mean "+number(o.mean))
+	}
+	t.Write(buf, show)
+	return buf.Flush()
+}
+
+// Document is what run prints.
+type Document struct {
+	Outputs document.Stream[OutputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
+	Errors  []report.Mistake           `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
+	LeftOut []LeftOutDoc               `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
+	report.Notes
+}
+
+type OutputDoc struct {
+	Name    string   `json:"name" doc:"The name of the output."`
+	DType   string   `json:"dtype" of:"dtype" doc:"The type of its elements."`
+	Shape   []int    `json:"shape" doc:"Its sizes."`
+	Strides []int    `json:"strides" doc:"Steps between elements, in elements."`
+	Min     *float64 `json:"min" doc:"The least element; null where that is no finite number."`
+	Max     *float64 `json:"max" doc:"The greatest element; null where that is no finite number."`
+	Mean    *float64 `json:"mean" doc:"The mean of its elements; null where that is no finite number."`
+
+	least, most, mean float64 // not finite ones too
+}
+
+func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left incomplete) *Document {
+	r := &Document{Notes: report.NotesOf(g)}
+	r.Outputs = document.StreamOf(entries(g, out), func(e npz.Entry) OutputDoc {
+		v := e.Tensor
+		least, most, mean := v.Stats()
+		return OutputDoc{e.Name, v.DType.String(), document.NotNil(v.Shape), document.NotNil(v.Strides),
+			finite(least), finite(most), finite(mean), least, most, mean}
+	})
+	if keepGoing {
+		r.Errors, r.LeftOut = document.Mistakes(left.Failed), left.docs()
+	}
+	return r
+}
+
+// finite returns nil for what JSON has no number for.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// number prints a statistic to six digits.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }

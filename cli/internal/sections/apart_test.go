@@ -1,0 +1,26 @@
+package sections
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Of many pairs that stayed apart for one reason some are printed, and how many there are.
+func TestApartIsFolded(t *testing.T) {
+	var list []report.Apart
+	for i := range 100 {
+		list = append(list, report.Apart{Node: fmt.Sprint("n", i), Reader: fmt.Sprint("n", i+1), Why: "many"})
+	}
+	list = append(list, report.Apart{Node: "p", Reader: "q", Why: "one"})
+	var out bytes.Buffer
+	WriteApart(&out, term.Display{}, list)
+	if text := out.String(); strings.Count(text, "many") != mostApart || !strings.Contains(text, "so are 95 more") ||
+		strings.Count(text, "one") != 1 {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,360 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+)
+
+// Column is a column of a table, and what becomes of it on a terminal that is too narrow.
+type Column struct {
+	Head string
+	Cut  func(cell string, width int) string // makes a cell narrower; nil: cells stay whole
+	// floors are the widths down to which the column gives way in each round, before any
+	// column gives more.
+	floors [rounds]int
+	usual  string // the column is left out where all of its cells are this
+	spare  bool   // the column is left out before others lose what makes them worth reading
+	flow   bool   // the last column: its words go on in further lines
+	Right  bool   // numbers, whose last digits are below each other
+}
+
+// rounds is the number of times that columns give way: first remarks, then names, then
+// shapes and strides, then whatever there is.
+const rounds = 4
+
+// never is a floor of those that do not give way yet.
+const never = 1 << 30
+
+// Names lose their middle, since they differ at both ends (layer1.0.conv2.weight), lists their
+// middle items, phrases and prose their end. Numbers and dtypes stay whole.
+func WholeCol(head string) Column  { return Column{Head: head} }
+func NumberCol(head string) Column { return Column{Head: head, Right: true} }
+func NameCol(head string) Column {
+	return Column{Head: head, Cut: CutMiddle, floors: [rounds]int{never, 14, 14, 6}}
+}
+func ListCol(head string) Column {
+	return Column{Head: head, Cut: cutList, floors: [rounds]int{never, never, 10, 6}}
+}
+func PhraseCol(head string, floor int) Column {
+	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{floor, floor, floor, 6}}
+}
+func ProseCol(head string) Column {
+	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, flow: true}
+}
+
+// Unless makes a column that is left out where all of its cells are the usual ones.
+func (c Column) Unless(usual string) Column {
+	c.usual = usual
+	return c
+}
+
+// IfRoom makes a column that is the first to go.
+func (c Column) IfRoom() Column {
+	c.spare = true
+	return c
+}
+
+// Table has plain columns two blanks apart, which awk can take too. On a terminal it is
+// never wider than that.
+type Table struct {
+	Columns []Column
+	Rows    [][]string
+}
+
+func NewTable(columns ...Column) *Table { return &Table{Columns: columns} }
+
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, x := range cells {
+		row[i] = format.Printable(fmt.Sprint(x))
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// AddColumn adds a column with a cell for each row.
+func (t *Table) AddColumn(c Column, cells []string) {
+	t.Columns = append(t.Columns, c)
+	for i, cell := range cells {
+		if i == len(t.Rows) {
+			t.Rows = append(t.Rows, nil)
+		}
+		t.Rows[i] = append(t.Rows[i], format.Printable(cell))
+	}
+}
+
+// WriteMarkdown prints the table as Markdown has it. Errors come out at w's next Write.
+func (t *Table) WriteMarkdown(w io.Writer) {
+	line := func(of func(i int) string) {
+		for i := range t.Columns {
+			fmt.Fprint(w, "| ", strings.ReplaceAll(of(i), "|", "\\|"), " ")
+		}
+		fmt.Fprintln(w, "|")
+	}
+	line(func(i int) string { return t.Columns[i].Head })
+	line(func(i int) string {
+		if t.Columns[i].Right {
+			return "---:"
+		}
+		return "---"
+	})
+	for _, row := range t.Rows {
+		line(func(i int) string { return row[i] })
+	}
+}
+
+// gap is the number of blanks between columns.
+const gap = 2
+
+// Write prints the table. Errors come out at w's Flush, or its next Write.
+func (t *Table) Write(w io.Writer, d Display) {
+	widths := t.fit(d.width)
+	heads := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = c.Head
+	}
+	if strings.Join(heads, "") != "" {
+		for _, line := range t.lines(heads, widths, d.width) {
+			fmt.Fprintln(w, d.Paint(Strong, line))
+		}
+	}
+	for _, row := range t.Rows {
+		for _, line := range t.lines(row, widths, d.width) {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// widths returns what the columns take when nothing is cut.
+func (t *Table) widths() []int {
+	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = Width(c.Head)
+	}
+	for _, row := range t.Rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], Width(cell))
+		}
+	}
+	return widths
+}
+
+// absent is the width of a column that is left out.
+const absent = -1
+
+// fit returns the widths that columns have on a terminal of so many columns; 0 is no limit.
+func (t *Table) fit(limit int) []int {
+	widths := t.widths()
+	if limit == 0 || total(widths) <= limit {
+		return widths
+	}
+	for i, c := range t.Columns {
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != c.usual }) {
+			widths[i] = absent
+		}
+	}
+	for round := range rounds {
+		for round == 0 {
+			shrunk := slices.Clone(widths)
+			t.shrink(shrunk, limit, round)
+			spare := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].spare && widths[i] != absent })
+			if total(shrunk) <= limit || spare < 0 {
+				break
+			}
+			widths[spare] = absent
+		}
+		t.shrink(widths, limit, round)
+	}
+	return widths
+}
+
+// lastIndex is the index of the last item that holds; -1 if none does.
+func lastIndex[T any](list []T, holds func(i int) bool) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if holds(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// total is the width of a line.
+func total(widths []int) int {
+	n := -gap
+	for _, w := range widths {
+		if w != absent {
+			n += w + gap
+		}
+	}
+	return n
+}
+
+// shrink takes from the widest columns until the line fits, or no column has anything left
+// to give in this round.
+func (t *Table) shrink(widths []int, limit, round int) {
+	for over := total(widths) - limit; over > 0; {
+		widest, next := -1, 0
+		for i := range t.Columns {
+			if widths[i] <= t.floor(i, round) {
+				continue
+			}
+			if widest < 0 || widths[i] > widths[widest] {
+				widest, i = i, widest
+			}
+			if i >= 0 {
+				next = max(next, widths[i])
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		// Down to the next one, and with it from there on.
+		least := max(t.floor(widest, round), min(next, widths[widest]-1))
+		give := min(over, widths[widest]-least)
+		widths[widest] -= give
+		over -= give
+	}
+}
+
+// floor is the least width of a column in a round.
+func (t *Table) floor(i, round int) int {
+	if t.Columns[i].Cut == nil {
+		return never
+	}
+	return max(t.Columns[i].floors[round], Width(t.Columns[i].Head))
+}
+
+// lines lays a row out, in one line but for prose.
+func (t *Table) lines(row []string, widths []int, limit int) []string {
+	var b strings.Builder
+	var more []string
+	at := 0 // where the next column starts
+	for i, cell := range row {
+		if widths[i] == absent {
+			continue
+		}
+		pad(&b, &at)
+		n := Width(cell)
+		if n > widths[i] {
+			if c := t.Columns[i]; c.flow {
+				parts := strings.Split(format.Wrap(cell, widths[i]), "\n")
+				cell, more = parts[0], parts[1:]
+				for k := range more {
+					more[k] = strings.Repeat(" ", at) + more[k]
+				}
+			} else {
+				cell = c.Cut(cell, widths[i])
+			}
+			n = Width(cell)
+		}
+		blanks := strings.Repeat(" ", max(0, widths[i]-n))
+		if t.Columns[i].Right {
+			cell, blanks = blanks+cell, ""
+		}
+		b.WriteString(cell)
+		b.WriteString(blanks)
+		at += max(n, widths[i])
+	}
+	out := append([]string{strings.TrimRight(b.String(), " ")}, more...)
+	if limit > 0 {
+		for i := range out {
+			out[i] = CutEnd(out[i], limit)
+		}
+	}
+	return out
+}
+
+// pad keeps columns apart.
+func pad(b *strings.Builder, at *int) {
+	if *at > 0 {
+		b.WriteString(strings.Repeat(" ", gap))
+		*at += gap
+	}
+}
+
+// Width is the number of columns that a terminal gives a text: two for each of Chinese,
+// none for accents that are above another letter.
+func Width(s string) int {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return runewidth.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
+// Ellipsis is where something was cut out.
+const Ellipsis = "…"
+
+// CutEnd keeps the start of a text.
+func CutEnd(s string, width int) string {
+	if Width(s) <= width {
+		return s
+	}
+	head := runewidth.Truncate(s, max(0, width-Width(Ellipsis)), "")
+	return strings.TrimRight(head, " ") + Ellipsis
+}
+
+// CutMiddle keeps both ends of a text.
+func CutMiddle(s string, width int) string {
+	n := Width(s)
+	if n <= width {
+		return s
+	}
+	room := max(0, width-Width(Ellipsis))
+	head := runewidth.Truncate(s, (room+1)/2, "")
+	tail := runewidth.TruncateLeft(s, n-(room-Width(head)), "")
+	return head + Ellipsis + tail
+}
+
+// cutList keeps as many numbers of a list [1,2,3] as there is room for: half of them from
+// its end. A word may be before it. A text that is no list loses its end.
+func cutList(s string, width int) string {
+	if Width(s) <= width {
+		return s
+	}
+	head, inner, ok := strings.Cut(s, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !ok || !closed || strings.ContainsAny(inner, "[]") {
+		return CutEnd(s, width)
+	}
+	items := strings.Split(inner, ",")
+	best := ""
+	for keep := 1; keep < len(items); keep++ {
+		first := (keep + 1) / 2
+		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(keep-first):])
+		text := head + "[" + strings.Join(parts, ",") + "]"
+		if Width(text) > width {
+			break
+		}
+		best = text
+	}
+	if best == "" {
+		return CutEnd(s, width)
+	}
+	return best
+}
+
+// CutFlags says dense for non_overlapping_and_dense, which is longer than all other flags
+// together, before it loses the end.
+func CutFlags(s string, width int) string {
+	return CutEnd(strings.ReplaceAll(s, "non_overlapping_and_dense", "dense"), width)
+}
+
+// WriteList prints a table of a list under a title; nothing where it is empty.
+func WriteList[T any](w io.Writer, show Display, title string, list []T, columns []Column, row func(T) []any) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.Paint(Strong, title))
+	t := NewTable(columns...)
+	for _, x := range list {
+		t.Add(row(x)...)
+	}
+	t.Write(w, show)
+}

@@ -1,0 +1,308 @@
+package view
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/layered"
+)
+
+// Measures of boxes in pixels. Text is monospaced, so that its width is known where no fonts are.
+const (
+	columnWidth = 7.23 // of a letter of 12 pixels
+	headWidth   = 7.83 // of one of 13 pixels
+	lineHeight  = 16.0
+	boxPadding  = 9.0
+	boxColumns  = 40 // of text in a box, at most
+	mostLines   = 4  // of one head or reason in a box
+)
+
+// layoutColors are for layouts; where there are more of these, lines are dashed in another way. They are told apart by
+// those who see red and green alike, before light and dark.
+var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
+
+// usualLayouts have the first colours, in all pictures the same; others take the next ones as they come.
+var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
+
+// layoutDashes are those of the first round of colours, the second ...
+var layoutDashes = []string{"none", "7 3", "2 3", "9 3 2 3"}
+
+// svgStyle is what all boxes and lines of a drawing share.
+const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.page{fill:#fff}text{fill:#24292f}.title{font-size:16px;font-weight:bold}.head{font-size:13px;font-weight:bold}
+.dim{fill:#57606a}.box{stroke-width:1.2;fill:#fff;stroke:#8c959f}
+.input .box{fill:#ddeafa;stroke:#3b7dd8}.output .box{fill:#dff3e2;stroke:#2f8f46}.constant .box{fill:#eee}
+.view .box{fill:#f6f8fa;stroke-dasharray:2 3}.copy .box{fill:#ffebe6;stroke:#cf222e;stroke-width:2;stroke-dasharray:6 3}
+.copy .head{fill:#cf222e}.bar{fill:#d0d7de}.part{fill:#57606a}
+.net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
+`
+
+// svgBox is a box with its lines as they are drawn.
+type svgBox struct {
+	*pictureBox
+	heads, lines []string
+	size         layered.Box
+}
+
+// boxed lays the text of a box out.
+func boxed(b *pictureBox) svgBox {
+	s := svgBox{pictureBox: b, heads: fewLines(format.Printable(b.head))}
+	for _, line := range b.lines {
+		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
+	}
+	if b.why != "" {
+		s.lines = append(s.lines, fewLines(format.Printable(b.why))...)
+	}
+	width := 0.0
+	for _, line := range s.heads {
+		width = max(width, headWidth*float64(term.Width(line)))
+	}
+	for _, line := range s.lines {
+		width = max(width, columnWidth*float64(term.Width(line)))
+	}
+	s.size = layered.Box{Width: max(60, width+2*boxPadding+4),
+		Height: lineHeight*float64(len(s.heads)+len(s.lines)) + boxPadding}
+	if b.bar > 0 {
+		s.size.Height += 6
+	}
+	return s
+}
+
+// fewLines breaks a text into lines for a box, and leaves out what is too much.
+func fewLines(text string) []string {
+	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
+	if len(lines) > mostLines {
+		lines = lines[:mostLines]
+		lines[mostLines-1] = term.CutEnd(lines[mostLines-1]+" "+term.Ellipsis, boxColumns)
+	}
+	for i, line := range lines {
+		lines[i] = term.CutMiddle(line, boxColumns)
+	}
+	return lines
+}
+
+// escaped is a text as XML has it. What XML has no way to write is written out, or replaced.
+func escaped(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = format.Printable(line)
+	}
+	var b bytes.Buffer
+	_ = xml.EscapeText(&b, []byte(strings.Join(lines, "\n"))) // a buffer takes all
+	return b.String()
+}
+
+// svgWriter writes a picture as SVG.
+type svgWriter struct {
+	bytes.Buffer
+	*picture
+	boxes   []svgBox
+	drawing *layered.Drawing
+	top     float64 // where the drawing begins, below title and legend
+	width   float64
+}
+
+// svg draws a picture. The error is that it is too large.
+func (p *picture) svg() ([]byte, error) {
+	w := svgWriter{picture: p}
+	sizes := make([]layered.Box, len(p.boxes))
+	for i := range p.boxes {
+		w.boxes = append(w.boxes, boxed(&p.boxes[i]))
+		sizes[i] = w.boxes[i].size
+	}
+	nets := make([]layered.Net, len(p.nets))
+	for i, n := range p.nets {
+		nets[i] = layered.Net{From: n.from, To: n.to}
+	}
+	var err error
+	if w.drawing, err = layered.Lay(sizes, nets); err != nil {
+		return nil, err
+	}
+	const narrowest = 760
+	w.width = max(narrowest, w.drawing.Width)
+	head := w.header()
+	height := w.top + w.drawing.Height
+	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img">`+"\n",
+		w.width, height, w.width, height)
+	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s", escaped(p.title), svgStyle)
+	for i := range p.legend {
+		color, dash := p.colorOf(i)
+		fmt.Fprintf(&w, ".l%d{stroke:%s;stroke-dasharray:%s}.f%d{fill:%s}\n", i, color, dash, i, color)
+	}
+	fmt.Fprintf(&w, "</style>\n"+
+		"<rect class=\"page\" width=\"%g\" height=\"%g\"/>\n<g id=\"head\">\n%s</g>\n", w.width, height, head)
+	fmt.Fprintf(&w, "<g transform=\"translate(%g %g)\">\n", (w.width-w.drawing.Width)/2, w.top)
+	for i := range p.nets {
+		w.net(i)
+	}
+	for i := range w.boxes {
+		w.box(i)
+	}
+	w.WriteString("</g>\n</svg>\n")
+	return w.Bytes(), nil
+}
+
+// colorOf is the colour of a layout of the legend, and how its lines are dashed.
+func (p *picture) colorOf(layout int) (color, dash string) {
+	at := slices.Index(usualLayouts, p.legend[layout].name)
+	if at < 0 {
+		at = len(usualLayouts)
+		for _, l := range p.legend[:layout] {
+			if !slices.Contains(usualLayouts, l.name) {
+				at++
+			}
+		}
+	}
+	return layoutColors[at%len(layoutColors)], layoutDashes[at/len(layoutColors)%len(layoutDashes)]
+}
+
+// header is title, remarks and legend; it sets where the drawing begins.
+func (w *svgWriter) header() string {
+	const left, right = 20.0, 20.0
+	var b strings.Builder
+	y := 30.0
+	columns := int((w.width - left - right) / columnWidth)
+	fmt.Fprintf(&b, `<text class="title" x="%g" y="%g">%s</text>`+"\n", left, y, escaped(term.CutMiddle(format.Printable(w.title),
+		columns*3/4)))
+	for _, remark := range w.remarks {
+		for _, line := range strings.Split(format.Wrap(format.Printable(remark), columns), "\n") {
+			y += lineHeight + 2
+			fmt.Fprintf(&b, `<text x="%g" y="%g">%s</text>`+"\n", left, y, escaped(line))
+		}
+	}
+	x := left
+	y += lineHeight + 6
+	item := func(text string, mark func(x, y float64)) {
+		width := columnWidth*float64(term.Width(text)) + 50
+		if x > left && x+width > w.width-right {
+			x, y = left, y+lineHeight+4
+		}
+		mark(x, y-4)
+		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escaped(text))
+		x += width
+	}
+	for i, l := range w.legend {
+		item(fmt.Sprintf("%s (%s)", l.name, format.Count(l.count, "value")), func(x, y float64) {
+			fmt.Fprintf(&b, `<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
+		})
+	}
+	kinds := map[boxKind]bool{}
+	for i := range w.boxes {
+		kinds[w.boxes[i].kind] = true
+	}
+	for _, k := range []struct {
+		kind boxKind
+		text string
+	}{{inputBox, "input"}, {outputBox, "output"}, {constantBox, "constant"}, {viewBox, "view: nothing runs"},
+		{copyBox, "copy that was inserted"}} {
+		if kinds[k.kind] {
+			item(k.text, func(x, y float64) {
+				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, k.kind, x, y-6)
+			})
+		}
+	}
+	w.top = y + 12
+	return b.String()
+}
+
+// net draws a value: where its trunk branches, curves begin at one place.
+func (w *svgWriter) net(i int) {
+	n := &w.nets[i]
+	class := "net"
+	if n.layout >= 0 {
+		class = fmt.Sprintf("net l%d", n.layout)
+	}
+	fmt.Fprintf(w, `<g class="value" data-from="%d" data-to="%s"><title>%s</title><path class="%s" d="`, n.from,
+		strings.Trim(format.Ints(n.to), "[]"), escaped(w.netTip(i)), class)
+	at := layered.Point{X: -1}
+	for _, s := range w.drawing.Nets[i] {
+		if s.From != at {
+			fmt.Fprintf(w, "M%g %g", s.From.X, s.From.Y)
+		}
+		switch half := (s.To.Y - s.From.Y) / 2; {
+		case s.From.X == s.To.X:
+			fmt.Fprintf(w, "V%g", s.To.Y)
+		default:
+			fmt.Fprintf(w, "C%g %g %g %g %g %g", s.From.X, s.From.Y+half, s.To.X, s.To.Y-half, s.To.X, s.To.Y)
+		}
+		at = s.To
+	}
+	w.WriteString(`"/>`)
+	fill := "tip"
+	if n.layout >= 0 {
+		fill = fmt.Sprintf("tip f%d", n.layout)
+	}
+	for _, end := range w.ends(i) {
+		fmt.Fprintf(w, `<path class="%s" d="M%g %gl-4 -7h8z"/>`, fill, end.X, end.Y)
+	}
+	w.WriteString("</g>\n")
+}
+
+// ends are where the pieces of a net arrive at boxes.
+func (w *svgWriter) ends(i int) []layered.Point {
+	goesOn := map[layered.Point]bool{}
+	for _, s := range w.drawing.Nets[i] {
+		goesOn[s.From] = true
+	}
+	var list []layered.Point
+	for _, s := range w.drawing.Nets[i] {
+		if !goesOn[s.To] {
+			list = append(list, s.To)
+		}
+	}
+	return list
+}
+
+// netTip tells of a value what a reader who points at it wants to know.
+func (w *svgWriter) netTip(i int) string {
+	var readers []string
+	for _, to := range w.nets[i].to {
+		readers = append(readers, w.boxes[to].facts[0].Text)
+	}
+	return w.nets[i].tip + "\nread by " + sections.SomeOf(readers)
+}
+
+// box draws a box, with all that is known of it as a tip.
+func (w *svgWriter) box(i int) {
+	b, at := &w.boxes[i], w.drawing.Corners[i]
+	var tip strings.Builder
+	for k, f := range b.facts {
+		if k > 0 {
+			tip.WriteByte('\n')
+		}
+		fmt.Fprintf(&tip, "%s: %s", f.Name, f.Text)
+	}
+	fmt.Fprintf(w, `<g class="node %s" id="n%d" transform="translate(%g %g)"><title>%s</title>`, b.kind, i, at.X, at.Y,
+		escaped(tip.String()))
+	round := 4
+	if b.kind == inputBox || b.kind == outputBox {
+		round = 12
+	}
+	fmt.Fprintf(w, `<rect class="box" width="%g" height="%g" rx="%d"/>`, b.size.Width, b.size.Height, round)
+	if b.layout >= 0 && round == 4 {
+		fmt.Fprintf(w, `<rect class="f%d" x="0" y="3" width="4" height="%g"/>`, b.layout, b.size.Height-6)
+	}
+	y := 2.0
+	text := func(class, line string) {
+		y += lineHeight
+		fmt.Fprintf(w, `<text%s x="%g" y="%g">%s</text>`, class, boxPadding+2, y, escaped(line))
+	}
+	for _, line := range b.heads {
+		text(` class="head"`, line)
+	}
+	for _, line := range b.lines {
+		text(` class="dim"`, line)
+	}
+	if b.bar > 0 {
+		whole := b.size.Width - 2*boxPadding - 2
+		fmt.Fprintf(w, `<rect class="bar" x="%g" y="%g" width="%g" height="4"/><rect class="part" x="%g" y="%g" width="%.1f" `+
+			`height="4"/>`, boxPadding+2, y+6, whole, boxPadding+2, y+6, b.bar*whole)
+	}
+	w.WriteString("</g>\n")
+}
