@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -141,10 +142,10 @@ func swish() *graph.Op {
 		Params: []graph.Param{{Name: "x"}},
 		Schema: graph.SchemaOf[attrs](),
 		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-				return iter.UnaryFloat(outs[0], c.In[0].Operand()), nil
+			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
 			},
-			Body: func(c *graph.Call, _ *iter.Rule) (iter.Kernel, error) {
+			Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
 				beta := c.Attrs.(*attrs).Beta
 				return iter.Map1(func(x float32) float32 {
 					return float32(float64(x) / (1 + math.Exp(-beta*float64(x))))

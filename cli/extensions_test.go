@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/passes"
 )
 
@@ -24,10 +25,10 @@ func doubled(t *testing.T) *graph.Op {
 	o, err := graph.Define(graph.Op{Name: "doubled", Doc: "Multiplies by 2.", Params: []graph.Param{{Name: "x"}},
 		Schema: graph.SchemaOf[struct{}](), NoRef: "a test",
 		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-				return iter.UnaryFloat(outs[0], c.In[0].Operand()), nil
+			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
 			},
-			Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+			Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 				return iter.Map1(func(x float32) float32 { return 2 * x }), nil
 			},
 		}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,20 +17,20 @@ var one, two = graph.Param{Name: "self"}, graph.Param{Name: "other", Number: tru
 
 type noAttrs struct{}
 
-func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config,
-	error), body iter.Kernel) *graph.Op {
+func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []rule.Operand) (rule.Config,
+	error), body rule.Kernel) *graph.Op {
 	p := &graph.Pointwise{Config: config, Grain: grain,
-		Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return body, nil }}
+		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return body, nil }}
 	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
 		Pointwise: p, Infer: p.Infer, Compile: p.Compile}
 }
 
-func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
+func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
 }
 
-func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Unary(outs[0], c.In[0].Operand()), nil
+func unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Unary(outs[0], c.In[0].Operand()), nil
 }
 
 var errRefused = errors.New("refused by the kernel")

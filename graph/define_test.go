@@ -11,13 +11,14 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // What follows from a Pointwise part is filled in, and so is the schema of an op without
 // attributes.
 func TestDefineFillsIn(t *testing.T) {
-	negate := func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	negate := func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 		return iter.Map1(func(a float32) float32 { return -a }), nil
 	}
 	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test",

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -96,11 +97,11 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	rule, k, err := p.rule(c)
+	r, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
-	return rule.InMemory(k)
+	return r.InMemory(k)
 }
 
 // Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
@@ -204,8 +205,8 @@ func lowerFused(c *Call) (*Kernel, error) {
 		return f.lowerRows(c, code)
 	}
 	p := Pointwise{Outputs: len(c.Out),
-		Config: func(c *Call, outs []iter.Operand) (iter.Config, error) {
-			cfg := iter.New().CheckAllSameDType(false)
+		Config: func(c *Call, outs []rule.Operand) (rule.Config, error) {
+			cfg := rule.New().CheckAllSameDType(false)
 			for _, o := range outs {
 				cfg = cfg.Output(o)
 			}
@@ -214,11 +215,11 @@ func lowerFused(c *Call) (*Kernel, error) {
 			}
 			return cfg, nil
 		},
-		Body: func(*Call, *iter.Rule) (iter.Kernel, error) { return iter.Expr(code), nil },
+		Body: func(*Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
 	}
-	outs := make([]iter.Operand, len(c.Out))
+	outs := make([]rule.Operand, len(c.Out))
 	for i, m := range c.Out {
-		outs[i] = iter.Of(m)
+		outs[i] = rule.Of(m)
 	}
 	it, body, err := p.iterate(c, outs)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -277,11 +278,11 @@ func (a Arg) Meta() tensor.Meta {
 }
 
 // Operand returns the operand as an iterator takes it.
-func (a Arg) Operand() iter.Operand {
+func (a Arg) Operand() rule.Operand {
 	if a.Kind == NumberArg {
-		return iter.Number(a.Number)
+		return rule.Number(a.Number)
 	}
-	return iter.OfType(a.Type())
+	return rule.OfType(a.Type())
 }
 
 // Has reports whether operand i is given.

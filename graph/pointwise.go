@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,10 +16,10 @@ import (
 type Pointwise struct {
 	// Config states the iteration. outs are the outputs, laid out by the iterator or given;
 	// the operands must follow in their order, all of them.
-	Config func(c *Call, outs []iter.Operand) (iter.Config, error)
+	Config func(c *Call, outs []rule.Operand) (rule.Config, error)
 	// Body returns the kernel for the dtypes that the iteration's loops see. The error says
 	// that they are not supported. Compile refuses a kernel of other dtypes or arity.
-	Body func(c *Call, r *iter.Rule) (iter.Kernel, error)
+	Body func(c *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
 	// Results is the number of outputs of a call, for an op whose attributes decide it ([Op.Many]); nil: Outputs.
@@ -40,10 +41,10 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 
 // laidOut are outputs that the iterator lays out: as many as most ops have, shared by all calls, which
 // do not write to them.
-var laidOut [4]iter.Operand
+var laidOut [4]rule.Operand
 
 // undefined returns operands for outputs to be laid out.
-func (p *Pointwise) undefined(c *Call) ([]iter.Operand, error) {
+func (p *Pointwise) undefined(c *Call) ([]rule.Operand, error) {
 	n, err := p.outputs(c)
 	switch {
 	case err != nil:
@@ -51,7 +52,7 @@ func (p *Pointwise) undefined(c *Call) ([]iter.Operand, error) {
 	case n <= len(laidOut):
 		return laidOut[:n:n], nil
 	}
-	return make([]iter.Operand, n), nil
+	return make([]rule.Operand, n), nil
 }
 
 // complete reports whether there is what a call is asked by.
@@ -63,41 +64,41 @@ func (p *Pointwise) complete(c *Call) error {
 }
 
 // rule gives the iteration of a call without its walk, and the kernel.
-func (p *Pointwise) rule(c *Call) (*iter.Rule, iter.Kernel, error) {
+func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
 	if err := p.complete(c); err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
 	outs, err := p.undefined(c)
 	if err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
 	cfg, err := p.Config(c, outs)
 	if err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
-	rule, err := cfg.Rule()
+	r, err := cfg.Rule()
 	if err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
-	k, err := p.Body(c, rule)
-	return rule, k, err
+	k, err := p.Body(c, r)
+	return r, k, err
 }
 
 // Rule decides how the results of a call lie: shape, dtypes, permutation and layouts. The errors are those of Infer.
-func (p *Pointwise) Rule(c *Call) (*iter.Rule, error) {
+func (p *Pointwise) Rule(c *Call) (*rule.Rule, error) {
 	r, _, err := p.rule(c)
 	return r, err
 }
 
 // iterate builds the iteration; given outputs dictate their layout.
-func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
+func (p *Pointwise) iterate(c *Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
 	cfg, err := p.Config(c, outs)
 	if err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
-	it, err := cfg.Build()
+	it, err := iter.Build(cfg)
 	if err != nil {
-		return nil, iter.Kernel{}, err
+		return nil, rule.Kernel{}, err
 	}
 	body, err := p.Body(c, &it.Rule)
 	return it, body, err
@@ -106,17 +107,17 @@ func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.
 // Infer gives the results by the permutation rule: of the iteration nothing but the rule is
 // needed, and sizes may be unknown.
 func (p *Pointwise) Infer(c *Call) ([]Result, error) {
-	rule, _, err := p.rule(c)
+	r, _, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
-	if rule.NumOutputs() == 1 {
-		return c.One(rule.Type(0)), nil
+	if r.NumOutputs() == 1 {
+		return c.One(r.Type(0)), nil
 	}
 	var few [4]tensor.Type
 	types := few[:0]
-	for i := range rule.NumOutputs() {
-		types = append(types, rule.Type(i))
+	for i := range r.NumOutputs() {
+		types = append(types, r.Type(i))
 	}
 	return c.All(types...), nil
 }
@@ -144,9 +145,9 @@ func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
 		same = same && it.Meta(i).SameLayout(m)
 	}
 	if !same {
-		outs := make([]iter.Operand, len(c.Out))
+		outs := make([]rule.Operand, len(c.Out))
 		for i, m := range c.Out {
-			outs[i] = iter.Of(m)
+			outs[i] = rule.Of(m)
 		}
 		if it, body, err = p.iterate(c, outs); err != nil {
 			return nil, err
@@ -177,7 +178,7 @@ func evenGrain(elements, grain int) int {
 	return max(1, (elements+line-1)/line) * machine.LineBytes
 }
 
-func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kernel, error) {
+func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body rule.Kernel) (*Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {
 		return nil, err

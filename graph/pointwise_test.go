@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -17,18 +18,18 @@ import (
 func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 	m := tensor.New(tensor.Float32, 4)
 	for _, c := range []struct {
-		of   iter.Kernel
+		of   rule.Kernel
 		want string
 	}{
 		{iter.Slice1(func(d, a []float64) {}),
 			"iter: the kernel (float64) -> float64 has output 0 as float64, the iteration (float32[4]@(1)) as float32"},
 		{iter.Slice2(func(d, a, b []float32) {}),
 			"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1"},
-		{iter.Kernel{},
+		{rule.Kernel{},
 			"iter: the zero Kernel computes nothing"},
 	} {
 		k, want := c.of, c.want
-		p := &graph.Pointwise{Config: graphtest.Unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+		p := &graph.Pointwise{Config: graphtest.Unary, Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 			return k, nil
 		}}
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/rowprog"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -105,11 +105,11 @@ func (r *Rows) plan(c *Call) (rowPlan, error) {
 			m = r.seen(m)
 		case r.Split != 0:
 			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
-		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, kept)):
+		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, kept)):
 			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
 				tensor.ListString(m.Shape))
 		default:
-			m = iter.ReduceOutput(m, r.Mask, kept)
+			m = rule.ReduceOutput(m, r.Mask, kept)
 		}
 		outs = append(outs, m)
 	}

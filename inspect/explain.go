@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/suggest"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -131,8 +131,8 @@ func layoutOf(v *graph.Value) Layout {
 		r.Why = fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
 			n.Op.Name, v.Alias.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
 	case n.Op.Pointwise != nil:
-		if rule, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
-			r.byPermutation(n, rule)
+		if decided, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
+			r.byPermutation(n, decided)
 			break
 		}
 		fallthrough
@@ -223,9 +223,9 @@ func layoutName(v *graph.Value) string {
 }
 
 // byPermutation explains a layout of the permutation rule.
-func (r *Layout) byPermutation(n *graph.Node, rule *iter.Rule) {
+func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 	r.Rule = rulePermutation
-	outs := rule.NumOutputs()
+	outs := decided.NumOutputs()
 	name := func(i int) string {
 		switch {
 		case i < outs:
@@ -235,10 +235,10 @@ func (r *Layout) byPermutation(n *graph.Node, rule *iter.Rule) {
 		}
 		return n.In[i-outs].Number.String()
 	}
-	for i := outs; i < rule.Len() && i-outs < len(n.In); i++ {
-		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapped(rule.Effective(i), sym.Int.Simplify))})
+	for i := outs; i < decided.Len() && i-outs < len(n.In); i++ {
+		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapped(decided.Effective(i), sym.Int.Simplify))})
 	}
-	for _, c := range rule.Sort() {
+	for _, c := range decided.Sort() {
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.By < 0:
@@ -250,10 +250,10 @@ func (r *Layout) byPermutation(n *graph.Node, rule *iter.Rule) {
 		}
 		r.Sort = append(r.Sort, d)
 	}
-	if why := rule.Unsorted(); why != "" {
-		r.Why = "nothing was sorted: " + why + fastWords[rule.FastSetup()]
+	if why := decided.Unsorted(); why != "" {
+		r.Why = "nothing was sorted: " + why + fastWords[decided.FastSetup()]
 	} else {
-		r.Order = rule.Perm()
+		r.Order = decided.Perm()
 		slices.Reverse(r.Order)
 		r.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is dense " +
 			"in that order"
@@ -261,10 +261,10 @@ func (r *Layout) byPermutation(n *graph.Node, rule *iter.Rule) {
 }
 
 // fastWords explain the fast paths.
-var fastWords = map[iter.FastSetup]string{
-	iter.FastContiguous:          ": all operands have one shape and are row-major, so is the result",
-	iter.FastChannelsLast:        ": all operands have one shape and are channels-last, so is the result",
-	iter.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
+var fastWords = map[rule.FastSetup]string{
+	rule.FastContiguous:          ": all operands have one shape and are row-major, so is the result",
+	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, so is the result",
+	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
 }
 
 // FirstBreak returns the first result in an inferred graph that is not in a memory format although its node reads a

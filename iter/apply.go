@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -76,7 +77,7 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 // own. It is immutable and safe for concurrent use.
 type Prepared struct {
 	it   *Iterator
-	body block
+	body rule.Block
 	// rows: rows of all operands can be passed without copies; line: the iteration is a single such row.
 	rows, line bool
 	// loop is the loop of an expression, instead of body. staged marks its operands that are copied to blocks, tile by
@@ -95,15 +96,16 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if k == nil {
 		return Prepared{}, errors.New("iter: no kernel")
 	}
-	chosen, err := k.choose(&it.Rule)
+	chosen, err := k.Choose(&it.Rule)
 	if err != nil {
 		return Prepared{}, err
 	}
-	if chosen.expression != nil {
+	if chosen.Block() == nil {
 		return it.prepareExpr(chosen)
 	}
 	rows := it.rowsContiguous()
-	return Prepared{it: it, body: chosen.body, rows: rows, line: rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
+	line := rows && len(it.walkShape) <= 1 && it.offsets == nil
+	return Prepared{it: it, body: chosen.Block(), rows: rows, line: line}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
@@ -236,13 +238,13 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	for i := range it.ops {
 		o := &it.ops[i]
 		switch {
-		case i < it.noutputs && o.isLaidOut():
+		case i < it.noutputs && o.IsLaidOut():
 		case o.Number.IsSet():
-			out[i] = o.Number.Tensor(o.meta.DType)
-		case o.object == nil:
-			return nil, fmt.Errorf("iter: %s, has no data: it was given as a meta", it.named(i))
+			out[i] = o.Number.Tensor(o.Meta.DType)
+		case o.Tensor() == nil:
+			return nil, fmt.Errorf("iter: %s, has no data: it was given as a meta", it.Describe(i))
 		default:
-			out[i] = o.object
+			out[i] = o.Tensor()
 		}
 	}
 	for i := range it.noutputs {
@@ -250,10 +252,10 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 			continue
 		}
 		if allocate == nil {
-			out[i] = tensor.Empty(*it.ops[i].meta)
+			out[i] = tensor.Empty(*it.ops[i].Meta)
 			continue
 		}
-		t, err := allocate(i, *it.ops[i].meta)
+		t, err := allocate(i, *it.ops[i].Meta)
 		if err == nil {
 			err = it.checkAllocated(i, t, out)
 		}
@@ -274,9 +276,9 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 		if o == nil || j == i {
 			continue
 		}
-		shared := overlapIn(t.Storage(), t.Meta, o.Storage(), o.Meta)
+		shared := rule.StorageOverlap(t.Storage(), t.Meta, o.Storage(), o.Meta)
 		if shared == OverlapPartial || shared == OverlapFull && j < it.noutputs {
-			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", partialOverlap, i, t.Meta, it.named(j))
+			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", rule.PartialOverlapMessage, i, t.Meta, it.Describe(j))
 		}
 	}
 	return nil
@@ -284,15 +286,15 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 
 // checkTensor returns an error for a tensor that does not match operand i.
 func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
-	m := *it.ops[i].meta
+	m := *it.ops[i].Meta
 	switch {
 	case t == nil || t.Storage() == nil:
-		return fmt.Errorf("iter: a nil tensor, or one without storage, for %s", it.place(i))
+		return fmt.Errorf("iter: a nil tensor, or one without storage, for %s", it.Place(i))
 	case t.DType != m.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(m):
-		return fmt.Errorf("iter: %v for %s, which was set up as %v", t.Meta, it.place(i), m)
+		return fmt.Errorf("iter: %v for %s, which was set up as %v", t.Meta, it.Place(i), m)
 	}
 	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
-		return fmt.Errorf("iter: %v for %s exceeds its storage of %d bytes", t.Meta, it.place(i), t.Storage().Len())
+		return fmt.Errorf("iter: %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())
 	}
 	return nil
 }
@@ -314,13 +316,13 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 		}
 		ptrs[i] = t.Pointer()
 	}
-	if it.flags.noOverlapCheck {
+	if !it.ChecksOverlap() {
 		return ptrs, nil
 	}
 	for i := range it.noutputs {
 		for j := i + 1; j < len(ts); j++ {
-			if ts[i] != ts[j] && overlapIn(ts[i].Storage(), ts[i].Meta, ts[j].Storage(), ts[j].Meta) == OverlapPartial {
-				return nil, fmt.Errorf("%s (%s, and %s)", partialOverlap, it.named(i), it.named(j))
+			if a, b := ts[i], ts[j]; a != b && rule.StorageOverlap(a.Storage(), a.Meta, b.Storage(), b.Meta) == OverlapPartial {
+				return nil, fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))
 			}
 		}
 	}
@@ -354,7 +356,7 @@ func (it *Iterator) wrongWalk(ptrs []unsafe.Pointer, r Range) error {
 	case r.Begin < 0 || r.End > it.numel || r.Begin > r.End:
 		return fmt.Errorf("iter: range [%d, %d) of an iteration over %d elements", r.Begin, r.End, it.numel)
 	case r.Begin < r.End:
-		return fmt.Errorf("iter: a nil address for %s", it.named(slices.Index(ptrs, nil)))
+		return fmt.Errorf("iter: a nil address for %s", it.Describe(slices.Index(ptrs, nil)))
 	}
 	return nil
 }

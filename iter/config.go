@@ -1,265 +1,106 @@
 package iter
 
 import (
-	"fmt"
-	"slices"
-
-	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is an output or input of an iteration: a type and, if known, the identity of its storage, which overlap
-// checks need.
-type Operand struct {
-	Type    tensor.Type
-	Defined bool          // false: an output whose layout the iterator chooses
-	Number  tensor.Scalar // set for a plain number, which promotes by its category only
-	Storage *tensor.Storage
-	object  *tensor.Tensor
-	meta    *tensor.Meta // Type as numbers, if the operand was given by a meta
-	more    *operandExtra
-}
-
-// operandExtra holds rarely used fields, to keep Operand small: inference creates millions of operands.
-type operandExtra struct {
-	names []string
-	wrong string // a mistake, which Build reports
-}
-
-// wrongOperand returns an operand that Build rejects.
-func wrongOperand(why string) Operand { return Operand{more: &operandExtra{wrong: why}} }
-
-// names returns the names of the dimensions, or nil.
-func (o *Operand) names() []string {
-	if o.more == nil {
-		return nil
-	}
-	return o.more.names
-}
-
-// OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Build] requires numbers.
-func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
-
-// Of returns an operand known by its meta alone: PyTorch's borrowed operand. The caller supplies addresses for the
-// walk.
-func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
-
-// OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
-// tensor's data. The same *Tensor as an output and as an input makes the output read-write (an in-place operation).
-// [Config.Build] rejects a nil tensor, or one without storage.
-func OfTensor(t *tensor.Tensor) Operand {
-	if t == nil || t.Storage() == nil {
-		return wrongOperand("is a nil tensor, or one without storage")
-	}
-	m := t.Meta
-	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), object: t}
-}
-
-// Undefined returns an output whose layout the iterator chooses, of the common or static dtype.
-func Undefined() Operand { return Operand{} }
-
-// UndefinedOf returns an output of dtype d whose layout the iterator chooses.
-func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
-
-// Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
-// higher kind. It can only be an input.
-func Number(s tensor.Scalar) Operand {
-	d := s.DType()
-	switch d {
-	case tensor.Invalid:
-		return wrongOperand("is an unset number")
-	case tensor.Float64:
-		d = tensor.Float32
-	case tensor.Complex128:
-		d = tensor.Complex64
-	}
-	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
-}
-
-// Config describes an iteration. It is a value: every method returns a changed copy, so that a Config can be extended
-// in several ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
-//
-// An operand of another dtype than the loop's is converted block by block, but layouts are those of PyTorch on the CPU,
-// where it is a temporary whose layout takes part in the permutation. There is one device, so devices are not checked
-// and AllowCPUScalars has no effect. Overlap is decided exactly where PyTorch gives up: for operands that are not
-// dense, and for two outputs that overlap partially.
-type Config struct {
-	ops      []Operand
-	noutputs int
-	flags    flags
-	shape    []sym.Int
-	dtype    tensor.DType
-	inputs   tensor.DType
-	wrong    error // the first mistake of a method, which Build reports
-}
-
-type flags struct {
-	noOverlapCheck bool
-	reduction      bool
-	keepOutputs    bool
-	anyDTypes      bool
-	safeCast       bool
-	linear         bool
-	promote        bool
-	intToFloat     bool
-	castOutputs    bool
-	cpuScalars     bool
-	staticShape    bool
-	noFastSetup    bool
-	opMath         bool
-}
+// Config describes an iteration: a [rule.Config], which documents the methods, with [Config.Build]. It is a value:
+// every method returns a changed copy, so that a Config can be extended in several ways.
+type Config struct{ rule.Config }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, all dtypes must be equal.
-func New() Config { return Config{} }
+func New() Config { return Config{rule.New()} }
 
-// Output adds an output. All outputs must be added before the first input; Build rejects later ones.
-//
-// A given output of the right shape keeps its strides and comes first in the permutation; one of a wrong shape is
-// resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected; one of another dtype is converted on write, or
-// rejected if that is not safe.
-func (c Config) Output(o Operand) Config {
-	if len(c.ops) > c.noutputs {
-		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
-			len(c.ops)-c.noutputs)
-		return c
-	}
-	c.ops = append(slices.Clip(c.ops), o)
-	c.noutputs++
-	return c
-}
+// Unary is TensorIterator's unary op: one dtype throughout.
+func Unary(out, a Operand) Config { return Config{rule.Unary(out, a)} }
+
+// UnaryFloat is a unary op computed in floating point: integers become float32.
+func UnaryFloat(out, a Operand) Config { return Config{rule.UnaryFloat(out, a)} }
+
+// Binary is a binary op in the promoted dtype.
+func Binary(out, a, b Operand) Config { return Config{rule.Binary(out, a, b)} }
+
+// BinaryFloat is a binary op in floating point, such as true division.
+func BinaryFloat(out, a, b Operand) Config { return Config{rule.BinaryFloat(out, a, b)} }
+
+// Comparison compares in the promoted dtype and yields bool; a given output of another dtype is converted to.
+func Comparison(out, a, b Operand) Config { return Config{rule.Comparison(out, a, b)} }
+
+// Nullary fills an output.
+func Nullary(out Operand) Config { return Config{rule.Nullary(out)} }
+
+// Reduction reduces a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions: see
+// [ReduceOutput].
+func Reduction(out, a Operand) Config { return Config{rule.Reduction(out, a)} }
+
+// Copy copies a into out, of any dtypes, like copy_: out, if given, keeps its layout and a is broadcast to it.
+func Copy(out, a Operand) Config { return Config{rule.Copy(out, a)} }
+
+// Output adds an output.
+func (c Config) Output(o Operand) Config { return Config{c.Config.Output(o)} }
 
 // Input adds an input.
-func (c Config) Input(o Operand) Config {
-	c.ops = append(slices.Clip(c.ops), o)
-	return c
-}
+func (c Config) Input(o Operand) Config { return Config{c.Config.Input(o)} }
 
 // Inputs adds several inputs.
-func (c Config) Inputs(o ...Operand) Config {
-	c.ops = append(slices.Clip(c.ops), o...)
-	return c
+func (c Config) Inputs(o ...Operand) Config { return Config{c.Config.Inputs(o...)} }
+
+// CheckMemOverlap rejects outputs that overlap themselves or, partially, an input.
+func (c Config) CheckMemOverlap(v bool) Config { return Config{c.Config.CheckMemOverlap(v)} }
+
+// AllowCPUScalars lets a 0-dim CPU operand join operands of another device.
+func (c Config) AllowCPUScalars(v bool) Config { return Config{c.Config.AllowCPUScalars(v)} }
+
+// IsReduction marks dimensions in which an output has stride 0 as reduced.
+func (c Config) IsReduction(v bool) Config { return Config{c.Config.IsReduction(v)} }
+
+// ResizeOutputs lets the iterator resize a given output of the wrong shape.
+func (c Config) ResizeOutputs(v bool) Config { return Config{c.Config.ResizeOutputs(v)} }
+
+// CheckAllSameDType rejects operands of different dtypes.
+func (c Config) CheckAllSameDType(v bool) Config { return Config{c.Config.CheckAllSameDType(v)} }
+
+// EnforceSafeCastingToOutput rejects a given output whose dtype cannot hold the common dtype.
+func (c Config) EnforceSafeCastingToOutput(v bool) Config {
+	return Config{c.Config.EnforceSafeCastingToOutput(v)}
 }
 
-// CheckMemOverlap rejects outputs that overlap themselves or, partially, an input. Default true.
-func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; return c }
+// EnforceLinearIteration keeps the dimensions in row-major order.
+func (c Config) EnforceLinearIteration(v bool) Config {
+	return Config{c.Config.EnforceLinearIteration(v)}
+}
 
-// AllowCPUScalars lets a 0-dim CPU operand join operands of another device. It has no effect here, with one device, and
-// exists so that PyTorch's configurations can be written in full. Default false.
-func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
-
-// IsReduction marks dimensions in which an output has stride 0 as reduced. Default false.
-func (c Config) IsReduction(v bool) Config { c.flags.reduction = v; return c }
-
-// ResizeOutputs lets the iterator resize a given output of the wrong shape. Default true.
-func (c Config) ResizeOutputs(v bool) Config { c.flags.keepOutputs = !v; return c }
-
-// CheckAllSameDType rejects operands of different dtypes. Default true.
-func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; return c }
-
-// EnforceSafeCastingToOutput rejects a given output whose dtype cannot hold the common dtype. Default false.
-func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
-
-// EnforceLinearIteration keeps the dimensions in row-major order. Default false.
-func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linear = v; return c }
-
-// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs converted to it. Default false.
+// PromoteInputsToCommonDType computes the common dtype by promotion; loops see inputs converted to it.
 func (c Config) PromoteInputsToCommonDType(v bool) Config {
-	c.flags.promote = v
-	if v {
-		c.flags.anyDTypes = true
-	}
-	return c
+	return Config{c.Config.PromoteInputsToCommonDType(v)}
 }
 
-// PromoteIntegerInputsToFloat replaces a common dtype of bool or integers by float32. It requires promotion of inputs.
-// Default false.
-func (c Config) PromoteIntegerInputsToFloat(v bool) Config { c.flags.intToFloat = v; return c }
+// PromoteIntegerInputsToFloat replaces a common dtype of bool or integers by float32.
+func (c Config) PromoteIntegerInputsToFloat(v bool) Config {
+	return Config{c.Config.PromoteIntegerInputsToFloat(v)}
+}
 
 // CastCommonDTypeToOutputs lets loops compute in the common dtype if a given output has another; the result is
-// converted on write. Default false.
+// converted on write.
 func (c Config) CastCommonDTypeToOutputs(v bool) Config {
-	c.flags.castOutputs = v
-	if v {
-		c.flags.anyDTypes = true
-	}
-	return c
+	return Config{c.Config.CastCommonDTypeToOutputs(v)}
 }
 
-// CastInputs lets loops see every input as d, as if it had been converted before, like sum(dtype=...) but without the
-// temporary. It overrides promotion. PyTorch has no such method; its callers convert. Default none.
-func (c Config) CastInputs(d tensor.DType) Config {
-	if c.inputs = d; d != tensor.Invalid {
-		c.flags.anyDTypes = true
-	}
-	return c
-}
+// CastInputs lets loops see every input as d, as if it had been converted before, like sum(dtype=...) but without
+// the temporary.
+func (c Config) CastInputs(d tensor.DType) Config { return Config{c.Config.CastInputs(d)} }
 
-// OpMath lets loops see float16 and bfloat16 as float32, in which PyTorch's CPU kernels compute; results are rounded on
-// write. Layouts do not change. Default false.
-func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
+// OpMath lets loops see float16 and bfloat16 as float32, in which PyTorch's CPU kernels compute; results are rounded
+// on write.
+func (c Config) OpMath(v bool) Config { return Config{c.Config.OpMath(v)} }
 
 // StaticShape sets the shape instead of inferring it from the operands, which may be larger: the walk covers their
 // first elements.
-func (c Config) StaticShape(shape ...int) Config {
-	c.shape, c.flags.staticShape = sym.Ints(shape...), true
-	return c
-}
+func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.StaticShape(shape...)} }
 
 // StaticDType sets the dtype of undefined outputs.
-func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
+func (c Config) StaticDType(d tensor.DType) Config { return Config{c.Config.StaticDType(d)} }
 
-// FastSetup can disable the fast set-up, so that the permutation rule alone decides. PyTorch has no such switch; it is
-// for studying the rule. Default true.
-func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
-
-// over is New with operands, the first of which is the output.
-func over(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
-
-// Unary is TensorIterator's unary op: one dtype throughout.
-func Unary(out, a Operand) Config { return over(out, a) }
-
-// UnaryFloat is a unary op computed in floating point: integers become float32.
-func UnaryFloat(out, a Operand) Config {
-	return over(out, a).PromoteInputsToCommonDType(true).
-		PromoteIntegerInputsToFloat(true).CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
-}
-
-// Binary is a binary op in the promoted dtype.
-func Binary(out, a, b Operand) Config {
-	return over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true).
-		CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
-}
-
-// BinaryFloat is a binary op in floating point, such as true division.
-func BinaryFloat(out, a, b Operand) Config {
-	return Binary(out, a, b).PromoteIntegerInputsToFloat(true)
-}
-
-// Comparison compares in the promoted dtype and yields bool; a given output of another dtype is converted to.
-func Comparison(out, a, b Operand) Config {
-	c := over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
-	if !out.Defined {
-		return c.StaticDType(tensor.Bool)
-	}
-	if out.Type.DType != tensor.Bool {
-		return c.CastCommonDTypeToOutputs(true)
-	}
-	return c
-}
-
-// Nullary fills an output.
-func Nullary(out Operand) Config {
-	return New().Output(out).CheckAllSameDType(false).ResizeOutputs(false)
-}
-
-// Reduction reduces a into out, which must be defined and have size 1 or stride 0 in the reduced dimensions: see
-// [ReduceOutput]. [Iterator.RunReduce] and similar methods run it.
-func Reduction(out, a Operand) Config {
-	return New().Output(out).Input(a).CheckMemOverlap(false).ResizeOutputs(false).
-		IsReduction(true).PromoteInputsToCommonDType(true)
-}
-
-// Copy copies a into out, of any dtypes, like copy_: out, if given, keeps its layout and a is broadcast to it.
-func Copy(out, a Operand) Config {
-	return New().Output(out).Input(a).CheckAllSameDType(false).ResizeOutputs(!out.Defined)
-}
+// FastSetup can disable the fast set-up, so that the permutation rule alone decides.
+func (c Config) FastSetup(v bool) Config { return Config{c.Config.FastSetup(v)} }

@@ -8,10 +8,10 @@
 //
 // A [Config] lists outputs, then inputs, and says how dtypes and given outputs are
 // treated; [Unary], [Binary], [Comparison], [Reduction] and the others are PyTorch's
-// ready configurations. [Config.Build] decides everything once:
+// ready configurations. [Config.Build] decides everything once, by package rule:
 //
-//  1. operands that do not hold together are refused, and memory overlap of outputs: with
-//     themselves, and in part with an input, as PyTorch sees it ([OverlapOf]);
+//  1. inconsistent operands are rejected, and outputs that overlap in memory, with themselves
+//     or partially with an input, as PyTorch defines it ([OverlapOf]);
 //  2. shapes are broadcast, and dimension names unified;
 //  3. the common dtype is found by PyTorch's promotion;
 //  4. the outputs are laid out. If all operands are contiguous, or all channels-last, or
@@ -20,11 +20,10 @@
 //     and the outputs are dense in that order (the permutation rule);
 //  5. dimensions that form one run for all operands are coalesced.
 //
-// The [Iterator] tells what was decided ([Iterator.String]), and how it came about, each
-// comparison of the sort and every intermediate ([Iterator.Explain]). It is immutable and
-// safe for concurrent use. It can be built from metas alone, without any data ([Of]);
-// addresses come in when it is walked. [Config.Rule] is the part of Build that needs no
-// numbers: sizes may be unknown there.
+// The [Iterator] describes these decisions ([Iterator.String]) and the steps to them, with each
+// comparison of the sort ([Iterator.Explain]). It is immutable and safe for concurrent use. It
+// can be built from metas alone, without any data ([Of]); a walk takes addresses. [Config.Rule]
+// is the part of Build that needs no numbers: sizes may be unknown there.
 //
 // # Computing
 //

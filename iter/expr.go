@@ -1,227 +1,30 @@
 package iter
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/tensor"
 )
-
-// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
-// between these and memory become part of the expression, contiguous and broadcast operands are read in place, and the
-// expression is compiled to machine code if the processor is supported. Expressions can be combined: see
-// [Rule.InMemory].
-func Expr(c *expr.Code) Kernel {
-	if c == nil {
-		return Kernel{err: errNilFunction}
-	}
-	if err := c.Check(); err != nil {
-		return Kernel{err: err}
-	}
-	k := Kernel{expression: &lazyCode{c: c}, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
-	if n := len(c.Out) + len(c.In); n > maxExprOperands {
-		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
-			maxExprOperands)}
-	}
-	for _, o := range c.Out {
-		k.types = append(k.types, o.DType)
-	}
-	k.types = append(k.types, c.In...)
-	return k
-}
-
-// maxExprOperands is the number of addresses that compiled loops support.
-const maxExprOperands = expr.MaxOperands
-
-// ExprOf makes a Kernel of an expression that is built on demand, which inference never needs: types are the dtypes of
-// its results, then of its operands. state is called once; its error is returned when the kernel runs.
-func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
-	switch {
-	case state == nil:
-		return Kernel{err: errNilFunction}
-	case results < 1 || results > len(types) || len(types) > maxExprOperands:
-		return Kernel{err: fmt.Errorf("iter: an expression with %d results among %d dtypes", results, len(types))}
-	}
-	return Kernel{expression: &lazyCode{state: state}, outs: uint8(results), ins: uint8(len(types) - results),
-		types: types}
-}
-
-// lazyCode is an expression that is built at the first use.
-type lazyCode struct {
-	once  sync.Once
-	state func() (*expr.Code, error)
-	c     *expr.Code
-	err   error
-}
-
-func (s *lazyCode) code() (*expr.Code, error) {
-	s.once.Do(func() {
-		if s.c == nil {
-			s.c, s.err = s.state()
-		}
-		if s.err == nil {
-			s.err = s.c.Check()
-		}
-		s.state = nil
-	})
-	return s.c, s.err
-}
-
-// then returns the expression with a change applied; nil for nil.
-func (s *lazyCode) then(change func(*expr.Code) *expr.Code) *lazyCode {
-	if s == nil {
-		return nil
-	}
-	return &lazyCode{state: func() (*expr.Code, error) {
-		c, err := s.code()
-		if err != nil {
-			return nil, err
-		}
-		return change(c), nil
-	}}
-}
-
-// code returns the expression, after checking its dtypes against the kernel's; nil if there is none.
-func (k Kernel) code() (*expr.Code, error) {
-	if k.err != nil || k.expression == nil {
-		return nil, k.err
-	}
-	c, err := k.expression.code()
-	if err != nil {
-		return nil, err
-	}
-	if len(c.Out) != int(k.outs) || len(c.In) != int(k.ins) {
-		return nil, fmt.Errorf("iter: an expression with %d results and %d operands for the kernel %v", len(c.Out),
-			len(c.In), k)
-	}
-	for i, o := range c.Out {
-		if o.DType != k.types[i] {
-			return nil, fmt.Errorf("iter: an expression with result %d as %v for the kernel %v", i, o.DType, k)
-		}
-	}
-	if !slices.Equal(c.In, k.types[k.outs:]) {
-		return nil, fmt.Errorf("iter: an expression of %v for the kernel %v", c.In, k)
-	}
-	return c, nil
-}
-
-// Formula returns the text of the kernel's expression; nil if it has none, or was not made from a formula.
-func (k Kernel) Formula() *expr.Formula {
-	c, _ := k.code()
-	return c.Formula()
-}
-
-// InMemory returns the kernel's expression over operands and results in their dtypes in memory, conversions included;
-// nil for a kernel without expression. The error is that of running it.
-func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
-	code, err := k.code()
-	if code == nil {
-		return nil, err
-	}
-	if err := k.fits(r); err != nil {
-		return nil, err
-	}
-	if !r.staged && !slices.ContainsFunc(r.ops, func(o operand) bool { return o.Number.IsSet() }) {
-		return code, nil
-	}
-	in := make([]tensor.DType, len(code.In))
-	for i := range in {
-		in[i] = r.ops[r.noutputs+i].held
-	}
-	b := expr.NewBuilder(in...)
-	out := b.Inline(code, func(operand, part int) expr.Value {
-		o := &r.ops[r.noutputs+operand]
-		parts := loaded(b, operand)
-		if o.Number.IsSet() {
-			parts = constant(b, o.held, o.Number)
-		}
-		if o.cast != tensor.Invalid {
-			parts = converted(b, parts, o.cast)
-		}
-		return converted(b, parts, o.target).part(part)
-	})
-	for i := range out {
-		o := &r.ops[i]
-		p := pair{out[i].DType, out[i].Re, out[i].Im}
-		if o.cast != tensor.Invalid {
-			p = converted(b, converted(b, p, o.cast), o.target)
-		}
-		p = converted(b, p, o.held)
-		out[i] = expr.Output{DType: o.held, Re: p.re, Im: p.im}
-	}
-	return b.Build(out...)
-}
-
-// pair is a number of any dtype: the imaginary part of a real one is None.
-type pair struct {
-	dtype  tensor.DType
-	re, im expr.Value
-}
-
-func (p pair) part(i int) expr.Value {
-	if i == 0 {
-		return p.re
-	}
-	return p.im
-}
-
-// constant returns a plain number as an operand of a dtype.
-func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
-	p := pair{d, b.Number(d, n, 0), expr.None}
-	if d.IsComplex() {
-		p.im = b.Number(d, n, 1)
-	}
-	return p
-}
-
-func loaded(b *expr.Builder, operand int) pair {
-	p := pair{b.Operand(operand), b.Load(operand), expr.None}
-	if p.dtype.IsComplex() {
-		p.im = b.LoadImag(operand)
-	}
-	return p
-}
-
-// converted is c10::convert: conversion of a complex number to a real dtype takes the real part, and to bool compares
-// with 0.
-func converted(b *expr.Builder, p pair, d tensor.DType) pair {
-	switch {
-	case p.dtype == d:
-		return p
-	case p.im != expr.None && d == tensor.Bool:
-		either := b.Do(expr.Or, b.Convert(d, p.re), b.Convert(d, p.im))
-		return pair{d, either, expr.None}
-	case !d.IsComplex():
-		return pair{d, b.Convert(d, p.re), expr.None}
-	case p.im == expr.None:
-		return pair{d, b.Convert(d.ToReal(), p.re), b.Const(d.ToReal(), 0)}
-	}
-	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
-}
 
 // shortRow is the row length below which loops in Go process several rows at once.
 const shortRow = 16
 
 // inBlocks returns a kernel with a function over blocks that computes the expression of k, which is built at the first
 // run.
-func (k Kernel) inBlocks() Kernel {
-	if k.err != nil || k.expression == nil {
+func inBlocks(k Kernel) Kernel {
+	if k.Err() != nil || k.IsZero() || k.Block() != nil {
 		return k
 	}
-	source := k
-	k.expression, k.body = nil, blocksOf(int(k.outs+k.ins), func() (*loops.Loop, error) {
-		code, err := source.code()
+	return k.WithBlock(blocksOf(len(k.Results())+len(k.Operands()), func() (*loops.Loop, error) {
+		code, err := k.Code()
 		if err != nil {
 			return nil, err
 		}
 		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
-	})
-	return k
+	}))
 }
 
 // rowsOf returns the loop over rows of the walk for an expression in memory: operands that are constant along rows are
@@ -231,7 +34,7 @@ func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
 	for i := range it.ops {
 		st := it.walkStrides[i]
 		switch {
-		case st == it.ops[i].meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
+		case st == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case st == 0 && i >= it.noutputs:
 			l.Scalar[i-it.noutputs] = true
 		default:
@@ -283,7 +86,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	if !slices.Contains(staged[:it.noutputs], true) {
 		far := 0
 		for i := range it.noutputs {
-			far = max(far, it.numel*it.ops[i].held.Size())
+			far = max(far, it.numel*it.ops[i].Held.Size())
 		}
 		opts.NonTemporal = far >= machine.FarBytes
 	}

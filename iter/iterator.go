@@ -1,55 +1,48 @@
 package iter
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FastSetup is one of the shortcuts by which TensorIterator lays out an iteration.
-type FastSetup uint8
+// Build sets up the iteration: overlap checks, the decisions of [Config.Rule], then the coalesced walk, in the order of
+// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, extended by the operand; inconsistent
+// operands (a nil tensor, a negative stride, a layout that exceeds its storage) are errors too.
+func (c Config) Build() (*Iterator, error) { return Build(c.Config) }
 
-// The kinds of fast set-up, in the order of precedence.
-const (
-	FastNone FastSetup = iota
-	FastContiguous
-	FastChannelsLast
-	FastNonOverlappingDense
-)
-
-// String returns the name of the kind.
-func (f FastSetup) String() string {
-	if f > FastNonOverlappingDense {
-		return fmt.Sprintf("FastSetup(%d)", uint8(f))
+// Build is [Config.Build] for a configuration of package rule.
+func Build(c rule.Config) (*Iterator, error) {
+	it := &Iterator{}
+	if err := c.Measure(&it.Rule); err != nil {
+		return nil, err
 	}
-	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
+	it.ops, it.noutputs, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
+	sizes := it.Sizes()
+	it.shape = make([]int, len(sizes))
+	for d, s := range sizes {
+		it.shape[d], _ = s.Known()
+	}
+	it.numel = tensor.Numel(it.shape)
+	it.coalesce()
+	return it, nil
 }
 
-// Rule is the part of TensorIterator's set-up that needs no walk: broadcast shape, dtypes, permutation and layouts of
-// outputs. Sizes may be unknown. It is immutable and safe for concurrent use.
-type Rule struct {
-	ops      []operand
-	noutputs int
-	sizes    []sym.Int // broadcast, in the operands' order of dimensions
-	perm     []int     // fastest dimension first; nil if it follows from dense
-	dense    []sym.Int // strides of a fast set-up
-	fast     FastSetup
-	common   tensor.DType
-	flags    flags
-	warnings []string
-	names    []string // of dimensions; nil if there are none
-	staged   bool     // some operand is converted in the loop
-}
+var errNilIterator = errors.New("iter: a nil Iterator")
 
 // Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the resulting walk. It is immutable and
 // safe for concurrent use; the state of a walk is in a [Cursor].
 type Iterator struct {
 	Rule
-	shape []int // sizes as numbers
-	numel int
+	ops      []rule.Resolved // of the rule
+	noutputs int
+	perm     []int // fastest dimension first
+	shape    []int // sizes as numbers
+	numel    int
 
 	walkShape   []int // coalesced, fastest first
 	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
@@ -59,100 +52,23 @@ type Iterator struct {
 	accumulate, partial bool  // of a part of a reduction
 }
 
-// operand is an Operand during set-up. held is the dtype in memory; laid is the type of an output that was laid out;
-// meta has the operand's numbers, once there is a walk; rule has the strides that take part in the permutation, those
-// of PyTorch's temporary if the operand is converted.
-type operand struct {
-	*Operand
-	isOutput   bool
-	readWrite  bool
-	willResize bool
-	ruleSet    bool
-	held       tensor.DType
-	cast       tensor.DType // a 16-bit float to which it is rounded during conversion; Invalid: none
-	target     tensor.DType // the dtype that loops see
-	laid       *tensor.Type
-	rule       *tensor.Type
-	meta       *tensor.Meta
-}
-
-// as returns the type of the operand in memory.
-func (o *operand) as() tensor.Type {
-	if o.laid != nil {
-		return *o.laid
-	}
-	return o.Type.WithDType(o.held)
-}
-
-// Len returns the number of operands, outputs included.
-func (r *Rule) Len() int { return len(r.ops) }
-
-// NumOutputs returns the number of outputs, which are first.
-func (r *Rule) NumOutputs() int { return r.noutputs }
-
 // Numel returns the number of elements walked: the product of the broadcast shape.
 func (it *Iterator) Numel() int { return it.numel }
 
 // Shape returns the broadcast shape in the operands' order of dimensions.
 func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
 
-// Perm returns the order of the dimensions in memory, fastest first.
-func (r *Rule) Perm() []int {
-	if r.perm == nil {
-		return orderOf(r.dense, r.sizes)
-	}
-	return slices.Clone(r.perm)
-}
-
-// FastSetup returns the shortcut taken.
-func (r *Rule) FastSetup() FastSetup { return r.fast }
-
-// CommonDType returns the dtype to which inputs are promoted, or tensor.Invalid if operands keep theirs.
-func (r *Rule) CommonDType() tensor.DType { return r.common }
-
-// op returns operand i. It panics if there is none.
-func (r *Rule) op(i int) *operand {
-	if uint(i) >= uint(len(r.ops)) {
-		r.noOperand(i)
-	}
-	return &r.ops[i]
-}
-
-func (r *Rule) noOperand(i int) {
-	panic(fmt.Sprintf("iter: no operand %d: the iteration has %d", i, len(r.ops)))
-}
-
-// DType returns the dtype in which loops see operand i. Like Meta and the other accessors that take an operand, it
-// panics for an index out of range.
-func (r *Rule) DType(i int) tensor.DType { return r.op(i).target }
-
-// Sizes returns the broadcast shape in the operands' order of dimensions.
-func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
-
-// Type returns the type of operand i: inputs as given, outputs as laid out. It shares its slices with the rule.
-func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
-
-// Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid:
-// PyTorch promotes to a 16-bit float, whose rounding matters, while loops compute in float32.
-func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
-
 // Meta returns operand i: inputs as given, outputs as laid out. The caller must allocate outputs that the rule laid
 // out.
-func (it *Iterator) Meta(i int) tensor.Meta { return *it.op(i).meta }
+func (it *Iterator) Meta(i int) tensor.Meta { return *it.Operand(i).Meta }
 
 // Output returns the meta of the first output; it panics if there is none.
 func (it *Iterator) Output() tensor.Meta {
 	if it.noutputs == 0 {
 		panic("iter: the iteration has no output")
 	}
-	return *it.ops[0].meta
+	return *it.ops[0].Meta
 }
-
-// Resized reports whether output i was given with another shape and must be resized to Meta.
-func (r *Rule) Resized(i int) bool { return r.op(i).Defined && r.ops[i].willResize }
-
-// Warnings returns PyTorch's warnings at set-up, such as for a resized output.
-func (r *Rule) Warnings() []string { return slices.Clone(r.warnings) }
 
 // WalkShape returns the coalesced shape of the walk, fastest dimension first. It is empty for a single element without
 // dimensions.
@@ -160,7 +76,7 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
-	it.op(i)
+	it.Operand(i) // panics if there is none
 	st := make([]int, len(it.walkShape))
 	for d := range st {
 		st[d] = it.walkStrides[d*len(it.ops)+i]
@@ -170,11 +86,11 @@ func (it *Iterator) WalkStrides(i int) []int {
 
 // IsContiguous reports whether every operand is one contiguous run of elements, without conversion.
 func (it *Iterator) IsContiguous() bool {
-	if len(it.walkShape) > 1 || it.staged {
+	if len(it.walkShape) > 1 || it.Converts() {
 		return false
 	}
 	for i := range it.ops {
-		if it.numel > 1 && it.walkStrides[i] != it.ops[i].meta.DType.Size() {
+		if it.numel > 1 && it.walkStrides[i] != it.ops[i].Meta.DType.Size() {
 			return false
 		}
 	}
@@ -188,7 +104,7 @@ func (it *Iterator) HasContiguousFirstDim() bool {
 		return true
 	}
 	for i := range it.ops {
-		if it.walkStrides[i] != it.ops[i].meta.DType.Size() {
+		if it.walkStrides[i] != it.ops[i].Meta.DType.Size() {
 			return false
 		}
 	}
@@ -198,14 +114,15 @@ func (it *Iterator) HasContiguousFirstDim() bool {
 // String describes the iteration: permutation, coalesced shape, and each operand's byte strides.
 func (it *Iterator) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shape %s perm %v fast set-up %s walk %v", tensor.ListString(it.shape), it.perm, it.fast, it.walkShape)
+	fmt.Fprintf(&b, "shape %s perm %v fast set-up %s walk %v", tensor.ListString(it.shape), it.perm, it.FastSetup(),
+		it.walkShape)
 	for i := range it.ops {
 		kind := "in"
 		if i < it.noutputs {
 			kind = "out"
 		}
-		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].meta, it.WalkStrides(i))
-		if t := it.ops[i].target; t != it.ops[i].meta.DType {
+		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].Meta, it.WalkStrides(i))
+		if t := it.ops[i].Target; t != it.ops[i].Meta.DType {
 			fmt.Fprintf(&b, " seen as %v", t)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -34,7 +35,7 @@ func computes(c *expr.Code) bool {
 func (it *Iterator) prefetchInOrder() (a loops.Ahead) {
 	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
-		if size == it.ops[i].held.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
+		if size == it.ops[i].Held.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
 			a.Operands |= 1 << (i - it.noutputs)
 		}
 	}
@@ -48,7 +49,7 @@ func (it *Iterator) prefetchInOrder() (a loops.Ahead) {
 var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 
 // blocksOf returns a function over blocks that runs a loop, which is compiled at the first run.
-func blocksOf(operands int, state func() (*loops.Loop, error)) block {
+func blocksOf(operands int, state func() (*loops.Loop, error)) rule.Block {
 	still, loop := make([]int, operands), sync.OnceValues(state)
 	return func(p []unsafe.Pointer, n int) error {
 		l, err := loop()

@@ -28,7 +28,7 @@ func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part.starts[dim] += start
 	part.walkShape[dim] = size
 	part.recount()
-	if size == 1 && !it.flags.reduction {
+	if size == 1 && !it.IsReduction() {
 		part.merge()
 	}
 	return part
@@ -68,18 +68,15 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	}
 	part := it.part()
 	ops := len(it.ops)
-	part.ops = slices.Delete(slices.Clone(it.ops), i, i+1)
+	part.Rule = it.Rule.Without(i)
+	part.ops, part.noutputs = part.Operands(), part.NumOutputs()
 	part.offsets = slices.Delete(part.offsets, i, i+1)
-	if i < it.noutputs {
-		part.noutputs--
-	}
 	part.walkStrides = part.walkStrides[:0]
 	for k, st := range it.walkStrides {
 		if k%ops != i {
 			part.walkStrides = append(part.walkStrides, st)
 		}
 	}
-	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return !o.unconverted() })
 	return part, nil
 }
 
@@ -171,7 +168,7 @@ func (it *Iterator) widest() int {
 
 // isReduced reports whether an output has stride 0 along a dimension of the walk.
 func (it *Iterator) isReduced(dim int) bool {
-	if !it.flags.reduction {
+	if !it.IsReduction() {
 		return false
 	}
 	for i := range it.noutputs {

@@ -25,7 +25,7 @@ func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, 
 		return errNilIterator
 	case loop == nil:
 		return errors.New("iter: a nil Loop")
-	case it.flags.reduction:
+	case it.IsReduction():
 		return errors.New("iter: a reduction cannot be walked in parallel tasks; run it by a Fold (Reduce)")
 	}
 	if err := it.checkWalk(ptrs, it.All()); err != nil {

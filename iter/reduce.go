@@ -31,9 +31,9 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	}
 	r := &Reducer{f: f, resumes: it.accumulate}
 	in := &it.ops[it.noutputs]
-	r.ld = axes.NewLoader(in.meta.DType, in.target, f.in)
+	r.ld = axes.NewLoader(in.Meta.DType, in.Target, f.in)
 	for i, d := range f.out {
-		held := it.ops[i].meta.DType
+		held := it.ops[i].Meta.DType
 		r.outs = append(r.outs, reduceOut{size: d.Size(), plain: held == d,
 			store: tensor.Converter(held, d), load: tensor.Converter(d, held)})
 	}
@@ -46,7 +46,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	} else if err := it.partAxes(r); err != nil {
 		return nil, err
 	}
-	if it.ops[0].meta.Numel() == 0 {
+	if it.ops[0].Meta.Numel() == 0 {
 		r.kept = []axes.Axis{{}} // regardless of strides
 	}
 	r.plan()
@@ -58,7 +58,7 @@ func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, n := range it.shape {
 		step := func(i int) int {
-			m := it.ops[i].meta
+			m := it.ops[i].Meta
 			return it.stride(m, d) * m.DType.Size()
 		}
 		dims[d] = axes.Axis{N: n, In: step(it.noutputs)}
@@ -71,7 +71,7 @@ func (it *Iterator) dims() []axes.Axis {
 
 // reduces reports whether output i has stride 0, or size 1, along dimension d.
 func (it *Iterator) reduces(i, d int) bool {
-	m := it.ops[i].meta
+	m := it.ops[i].Meta
 	at := d - (len(it.shape) - len(m.Shape))
 	switch {
 	case at < 0 || m.Shape[at] == 1:
@@ -113,7 +113,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		if it.reduces(0, d) {
 			if d > last {
 				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has "+
-					"no logical positions", it.ops[it.noutputs].meta, it.perm)
+					"no logical positions", it.ops[it.noutputs].Meta, it.perm)
 			}
 			last = d
 		}
@@ -125,7 +125,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		}
 		if cut && n != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
-				it.whole, it.ops[it.noutputs].meta)
+				it.whole, it.ops[it.noutputs].Meta)
 		}
 		r.first += it.starts[d] * step
 		step *= it.whole[d]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,7 +14,7 @@ import (
 const blockBytes = machine.BlockBytes
 
 // forBlocks walks a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
-func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body block) error {
+func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body rule.Block) error {
 	c.ptrs = sized(c.ptrs, len(it.ops))
 	if rows {
 		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
@@ -39,11 +40,11 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 
 // rowsContiguous reports whether rows of all operands can be passed to a block function without copies.
 func (it *Iterator) rowsContiguous() bool {
-	if it.staged || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
+	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
 		return false
 	}
 	for i := range it.ops {
-		if it.walkStrides[i] != it.ops[i].meta.DType.Size() && it.numel != 1 {
+		if it.walkStrides[i] != it.ops[i].Meta.DType.Size() && it.numel != 1 {
 			return false
 		}
 	}
@@ -60,8 +61,8 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 		return s.pieces(p, n0, n1, func(k0, k1 int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
-				if o := &it.ops[i]; !o.unconverted() {
-					c.strides[i], c.strides[ops+i] = o.target.Size(), k0*o.target.Size()
+				if o := &it.ops[i]; o.Converted() {
+					c.strides[i], c.strides[ops+i] = o.Target.Size(), k0*o.Target.Size()
 				}
 			}
 			return loop(c.ptrs, c.strides, k0, k1)
@@ -83,10 +84,10 @@ type stager struct {
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	size := 1
 	for i := range it.ops {
-		size = max(size, it.ops[i].target.Size())
+		size = max(size, it.ops[i].Target.Size())
 	}
 	s := stager{it: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
-	if blocks && !it.flags.reduction {
+	if blocks && !it.IsReduction() {
 		s.lines = it.transposedLines()
 		s.nonTemporal = s.lines > 1 && it.outputsFar()
 	}
@@ -108,7 +109,7 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 // outputsFar reports whether outputs exceed the caches and are not read.
 func (it *Iterator) outputsFar() bool {
 	for i := range it.noutputs {
-		if it.ops[i].readWrite || !strided.Far(it.numel*it.ops[i].meta.DType.Size()) {
+		if it.ops[i].ReadWrite || !strided.Far(it.numel*it.ops[i].Meta.DType.Size()) {
 			return false
 		}
 	}
@@ -119,8 +120,8 @@ func (it *Iterator) outputsFar() bool {
 func (it *Iterator) widestHeld() int {
 	n := 0
 	for i := range it.ops {
-		if o := &it.ops[i]; !o.unconverted() {
-			n = max(n, o.meta.DType.Size())
+		if o := &it.ops[i]; o.Converted() {
+			n = max(n, o.Meta.DType.Size())
 		}
 	}
 	return n
@@ -194,13 +195,13 @@ type piece struct{ at, j, k0, k1, n0 int }
 // direct reports whether operand i can be passed without a copy.
 func (s stager) direct(i int, q piece) bool {
 	o := &s.it.ops[i]
-	if !o.unconverted() {
+	if o.Converted() {
 		return false
 	}
 	if !s.blocks {
 		return true
 	}
-	size := o.meta.DType.Size()
+	size := o.Meta.DType.Size()
 	st0, st1 := s.it.walkStrides[i], s.it.walkStrides[len(s.it.ops)+i]
 	return (st0 == size || q.k0 == 1) && (q.k1 == 1 || st1 == q.k0*size && q.k0 == q.n0)
 }
@@ -220,10 +221,10 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	}
 	blk := s.block(i)
 	s.c.ptrs[i] = blk
-	if i < it.noutputs && !it.flags.reduction {
+	if i < it.noutputs && !it.IsReduction() {
 		return
 	}
-	e := o.loader()
+	e := loader(o)
 	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
 		// The block of a scalar is reused.
 		if s.c.filled[i] != src {
@@ -233,8 +234,8 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 		return
 	}
 	s.c.filled[i] = nil
-	if s.lines > 1 && !o.unconverted() && it.isTransposed(i) {
-		size := o.meta.DType.Size()
+	if s.lines > 1 && o.Converted() && it.isTransposed(i) {
+		size := o.Meta.DType.Size()
 		raw := unsafe.Pointer(unsafe.SliceData(s.transposed))
 		m := strided.Move(size)
 		m.Block(raw, src, strided.Axis{N: q.k0, Dst: size, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
@@ -252,11 +253,11 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	it, o := s.it, &s.it.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	dst := unsafe.Add(base, q.at*st0+q.j*st1)
-	size := o.target.Size()
-	if o.cast != tensor.Invalid {
-		o.round(s.block(i), q.k0*q.k1)
+	size := o.Target.Size()
+	if o.Cast != tensor.Invalid {
+		round(o, s.block(i), q.k0*q.k1)
 	}
-	e := elemOf(o.meta.DType, o.target)
+	e := elemOf(o.Meta.DType, o.Target)
 	block := e.Block
 	if s.nonTemporal {
 		block = e.BlockPast
@@ -266,21 +267,18 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 
 // round rounds n results in a block to the dtype of PyTorch's temporary, from which PyTorch copies them to an output of
 // another dtype.
-func (o *operand) round(block unsafe.Pointer, n int) {
-	size := o.target.Size()
-	rounded[[2]tensor.DType{o.cast, o.target}](block, block, size, size, n)
+func round(o *rule.Resolved, block unsafe.Pointer, n int) {
+	size := o.Target.Size()
+	rounded[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
 }
-
-// unconverted reports whether loops see the operand as it is in memory.
-func (o *operand) unconverted() bool { return o.target == o.held && o.cast == tensor.Invalid }
 
 // loader returns the conversion of an input for the loop: through the dtype to which PyTorch promotes it, because that
 // rounding matters even if loops compute in a wider dtype.
-func (o *operand) loader() strided.Elem {
-	if o.cast == tensor.Invalid {
-		return elemOf(o.target, o.meta.DType)
+func loader(o *rule.Resolved) strided.Elem {
+	if o.Cast == tensor.Invalid {
+		return elemOf(o.Target, o.Meta.DType)
 	}
-	return strided.Convert(o.target.Size(), o.meta.DType.Size(), rounded[[2]tensor.DType{o.cast, o.meta.DType}])
+	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), rounded[[2]tensor.DType{o.Cast, o.Meta.DType}])
 }
 
 // elemOf returns the conversion between two dtypes. Elements of equal dtypes are moved: the converter from bool to bool

@@ -48,7 +48,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	}
 	bytes, widest := 0, 1
 	for i := range it.ops {
-		if n := it.ops[i].held.Size(); staged[i] {
+		if n := it.ops[i].Held.Size(); staged[i] {
 			bytes += n
 			widest = max(widest, n)
 		}
@@ -74,14 +74,14 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 func (it *Iterator) large() bool {
 	n := 0
 	for i := range it.noutputs {
-		n = max(n, it.numel*it.ops[i].held.Size())
+		n = max(n, it.numel*it.ops[i].Held.Size())
 	}
 	return n >= farBytes
 }
 
 // anyOrder reports whether elements may be computed in any order: no output has several at one address.
 func (it *Iterator) anyOrder() bool {
-	if it.flags.reduction {
+	if it.IsReduction() {
 		return false
 	}
 	for d, n := range it.walkShape {
@@ -210,7 +210,7 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 		if staged[i] {
 			const lines = 3
 			t.block[i] = t.room
-			bytes := elems * it.ops[i].held.Size()
+			bytes := elems * it.ops[i].Held.Size()
 			t.room += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
 		}
 	}

@@ -141,7 +141,7 @@ func (w *tileWalk) enter(i int) {
 		return
 	}
 	b.first[i] = unsafe.Pointer(&c.stage[w.block[i]])
-	step := it.ops[i].held.Size()
+	step := it.ops[i].Held.Size()
 	for k, d := range w.inner {
 		if k > 0 && i >= it.noutputs && !w.p.joined && it.walkStrides[d*len(it.ops)+i] == 0 {
 			steps[k] = 0 // rows are identical
@@ -181,7 +181,7 @@ func (w *tileWalk) move(i int, back bool) {
 		block, memory = memory, block
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.Move(w.p.it.ops[i].held.Size())
+	e := strided.Move(w.p.it.ops[i].Held.Size())
 	for k := range outer.N {
 		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
 	}

@@ -77,7 +77,7 @@ func (it *Iterator) permuted() (shape, strides []int) {
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
-			m := it.ops[i].meta
+			m := it.ops[i].Meta
 			strides[k*ops+i] = it.stride(m, d) * m.DType.Size()
 		}
 	}
@@ -161,7 +161,7 @@ func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
 	}
-	if it.numel <= grain || len(it.walkShape) < 2 || it.flags.reduction {
+	if it.numel <= grain || len(it.walkShape) < 2 || it.IsReduction() {
 		return grain
 	}
 	lines := it.transposedLines()
@@ -222,7 +222,7 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	if c == nil {
 		c = new(Cursor)
 	}
-	if it.staged {
+	if it.Converts() {
 		return it.forStaged(c, ptrs, r, loop)
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -27,12 +27,12 @@ func swish() (*graph.Op, error) {
 		Name: "swish", Doc: "Multiplies each element by the sigmoid of beta times it.",
 		Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[swishAttrs](), NoRef: "an example",
 		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-				return iter.UnaryFloat(outs[0], c.In[0].Operand()), nil
+			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+				return rule.UnaryFloat(outs[0], c.In[0].Operand()), nil
 			},
-			Body: func(c *graph.Call, r *iter.Rule) (iter.Kernel, error) {
+			Body: func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
 				out, in := r.DType(0), r.DType(1)
-				return iter.ExprOf(func() (*expr.Code, error) {
+				return rule.ExprOf(func() (*expr.Code, error) {
 					return f.Code([]tensor.DType{in}, expr.Typing{Out: []tensor.DType{out},
 						Attrs: map[string]tensor.Scalar{"beta": c.Attrs.(*swishAttrs).Beta}})
 				}, 1, out, in), nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 )
 
 var iterFunctions = map[string]any{
@@ -80,6 +81,40 @@ var iterFunctions = map[string]any{
 	"iter.UnifyNames":       iter.UnifyNames,
 	"iter.Yields":           iter.Yields[float32, float32],
 
+	"iter.Build":            iter.Build,
+	"rule.Binary":           rule.Binary,
+	"rule.BinaryFloat":      rule.BinaryFloat,
+	"rule.CastType":         rule.CastType,
+	"rule.Comparison":       rule.Comparison,
+	"rule.Copy":             rule.Copy,
+	"rule.Expr":             rule.Expr,
+	"rule.ExprOf":           rule.ExprOf,
+	"rule.InternalOverlap":  rule.InternalOverlap,
+	"rule.Invalid":          rule.Invalid,
+	"rule.New":              rule.New,
+	"rule.NewKernel":        rule.NewKernel,
+	"rule.NewTable":         rule.NewTable,
+	"rule.NotImplemented":   rule.NotImplemented,
+	"rule.Nullary":          rule.Nullary,
+	"rule.Number":           rule.Number,
+	"rule.Of":               rule.Of,
+	"rule.OfTensor":         rule.OfTensor,
+	"rule.OfType":           rule.OfType,
+	"rule.OverlapOf":        rule.OverlapOf,
+	"rule.PreserveType":     rule.PreserveType,
+	"rule.ReduceMask":       rule.ReduceMask,
+	"rule.ReduceOutput":     rule.ReduceOutput,
+	"rule.ReduceOutputType": rule.ReduceOutputType,
+	"rule.ReduceShape":      rule.ReduceShape,
+	"rule.Reduction":        rule.Reduction,
+	"rule.ResultType":       rule.ResultType,
+	"rule.StorageOverlap":   rule.StorageOverlap,
+	"rule.Unary":            rule.Unary,
+	"rule.UnaryFloat":       rule.UnaryFloat,
+	"rule.Undefined":        rule.Undefined,
+	"rule.UndefinedOf":      rule.UndefinedOf,
+	"rule.UnifyNames":       rule.UnifyNames,
+
 	"axes.Dims":      axes.Dims,
 	"axes.NewLoader": axes.NewLoader,
 	"axes.Numel":     axes.Numel,
@@ -88,6 +123,8 @@ var iterFunctions = map[string]any{
 
 var iterReceivers = []reflect.Type{
 	reflect.TypeFor[iter.Config](),
+	reflect.TypeFor[rule.Config](),
+	reflect.TypeFor[*rule.Resolved](),
 	reflect.TypeFor[iter.FastSetup](),
 	reflect.TypeFor[*iter.Fold](),
 	reflect.TypeFor[*iter.Iterator](),
@@ -112,6 +149,7 @@ var vouched = map[string]string{
 	"(iter.Prepared).Chunk":        "addresses of operands",
 	"(iter.Prepared).Parallel":     "addresses of operands",
 	"(iter.Prepared).Range":        "addresses of operands",
+	"(rule.Kernel).WithBlock":      "a function over addresses",
 	"(iter.Iterator).Reduce":       "addresses of operands",
 	"(iter.Reducer).Run":           "addresses of operands",
 	"(axes.Loader).Load":           "addresses of blocks",

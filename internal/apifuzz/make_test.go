@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/contiguity"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
@@ -162,6 +163,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[iter.Operand]():   func(w *world) any { return w.operand() },
 	reflect.TypeFor[iter.Config]():    func(w *world) any { return w.config() },
 	reflect.TypeFor[*iter.Iterator](): func(w *world) any { return w.iterator() },
+	reflect.TypeFor[rule.Config]():    func(w *world) any { return w.config().Config },
+	reflect.TypeFor[*rule.Resolved](): func(w *world) any { return w.iterator().Rule.Operand(0) },
 	reflect.TypeFor[*iter.Rule]():     func(w *world) any { return &w.iterator().Rule },
 	reflect.TypeFor[iter.Kernel]():    func(w *world) any { return pick(w, loops) },
 	reflect.TypeFor[*iter.Table]():    func(w *world) any { return pick(w, []*iter.Table{nil, table}) },
@@ -487,12 +490,11 @@ func (w *world) argument(t reflect.Type, depth int) reflect.Value {
 }
 
 func (w *world) fillMap(v reflect.Value, depth int) {
-	t := v.Type()
 	if w.rng.IntN(4) == 0 {
 		return
 	}
-	v.Set(reflect.MakeMap(t))
+	v.Set(reflect.MakeMap(v.Type()))
 	for range w.rng.IntN(4) {
-		v.SetMapIndex(w.argument(t.Key(), depth-1), w.argument(t.Elem(), depth-1))
+		v.SetMapIndex(w.argument(v.Type().Key(), depth-1), w.argument(v.Type().Elem(), depth-1))
 	}
 }

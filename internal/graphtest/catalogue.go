@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -66,17 +66,17 @@ func inferBody(c *graph.Call) ([]graph.Result, error) {
 	return c.One(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
-func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
+func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
 }
 
 // Unary is the iteration of an op of one operand.
-func Unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Unary(outs[0], c.In[0].Operand()), nil
+func Unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Unary(outs[0], c.In[0].Operand()), nil
 }
 
 // NoBody is a kernel that does nothing.
-func NoBody(*graph.Call, *iter.Rule) (iter.Kernel, error) { return iter.Kernel{}, nil }
+func NoBody(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Kernel{}, nil }
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = NoBody

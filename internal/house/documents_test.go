@@ -23,6 +23,7 @@ var (
 
 // packageDirs maps the names of packages that documents speak of to their folders.
 var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "internal/axes",
+	"rule":   "iter/rule",
 	"kit":    "kernels/internal/kit",
 	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
 	"pointwise": "kernels/internal/pointwise", "machine": "internal/machine"}

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/report"
@@ -116,7 +117,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // stepOf describes a step without its loop.
 func stepOf(p *passes.Plan, s exec.Step) report.Step {
-	d := report.Step{Name: s.Name, Ops: notNil(s.Ops), FastSetup: iter.FastNone.String(), Strides: notNil(s.Strides),
+	d := report.Step{Name: s.Name, Ops: notNil(s.Ops), FastSetup: rule.FastNone.String(), Strides: notNil(s.Strides),
 		Buffer: s.Buffer}
 	if s.Node != nil {
 		d.CostNS, d.Bytes, d.Work = p.Cost(s.Node), movedBytes(s.Node), worksOf(s.Node)

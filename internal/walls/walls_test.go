@@ -96,6 +96,8 @@ func TestWalls(t *testing.T) {
 		"internal/jit/tile":     {"internal/jit", "internal/machine"},
 		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
 		"internal/loops":        with("expr", "internal/jit", "internal/ends"),
+		// The decisions of an iteration need no memory and no code.
+		"iter/rule": with("expr"),
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/team",
 			"internal/ends"),
 		// A graph is independent of files.

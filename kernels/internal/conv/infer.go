@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -60,7 +60,7 @@ func emptyBatch(x tensor.Type) tensor.Type {
 	if line {
 		x, _ = x.Unsqueeze(2)
 	}
-	r, err := iter.Binary(iter.Undefined(), iter.OfType(x), iter.OfType(tensor.NewType(x.DType))).Rule()
+	r, err := rule.Binary(rule.Undefined(), rule.OfType(x), rule.OfType(tensor.NewType(x.DType))).Rule()
 	if err != nil {
 		panic("kernels: a product with a number can be laid out: " + err.Error())
 	}

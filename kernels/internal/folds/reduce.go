@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -104,23 +105,23 @@ func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 // of the shape that the mask leaves.
 func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
 	f *iter.Fold) (*iter.Reducer, error) {
-	c := iter.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
+	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
 	for _, o := range outs {
-		c = c.Output(iter.Of(iter.ReduceOutput(o, mask, keepdim)))
+		c = c.Output(rule.Of(rule.ReduceOutput(o, mask, keepdim)))
 	}
-	it, err := c.Input(iter.Of(m)).Build()
+	it, err := iter.Build(c.Input(rule.Of(m)))
 	if err != nil {
 		return nil, err
 	}
 	return it.Reducer(f)
 }
 
-// OneDim is [iter.ReduceMask] for an op that takes one dimension or none.
+// OneDim is [rule.ReduceMask] for an op that takes one dimension or none.
 func OneDim(dim *int, rank int) ([]bool, error) {
 	if dim == nil {
-		return iter.ReduceMask(nil, rank)
+		return rule.ReduceMask(nil, rank)
 	}
-	return iter.ReduceMask([]int{*dim}, rank)
+	return rule.ReduceMask([]int{*dim}, rank)
 }
 
 // Count returns the number of elements that make one result.
@@ -166,7 +167,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 		t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
 	}
 	outs := make([]*tensor.Tensor, len(s.Outs))
-	shape := iter.ReduceShape(t.Shape, s.Mask, true)
+	shape := rule.ReduceShape(t.Shape, s.Mask, true)
 	for i, d := range s.Outs {
 		outs[i] = tensor.Zeros(d, shape...)
 	}
@@ -192,7 +193,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 		}
 	})
 	for i, o := range outs {
-		outs[i] = tensor.Must(o.View(tensor.New(o.DType, iter.ReduceShape(t.Shape, s.Mask, s.Keepdim)...)))
+		outs[i] = tensor.Must(o.View(tensor.New(o.DType, rule.ReduceShape(t.Shape, s.Mask, s.Keepdim)...)))
 	}
 	return outs
 }

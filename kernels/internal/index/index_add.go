@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,7 +61,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 				err = indexWriteCheck(name, c, dim, fill, alpha)
 			}
 			if fill { // aten fills a clone
-				return c.One(iter.PreserveType(t)), err
+				return c.One(rule.PreserveType(t)), err
 			}
 			return c.One(t.RowMajor()), err
 		},

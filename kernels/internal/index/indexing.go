@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -151,9 +151,9 @@ func (p *indexing) layout() (tensor.Type, error) {
 	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
 		return t, err
 	}
-	cfg := iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(p.self.DType)).Input(iter.OfType(p.far))
+	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(p.self.DType)).Input(rule.OfType(p.far))
 	for _, t := range p.rules {
-		cfg = cfg.Input(iter.OfType(t))
+		cfg = cfg.Input(rule.OfType(t))
 	}
 	return kit.LaidOut(cfg)
 }

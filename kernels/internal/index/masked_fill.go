@@ -6,12 +6,13 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
-	Body: func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if d, v := it.DType(1), it.DType(3); d != v {
 			return fillConverted(d, v), nil
 		}
@@ -19,7 +20,7 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	}}
 
 // maskFills are the kernels for a value of self's dtype.
-var maskFills = func() (t [tensor.Complex128 + 1]iter.Kernel) {
+var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
 		t[d] = kit.Stated(f, nil, 1, d, d, tensor.Bool, d)
@@ -52,27 +53,27 @@ func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	}))(c, in)
 }
 
-func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func maskedFillConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d := c.Type(0).DType
 	if k := c.Type(1).DType; k != tensor.Bool {
-		return iter.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
+		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
 	}
 	value := c.In[2].Operand()
 	switch {
 	case c.In[2].Kind == graph.NumberArg:
 		if err := kit.NumberFits(c.In[2].Number, d); err != nil {
-			return iter.Config{}, err
+			return rule.Config{}, err
 		}
-		value = iter.OfType(tensor.Type{DType: d})
+		value = rule.OfType(tensor.Type{DType: d})
 	case c.Type(2).Rank() > 0:
-		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d "+
+		return rule.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d "+
 			"dimension(s).", c.Type(2).Rank())
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = iter.UndefinedOf(d)
+		out = rule.UndefinedOf(d)
 	}
-	return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value),
+	return rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value),
 		nil
 }
 
@@ -89,7 +90,7 @@ type elementBits interface {
 
 // fillConverted converts a value of dtype v first, as value.item() and Scalar::to do: what d
 // cannot hold is refused when it is met.
-func fillConverted(d, v tensor.DType) iter.Kernel {
+func fillConverted(d, v tensor.DType) rule.Kernel {
 	switch d.Size() {
 	case 1:
 		return fillAs[uint8](d, v)
@@ -103,7 +104,7 @@ func fillConverted(d, v tensor.DType) iter.Kernel {
 	return fillAs[complex128](d, v)
 }
 
-func fillAs[T elementBits](d, v tensor.DType) iter.Kernel {
+func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
 	switch v.Size() {
 	case 1:
 		return fillBy[T, uint8](d, v)
@@ -118,7 +119,7 @@ func fillAs[T elementBits](d, v tensor.DType) iter.Kernel {
 }
 
 // fillBy is the kernel for a value whose bits are a V; all of a block are the same.
-func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
+func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
 			return

@@ -9,7 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -63,7 +63,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			if t.DType.IsComplex() {
 				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 			}
-			return kit.WithIndices(c, iter.PreserveType(t))[2-outputs:], nil
+			return kit.WithIndices(c, rule.PreserveType(t))[2-outputs:], nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return sortRank(c).compile(c)

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -16,7 +16,7 @@ import (
 // not.
 func Like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
-		return iter.PreserveType(t), nil
+		return rule.PreserveType(t), nil
 	}
 	return tensor.NewTypeFormat(t.DType, t.Shape, f)
 }
@@ -112,7 +112,7 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 
 // SumType is the layout of a sum.
 func SumType(a, b tensor.Type) tensor.Type {
-	r, err := iter.Binary(iter.Undefined(), iter.OfType(a), iter.OfType(b)).Rule()
+	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
 	if err != nil {
 		panic("kernels: parts of a complex convolution have one shape: " + err.Error())
 	}
@@ -149,7 +149,7 @@ func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error))
 }
 
 // LaidOut returns the layout that the permutation rule gives.
-func LaidOut(c iter.Config) (tensor.Type, error) {
+func LaidOut(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {
 		return tensor.Type{}, err

@@ -3,6 +3,7 @@ package kit
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,11 +31,11 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 			panic(r)
 		}
 	}()
-	cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
+	cfg, err := p.Config(c, make([]rule.Operand, max(p.Outputs, 1)))
 	if err != nil {
 		return nil, err
 	}
-	it, err := cfg.Build()
+	it, err := iter.Build(cfg)
 	if err != nil {
 		return nil, err
 	}

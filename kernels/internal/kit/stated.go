@@ -2,7 +2,7 @@ package kit
 
 import (
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -17,8 +17,8 @@ func Formula(text string, params ...string) *expr.Formula {
 
 // Stated returns the kernel of a formula for loops that see these dtypes, those of the results before those of the
 // operands. attrs are the plain numbers that the formula names. Nothing is typed before the kernel is first run.
-func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) iter.Kernel {
-	return iter.ExprOf(func() (*expr.Code, error) {
+func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
+	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,7 +62,7 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	"Multiplies each element by the normal distribution function of it, or by "+
 		"its approximation with a hyperbolic tangent. Supports floats only.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
 				return geluTanhBodies.pickLabel("GeluKernelImpl", it)
 			}

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -63,7 +63,7 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 
 var (
 	reversed = graph.Pointwise{Config: alphaConfig(noBools),
-		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			body, err := subtraction.Body(c, it)
 			return body.Exchange(0, 1), err
 		}}
@@ -72,33 +72,33 @@ var (
 )
 
 // noBools is binary for subtraction, which is not defined on bools (sub_check).
-func noBools(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func noBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
 	case a && b:
-		return iter.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the " +
+		return rule.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the " +
 			"`^` or `logical_xor()` operator instead.")
 	case a || b:
-		return iter.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are " +
+		return rule.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are " +
 			"trying to invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
 	return binary(c, outs)
 }
 
 // alphaConfig checks alpha against the dtype of the result (alpha_check).
-func alphaConfig(config func(*graph.Call, []iter.Operand) (iter.Config, error)) func(*graph.Call,
-	[]iter.Operand) (iter.Config, error) {
-	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) func(*graph.Call,
+	[]rule.Operand) (rule.Config, error) {
+	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		cfg, err := config(c, outs)
 		alpha := kit.Attrs[addAttrs](c).Alpha
 		if err != nil || alpha.DType() == tensor.Int64 {
 			return cfg, err
 		}
-		it, err := cfg.Build()
+		r, err := cfg.Rule()
 		if err != nil {
 			return cfg, err
 		}
-		d := it.CommonDType()
+		d := r.CommonDType()
 		switch {
 		case alpha.DType() == tensor.Bool && d != tensor.Bool:
 			return cfg, errors.New("Boolean alpha only supported for Boolean results.")
@@ -120,8 +120,8 @@ var (
 )
 
 // addBody takes the plain loops for an alpha of 1, else loops with a factor.
-func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
-	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
 		body, err := plain.pick("add", it)
 		switch {

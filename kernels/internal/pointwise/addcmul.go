@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -71,15 +71,15 @@ func addcdivCheck(c *graph.Call) error {
 
 // scaledTernary makes the Body function of a formula with the attribute value. Every operation of it is rounded, as
 // PyTorch's loops for any processor round; those for AVX2 round addcmul's last product with the sum.
-func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
-	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		v := kit.Attrs[valueAttrs](c).Value
 		if err := kit.NumberFits(v, it.CommonDType()); err != nil {
-			return iter.Kernel{}, err
+			return rule.Kernel{}, err
 		}
 		if !slices.Contains(all, it.DType(1)) {
-			return iter.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
+			return rule.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
 		}
 		return with(f, it, numbers{"value": v}), nil
 	}

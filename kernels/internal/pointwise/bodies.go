@@ -4,13 +4,13 @@ import (
 	"errors"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // bodies holds the kernel of an op for each dtype in which it computes. 16-bit floats are
-// computed as float32 (iter.Config.OpMath), so they have none of their own.
-type bodies [tensor.Complex128 + 1]iter.Kernel
+// computed as float32 (rule.Config.OpMath), so they have none of their own.
+type bodies [tensor.Complex128 + 1]rule.Kernel
 
 // join merges tables of which each dtype has one.
 func join(tables ...bodies) (out bodies) {
@@ -26,74 +26,74 @@ func join(tables ...bodies) (out bodies) {
 
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
-func (t *bodies) pick(name string, it *iter.Rule) (iter.Kernel, error) {
+func (t *bodies) pick(name string, it *rule.Rule) (rule.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
 
 // pickLabel is pick for ops whose refusals go by another label than the name with _cpu.
-func (t *bodies) pickLabel(label string, it *iter.Rule) (iter.Kernel, error) {
+func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
 	}
-	return iter.Kernel{}, iter.NotImplemented(label, it)
+	return rule.Kernel{}, rule.NotImplemented(label, it)
 }
 
 // fixed makes the Body function of an op whose loops depend on no attribute.
-func fixed(name string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+func fixed(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return labelled(name+"_cpu", t)
 }
 
 // labelled is fixed for ops whose refusals go by a label of their own.
-func labelled(label string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
-	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.pickLabel(label, it) }
+func labelled(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.pickLabel(label, it) }
 }
 
 // unary, unaryFloat, binary, binaryFloat and comparison state PyTorch's ready
 // configurations for a call.
 
-func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Unary(outs[0], c.In[0].Operand()).OpMath(true), nil
+func unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Unary(outs[0], c.In[0].Operand()).OpMath(true), nil
 }
 
-func unaryFloat(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.UnaryFloat(outs[0], c.In[0].Operand()).OpMath(true), nil
+func unaryFloat(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.UnaryFloat(outs[0], c.In[0].Operand()).OpMath(true), nil
 }
 
-func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
+func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 }
 
-func binaryFloat(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.BinaryFloat(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
+func binaryFloat(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.BinaryFloat(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 }
 
-func comparison(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Comparison(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
+func comparison(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Comparison(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 }
 
-func ternary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
+func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
 // unaryTo configures a unary op that keeps its operand's dtype in the loop and yields d.
 func unaryTo(d tensor.DType) config {
-	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]
 		if !out.Defined {
-			out = iter.UndefinedOf(d)
+			out = rule.UndefinedOf(d)
 		}
-		return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).OpMath(true), nil
+		return rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).OpMath(true), nil
 	}
 }
 
 // config states the iteration of a call.
-type config = func(c *graph.Call, outs []iter.Operand) (iter.Config, error)
+type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // checked puts a check before a configuration.
 func checked(f config, check func(c *graph.Call) error) config {
-	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
-			return iter.Config{}, err
+			return rule.Config{}, err
 		}
 		return f(c, outs)
 	}

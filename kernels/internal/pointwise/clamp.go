@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -51,14 +51,14 @@ func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
 func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
 	examples ...graph.Example) *graph.Op {
 	p := &graph.Pointwise{
-		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			k := bounds(c)
 			if err := k.check(c); err != nil {
-				return iter.Config{}, err
+				return rule.Config{}, err
 			}
 			return k.config(c, outs)
 		},
-		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) { return bounds(c).body(name, it) },
+		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) { return bounds(c).body(name, it) },
 	}
 	return kit.DefineWith(attrs, graph.Op{
 		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -34,9 +34,9 @@ func (k clamping) check(c *graph.Call) error {
 	return err
 }
 
-func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	if k.below || k.above {
-		cfg := iter.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
+		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
 		for _, a := range c.In {
 			if a.Kind != graph.Null {
@@ -51,7 +51,7 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 	}
 	switch self := c.Type(0).DType; {
 	case err != nil:
-		return iter.Config{}, err
+		return rule.Config{}, err
 	case d == self:
 		return unary(c, outs)
 	case d.IsFloat():
@@ -60,7 +60,7 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 	return unaryTo(d)(c, outs)
 }
 
-func (k clamping) body(name string, it *iter.Rule) (iter.Kernel, error) {
+func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
 	case k.below && k.above:
 		return between.pick(name, it)
@@ -84,14 +84,14 @@ var (
 )
 
 // clampBetween returns the kernel that bounds by plain numbers; one that is not set bounds nothing.
-func clampBetween(name string, it *iter.Rule, lo, hi tensor.Scalar) (iter.Kernel, error) {
+func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
 	if d := it.DType(1); !slices.Contains(clampTypes, d) {
-		return iter.Kernel{}, kit.NotImplemented(name, d)
+		return rule.Kernel{}, kit.NotImplemented(name, d)
 	}
 	return bounded(it, lo, hi), nil
 }
 
-func bounded(it *iter.Rule, lo, hi tensor.Scalar) iter.Kernel {
+func bounded(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	d := it.DType(1)
 	bounds := numbers{"lo": inKind(d, lo), "hi": inKind(d, hi)}
 	switch {

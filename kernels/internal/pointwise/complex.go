@@ -6,7 +6,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -99,7 +99,7 @@ var Angle = kit.Define[kit.None](graph.Op{
 })
 
 var angles = graph.Pointwise{
-	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if d := c.Type(0).DType; d.IsComplex() {
 			return unaryTo(d.ToReal())(c, outs)
 		}

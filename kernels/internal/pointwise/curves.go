@@ -3,7 +3,7 @@ package pointwise
 import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -28,6 +28,6 @@ func shaped[A any](name, label, doc, text string, grain int, attrs func(*A) numb
 
 // shapedBody makes the Body function of an op on floats whose formula has attributes.
 func shapedBody[A any](label string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
-	*iter.Rule) (iter.Kernel, error) {
+	*rule.Rule) (rule.Kernel, error) {
 	return attributed(label, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
 }

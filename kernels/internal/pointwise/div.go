@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -38,24 +38,24 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 var floorDivision = graph.Pointwise{Config: stepwise, Body: fixed("div_floor", floorQuotients)}
 
 // stepwise leaves 16-bit floats to formulas, which round them after every step as PyTorch does.
-func stepwise(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func stepwise(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := binary(c, outs)
 	return cfg.OpMath(false), err
 }
 
 var division = graph.Pointwise{
-	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		switch mode := kit.Attrs[divAttrs](c).mode(); mode {
 		case "":
 			return binaryFloat(c, outs)
 		case "floor", "trunc":
 			return stepwise(c, outs)
 		default:
-			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
+			return rule.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
 				mode)
 		}
 	},
-	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
 			return floorQuotients.pick("div_floor", it)
@@ -96,7 +96,7 @@ func floorDiv(a, b float64, round func(float64) float64) float64 {
 
 // quotientRounding rounds to the dtype to which a division's operands are promoted.
 func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
-	cfg, err := p.Config(c, make([]iter.Operand, 1))
+	cfg, err := p.Config(c, make([]rule.Operand, 1))
 	if err != nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,7 +21,7 @@ func integral(ofSigned, ofUnsigned string) (t bodies) {
 	return t
 }
 
-func nonZero[T integer](k iter.Kernel) iter.Kernel {
+func nonZero[T integer](k rule.Kernel) rule.Kernel {
 	return iter.Refusing(k, 1, func(b []T) error {
 		if hasZero(b) {
 			return kit.ErrZeroDivision

@@ -5,7 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,15 +20,15 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Many:   true,
 	Each:   graph.Each{Simple: 2, Function: 1},
 	Pointwise: &graph.Pointwise{
-		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			t, err := expressionOf(c)
 			if err != nil {
-				return iter.Config{}, err
+				return rule.Config{}, err
 			}
-			cfg := iter.New().CheckAllSameDType(false)
+			cfg := rule.New().CheckAllSameDType(false)
 			for i, o := range outs {
 				if !o.Defined {
-					o = iter.UndefinedOf(t.code.Out[i].DType)
+					o = rule.UndefinedOf(t.code.Out[i].DType)
 				}
 				cfg = cfg.Output(o)
 			}
@@ -37,10 +37,10 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 			}
 			return cfg, nil
 		},
-		Body: func(c *graph.Call, _ *iter.Rule) (iter.Kernel, error) {
+		Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
 			t, err := expressionOf(c)
 			if err != nil {
-				return iter.Kernel{}, err
+				return rule.Kernel{}, err
 			}
 			return t.kernel, nil
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/suggest"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -46,7 +46,7 @@ type typedExpression struct {
 
 	formula *expr.Formula
 	code    *expr.Code
-	kernel  iter.Kernel
+	kernel  rule.Kernel
 }
 
 // typedOperand is what an operand decides: a plain number by its value.
@@ -200,6 +200,6 @@ func typeExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error)
 	if t.code, err = f.Code(in, expr.Typing{Attrs: attrs, ZeroDim: zeroDim}); err != nil {
 		return nil, wrongAttr("expr", "%w", err)
 	}
-	t.kernel = iter.Expr(t.code)
+	t.kernel = rule.Expr(t.code)
 	return t, nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -58,7 +58,7 @@ func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 type numbers = map[string]tensor.Scalar
 
 // with returns the kernel of a formula with attributes for the dtypes that loops see.
-func with(f *expr.Formula, it *iter.Rule, attrs numbers) iter.Kernel {
+func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, it.Len())
 	for i := range types {
 		types[i] = it.DType(i)
@@ -68,11 +68,11 @@ func with(f *expr.Formula, it *iter.Rule, attrs numbers) iter.Kernel {
 
 // attributed makes the Body function of an op whose formula has attributes, for some dtypes of operands.
 func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
-	dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)
-	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if !slices.Contains(all, it.DType(it.NumOutputs())) {
-			return iter.Kernel{}, iter.NotImplemented(label, it)
+			return rule.Kernel{}, rule.NotImplemented(label, it)
 		}
 		return with(f, it, attrs(c)), nil
 	}

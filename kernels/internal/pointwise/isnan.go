@@ -5,7 +5,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -70,7 +70,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		return preserved(c)
 	}
 	t := realPart(c.Type(0))
-	same, err := kit.LaidOut(iter.Comparison(iter.Undefined(), iter.OfType(t), iter.OfType(t)))
+	same, err := kit.LaidOut(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
 	if err != nil {
 		return same, err
 	}
@@ -78,13 +78,13 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return size, err
 	}
-	return kit.LaidOut(iter.Binary(iter.Undefined(), iter.OfType(same), iter.OfType(size)))
+	return kit.LaidOut(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
 }
 
 func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
-	abs, err := kit.LaidOut(iter.Unary(iter.Undefined(), iter.OfType(t)))
+	abs, err := kit.LaidOut(rule.Unary(rule.Undefined(), rule.OfType(t)))
 	if err != nil {
 		return abs, err
 	}
-	return kit.LaidOut(iter.Comparison(iter.Undefined(), iter.OfType(abs), iter.Number(tensor.FloatScalar(math.Inf(1)))))
+	return kit.LaidOut(rule.Comparison(rule.Undefined(), rule.OfType(abs), rule.Number(tensor.FloatScalar(math.Inf(1)))))
 }

@@ -6,7 +6,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -27,7 +27,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 			return res, err
 		}
 		// A plain weight takes no part in the layout.
-		t, err := kit.LaidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+		t, err := kit.LaidOut(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
 		return c.One(t), err
 	},
 	Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
@@ -39,23 +39,23 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
-func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d := c.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
 		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Type(i+1).DType != d {
-			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(d), name,
+			return rule.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(d), name,
 				kit.CppName(c.Type(i+1).DType))
 		}
 	}
 	if c.Has(2) == kit.Attrs[lerpAttrs](c).Weight.IsSet() {
-		return iter.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
+		return rule.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
 	}
 	if !d.IsFloat() && !d.IsComplex() {
 		label := "lerp_kernel_scalar"
 		if c.Has(2) && c.In[2].Kind == graph.TensorArg {
 			label = "lerp_kernel_tensor"
 		}
-		return iter.Config{}, kit.NotImplementedBy(label, d)
+		return rule.Config{}, kit.NotImplementedBy(label, d)
 	}
 	if c.Has(2) {
 		return ternary(c, outs)
@@ -70,13 +70,13 @@ var (
 	lerpAbove = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
 
-func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	w := kit.Attrs[lerpAttrs](c).Weight
 	if !w.IsSet() {
 		return lerps.pickLabel("lerp_kernel_tensor", it)
 	}
 	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
-		return iter.Kernel{}, err
+		return rule.Kernel{}, err
 	}
 	held := w.Tensor(it.DType(1)).At()
 	near := held.Float() < 0.5

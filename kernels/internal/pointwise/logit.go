@@ -5,7 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,7 +19,7 @@ var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 	"Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if "+
 		"eps is given.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
-		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[logitAttrs](c).Eps == nil {
 				return logits.pick("logit", it)
 			}

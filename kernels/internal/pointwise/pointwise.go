@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,7 +31,7 @@ var (
 
 // preserved lays the result out as empty_like(self) does.
 func preserved(c *graph.Call) (tensor.Type, error) {
-	return iter.PreserveType(c.Type(0)), nil
+	return rule.PreserveType(c.Type(0)), nil
 }
 
 // rowMajor lays the result out row-major.
@@ -41,7 +42,7 @@ func rowMajor(c *graph.Call) (tensor.Type, error) {
 
 // afterCast lays the result out as a unary op on self converted to d does.
 func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	return kit.LaidOut(iter.Unary(iter.UndefinedOf(d), iter.OfType(iter.CastType(t, d))))
+	return kit.LaidOut(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
 
 // resultType is torch.result_type of operands and numbers.
@@ -106,8 +107,8 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		return p.Compile(c)
 	}
 	inner := graph.Pointwise{
-		Config: func(_ *graph.Call, outs []iter.Operand) (iter.Config, error) { return p.Config(c, outs) },
-		Body:   func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return p.Body(c, it) },
+		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return p.Config(c, outs) },
+		Body:   func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return p.Body(c, it) },
 	}
 	k, err := inner.Compile(&given)
 	if err != nil {

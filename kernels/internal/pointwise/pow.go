@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,7 +52,7 @@ var (
 		Grain:  machine.FunctionGrain,
 	}
 	squaring = graph.Pointwise{
-		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			if c.Type(0).DType == tensor.Bool {
 				return unaryTo(tensor.Int64)(c, outs)
 			}
@@ -92,7 +92,7 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 
 // powBody takes cheaper formulas for the plain exponents that have them (pow_tensor_scalar_optimized_kernel), and for
 // all of integers, which are multiplied as often as it takes.
-func powBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -51,7 +51,7 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
 		}
 	}
-	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -60,7 +60,7 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 var unchanged = stated(formula("x"), integers)
 
 // roundConfig leaves 16-bit floats that are scaled to the formula: PyTorch rounds the scaled numbers to their dtype.
-func roundConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
 	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
 }
@@ -78,7 +78,7 @@ var (
 		}, floats, reduced)
 )
 
-func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	switch n := kit.Attrs[roundAttrs](c).Decimals; {
 	case n > 0:
 		return decimals(c, it)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -102,7 +102,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 		kit.Example(nil, kit.ExInts)},
 })
 
-var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if !it.DType(1).IsFloat() {
 		return finite.pickLabel("nan_to_num", it)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -39,20 +39,20 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 
 // whereConfig leaves the condition a byte where self and other need no conversion. Where
 // they do, the condition is converted along with them: loops look for a bit that is not 0.
-func whereConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d, err := whereCheck(c)
 	if err != nil {
-		return iter.Config{}, err
+		return rule.Config{}, err
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = iter.UndefinedOf(d)
+		out = rule.UndefinedOf(d)
 	}
-	cfg := iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand())
+	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand())
 	for _, a := range c.In[1:] {
 		o := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = iter.OfType(tensor.Type{DType: d})
+			o = rule.OfType(tensor.Type{DType: d})
 		}
 		cfg = cfg.Input(o)
 		if o.Type.DType != d {
@@ -69,9 +69,9 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	cfg := iter.New().Output(iter.UndefinedOf(d)).Input(iter.OfType(iter.CastType(c.Type(0), tensor.Bool)))
+	cfg := rule.New().Output(rule.UndefinedOf(d)).Input(rule.OfType(rule.CastType(c.Type(0), tensor.Bool)))
 	for i := 1; i < 3; i++ {
-		cfg = cfg.Input(iter.OfType(iter.CastType(c.Type(i), d)))
+		cfg = cfg.Input(rule.OfType(rule.CastType(c.Type(i), d)))
 	}
 	return kit.LaidOut(cfg)
 }
@@ -88,7 +88,7 @@ func conditional(c tensor.DType) bodies {
 	return statedFor(choice, func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }, every...)
 }
 
-func selecting(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+func selecting(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	d, c := it.DType(0), it.DType(1)
 	if c == d {
 		return joint[d], nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -322,7 +322,7 @@ func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
 				" at dimension 0")
 		}
-		r, err := iter.Binary(iter.Undefined(), iter.OfType(m), iter.OfType(tensor.NewType(p.DType))).Rule()
+		r, err := rule.Binary(rule.Undefined(), rule.OfType(m), rule.OfType(tensor.NewType(p.DType))).Rule()
 		if err != nil {
 			return m, err
 		}

@@ -4,6 +4,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -26,7 +27,7 @@ func truthOp(name, doc string, any bool) *graph.Op {
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[anyAttrs](c), c.Type(0)
-		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		mask, err := rule.ReduceMask(a.Dim, t.Rank())
 		out := tensor.Bool
 		if t.DType == tensor.Uint8 {
 			out = tensor.Uint8

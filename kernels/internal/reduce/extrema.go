@@ -2,7 +2,7 @@ package reduce
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,7 +30,7 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 		if err := nonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		mask, err := rule.ReduceMask(a.Dim, t.Rank())
 		if err == nil && !kit.Empty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
 			err = kit.NotImplemented(kernel, t.DType)
 		}

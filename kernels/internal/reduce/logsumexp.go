@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,7 +31,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		return folds.Spec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " +
 			m.DType.TorchName())
 	}
-	mask, err := iter.ReduceMask(a.Dim, m.Rank())
+	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	d := tensor.FloatFor(m.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		How: func() folds.How {

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -46,7 +47,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 		return folds.Spec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.",
 			d.TorchName())
 	}
-	mask, err := iter.ReduceMask(a.Dim, m.Rank())
+	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
 	if kit.Empty(m) {
 		p = 0 // counts nothing, whatever the order
@@ -72,7 +73,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	mask, err := iter.ReduceMask(a.Dim, m.Rank())
+	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	return normSpec(d, mask, a.Keepdim, a.Ord.Float()), err
 })
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -28,7 +28,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	mask, err := iter.ReduceMask(a.Dim, t.Rank())
+	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		How: func() folds.How { return folds.Summing(d, 1) }}, err
@@ -49,7 +49,7 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{
 		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or "+
 			"complex dtype. Got: %s", what, d.TorchName())
 	}
-	mask, err := iter.ReduceMask(a.Dim, t.Rank())
+	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	if err != nil {
 		return folds.Spec{}, err
 	}

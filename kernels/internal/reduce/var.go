@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -53,7 +54,7 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 			}
 			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
 		}
-		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		mask, err := rule.ReduceMask(a.Dim, t.Rank())
 		if err != nil {
 			return folds.Spec{}, err
 		}

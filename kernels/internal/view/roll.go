@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -38,7 +38,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
 	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.Empty(t):
-		return c.One(iter.PreserveType(t)), nil
+		return c.One(rule.PreserveType(t)), nil
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
 		return c.One(t.RowMajor()), nil
 	case len(a.Dims) != len(a.Shifts):
@@ -47,7 +47,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	t = t.WithStrides(t.Strides)
 	for i, d := range a.Dims {
 		if kit.Empty(t) {
-			t = iter.PreserveType(t)
+			t = rule.PreserveType(t)
 			continue
 		}
 		d, err := rollDim(d, t.Rank())

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -93,7 +93,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 				return nil, err
 			}
 			if s.whole {
-				return c.One(iter.PreserveType(c.Type(0))), nil
+				return c.One(rule.PreserveType(c.Type(0))), nil
 			}
 			t := c.Type(0)
 			out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))

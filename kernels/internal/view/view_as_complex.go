@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -114,7 +114,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(),
 				other.TorchName())
 		}
-		t, err := kit.LaidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
+		t, err := kit.LaidOut(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
 			c.In[1].Operand()))
 		return c.One(t), err
 	},

@@ -1,10 +1,8 @@
-package iter
+package rule
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -101,73 +99,4 @@ func unreduced[S any](kept []S, fill S, mask []bool) []S {
 		}
 	}
 	return out
-}
-
-var errNilFold = errors.New("iter: a nil Fold")
-
-// checkFold returns an error for an iteration that the Fold cannot reduce.
-func (it *Iterator) checkFold(f *Fold) error {
-	inputs := len(it.ops) - it.noutputs
-	switch {
-	case f == nil:
-		return errNilFold
-	case f.err != nil:
-		return f.err
-	case !it.flags.reduction:
-		return fmt.Errorf("iter: the iteration is not marked as a reduction")
-	case inputs != 1:
-		return fmt.Errorf("iter: a reduction takes one input, the iteration has %d", inputs)
-	case len(f.out) == 0:
-		return fmt.Errorf("iter: the fold yields no result")
-	case len(f.out) != it.noutputs:
-		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.out), it.noutputs)
-	case it.noutputs > axes.MaxOutputs:
-		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.noutputs, axes.MaxOutputs)
-	}
-	in := &it.ops[it.noutputs]
-	if !widens(in.target, f.in) {
-		return fmt.Errorf("iter: the fold takes %v, the iteration has input 0, %v, as %v", f.in, in.meta, in.target)
-	}
-	for i, d := range f.out {
-		o := &it.ops[i]
-		if o.isLaidOut() {
-			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
-				"shape of the result, and ResizeOutputs(false)", i)
-		}
-		if o.meta.DType != d && !storable(d, o.meta.DType) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),
-				o.meta.DType.TorchName(), i, o.meta)
-		}
-		for dim := range it.shape {
-			if it.reduces(i, dim) != it.reduces(0, dim) {
-				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
-					"and output %d, %v",
-					dim, tensor.ListString(it.shape), it.ops[0].meta, i, o.meta)
-			}
-		}
-	}
-	if it.accumulate && len(f.resume) != len(f.out) {
-		return fmt.Errorf("iter: the iteration resumes from its outputs, the fold can resume from %d of "+
-			"its %d results", len(f.resume), len(f.out))
-	}
-	return nil
-}
-
-// widens reports whether loops over d can take elements of dtype from: the same kind, and no narrower.
-func widens(from, d tensor.DType) bool {
-	switch {
-	case from == d:
-		return true
-	case from.IsIntegral(true):
-		return d.IsIntegral(false) && d.Size() >= from.Size()
-	case from.IsFloat():
-		return d.IsFloat() && d.Size() > from.Size()
-	}
-	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
-}
-
-// storable reports whether results of dtype d may be written to an output of dtype to: narrowing is allowed, another
-// kind is not, except that integers may become bool.
-func storable(d, to tensor.DType) bool {
-	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)
 }

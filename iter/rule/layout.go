@@ -1,4 +1,4 @@
-package iter
+package rule
 
 import (
 	"slices"
@@ -40,7 +40,7 @@ func (r *Rule) layOut() {
 // slice.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.isLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
+		if o := &r.ops[i]; !o.IsLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
 			return o.rule.Strides
 		}
 	}
@@ -50,8 +50,8 @@ func (r *Rule) rowMajor() []sym.Int {
 // layOutputs sets the strides of the outputs whose layout is open.
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
-		if o := &r.ops[i]; o.isLaidOut() {
-			o.laid = &tensor.Type{DType: o.held, Shape: r.sizes, Strides: strides}
+		if o := &r.ops[i]; o.IsLaidOut() {
+			o.laid = &tensor.Type{DType: o.Held, Shape: r.sizes, Strides: strides}
 			o.rule = o.laid
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Rule) fastKind() FastSetup {
 	var first *tensor.Type
 	for i := range r.ops {
 		switch o := &r.ops[i]; {
-		case o.isLaidOut():
+		case o.IsLaidOut():
 		case first == nil:
 			first = o.rule
 		case !tensor.SameSizes(first.Strides, o.rule.Strides):
@@ -124,7 +124,7 @@ func (r *Rule) fastKind() FastSetup {
 // every reports whether a predicate holds for all operands that keep their layout.
 func (r *Rule) every(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.isLaidOut() && !holds(*o.rule) {
+		if o := &r.ops[i]; !o.IsLaidOut() && !holds(*o.rule) {
 			return false
 		}
 	}
@@ -165,7 +165,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	open := sym.Truth(true)
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.isLaidOut() {
+		if o.IsLaidOut() {
 			continue
 		}
 		behind, before := r.compareBy(o, a, b)
@@ -184,7 +184,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 
 // compareBy is compare for one operand: by its strides and, if these are equal, by the sizes. A dimension along which
 // the operand is repeated decides nothing, except for a reduced output: reduced dimensions move to the front.
-func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
+func (r *Rule) compareBy(o *Resolved, a, b int) (behind, before sym.Bool) {
 	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
 	if na, known := sa.Known(); known {
 		if nb, known := sb.Known(); known && (na != nb || na == 0) {
@@ -227,7 +227,7 @@ func (r *Rule) compareBy(o *operand, a, b int) (behind, before sym.Bool) {
 }
 
 // compareNumbers is compareBy for known strides that decide without the sizes.
-func (r *Rule) compareNumbers(o *operand, sa, sb int) (behind, before bool) {
+func (r *Rule) compareNumbers(o *Resolved, sa, sb int) (behind, before bool) {
 	if sa == 0 || sb == 0 {
 		reduced := r.flags.reduction && o.isOutput && sa != sb
 		return reduced && sb == 0, reduced && sa == 0
@@ -236,7 +236,7 @@ func (r *Rule) compareNumbers(o *operand, sa, sb int) (behind, before bool) {
 }
 
 // isRowMajor reports whether the strides of an operand with unknown sizes are row-major by form.
-func (r *Rule) isRowMajor(o *operand) bool {
+func (r *Rule) isRowMajor(o *Resolved) bool {
 	for d := range r.sizes {
 		if len(o.rule.Shape) != len(r.sizes) || !o.rule.Shape[d].Same(r.sizes[d]) {
 			return false
@@ -249,7 +249,7 @@ func (r *Rule) isRowMajor(o *operand) bool {
 // order is row-major a size of 0 counts as 1, else it makes all later strides 0.
 func (r *Rule) outputsByPerm() {
 	for i := range r.noutputs {
-		if r.ops[i].isLaidOut() {
+		if r.ops[i].IsLaidOut() {
 			r.layOutputs(r.stridesByPerm())
 			return
 		}

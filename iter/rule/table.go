@@ -1,4 +1,4 @@
-package iter
+package rule
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Kernels is the argument of [Iterator.Apply]: one [Kernel], or a [Table] to select from.
+// Kernels is one [Kernel], or a [Table] to select from.
 type Kernels interface {
-	// choose returns the kernel for the iteration's dtypes.
-	choose(it *Rule) (Kernel, error)
+	// Choose returns the kernel for the iteration's dtypes.
+	Choose(it *Rule) (Kernel, error)
 }
 
 // Table holds the kernels of one op, one for each combination of dtypes that it supports:
@@ -25,7 +25,7 @@ type Table struct {
 // NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
 // for 'Half'. The first kernel that fits is selected.
 //
-//	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
+//	var add = rule.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
 // A kernel of a nil function, and a kernel hidden by an earlier one for the same dtypes, are errors that are reported
 // when the table is used.
@@ -76,7 +76,7 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 	case t.err != nil:
 		return Kernel{}, t.err
 	case it == nil:
-		return Kernel{}, errNilIterator
+		return Kernel{}, errNil
 	}
 	for i := range t.kernels {
 		if k := &t.kernels[i]; !it.flags.reduction && k.takesAll(it) {
@@ -91,7 +91,7 @@ func (t *Table) refusal(it *Rule) error {
 	var near error
 	counts := false
 	for _, k := range t.kernels {
-		err := k.fits(it)
+		err := k.Fits(it)
 		if it.flags.reduction || len(t.kernels) == 1 && !k.sameCounts(it) {
 			return err
 		}
@@ -115,7 +115,7 @@ func (k Kernel) takesOperands(it *Rule) bool {
 		return false
 	}
 	for i := int(k.outs); i < len(it.ops); i++ {
-		if !k.takes(i, it.ops[i].target) {
+		if !k.takes(i, it.ops[i].Target) {
 			return false
 		}
 	}
@@ -127,9 +127,10 @@ func (k Kernel) takesOperands(it *Rule) bool {
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.noutputs, len(it.ops)-1)].held
+		d = it.ops[min(it.noutputs, len(it.ops)-1)].Held
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }
 
-func (t *Table) choose(it *Rule) (Kernel, error) { return t.For(it) }
+// Choose implements [Kernels].
+func (t *Table) Choose(it *Rule) (Kernel, error) { return t.For(it) }

@@ -1,4 +1,4 @@
-package iter
+package rule
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ func (r *Rule) computeTypes(c Config) error {
 	mixedIn, mixedOut, undefined := false, false, false
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.target == tensor.Invalid {
+		if o.Target == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
-				o.target = c.dtype
+				o.Target = c.dtype
 			} else {
 				undefined = true
 			}
@@ -31,16 +31,16 @@ func (r *Rule) computeTypes(c Config) error {
 			seen, mixed = &output, &mixedOut
 		}
 		if *seen == tensor.Invalid {
-			*seen = o.target
-		} else if *seen != o.target {
+			*seen = o.Target
+		} else if *seen != o.Target {
 			*mixed = true
 		}
 	}
 	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid &&
 		len(r.ops) > r.noutputs) {
 		for i := range r.ops {
-			if o := &r.ops[i]; o.Defined && o.target != common {
-				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.target.TorchName(), common.TorchName(), r.named(i))
+			if o := &r.ops[i]; o.Defined && o.Target != common {
+				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.Target.TorchName(), common.TorchName(), r.Describe(i))
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (r *Rule) commonDType() (tensor.DType, error) {
 	d, err := p.Result()
 	if err != nil {
 		for i := r.noutputs; i < len(r.ops); i++ {
-			err = fmt.Errorf("%w (%s)", err, r.named(i))
+			err = fmt.Errorf("%w (%s)", err, r.Describe(i))
 		}
 	}
 	return d, err
@@ -122,33 +122,33 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.target == tensor.Invalid {
-			o.target = common
+		if o.Target == tensor.Invalid {
+			o.Target = common
 		}
 		if !o.Defined {
 			continue
 		}
-		if r.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid &&
-			!tensor.CanCast(common, o.target) {
+		if r.flags.safeCast && o.isOutput && o.Target != common && common != tensor.Invalid &&
+			!tensor.CanCast(common, o.Target) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
-				o.target.TorchName(), r.named(i))
+				o.Target.TorchName(), r.Describe(i))
 		}
-		if o.target == common || common == tensor.Invalid {
+		if o.Target == common || common == tensor.Invalid {
 			continue // without inputs there is no common dtype
 		}
 		switch {
 		case o.Number.IsSet():
 			// The number itself is stored in the common dtype, without rounding twice.
-			o.target, o.held = common, common
+			o.Target, o.Held = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary takes part in the permutation first.
-			o.target, o.cast = common, common
+			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
-			o.rule, o.ruleSet = &t, true
+			o.rule, o.temporary = &t, true
 		case !o.isOutput && inputs:
-			o.target, o.cast = common, common
+			o.Target, o.Cast = common, common
 			t := CastType(o.Type, common)
-			o.rule, o.ruleSet = &t, true
+			o.rule, o.temporary = &t, true
 		}
 	}
 	r.finishTypes(common)
@@ -159,23 +159,23 @@ func (r *Rule) finishTypes(common tensor.DType) {
 	r.common = common
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.target == tensor.Invalid {
-			o.target = common
+		if o.Target == tensor.Invalid {
+			o.Target = common
 		}
-		if !o.Defined && o.held == tensor.Invalid {
-			o.held = o.target
+		if !o.Defined && o.Held == tensor.Invalid {
+			o.Held = o.Target
 		}
-		if !o.ruleSet {
+		if !o.temporary {
 			o.rule = &o.Type
 		}
 		if r.flags.opMath {
-			o.target = o.target.OpMath()
+			o.Target = o.Target.OpMath()
 		}
-		if o.cast == o.target {
-			o.cast = tensor.Invalid
+		if o.Cast == o.Target {
+			o.Cast = tensor.Invalid
 		}
-		if !o.unconverted() {
-			r.staged = true
+		if o.Converted() {
+			r.converts = true
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package iter
+package rule
 
 import (
 	"fmt"
@@ -7,20 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Build sets up the iteration: overlap checks, the decisions of [Config.Rule], then the coalesced walk, in the order of
-// TensorIteratorBase::build. All sizes must be numbers. Errors are PyTorch's, extended by the operand; inconsistent
-// operands (a nil tensor, a negative stride, a layout that exceeds its storage) are errors too.
-func (c Config) Build() (*Iterator, error) {
-	it := &Iterator{}
-	if err := it.decide(c, true); err != nil {
-		return nil, err
-	}
-	return it, it.measure()
-}
-
-// Rule makes all decisions that need no walk, except overlap checks: the shape, the dtypes, the permutation and the
-// layouts of outputs. Sizes may be unknown; decisions that neither form nor bounds settle become guards. The errors are
-// those of [Config.Build].
+// Rule makes all decisions except overlap checks: the shape, the dtypes, the permutation and the layouts of outputs.
+// Sizes may be unknown; decisions that neither form nor bounds settle become guards.
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
 	if err := r.decide(c, false); err != nil {
@@ -29,14 +17,32 @@ func (c Config) Rule() (*Rule, error) {
 	return r, nil
 }
 
+// Measure makes the decisions of [Config.Rule] in r, after the checks of memory overlap, and sets [Resolved.Meta]: it
+// requires sizes that are numbers. The order of the checks is that of TensorIteratorBase::build.
+func (c Config) Measure(r *Rule) error {
+	if r == nil {
+		return errNil
+	}
+	if err := r.decide(c, true); err != nil {
+		return err
+	}
+	metas := make([]tensor.Meta, len(r.ops))
+	for i := range r.ops {
+		if o := &r.ops[i]; !o.measure(&metas[i]) {
+			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", r.Place(i), o.as())
+		}
+	}
+	return nil
+}
+
 func (r *Rule) decide(c Config, overlap bool) error {
 	if c.wrong != nil {
 		return c.wrong
 	}
-	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]operand, len(c.ops))
+	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
 		d := c.ops[i].Type.DType
-		r.ops[i] = operand{Operand: &c.ops[i], isOutput: i < c.noutputs, held: d, target: d}
+		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.noutputs, Held: d, Target: d}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -64,7 +70,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	}
 	r.layOut()
 	for i := range r.noutputs {
-		if r.ops[i].isLaidOut() {
+		if r.ops[i].IsLaidOut() {
 			if err := r.ops[i].laid.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.laidOutName(i), err)
 			}
@@ -73,47 +79,24 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	return nil
 }
 
-// measure converts sizes to numbers and coalesces the walk.
-func (it *Iterator) measure() error {
-	metas := make([]tensor.Meta, len(it.ops))
-	for i := range it.ops {
-		o := &it.ops[i]
-		known := o.measure(&metas[i])
-		if !known {
-			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", it.place(i), o.as())
-		}
-	}
-	it.perm = it.Perm()
-	it.shape = make([]int, len(it.sizes))
-	for d, s := range it.sizes {
-		it.shape[d], _ = s.Known()
-	}
-	it.numel = tensor.Numel(it.shape)
-	it.coalesce()
-	return nil
-}
-
 // measure sets the operand's numbers in m, and reports whether all its sizes are numbers.
-func (o *operand) measure(m *tensor.Meta) bool {
+func (o *Resolved) measure(m *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.laid == nil {
-		*m = o.Operand.meta.WithDType(o.held)
+		*m = o.Operand.meta.WithDType(o.Held)
 	} else {
 		*m, known = o.as().Meta()
 	}
-	o.meta = m
+	o.Meta = m
 	return known
 }
-
-// isLaidOut reports whether the iterator chooses the operand's layout.
-func (o *operand) isLaidOut() bool { return !o.Defined || o.willResize }
 
 func (r *Rule) markReadWrite() {
 	for i := range r.noutputs {
 		out := &r.ops[i]
 		for j := r.noutputs; j < len(r.ops); j++ {
 			if out.object != nil && r.ops[j].object == out.object {
-				out.readWrite = true
+				out.ReadWrite = true
 			}
 		}
 	}
@@ -137,7 +120,7 @@ func (r *Rule) computeShape(c Config) error {
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.noutputs > 2 {
 				// PyTorch's message names a and b, which is ambiguous for more than two operands.
-				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.named(i),
+				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.Describe(i),
 					tensor.Sizes(r.sizes))
 			}
 			if err != nil {
@@ -149,29 +132,29 @@ func (r *Rule) computeShape(c Config) error {
 	return nil
 }
 
-// place names operand i for messages.
-func (r *Rule) place(i int) string {
+// Place names operand i for messages: "output 0", "input 1".
+func (r *Rule) Place(i int) string {
 	if i < r.noutputs {
 		return fmt.Sprintf("output %d", i)
 	}
 	return fmt.Sprintf("input %d", i-r.noutputs)
 }
 
-// named is place with the type that the operand was given with.
-func (r *Rule) named(i int) string {
+// Describe is [Rule.Place] with the type that the operand was given with.
+func (r *Rule) Describe(i int) string {
 	o := &r.ops[i]
 	if !o.Defined {
-		return r.place(i) + ", undefined"
+		return r.Place(i) + ", undefined"
 	}
-	return fmt.Sprintf("%s, %v", r.place(i), o.Type)
+	return fmt.Sprintf("%s, %v", r.Place(i), o.Type)
 }
 
-// laidOutName is place for an output that the iterator lays out.
+// laidOutName is Place for an output that the iterator lays out.
 func (r *Rule) laidOutName(i int) string {
-	if !r.ops[i].held.Valid() {
-		return r.place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
+	if !r.ops[i].Held.Valid() {
+		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
 	}
-	return r.place(i)
+	return r.Place(i)
 }
 
 // checkOperands rejects inconsistent operands.
@@ -180,24 +163,24 @@ func (r *Rule) checkOperands(c Config) error {
 		o := &r.ops[i]
 		switch {
 		case o.more != nil && o.more.wrong != "":
-			return fmt.Errorf("iter: %s %s", r.place(i), o.more.wrong)
+			return fmt.Errorf("iter: %s %s", r.Place(i), o.more.wrong)
 		case !o.Defined && i >= r.noutputs:
-			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.place(i))
+			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
 		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
-			return fmt.Errorf("iter: %s: invalid dtype %v", r.place(i), o.Type.DType)
+			return fmt.Errorf("iter: %s: invalid dtype %v", r.Place(i), o.Type.DType)
 		case !o.Defined:
 			continue
 		case o.Number.IsSet() && i < r.noutputs:
-			return fmt.Errorf("iter: %s is a plain number, which cannot be written", r.place(i))
+			return fmt.Errorf("iter: %s is a plain number, which cannot be written", r.Place(i))
 		}
 		if err := o.Type.Check(); err != nil {
-			return fmt.Errorf("iter: %s: %w", r.place(i), err)
+			return fmt.Errorf("iter: %s: %w", r.Place(i), err)
 		}
 		if o.object == nil {
 			continue
 		}
 		if need := o.object.Extent() * o.object.DType.Size(); need > o.Storage.Len() {
-			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.named(i), need, o.Storage.Len())
+			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.Describe(i), need, o.Storage.Len())
 		}
 	}
 	for _, d := range [...]tensor.DType{c.dtype, c.inputs} {
@@ -241,7 +224,7 @@ func (r *Rule) coverStatic() error {
 		}
 		if short {
 			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
-				tensor.Sizes(r.sizes), r.named(i))
+				tensor.Sizes(r.sizes), r.Describe(i))
 		}
 	}
 	return nil
@@ -280,7 +263,7 @@ func (r *Rule) markResize() error {
 		if tensor.SameSizes(o.Type.Shape, r.sizes) {
 			continue
 		}
-		if !r.flags.keepOutputs && !o.readWrite {
+		if !r.flags.keepOutputs && !o.ReadWrite {
 			o.willResize = true
 			if o.Type.Numel().Ne(sym.Int{}).Holds() {
 				r.warnings = append(r.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape "+
@@ -291,7 +274,7 @@ func (r *Rule) markResize() error {
 		}
 		if !r.flags.reduction {
 			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(o.Type.Shape),
-				tensor.Sizes(r.sizes), r.named(i))
+				tensor.Sizes(r.sizes), r.Describe(i))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package iter
+package rule
 
 import (
 	"fmt"
@@ -20,10 +20,11 @@ const (
 )
 
 const (
-	internalOverlap = "unsupported operation: more than one element of the written-to tensor refers to a single memory " +
-		"location. Please clone() the tensor before performing the operation."
-	partialOverlap = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a " +
-		"single memory location. Please clone() the tensor before performing the operation."
+	internalOverlapMessage = "unsupported operation: more than one element of the written-to tensor refers to a single " +
+		"memory location. Please clone() the tensor before performing the operation."
+	// PartialOverlapMessage is PyTorch's error for an output that overlaps another operand.
+	PartialOverlapMessage = "unsupported operation: some elements of the input tensor and the written-to tensor refer " +
+		"to a single memory location. Please clone() the tensor before performing the operation."
 )
 
 // checkOverlap rejects given outputs that overlap themselves or, partially, an input (compute_mem_overlaps). Two
@@ -39,23 +40,23 @@ func (r *Rule) checkOverlap() error {
 			continue // only the type is known, not the memory
 		}
 		if InternalOverlap(*out.Operand.meta) == OverlapPartial {
-			return fmt.Errorf("%s (%s)", internalOverlap, r.named(i))
+			return fmt.Errorf("%s (%s)", internalOverlapMessage, r.Describe(i))
 		}
 		for j := i + 1; j < len(r.ops); j++ {
 			o := &r.ops[j]
 			if !o.Defined || o.Operand.meta == nil || o.object != nil && o.object == out.object {
 				continue
 			}
-			if overlapIn(out.Storage, *out.Operand.meta, o.Storage, *o.Operand.meta) == OverlapPartial {
-				return fmt.Errorf("%s (%s, and %s)", partialOverlap, r.named(i), r.named(j))
+			if StorageOverlap(out.Storage, *out.Operand.meta, o.Storage, *o.Operand.meta) == OverlapPartial {
+				return fmt.Errorf("%s (%s, and %s)", PartialOverlapMessage, r.Describe(i), r.Describe(j))
 			}
 		}
 	}
 	return nil
 }
 
-// overlapIn is OverlapOf for values with known storages. Different storages over the same bytes overlap too.
-func overlapIn(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
+// StorageOverlap is [OverlapOf] for values with known storages. Different storages over the same bytes overlap too.
+func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
 	if sa == nil || sb == nil || sa.Len() == 0 || sb.Len() == 0 {
 		return OverlapNo
 	}

@@ -1,0 +1,199 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// MaxResults and MaxOperands are the limits for a [Kernel] of a Go function. A kernel of an expression ([Expr]) may
+// have more.
+const (
+	MaxResults  = 3
+	MaxOperands = 4
+)
+
+// Kernel describes a computation for each element, with the dtypes of its results and operands: a function of Go over
+// blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for functions of single elements and
+// over slices, and runs kernels; it checks them against the dtypes of the iteration, so that a function never gets
+// elements of another type. A Kernel is immutable.
+type Kernel struct {
+	body       Block
+	expression *lazyCode      // of a kernel made by Expr or ExprOf, which has no body
+	types      []tensor.DType // results first
+	outs       uint8
+	ins        uint8
+	bySize     bool
+	err        error
+}
+
+// Block computes n contiguous elements of each operand, outputs first, in the dtypes that loops see. An output may be
+// the same block as an input, but must not overlap it otherwise.
+type Block func(ptrs []unsafe.Pointer, n int) error
+
+var errNilFunction = errors.New("iter: a kernel of a nil function")
+
+// NewKernel makes a Kernel of a function over blocks, with the dtypes of its results, then of its operands. A kernel of
+// a nil function is an error wherever it is used.
+func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
+	switch ins := len(types) - results; {
+	case body == nil:
+		return Kernel{err: errNilFunction}
+	case results < 1 || results > MaxResults || ins < 0 || ins > MaxOperands:
+		return Kernel{err: fmt.Errorf("iter: a kernel with %d results among %d dtypes", results, len(types))}
+	}
+	return Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results), types: types}
+}
+
+// IsZero reports whether k is the zero Kernel, which is an error wherever a Kernel is run.
+func (k Kernel) IsZero() bool { return k.body == nil && k.expression == nil && k.err == nil }
+
+// Err returns the mistake in making the kernel; nil if there is none.
+func (k Kernel) Err() error { return k.err }
+
+// Block returns the function over blocks; nil for a kernel of an expression.
+func (k Kernel) Block() Block { return k.body }
+
+// WithBlock returns the kernel with a function over blocks that takes the place of its own, or of its expression.
+func (k Kernel) WithBlock(body Block) Kernel {
+	k.body, k.expression = body, nil
+	return k
+}
+
+// Invalid returns a kernel that is an error wherever it is used.
+func Invalid(err error) Kernel { return Kernel{err: err} }
+
+// Results returns the dtypes of the results, Operands those of the operands.
+func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
+
+// Operands returns the dtypes of the operands.
+func (k Kernel) Operands() []tensor.DType {
+	return append([]tensor.DType(nil), k.types[k.outs:k.outs+k.ins]...)
+}
+
+// String returns the types: "(float32, float32) -> bool".
+func (k Kernel) String() string {
+	list := func(types []tensor.DType) string {
+		names := make([]string, len(types))
+		for i, d := range types {
+			names[i] = d.String()
+		}
+		return "(" + strings.Join(names, ", ") + ")"
+	}
+	out := list(k.Results())
+	if k.outs == 1 {
+		out = k.types[0].String()
+	}
+	s := list(k.Operands()) + " -> " + out
+	if k.bySize {
+		s += " by bits"
+	}
+	return s
+}
+
+// Bits returns the kernel for all dtypes of the same sizes, for kernels that move or combine bits regardless of their
+// meaning: a kernel of uint32 then works for float32, too. A result that is bool must be 0 or 1.
+func (k Kernel) Bits() Kernel {
+	k.bySize = true
+	return k
+}
+
+// Ignoring returns the kernel with one more operand of dtype d after the others, which it ignores.
+func (k Kernel) Ignoring(d tensor.DType) Kernel {
+	switch {
+	case k.err != nil:
+	case k.expression == nil && k.ins == MaxOperands:
+		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
+	case !d.Valid():
+		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
+	default:
+		k.types = append(slices.Clone(k.types), d)
+		k.ins++
+		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.WithOperand(d) })
+	}
+	return k
+}
+
+// Exchange returns the kernel with operands i and j, counted without the results, exchanged: a-b becomes b-a.
+func (k Kernel) Exchange(i, j int) Kernel {
+	switch {
+	case k.err != nil || k.IsZero():
+		return k
+	case min(i, j) < 0 || max(i, j) >= int(k.ins):
+		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.ins)
+		return k
+	}
+	first, second := i, j
+	i, j = i+int(k.outs), j+int(k.outs)
+	k.types = slices.Clone(k.types)
+	k.types[i], k.types[j] = k.types[j], k.types[i]
+	if k.expression != nil {
+		k.expression = k.expression.then(func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) })
+		return k
+	}
+	inner := k.body
+	k.body = func(p []unsafe.Pointer, n int) error {
+		p[i], p[j] = p[j], p[i]
+		err := inner(p, n)
+		p[i], p[j] = p[j], p[i]
+		return err
+	}
+	return k
+}
+
+// Fits returns why the kernel cannot run over the iteration, or nil.
+func (k Kernel) Fits(it *Rule) error {
+	switch {
+	case it == nil:
+		return errNil
+	case k.err != nil:
+		return k.err
+	case k.IsZero():
+		return errors.New("iter: the zero Kernel computes nothing")
+	case it.flags.reduction:
+		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
+	case !k.sameCounts(it):
+		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, the iteration %d and %d",
+			k, k.outs, k.ins, it.noutputs, len(it.ops)-it.noutputs)
+	}
+	for i := range it.ops {
+		if !k.takes(i, it.ops[i].Target) {
+			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
+				k, it.Place(i), k.types[i], it.ops[i].as(), it.ops[i].Target)
+		}
+	}
+	return nil
+}
+
+var errNil = errors.New("iter: a nil Iterator")
+
+// sameCounts reports whether the kernel has as many results and operands as the iteration.
+func (k *Kernel) sameCounts(it *Rule) bool {
+	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
+}
+
+// takesAll reports whether results and operands match in number and dtypes.
+func (k *Kernel) takesAll(it *Rule) bool {
+	if !k.sameCounts(it) {
+		return false
+	}
+	for i := range it.ops {
+		if !k.takes(i, it.ops[i].Target) {
+			return false
+		}
+	}
+	return true
+}
+
+// takes reports whether operand i may have dtype d in the loop.
+func (k *Kernel) takes(i int, d tensor.DType) bool {
+	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
+}
+
+// Choose implements [Kernels].
+func (k Kernel) Choose(it *Rule) (Kernel, error) { return k, k.Fits(it) }

@@ -1,0 +1,129 @@
+package iter
+
+import (
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The decisions of an iteration, without memory and code, are package [rule]. Its names are repeated here.
+type (
+	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
+	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
+	FastSetup = rule.FastSetup // a shortcut by which an iteration is laid out
+	SortStep  = rule.SortStep  // a comparison of the sort that determines the permutation
+	Overlap   = rule.Overlap   // how the memory of two values overlaps
+	Kernel    = rule.Kernel    // a computation for each element: [Map2], [Slice2], [Expr] and their relatives
+	Kernels   = rule.Kernels   // a [Kernel], or a [Table] to select from
+	Table     = rule.Table     // the kernels of one op by dtypes: [NewTable]
+)
+
+// The kinds of fast set-up, in the order of precedence.
+const (
+	FastNone                = rule.FastNone
+	FastContiguous          = rule.FastContiguous
+	FastChannelsLast        = rule.FastChannelsLast
+	FastNonOverlappingDense = rule.FastNonOverlappingDense
+)
+
+// OverlapFull means the same elements at the same addresses; OverlapTooHard means that the search was abandoned.
+const (
+	OverlapNo      = rule.OverlapNo
+	OverlapPartial = rule.OverlapPartial
+	OverlapFull    = rule.OverlapFull
+	OverlapTooHard = rule.OverlapTooHard
+)
+
+// MaxResults and MaxOperands are the limits for a [Kernel] of a Go function.
+const (
+	MaxResults  = rule.MaxResults
+	MaxOperands = rule.MaxOperands
+)
+
+// OfType returns an operand whose sizes may be unknown, for [Config.Rule]; [Config.Build] requires numbers.
+func OfType(t tensor.Type) Operand { return rule.OfType(t) }
+
+// Of returns an operand known by its meta alone: PyTorch's borrowed operand. The caller supplies addresses for the
+// walk.
+func Of(m tensor.Meta) Operand { return rule.Of(m) }
+
+// OfTensor returns an operand with storage, PyTorch's owned operand: the iteration can check overlap, and run over the
+// tensor's data. The same *Tensor as an output and as an input makes the output read-write (an in-place operation).
+// [Config.Build] rejects a nil tensor, or one without storage.
+func OfTensor(t *tensor.Tensor) Operand { return rule.OfTensor(t) }
+
+// Undefined returns an output whose layout the iterator chooses, of the common or static dtype.
+func Undefined() Operand { return Operand{} }
+
+// UndefinedOf returns an output of dtype d whose layout the iterator chooses.
+func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
+
+// Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
+// higher kind. It can only be an input.
+func Number(s tensor.Scalar) Operand { return rule.Number(s) }
+
+// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
+// between these and memory become part of the expression, contiguous and broadcast operands are read in place, and the
+// expression is compiled to machine code if the processor is supported. Expressions can be combined: see
+// [Rule.InMemory].
+func Expr(c *expr.Code) Kernel { return rule.Expr(c) }
+
+// ExprOf makes a Kernel of an expression that is built on demand, which inference never needs: types are the dtypes of
+// its results, then of its operands. state is called once; its error is returned when the kernel runs.
+func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
+	return rule.ExprOf(state, results, types...)
+}
+
+// NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
+// for 'Half'. The first kernel that fits is selected.
+//
+//	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
+//
+// A kernel of a nil function, and a kernel hidden by an earlier one for the same dtypes, are errors that are reported
+// when the table is used.
+func NewTable(name string, kernels ...Kernel) *Table { return rule.NewTable(name, kernels...) }
+
+// NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The dtype is the
+// common one, else that of the first input, or of the output if there is no input.
+func NotImplemented(name string, r *Rule) error { return rule.NotImplemented(name, r) }
+
+// ResultType returns the dtype to which operands are promoted: tensors with dimensions have priority over 0-dim ones,
+// these over plain numbers (at::result_type). Outputs to be laid out take no part.
+func ResultType(ops ...Operand) (tensor.DType, error) { return rule.ResultType(ops...) }
+
+// CastType returns a type converted to d with its layout preserved, like Tensor::to(dtype).
+func CastType(t tensor.Type, d tensor.DType) tensor.Type { return rule.CastType(t, d) }
+
+// PreserveType returns the type of a new copy in memory format preserve.
+func PreserveType(t tensor.Type) tensor.Type { return rule.PreserveType(t) }
+
+// UnifyNames returns the dimension names of two values broadcast together (at::unify_from_right).
+func UnifyNames(a, b []string) ([]string, error) { return rule.UnifyNames(a, b) }
+
+// InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
+// the search was abandoned.
+func InternalOverlap(m tensor.Meta) Overlap { return rule.InternalOverlap(m) }
+
+// OverlapOf returns how two values in the same storage overlap (at::get_overlap_status).
+func OverlapOf(a, b tensor.Meta) Overlap { return rule.OverlapOf(a, b) }
+
+// ReduceMask marks the reduced dimensions of a value of some rank; an empty list means all (make_dim_mask).
+func ReduceMask(dims []int, rank int) ([]bool, error) { return rule.ReduceMask(dims, rank) }
+
+// ReduceShape returns a shape without the marked dimensions or, with keepdim, with size 1 there (shape_from_dim_mask).
+// It panics if mask and shape differ in length.
+func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
+	return rule.ReduceShape(shape, mask, keepdim)
+}
+
+// ReduceOutput returns an output of shape [ReduceShape] in the form that a reduction takes: with the marked dimensions
+// as size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match
+// mask.
+func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
+	return rule.ReduceOutput(out, mask, keepdim)
+}
+
+// ReduceOutputType is [ReduceOutput] for sizes that may be unknown.
+func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
+	return rule.ReduceOutputType(out, mask, keepdim)
+}
