@@ -37,17 +37,17 @@ func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts 
 type UpsampleNearestExact1dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -64,17 +64,17 @@ func UpsampleNearestExact1d(input *graph.Value, attrs ...UpsampleNearestExact1dA
 type UpsampleNearestExact2dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -92,17 +92,17 @@ func UpsampleNearestExact2d(input *graph.Value, attrs ...UpsampleNearestExact2dA
 type UpsampleNearestExact3dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -139,7 +139,7 @@ func Acosh(self *graph.Value) *graph.Value {
 
 // AdaptiveAvgPool1d is the op adaptive_avg_pool1d.
 //
-// Averages windows that share an operand [N, C, L] or [C, L] out among results of output_size.
+// Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.
 //
 // Attributes:
 //
@@ -150,7 +150,7 @@ func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveAvgPool2d is the op adaptive_avg_pool2d.
 //
-// Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size. The result
+// Averages windows that divide an operand [N, C, H, W] or [C, H, W] evenly among output_size results. The result
 // has the memory format that the operand suggests.
 //
 // Attributes:
@@ -162,7 +162,7 @@ func AdaptiveAvgPool2d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveAvgPool3d is the op adaptive_avg_pool3d.
 //
-// Averages windows that share an operand [N, C, D, H, W] or [C, D, H, W] out among results of output_size.
+// Averages windows that divide an operand [N, C, D, H, W] or [C, D, H, W] evenly among output_size results.
 //
 // Attributes:
 //
@@ -173,8 +173,8 @@ func AdaptiveAvgPool3d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveMaxPool1d is the op adaptive_max_pool1d.
 //
-// Takes the greatest element, and its index in the line, of windows that share the operand out among results of
-// output_size.
+// Takes the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size
+// results.
 //
 // Attributes:
 //
@@ -186,8 +186,8 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool2d is the op adaptive_max_pool2d.
 //
-// Takes the greatest element, and its index in the plane, of windows that share the operand out among results of
-// output_size. Both results have the memory format that the operand suggests.
+// Takes the maximum, and its index in the plane, of windows that divide the operand evenly among output_size
+// results. Both results have the memory format that the operand suggests.
 //
 // Attributes:
 //
@@ -199,8 +199,8 @@ func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool3d is the op adaptive_max_pool3d.
 //
-// Takes the greatest element, and its index in the volume, of windows that share the operand out among results
-// of output_size.
+// Takes the maximum, and its index in the volume, of windows that divide the operand evenly among output_size
+// results.
 //
 // Attributes:
 //
@@ -276,13 +276,13 @@ func Addmm(self, mat1, mat2 *graph.Value, attrs ...AddmmAttrs) *graph.Value {
 
 // AffineGridGeneratorAttrs are the optional attributes of [AffineGridGenerator].
 type AffineGridGeneratorAttrs struct {
-	// let -1 and 1 be the centres of the outermost elements, not their edges
+	// -1 and 1 are the centres of the outermost elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 }
 
 // AffineGridGenerator is the op affine_grid_generator.
 //
-// Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
+// Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
 //
 // Attributes:
 //
@@ -508,15 +508,15 @@ func Atanh(self *graph.Value) *graph.Value {
 
 // AvgPool1dAttrs are the optional attributes of [AvgPool1d].
 type AvgPool1dAttrs struct {
-	// step of the window; none: kernel_size
+	// step of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border of zeros on both sides, or at the begin and at the end (default 0)
+	// zeros on both sides, or [begin, end] (default 0)
 	Padding []int `attr:"padding"`
-	// step between elements of the window, which PyTorch has not (default 1)
+	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// count the border in the divisor (default true)
+	// count the padding in the divisor (default true)
 	CountIncludePad *bool `attr:"count_include_pad"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -535,17 +535,17 @@ func AvgPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool1dAttrs)
 
 // AvgPool2dAttrs are the optional attributes of [AvgPool2d].
 type AvgPool2dAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border of zeros on both sides, or at both begins and then at both ends (default 0)
+	// zeros on both sides of each dimension, or [top, left, bottom, right] (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window, which PyTorch has not (default 1)
+	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// count the border in the divisor (default true)
+	// count the padding in the divisor (default true)
 	CountIncludePad *bool `attr:"count_include_pad"`
-	// the divisor itself
+	// divisor to use instead of the size of the window
 	DivisorOverride *int `attr:"divisor_override"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -553,8 +553,8 @@ type AvgPool2dAttrs struct {
 
 // AvgPool2d is the op avg_pool2d.
 //
-// Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported. The result
-// has the memory format that the operand suggests.
+// Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The
+// result has the memory format that the operand suggests.
 //
 // Attributes:
 //
@@ -565,17 +565,17 @@ func AvgPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool2dAttrs)
 
 // AvgPool3dAttrs are the optional attributes of [AvgPool3d].
 type AvgPool3dAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border of zeros on both sides; of 6 numbers, the borders at the begins and then at the ends (default 0)
+	// zeros on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window, which PyTorch has not (default 1)
+	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// count the border in the divisor (default true)
+	// count the padding in the divisor (default true)
 	CountIncludePad *bool `attr:"count_include_pad"`
-	// the divisor itself
+	// divisor to use instead of the size of the window
 	DivisorOverride *int `attr:"divisor_override"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -583,8 +583,8 @@ type AvgPool3dAttrs struct {
 
 // AvgPool3d is the op avg_pool3d.
 //
-// Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. Of integers int64
-// alone is supported.
+// Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only
+// supported integer dtype.
 //
 // Attributes:
 //
@@ -1925,9 +1925,9 @@ func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 type GridSamplerAttrs struct {
 	// 0 bilinear, 1 nearest, 2 bicubic (images only)
 	InterpolationMode int `attr:"interpolation_mode"`
-	// what is outside: 0 zeros, 1 the border, 2 the reflection
+	// values outside the input: 0 zeros, 1 border, 2 reflection
 	PaddingMode int `attr:"padding_mode"`
-	// let -1 and 1 be the centres of the outermost elements, not their edges
+	// -1 and 1 are the centres of the outermost elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1935,8 +1935,8 @@ type GridSamplerAttrs struct {
 
 // GridSampler is the op grid_sampler.
 //
-// Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of
-// [N,d,h,w,3]. Places run from -1 to 1.
+// Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of
+// [N,d,h,w,3]. Coordinates range from -1 to 1.
 func GridSampler(input, grid *graph.Value, attrs ...GridSamplerAttrs) *graph.Value {
 	return node("grid_sampler", 1, given(attrs), input, grid)[0]
 }
@@ -2605,13 +2605,13 @@ func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*
 
 // LpPoolAttrs are the optional attributes of [LpPool].
 type LpPoolAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// the p of the p-norm (default 2)
 	NormType *float64 `attr:"norm_type"`
@@ -2621,11 +2621,11 @@ type LpPoolAttrs struct {
 
 // LpPool is the op lp_pool.
 //
-// Takes the p-norm of each window, over as many of the last dimensions (1 to 3) as kernel_size has numbers.
+// Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.
 //
 // Attributes:
 //
-//   - kernelSize: sizes of the window; their number tells that of the dimensions
+//   - kernelSize: sizes of the window, one for each pooled dimension
 func LpPool[A Ints](self *graph.Value, kernelSize A, attrs ...LpPoolAttrs) *graph.Value {
 	return node("lp_pool", 1, with(given(attrs), "kernel_size", kernelSize), self)[0]
 }
@@ -2734,13 +2734,13 @@ func MaxOther(self, other *graph.Value, attrs ...MaxAttrs) *graph.Value {
 
 // MaxPool1dAttrs are the optional attributes of [MaxPool1d].
 type MaxPool1dAttrs struct {
-	// step of the window; none: kernel_size
+	// step of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at the begin and at the end; it never counts (default 0)
+	// ignored elements on both sides, or [begin, end] (default 0)
 	Padding []int `attr:"padding"`
-	// step between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2748,7 +2748,7 @@ type MaxPool1dAttrs struct {
 
 // MaxPool1d is the op max_pool1d.
 //
-// Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is row-major.
+// Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.
 //
 // Attributes:
 //
@@ -2759,13 +2759,13 @@ func MaxPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dAttrs)
 
 // MaxPool1dWithIndicesAttrs are the optional attributes of [MaxPool1dWithIndices].
 type MaxPool1dWithIndicesAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at both begins and then at both ends; it never counts (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2773,7 +2773,7 @@ type MaxPool1dWithIndicesAttrs struct {
 
 // MaxPool1dWithIndices is the op max_pool1d_with_indices.
 //
-// Takes the greatest element of each window of an operand [N, C, L] or [C, L], and its index in the line.
+// Takes the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.
 //
 // Attributes:
 //
@@ -2785,13 +2785,13 @@ func MaxPool1dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 
 // MaxPool2dAttrs are the optional attributes of [MaxPool2d].
 type MaxPool2dAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at both begins and then at both ends; it never counts (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2799,8 +2799,8 @@ type MaxPool2dAttrs struct {
 
 // MaxPool2d is the op max_pool2d.
 //
-// Takes the greatest element of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory
-// format that the operand suggests.
+// Takes the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format
+// that the operand suggests.
 //
 // Attributes:
 //
@@ -2811,13 +2811,13 @@ func MaxPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dAttrs)
 
 // MaxPool2dWithIndicesAttrs are the optional attributes of [MaxPool2dWithIndices].
 type MaxPool2dWithIndicesAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at both begins and then at both ends; it never counts (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2825,8 +2825,8 @@ type MaxPool2dWithIndicesAttrs struct {
 
 // MaxPool2dWithIndices is the op max_pool2d_with_indices.
 //
-// Takes the greatest element of each window and its index in the plane. The results have the memory format that
-// the operand suggests.
+// Takes the maximum of each window and its index in the plane. The results have the memory format that the
+// operand suggests.
 //
 // Attributes:
 //
@@ -2838,13 +2838,13 @@ func MaxPool2dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 
 // MaxPool3dAttrs are the optional attributes of [MaxPool3d].
 type MaxPool3dAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at both begins and then at both ends; it never counts (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2852,8 +2852,7 @@ type MaxPool3dAttrs struct {
 
 // MaxPool3d is the op max_pool3d.
 //
-// Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is
-// row-major.
+// Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
 //
 // Attributes:
 //
@@ -2864,13 +2863,13 @@ func MaxPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dAttrs)
 
 // MaxPool3dWithIndicesAttrs are the optional attributes of [MaxPool3dWithIndices].
 type MaxPool3dWithIndicesAttrs struct {
-	// steps of the window; none: kernel_size
+	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// border on both sides, or at both begins and then at both ends; it never counts (default 0)
+	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
 	Padding []int `attr:"padding"`
-	// steps between elements of the window (default 1)
+	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// let windows reach over the end
+	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2878,8 +2877,7 @@ type MaxPool3dWithIndicesAttrs struct {
 
 // MaxPool3dWithIndices is the op max_pool3d_with_indices.
 //
-// Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the
-// volume.
+// Takes the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.
 //
 // Attributes:
 //
@@ -2891,8 +2889,8 @@ func MaxPool3dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 
 // MaxUnpool1d is the op max_unpool1d.
 //
-// Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that indices tells, among
-// zeros. Of several for one place the last stays.
+// Writes the elements of self [N, C, L] or [C, L] to the positions given by indices in sequences of output_size
+// zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -2903,8 +2901,8 @@ func MaxUnpool1d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value 
 
 // MaxUnpool2d is the op max_unpool2d.
 //
-// Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size that indices tells,
-// among zeros. Of several for one place the last stays.
+// Writes the elements of self [N, C, H, W] or [C, H, W] to the positions given by indices in planes of
+// output_size zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -2915,9 +2913,9 @@ func MaxUnpool2d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value 
 
 // MaxUnpool3dAttrs are the optional attributes of [MaxUnpool3d].
 type MaxUnpool3dAttrs struct {
-	// of no effect here; PyTorch checks the sizes by it (default 1)
+	// no effect; PyTorch only checks sizes with it (default 1)
 	Stride []int `attr:"stride"`
-	// of no effect here; PyTorch checks the sizes by it (default 0)
+	// no effect; PyTorch only checks sizes with it (default 0)
 	Padding []int `attr:"padding"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2925,8 +2923,8 @@ type MaxUnpool3dAttrs struct {
 
 // MaxUnpool3d is the op max_unpool3d.
 //
-// Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of output_size that indices
-// tells, among zeros. Of several for one place the last stays.
+// Writes the elements of self [N, C, D, H, W] or [C, D, H, W] to the positions given by indices in volumes of
+// output_size zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -3886,25 +3884,25 @@ type ResizeAttrs struct {
 	Sizes []int `attr:"sizes"`
 	// factors along axes
 	Scales []float64 `attr:"scales"`
-	// dimensions that sizes, scales and roi speak of; none: all
+	// dimensions to which sizes, scales and roi refer; default: all
 	Axes []int `attr:"axes"`
 	// for tf_crop_and_resize: starts, then ends, as fractions
 	Roi []float64 `attr:"roi"`
 	// interpolation (default nearest)
 	Mode ResizeModeWord `attr:"mode"`
-	// place in the input of an index of the result (default half_pixel)
+	// mapping from indices of the result to positions in the input (default half_pixel)
 	CoordinateTransformationMode ResizeCoordinateTransformationModeWord `attr:"coordinate_transformation_mode"`
-	// how places are rounded for mode nearest (default round_prefer_floor)
+	// rounding of positions for mode nearest (default round_prefer_floor)
 	NearestMode ResizeNearestModeWord `attr:"nearest_mode"`
 	// the coefficient a of cubic interpolation (default -0.75)
 	CubicCoeffA *float64 `attr:"cubic_coeff_a"`
-	// give elements outside of the input no weight, instead of repeating the edge
+	// ignore elements outside the input instead of repeating the edge
 	ExcludeOutside bool `attr:"exclude_outside"`
-	// for tf_crop_and_resize: number for places outside of the input
+	// for tf_crop_and_resize: value of positions outside the input
 	ExtrapolationValue float64 `attr:"extrapolation_value"`
-	// widen the interpolation where the result is smaller
+	// widen the interpolation filter when downsampling
 	Antialias bool `attr:"antialias"`
-	// for sizes: use the least or greatest factor of all axes for each (default stretch)
+	// for sizes: use the smallest or largest factor of all axes for each axis (default stretch)
 	KeepAspectRatioPolicy ResizeKeepAspectRatioPolicyWord `attr:"keep_aspect_ratio_policy"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4008,11 +4006,11 @@ const (
 type RoiAlignAttrs struct {
 	// factor from the rois' coordinates to the input's (default 1)
 	SpatialScale *float64 `attr:"spatial_scale"`
-	// samples in a bin along each dimension; 0 or less: as many as fit
+	// samples of a bin along each dimension; 0 or less: one per pixel, rounded up
 	SamplingRatio int `attr:"sampling_ratio"`
-	// shift rois by half a pixel, and let them be smaller than one
+	// shift rois by half a pixel, without a minimum size of one pixel
 	Aligned bool `attr:"aligned"`
-	// how the samples of a bin become one number (default avg)
+	// reduction of the samples of a bin (default avg)
 	Mode RoiAlignModeWord `attr:"mode"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4926,17 +4924,17 @@ func Unsqueeze[A Int](self *graph.Value, dim A) *graph.Value {
 type UpsampleBicubic2dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4953,17 +4951,17 @@ func UpsampleBicubic2d(input *graph.Value, attrs ...UpsampleBicubic2dAttrs) *gra
 type UpsampleBilinear2dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4980,17 +4978,17 @@ func UpsampleBilinear2d(input *graph.Value, attrs ...UpsampleBilinear2dAttrs) *g
 type UpsampleLinear1dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -5007,17 +5005,17 @@ func UpsampleLinear1d(input *graph.Value, attrs ...UpsampleLinear1dAttrs) *graph
 type UpsampleNearest1dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -5036,9 +5034,9 @@ type UpsampleNearest2dAttrs struct {
 	OutputSize []int `attr:"output_size"`
 	// factors of height and width; either these or output_size must be given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -5056,17 +5054,17 @@ func UpsampleNearest2d(input *graph.Value, attrs ...UpsampleNearest2dAttrs) *gra
 type UpsampleNearest3dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -5084,17 +5082,17 @@ func UpsampleNearest3d(input *graph.Value, attrs ...UpsampleNearest3dAttrs) *gra
 type UpsampleTrilinear3dAttrs struct {
 	// sizes of the spatial dimensions of the result
 	OutputSize []int `attr:"output_size"`
-	// let the first and last elements keep their places, not their edges
+	// align the centres of the first and last elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor from which depths are computed, beside output_size
+	// factor that maps depths, in addition to output_size
 	ScalesD *float64 `attr:"scales_d"`
-	// factor from which rows are computed, beside output_size
+	// factor that maps rows, in addition to output_size
 	ScalesH *float64 `attr:"scales_h"`
-	// factor from which columns are computed, beside output_size
+	// factor that maps columns, in addition to output_size
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, beside output_size
+	// factor of the only spatial dimension, in addition to output_size
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// adaptiveMean is the mean over the last dims dimensions.
+// adaptiveMean returns the mean over the last dims dimensions.
 func adaptiveMean(m tensor.Meta, dims int) *folds.Spec {
 	mask := make([]bool, m.Rank())
 	for d := range dims {

@@ -14,15 +14,16 @@ type adaptivePoolAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" doc:"height and width of the result"`
 }
 
-// AdaptiveAvgPool2d averages windows that share the operand out among the results.
+// AdaptiveAvgPool2d averages windows that divide the operand evenly among the results.
 var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "adaptive_avg_pool2d",
-	Doc: "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size. " +
+	Doc: "Averages windows that divide an operand [N, C, H, W] or [C, H, W] evenly among output_size results. " +
 		"The result has the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: inferAdaptiveAvg,
-	Impls: poolImpls(poolWork{poolAvg, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolAvg, adaptiveArea(constDims(2))}, func(c *graph.Call,
+		by poolWalk) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputNumbers(c)
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
@@ -45,12 +46,12 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 })
 
-// AdaptiveMaxPool2d takes the greatest element of such windows, and its index.
+// AdaptiveMaxPool2d takes the maximum of such windows, and its index.
 var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "adaptive_max_pool2d",
-	Doc: "Takes the greatest element, and its index in the plane, of windows that share the operand out among " +
-		"results of output_size. Both results have the memory format that the operand suggests.",
+	Doc: "Takes the maximum, and its index in the plane, of windows that divide the operand evenly among " +
+		"output_size results. Both results have the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[adaptivePoolAttrs](c), c.Type(0)
@@ -58,7 +59,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		if t.Rank() != 3 && t.Rank() != 4 {
 			return nil, errors.New(name + "Expected 3D or 4D tensor, but got: " + tensor.Sizes(t.Shape))
 		}
-		if err := noneEmpty(name, t, 1); err != nil {
+		if err := checkNotEmpty(name, t, 1); err != nil {
 			return nil, err
 		}
 		if len(a.OutputSize) != 2 && len(a.OutputSize) != 1 {
@@ -70,11 +71,12 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 				tensor.Sizes(adaptiveShape(t, size)))
 		}
 		if !t.DType.IsFloat() {
-			return nil, poolNotServed("adaptive_max_pool2d", t)
+			return nil, poolDTypeError("adaptive_max_pool2d", t)
 		}
 		return poolResults(c, t, adaptiveShape(t, size), t.DType, true)
 	},
-	Impls: poolImpls(poolWork{poolMax, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolMax, adaptiveArea(constDims(2))}, func(c *graph.Call,
+		by poolWalk) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputNumbers(c)
 		return newPool(c, by, adaptiveAxes(m, size[:]...), maxPoolOp(m.DType, true))
 	}),
@@ -86,7 +88,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
 })
 
-// outputSize takes one number for both dimensions.
+// outputSize returns output_size; one number stands for both dimensions.
 func outputSize(c *graph.Call) [2]sym.Int {
 	v := kit.Attrs[adaptivePoolAttrs](c).OutputSize
 	return [2]sym.Int{v[0], v[len(v)-1]}

@@ -14,14 +14,14 @@ type adaptiveVolumeAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
 }
 
-// Poolings whose windows share the operand out among the results.
+// Adaptive poolings of volumes and sequences.
 var (
-	AdaptiveAvgPool3d = adaptiveVolumeOp("adaptive_avg_pool3d", "Averages windows that share an operand [N, C, D, H, W] "+
-		"or [C, D, H, W] out among results of output_size.", 3, poolAvg)
-	AdaptiveMaxPool3d = adaptiveVolumeOp("adaptive_max_pool3d", "Takes the greatest element, and its index in the "+
-		"volume, of windows that share the operand out among results of output_size.", 3, poolMax)
-	AdaptiveMaxPool1d = adaptiveVolumeOp("adaptive_max_pool1d", "Takes the greatest element, and its index in the line, "+
-		"of windows that share the operand out among results of output_size.", 1, poolMax)
+	AdaptiveAvgPool3d = adaptiveVolumeOp("adaptive_avg_pool3d", "Averages windows that divide an operand "+
+		"[N, C, D, H, W] or [C, D, H, W] evenly among output_size results.", 3, poolAvg)
+	AdaptiveMaxPool3d = adaptiveVolumeOp("adaptive_max_pool3d", "Takes the maximum, and its index in the "+
+		"volume, of windows that divide the operand evenly among output_size results.", 3, poolMax)
+	AdaptiveMaxPool1d = adaptiveVolumeOp("adaptive_max_pool1d", "Takes the maximum, and its index in the sequence, "+
+		"of windows that divide the operand evenly among output_size results.", 1, poolMax)
 )
 
 func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
@@ -32,7 +32,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	return kit.Define[adaptiveVolumeAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
-		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))},
+		Impls: anyLayoutImpls(constDims(dims), poolWork{kind, adaptiveArea(constDims(dims))},
 			func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 				m := c.Meta(0)
 				if m.DType.IsComplex() {
@@ -56,8 +56,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 			return volumeReference(in[0], shape, dims, kind, nil, len(outputs) > 1, func(d, o int) (_ int, at []int, _ int) {
 				n, results := in[0].Shape[lead+d], shape[lead+d]
 				for i := range n {
-					// Element i belongs to result o where the two overlap as intervals of 1/n and
-					// 1/results.
+					// Element i belongs to the window of result o if their intervals of length 1/n and 1/results overlap.
 					if i*results < (o+1)*n && (i+1)*results > o*n {
 						at = append(at, i)
 					}
@@ -70,14 +69,14 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	})
 }
 
-// inferAdaptiveVolume lays results out row-major, over lines as planes of one row.
+// inferAdaptiveVolume returns row-major results for volumes; sequences get the layout of images of height 1.
 func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([]graph.Result, error) {
 	shape, err := adaptiveVolumeShape(name, dims, kind, c)
 	if err != nil {
 		return nil, err
 	}
 	t := c.Type(0)
-	// To a single element PyTorch takes the mean, of complex numbers too.
+	// For a single result element PyTorch takes the mean, which also supports complex numbers.
 	mean := kind == poolAvg && dims == 3 && kit.Is(tensor.Product(shape[len(shape)-dims:]), 1)
 	if !t.DType.IsFloat() && !(mean && t.DType.IsComplex()) {
 		if dims == 1 {
@@ -98,7 +97,7 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 	return c.One(out), err
 }
 
-// adaptiveVolumeShape checks a call and gives the shape of the result.
+// adaptiveVolumeShape checks a call and returns the shape of the result.
 func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([]sym.Int, error) {
 	t, size := c.Type(0), kit.Attrs[adaptiveVolumeAttrs](c).OutputSize
 	if len(size) != dims {

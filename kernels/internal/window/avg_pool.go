@@ -10,20 +10,19 @@ import (
 
 type avgPoolAttrs struct {
 	KernelSize      []int `attr:"kernel_size" doc:"height and width of the window"`
-	Stride          []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at both begins and then at both ends"`
-	Dilation        []int `attr:"dilation" default:"1" doc:"steps between elements of the window, which PyTorch has not"`
-	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
-	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
-	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"the divisor itself"`
+	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides of each dimension, or [top, left, bottom, right]"`
+	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" range:"int64" doc:"divisor to use instead of the size of the window"`
 }
 
-// AvgPool2d averages each window. Sums are float64, those of few elements in the dtype that computes; of int64 they are
-// int64.
-var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
+// AvgPool2d averages each window. Sums are float64, or in the compute dtype for small windows; sums of int64 are int64.
+var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dVolume.extend(graph.Op{
 	Images: graph.ImageOp,
 	Name:   "avg_pool2d",
-	Doc: "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported. " +
+	Doc: "Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. " +
 		"The result has the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -41,12 +40,12 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 			return nil, err
 		}
 		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
-			return nil, poolNotServed("avg_pool2d", t)
+			return nil, poolDTypeError("avg_pool2d", t)
 		}
 		return poolResults(c, t, shape, t.DType, false)
 	},
-	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given},
-		avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolAvg, avgPool2dVolume.windowArea},
+		avgPool2dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := avgGeometry(c)
 			if err != nil {
 				return nil, err
@@ -72,7 +71,7 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 }))
 
-var avgPool2dWide = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+var avgPool2dVolume = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
 	a := kit.Attrs[avgPoolAttrs](c)
 	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		include: a.CountIncludePad, divisor: a.DivisorOverride}
@@ -101,7 +100,7 @@ func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
 	return g, nil
 }
 
-// avgDivisor returns the divisor that overrides the area of windows, else 0.
+// avgDivisor returns divisor_override, or 0 if it is not set.
 func avgDivisor(a *avgPoolAttrs) int {
 	if a.DivisorOverride != nil {
 		return *a.DivisorOverride

@@ -15,16 +15,16 @@ import (
 
 type gridSamplerAttrs struct {
 	InterpolationMode int  `attr:"interpolation_mode" default:"0" doc:"0 bilinear, 1 nearest, 2 bicubic (images only)"`
-	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"what is outside: 0 zeros, 1 the border, 2 the reflection"`
-	AlignCorners      bool `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"values outside the input: 0 zeros, 1 border, 2 reflection"`
+	AlignCorners      bool `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
 }
 
 // GridSampler is aten::grid_sampler.
 var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "grid_sampler",
-	Doc: "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) " +
-		"of [N,d,h,w,3]. Places run from -1 to 1.",
+	Doc: "Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at " +
+		"(x, y, z) of [N,d,h,w,3]. Coordinates range from -1 to 1.",
 	Params: []graph.Param{kit.Input, {Name: "grid"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, g := c.Type(0), c.Type(1)
@@ -80,7 +80,7 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	return nil
 }
 
-// gridTap is an element that a place reads: its offset in bytes, and its weight.
+// gridTap is an element that a sample reads: its offset in bytes and its weight.
 type gridTap struct {
 	off int
 	w   float64
@@ -104,15 +104,15 @@ func newGridSampling(c *graph.Call) *gridSampling {
 	return s
 }
 
-// place maps a grid's coordinate to an index of an axis.
-func (s *gridSampling) place(x float64, size int) float64 {
+// position maps a grid coordinate to a fractional index.
+func (s *gridSampling) position(x float64, size int) float64 {
 	if s.a.AlignCorners {
 		return (x + 1) / 2 * float64(size-1)
 	}
 	return ((x+1)*float64(size) - 1) / 2
 }
 
-// padded maps an index outside of the axis to one inside; with zeros it stays.
+// padded maps an index outside the axis to one inside, except with zero padding.
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.a.PaddingMode {
 	case 1:
@@ -137,8 +137,8 @@ func (s *gridSampling) padded(x float64, size int) float64 {
 	return x
 }
 
-// clip keeps a place on the axis. A NaN becomes the first place of images and the last of
-// volumes: PyTorch compares vectors otherwise than numbers.
+// clip clamps an index to the axis. A NaN becomes the first index of images and the last of volumes, because PyTorch's
+// vector and scalar comparisons differ.
 func (s *gridSampling) clip(x float64, size int) float64 {
 	switch last := float64(size - 1); {
 	case x > last, x != x && len(s.axes) == 3:
@@ -149,8 +149,8 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// undefined reports whether the weights at a place of an image are NaN. Those of volumes, and
-// of what is clipped first, are not computed from places that are not finite.
+// undefined reports whether the weights at a position of an image are NaN. The weights of volumes, and of positions
+// that are clipped first, are never computed from non-finite positions.
 func (s *gridSampling) undefined(get func(k int) float64) bool {
 	if len(s.axes) == 3 || s.a.InterpolationMode == 1 || s.a.InterpolationMode == 0 && s.a.PaddingMode != 0 {
 		return false
@@ -159,7 +159,7 @@ func (s *gridSampling) undefined(get func(k int) float64) bool {
 	return x-x != 0 || y-y != 0
 }
 
-// along puts the taps of one axis into room and returns their number.
+// along stores the taps of one axis in room and returns their number.
 func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 	n := 0
 	add := func(at, w float64) {
@@ -168,7 +168,7 @@ func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 			n++
 		}
 	}
-	at := s.place(x, ax.size)
+	at := s.position(x, ax.size)
 	switch s.a.InterpolationMode {
 	case 1:
 		add(math.RoundToEven(s.padded(at, ax.size)), 1)
@@ -186,8 +186,8 @@ func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 	return n
 }
 
-// taps puts the elements that a place reads into room; get gives its coordinates, that of
-// the last dimension first.
+// taps stores the elements that a sample reads in room and returns their number. get returns a coordinate, that of the
+// last dimension first.
 func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	room[0] = gridTap{0, 1}
 	if s.undefined(get) {
@@ -212,7 +212,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	return n
 }
 
-// kernel samples place by place, all channels of one at a time.
+// kernel computes the samples one by one, for all channels.
 func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
 	chans, last := m.Shape[1], g.Rank()-1
@@ -255,7 +255,7 @@ func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	})}}
 }
 
-// reference takes the taps of one place and channel at a time.
+// reference computes each sample of each channel separately.
 func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 	x = x.CopyTo(tensor.New(x.DType, x.Shape...))
 	r := *s
@@ -267,9 +267,9 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(x.DType, append([]int{x.Shape[0], x.Shape[1]}, grid.Shape[1:last]...)...)
 	flat := tensor.Must(x.View(tensor.New(x.DType, x.Shape[0], x.Shape[1], tensor.Numel(x.Shape[2:]))))
 	kit.EachIndex(out.Shape, func(at []int) {
-		place := append([]int{at[0]}, at[2:]...)
+		point := append([]int{at[0]}, at[2:]...)
 		var taps [16]gridTap
-		n := r.taps(func(k int) float64 { return grid.At(append(place, k)...).Float() }, &taps)
+		n := r.taps(func(k int) float64 { return grid.At(append(point, k)...).Float() }, &taps)
 		sum := 0.0
 		for _, t := range taps[:n] {
 			sum += t.w * flat.At(at[0], at[1], t.off).Float()
@@ -281,14 +281,14 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 
 type affineGridAttrs struct {
 	Size         []sym.Int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
-	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
 }
 
 // AffineGridGenerator is aten::affine_grid_generator.
 var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "affine_grid_generator",
-	Doc:      "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+	Doc:      "Makes the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
 	Params:   []graph.Param{{Name: "theta"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
@@ -327,7 +327,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 })
 
-// affineKernel computes a grid in the widest numbers of theta's kind.
+// affineKernel computes a grid in the widest dtype of theta's kind.
 func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	out, th := c.Out[0], c.Meta(0)
 	n := out.Rank() - 2
@@ -335,9 +335,9 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	var places [3][]T
+	var coordinates [3][]T
 	for k := range n {
-		places[k] = affinePlaces[T](out.Shape[n-k], th.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
+		coordinates[k] = affineCoordinates[T](out.Shape[n-k], th.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
 	}
 	size, d := th.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
@@ -348,7 +348,7 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 			rest := i
 			for k := range n {
 				sz := out.Shape[n-k]
-				x[k] = places[k][rest%sz]
+				x[k] = coordinates[k][rest%sz]
 				rest /= sz
 			}
 			dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
@@ -376,7 +376,8 @@ func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.T
 	kit.EachIndex(out.Shape, func(at []int) {
 		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
 		for k := range n {
-			sum += kit.WidestOf[T](th.At(at[0], at[n+1], k)) * affinePlaces[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
+			x := affineCoordinates[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
+			sum += kit.WidestOf[T](th.At(at[0], at[n+1], k)) * x
 		}
 		s, _ := tensor.ScalarOf(sum)
 		out.Set(s, at...)
@@ -384,19 +385,19 @@ func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.T
 	return []*tensor.Tensor{out}
 }
 
-// affineShape is the shape of the grid for images or volumes of a size.
+// affineShape returns the shape of the grid for images or volumes of a size.
 func affineShape(size []sym.Int) []sym.Int {
 	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
 }
 
-// affinePlaces are the coordinates of n elements. Those of integers are linspace's, which
-// without align are multiplied as integers, divided as floats, and cut off.
-func affinePlaces[T kit.Widest](n int, d tensor.DType, align bool) []T {
-	places := make([]T, n)
+// affineCoordinates returns the coordinates of n elements. For integers they are those of linspace, which without
+// align_corners are multiplied as integers, divided as floats, and truncated.
+func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
+	coordinates := make([]T, n)
 	if n <= 1 {
-		return places
+		return coordinates
 	}
-	for i := range places {
+	for i := range coordinates {
 		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
 		switch {
 		case d.IsIntegral(true):
@@ -408,7 +409,7 @@ func affinePlaces[T kit.Widest](n int, d tensor.DType, align bool) []T {
 		case align:
 			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
 		}
-		places[i] = kit.WidestOf[T](x)
+		coordinates[i] = kit.WidestOf[T](x)
 	}
-	return places
+	return coordinates
 }

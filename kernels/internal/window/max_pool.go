@@ -8,19 +8,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxPool2d takes the greatest element of each window; a NaN counts as greatest.
+// MaxPool2d takes the maximum of each window; NaN propagates.
 var (
-	MaxPool2d = maxPool2dOp("max_pool2d", "Takes the greatest element of each window of an operand [N, C, H, "+
-		"W] or [C, H, W]. The result has the memory format that the operand suggests.", nil)
-	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the greatest element of each window and its "+
+	MaxPool2d = maxPool2dOp("max_pool2d", "Takes the maximum of each window of an operand [N, C, H, W] "+
+		"or [C, H, W]. The result has the memory format that the operand suggests.", nil)
+	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the maximum of each window and its "+
 		"index in the plane. The results have the memory format that the operand suggests.", []string{"out", "indices"})
 )
 
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
-	wide := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+	volume := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs {
 		return kit.Attrs[maxPoolAttrs](c).args()
 	}}
-	return kit.Define[maxPoolAttrs](wide.widened(graph.Op{
+	return kit.Define[maxPoolAttrs](volume.extend(graph.Op{
 		Images: graph.ImageOp,
 		Name:   name, Doc: doc, Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -40,11 +40,12 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			if !t.DType.IsFloat() {
-				return nil, poolNotServed("max_pool2d", t)
+				return nil, poolDTypeError("max_pool2d", t)
 			}
 			return poolResults(c, t, shape, t.DType, outputs != nil)
 		},
-		Impls: poolImpls(poolWork{poolMax, wide.given}, wide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		Impls: poolImpls(poolWork{poolMax, volume.windowArea}, volume.lowerWith(func(c *graph.Call,
+			by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err

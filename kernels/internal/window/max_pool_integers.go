@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// InIntegers returns the attributes with which max_pool2d takes integers of a dtype from the windows of a call: its
-// padding said for both ends, as ONNX does. False: the windows would be others.
+// InIntegers returns the attributes with which max_pool2d computes the same windows on integers of dtype d: the padding
+// in ONNX's form, with both ends. It returns false if the windows would differ.
 func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
 		return nil, false

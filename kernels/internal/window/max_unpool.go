@@ -18,24 +18,24 @@ type maxUnpoolAttrs struct {
 
 type maxUnpool3dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the volumes of the result"`
-	Stride     []int     `attr:"stride" default:"1" doc:"of no effect here; PyTorch checks the sizes by it"`
-	Padding    []int     `attr:"padding" default:"0" doc:"of no effect here; PyTorch checks the sizes by it"`
+	Stride     []int     `attr:"stride" default:"1" doc:"no effect; PyTorch only checks sizes with it"`
+	Padding    []int     `attr:"padding" default:"0" doc:"no effect; PyTorch only checks sizes with it"`
 }
 
-// Max unpooling puts elements back to where a pooling with indices took them from.
+// Max unpooling writes elements to the positions from which a max pooling with indices took them.
 var (
 	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool1d",
-		"Puts the elements of self [N, C, L] or [C, L] to the "+
-			"places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		"Writes the elements of self [N, C, L] or [C, L] to the "+
+			"positions given by indices in sequences of output_size zeros. Among duplicate indices, the last wins.",
 		1, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
 	MaxUnpool2d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool2d",
-		"Puts the elements of self [N, C, H, W] or [C, H, W] to "+
-			"the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		"Writes the elements of self [N, C, H, W] or [C, H, W] to the "+
+			"positions given by indices in planes of output_size zeros. Among duplicate indices, the last wins.",
 		2, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
 	MaxUnpool3d = maxUnpoolOp(graph.SchemaOf[maxUnpool3dAttrs](), "max_unpool3d",
-		"Puts the elements of self [N, C, D, H, W] or [C, D, H, "+
-			"W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the "+
-			"last stays.",
+		"Writes the elements of self [N, C, D, H, W] or "+
+			"[C, D, H, W] to the positions given by indices in volumes of output_size zeros. Among duplicate indices, "+
+			"the last wins.",
 		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
 )
 
@@ -47,7 +47,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.DefineWith(attrs, graph.Op{
-		AsInferred: "indices are places in planes",
+		AsInferred: "indices are positions in planes",
 		Name:       name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
 		Infer:   infer,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
@@ -58,7 +58,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 			}
 			m := kit.OfNumbers(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
-			if m.Numel() == 0 { // indices are not checked
+			if m.Numel() == 0 { // PyTorch does not check the indices
 				return []*tensor.Tensor{out}, nil
 			}
 			lead := m.Rank() - dims
@@ -144,7 +144,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
-// unpooling moves from elements of a plane to places among to others.
+// unpooling writes `from` elements to each plane of `to` elements.
 type unpooling struct {
 	size     []int
 	from, to int

@@ -1,9 +1,8 @@
-// Package window has the ops on images by places and windows: pools, resizing, sampling.
 package window
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		AdaptiveAvgPool2d, AdaptiveMaxPool2d,

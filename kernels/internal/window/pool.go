@@ -11,16 +11,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pool is a pooling prepared for fixed layouts. Operands of rank 2 and 3 have dimensions
-// of size 1 in front of height and batch.
+// pool is a pooling in Go over one or two dimensions, prepared for fixed layouts. Missing batch and height dimensions
+// have size 1.
 //
-// Two walks take all layouts: by planes, row by row of the output, for operands whose
-// rows are contiguous (rows are gathered where they are not); and by pixels, all channels
-// at once, for operands whose channels are.
+// Two walks support all layouts. By planes, the output is computed row by row from contiguous rows of the operand;
+// strided rows are copied first. By pixels, each output pixel is computed for all channels at once.
 type pool struct {
 	n, c, h, w int
 	rows, cols poolAxis
-	in         [4]int // steps in bytes: batch, channel, height, width
+	in         [4]int // strides in bytes: batch, channel, height, width
 	out        [2][4]int
 	outs       []tensor.Meta
 	ld         axes.Loader
@@ -30,26 +29,26 @@ type pool struct {
 	rowsPer  int // output rows in a unit of a plane
 	blocks   int // units of a plane
 	perChunk int
-	gathered int // bytes of the rows that a unit gathers
+	gathered int // bytes of the rows that a unit copies
 }
 
-// poolOp is how a pooling works on blocks. acc is memory of size() bytes for each channel.
+// poolOp is the reduction of a pooling. acc is memory of size() bytes for each channel.
 type poolOp interface {
-	// row makes one row of the output from rows of step bytes at x; top is the index of
-	// the first of them. index is nil if no indices are asked for.
-	// It looks at the context of the run.
+	// row computes one row of the output from rows of step bytes at x; top is the index of the first. index is nil if no
+	// indices are requested. It checks the context of the run.
 	row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, step, top, oh int)
 	size() int
-	// begin readies acc for a window that begins at index first of the plane.
+	// begin initializes acc for a window whose first element has index first in the plane.
 	begin(acc unsafe.Pointer, n, first int)
-	// take folds n channels of the operand's pixel at into acc.
+	// take folds n channels of the operand's pixel at index `at` into acc.
 	take(acc, x unsafe.Pointer, n, at int)
+	// end writes n results and indices.
 	end(dst, index, acc unsafe.Pointer, n int, area float64)
-	// fold is the same for compiled loops.
+	// fold describes the reduction for compiled loops.
 	fold() poolFold
 }
 
-// poolSteps gives the steps in bytes of an operand's last dimensions, the missing ones 0.
+// poolSteps returns the strides in bytes of batch, channel, height and width; missing dimensions have 0.
 func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
 	size := m.DType.Size()
 	lead := m.Rank() - spatial // 1 (channels) or 2 (batch, channels)
@@ -63,17 +62,17 @@ func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
 	return st
 }
 
-// newPool prepares op, by one of its walks, for an operand with one or two spatial dimensions.
-func newPool(c *graph.Call, by poolWalk, sides []poolAxis, op poolOp) (*graph.Kernel, error) {
+// newPool compiles a pooling over one or two spatial dimensions, with one of its walks.
+func newPool(c *graph.Call, by poolWalk, windows []poolAxis, op poolOp) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	m, spatial := c.Meta(0), len(sides)
-	if k, err := compiledPool(c, by, op.fold(), sides); k != nil || err != nil {
+	m, spatial := c.Meta(0), len(windows)
+	if k, err := compiledPool(c, by, op.fold(), windows); k != nil || err != nil {
 		return k, err
 	}
 	loops := kit.Wide(m.DType)
-	p := &pool{n: 1, h: 1, rows: wholeAxis(), cols: sides[spatial-1], outs: c.Out,
+	p := &pool{n: 1, h: 1, rows: wholeAxis(), cols: windows[spatial-1], outs: c.Out,
 		ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
 	lead := m.Rank() - spatial
 	p.c, p.w = m.Shape[lead-1], m.Shape[m.Rank()-1]
@@ -81,7 +80,7 @@ func newPool(c *graph.Call, by poolWalk, sides []poolAxis, op poolOp) (*graph.Ke
 		p.n = m.Shape[0]
 	}
 	if spatial == 2 {
-		p.h, p.rows = m.Shape[lead], sides[0]
+		p.h, p.rows = m.Shape[lead], windows[0]
 	}
 	p.in = poolSteps(m, spatial)
 	for i, o := range c.Out {
@@ -97,23 +96,23 @@ func newPool(c *graph.Call, by poolWalk, sides []poolAxis, op poolOp) (*graph.Ke
 	return p.byPlanes(), nil
 }
 
-// compiledPool makes the kernel of a pooling by compiled loops, or none where they cannot be had.
+// compiledPool returns the kernel of a pooling by compiled loops, or nil if they do not support it.
 func compiledPool(c *graph.Call, by poolWalk, f poolFold, axes []poolAxis) (*graph.Kernel, error) {
 	if by != poolPixels {
-		p, err := newFoldRows(c, f, axes)
+		p, err := newCompiledPlanes(c, f, axes)
 		if p == nil || err != nil {
 			return nil, err
 		}
 		return p.kernel(), nil
 	}
-	p, err := newFoldPixels(c, f, axes)
+	p, err := newCompiledPixels(c, f, axes)
 	if p == nil || err != nil {
 		return nil, err
 	}
 	return p.kernel(), nil
 }
 
-// area is the number of elements that the largest window takes.
+// area returns the maximum number of elements of a window.
 func (p *pool) area() int {
 	return max(1, p.rows.most()) * max(1, p.cols.most())
 }
@@ -139,30 +138,31 @@ func (p *pool) byPlanes() *graph.Kernel {
 	}
 }
 
-// direct reports whether rows of the operand can be taken as they are.
+// direct reports whether rows of the operand are read in place.
 func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.w == 1) }
 
-// span is the range of rows of the operand that block b of the output's rows needs.
+// span returns the range of the operand's rows that block b of output rows needs.
 func (p *pool) span(b int) (top, bottom int) {
 	from, last := b*p.rowsPer, p.rows.at(min((b+1)*p.rowsPer, p.rows.out)-1)
-	if p.rows.shares {
+	if p.rows.adaptive {
 		top = p.rows.at(from).start
 	} else {
-		top = min(max(from*p.rows.side.stride-p.rows.side.begin, 0), p.h)
+		top = min(max(from*p.rows.params.stride-p.rows.params.begin, 0), p.h)
 	}
 	return top, max(top, last.end)
 }
 
-// spanned bounds the number of rows that a block needs.
+// spanned returns a bound on the rows that a block needs.
 func (p *pool) spanned() int {
-	if p.rows.shares {
+	if p.rows.adaptive {
 		rows, _ := mulDiv(p.rowsPer, p.h, p.rows.out)
 		return min(p.h, rows+2)
 	}
-	s := &p.rows.side
+	s := &p.rows.params
 	return min(p.h, (p.rowsPer-1)*s.stride+s.reach()+1)
 }
 
+// plane computes unit u: a block of rows of one plane.
 func (p *pool) plane(m *graph.Mem, u int) {
 	r := kit.RegionOf(m.Worker)
 	rows, tmp := r.Take(p.gathered), r.Take(axes.BlockBytes)
@@ -185,15 +185,15 @@ func (p *pool) plane(m *graph.Mem, u int) {
 		var dst, at [2]unsafe.Pointer
 		for i, o := range p.out[:len(p.outs)] {
 			dst[i] = unsafe.Add(m.Ptrs[i], n*o[0]+c*o[1]+oh*o[2])
-			at[i] = p.place(i, res[i], dst[i], o[3], p.cols.out)
+			at[i] = p.resultBuffer(i, res[i], dst[i], o[3], p.cols.out)
 		}
 		p.op.row(m, p, at[0], at[1], x, step, first, oh)
-		p.deliver(at, dst, 3, p.cols.out)
+		p.storeResults(at, dst, 3, p.cols.out)
 	}
 }
 
-// place returns where n results of output i go: the output itself, or buf.
-func (p *pool) place(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer {
+// resultBuffer returns the address for n results of output i: the output itself if it is contiguous, else buf.
+func (p *pool) resultBuffer(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer {
 	size := p.outs[i].DType.Size()
 	if (p.ld.Direct || i > 0) && (step == size || n == 1) {
 		return dst
@@ -201,8 +201,8 @@ func (p *pool) place(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer
 	return buf
 }
 
-// deliver brings n results that place sent to a buffer to the outputs, along dimension d.
-func (p *pool) deliver(at, dst [2]unsafe.Pointer, d, n int) {
+// storeResults copies n results from the buffers to the outputs, along dimension d.
+func (p *pool) storeResults(at, dst [2]unsafe.Pointer, d, n int) {
 	for i := range p.outs {
 		if at[i] != dst[i] {
 			size := p.ld.Size
@@ -235,7 +235,7 @@ func (p *pool) byPixels() *graph.Kernel {
 	}
 }
 
-// pixel makes n channels of the output's pixel u.
+// pixel computes n channels of the output's pixel u.
 func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, res [2]unsafe.Pointer) {
 	ow := u % p.cols.out
 	oh := u / p.cols.out % p.rows.out
@@ -253,8 +253,8 @@ func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, re
 	var dst, at [2]unsafe.Pointer
 	for i, o := range p.out[:len(p.outs)] {
 		dst[i] = unsafe.Add(m.Ptrs[i], b*o[0]+c*o[1]+oh*o[2]+ow*o[3])
-		at[i] = p.place(i, res[i], dst[i], o[1], n)
+		at[i] = p.resultBuffer(i, res[i], dst[i], o[1], n)
 	}
 	p.op.end(at[0], at[1], acc, n, areaOf(1, hs.size, ws.size))
-	p.deliver(at, dst, 1, n)
+	p.storeResults(at, dst, 1, n)
 }

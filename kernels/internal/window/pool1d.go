@@ -14,19 +14,19 @@ import (
 
 type maxPool1dAttrs struct {
 	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
-	Stride     []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at the begin and at the end; it never counts"`
-	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window"`
-	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+	Stride     []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides, or [begin, end]"`
+	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 }
 
 type avgPool1dAttrs struct {
 	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
-	Stride          []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at the begin and at the end"`
-	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window, which PyTorch has not"`
-	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
-	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
+	Stride          []int `attr:"stride" default:"" doc:"step of the window; default: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides, or [begin, end]"`
+	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"distance between elements of the window; not in PyTorch"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
 }
 
 type adaptivePool1dAttrs struct {
@@ -36,10 +36,10 @@ type adaptivePool1dAttrs struct {
 var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},
 	Attrs: graph.Attrs{"kernel_size": 2}}}
 
-// MaxPool1d takes the greatest element of each window; the result is row-major.
-var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
+// MaxPool1d takes the maximum of each window; the result is row-major.
+var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dVolume.extend(graph.Op{
 	Name:   "max_pool1d",
-	Doc:    "Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+	Doc:    "Takes the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t := c.Type(0)
@@ -63,8 +63,8 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		}
 		return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given},
-		maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: anyLayoutImpls(constDims(1), poolWork{poolMax, maxPool1dVolume.windowArea},
+		maxPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPool1dGeometry(c)
 			if err != nil {
 				return nil, err
@@ -92,7 +92,7 @@ func maxPool1dGeometry(c *graph.Call) (g poolGeometry, err error) {
 	k, dil := a.KernelSize[0], a.Dilation[0]
 	s, err := stride1d("max_pool1d", a.Stride, k)
 	if err == nil {
-		err = oneBorder("max_pool1d", a.Padding)
+		err = checkOnePadding("max_pool1d", a.Padding)
 	}
 	if err != nil {
 		return g, err
@@ -125,35 +125,35 @@ func stride1d(name string, stride []int, kernel int) (int, error) {
 		len(stride))
 }
 
-// oneBorder refuses a padding of several numbers; one of two is not asked about.
-func oneBorder(name string, padding []int) error {
+// checkOnePadding rejects a padding of several numbers. Paddings of two numbers are handled before.
+func checkOnePadding(name string, padding []int) error {
 	if len(padding) != 1 {
 		return fmt.Errorf("%s() argument 'padding' should contain one int (got %d)", name, len(padding))
 	}
 	return nil
 }
 
-// The pools of lines with the border of both sides.
+// The poolings of sequences with asymmetric padding.
 var (
-	maxPool1dWide = &volumePool{name: "max_pool1d", dims: 1, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+	maxPool1dVolume = &volumePool{name: "max_pool1d", dims: 1, kind: poolMax, args: func(c *graph.Call) *poolArgs {
 		a := kit.Attrs[maxPool1dAttrs](c)
 		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 			include: true}
 	}}
-	avgPool1dWide = &volumePool{name: "avg_pool1d", dims: 1, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+	avgPool1dVolume = &volumePool{name: "avg_pool1d", dims: 1, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
 		a := kit.Attrs[avgPool1dAttrs](c)
 		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 			include: a.CountIncludePad}
 	}}
 )
 
-// line1d is the geometry of a window over lines, as planes of one row.
+// line1d returns the geometry of a window over sequences, as images of height 1.
 func line1d(k, s, pad, dil int, ceil bool) poolGeometry {
 	return poolGeometry{kernel: [2]int{1, k}, stride: [2]int{1, s}, padding: [2]int{0, pad}, dilation: [2]int{1, dil},
 		ceil: ceil}
 }
 
-// planar is m with a height of 1 before its last dimension.
+// planar returns m with a dimension of size 1 before its last one.
 func planar(m tensor.Meta) tensor.Meta {
 	p, err := m.Unsqueeze(-2)
 	if err != nil {
@@ -166,7 +166,7 @@ func lineShape(m tensor.Meta, n int) []int {
 	return append(append([]int{}, m.Shape[:m.Rank()-1]...), n)
 }
 
-// lineReference pools planes of one row.
+// lineReference pools sequences as images of height 1.
 func lineReference(t *tensor.Tensor, n int, f func(t *tensor.Tensor, shape []int) *tensor.Tensor) []*tensor.Tensor {
 	p := tensor.Must(t.View(planar(t.Meta)))
 	out := f(p, append(append([]int{}, p.Shape[:p.Rank()-1]...), n))
@@ -174,7 +174,7 @@ func lineReference(t *tensor.Tensor, n int, f func(t *tensor.Tensor, shape []int
 }
 
 // AvgPool1d averages each window.
-var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
+var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dVolume.extend(graph.Op{
 	Name:   "avg_pool1d",
 	Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
 	Params: []graph.Param{kit.Self},
@@ -193,12 +193,12 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 			return nil, err
 		}
 		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
-			return nil, poolNotServed("avg_pool2d", p)
+			return nil, poolDTypeError("avg_pool2d", p)
 		}
 		return squeezed(poolResults(c, p, shape, t.DType, false))
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given},
-		avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, avgPool1dVolume.windowArea},
+		avgPool1dVolume.lowerWith(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := avgPool1dGeometry(c)
 			if err != nil {
 				return nil, err
@@ -227,7 +227,7 @@ func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
 	a := kit.Attrs[avgPool1dAttrs](c)
 	s, err := stride1d("avg_pool1d", a.Stride, a.KernelSize[0])
 	if err == nil {
-		err = oneBorder("avg_pool1d", a.Padding)
+		err = checkOnePadding("avg_pool1d", a.Padding)
 	}
 	if err != nil {
 		return poolGeometry{}, err
@@ -235,7 +235,7 @@ func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
 	return line1d(a.KernelSize[0], s, a.Padding[0], 1, a.CeilMode), err
 }
 
-// squeezed takes the height of 1 away again.
+// squeezed removes the dimension that planar adds.
 func squeezed(res []graph.Result, err error) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
@@ -244,10 +244,10 @@ func squeezed(res []graph.Result, err error) ([]graph.Result, error) {
 	return res, err
 }
 
-// AdaptiveAvgPool1d averages windows that share the operand out among the results.
+// AdaptiveAvgPool1d averages windows that divide the operand evenly among the results.
 var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 	Name:   "adaptive_avg_pool1d",
-	Doc:    "Averages windows that share an operand [N, C, L] or [C, L] out among results of output_size.",
+	Doc:    "Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, n := c.Type(0), kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0]
@@ -256,7 +256,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		}
 		return squeezed(inferAdaptiveTo(c, lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))},
+	Impls: anyLayoutImpls(constDims(1), poolWork{poolAvg, adaptiveArea(constDims(1))},
 		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			if c.Out[0].Numel() == 0 {
@@ -280,7 +280,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		Attrs: graph.Attrs{"output_size": 2}}},
 })
 
-// lineMean is the mean over the last dimension.
+// lineMean returns the mean over the last dimension.
 func lineMean(m tensor.Meta) *folds.Spec {
 	mask := make([]bool, m.Rank())
 	mask[m.Rank()-1] = true

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolWalk is one of the two walks of a pooling; both are made for any strides.
+// poolWalk selects one of the two walks of a pooling; both support any strides.
 type poolWalk uint8
 
 const (
@@ -17,16 +17,16 @@ const (
 	poolPixels
 )
 
-// poolCompile makes the kernel of a pooling by one of the walks.
+// poolCompile makes the kernel of a pooling with a walk.
 type poolCompile func(c *graph.Call, by poolWalk) (*graph.Kernel, error)
 
-// poolWork is what a pooling does: its kind, and the elements that a window takes.
+// poolWork prices a pooling: its kind and the elements of a window.
 type poolWork struct {
 	kind poolKind
 	area func(c *graph.Call) float64
 }
 
-// The inner kernels of poolings, as profiles name them: an element of a window, and a result besides.
+// The rates of poolings, by their names in machine profiles: for an element of a window, and for a result.
 var (
 	poolElement = map[poolKind][2]string{
 		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
@@ -37,15 +37,15 @@ var (
 		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}
-	// poolStep is a result whose window does not begin beside the one before, in a row of a plane.
+	// poolStep is a result whose window does not start next to the window before, in a row of a plane.
 	poolStep   = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the size of a window over a row from which a row is summed up as one run.
+// wideArea is the number of elements of a window in a row from which on they are summed as one run.
 const wideArea = 16
 
-// by returns the work of a pooling by one of the walks.
+// by returns the price of a pooling with a walk.
 func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 	return func(c *graph.Call, w graph.Walk) graph.Work {
 		area, each := p.area(c), poolElement[p.kind][by]
@@ -56,10 +56,10 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 		c.Streamed(&work)
 		n := float64(c.Out[0].Numel())
 		if p.folds(c, by, w, area) {
-			// Loops go from row to row of an image, and wait for each.
+			// Loops read separate rows of an image, and wait for each.
 			single := float64(max(4, c.Out[0].DType.Size())) / 4
 			work.Wait(poolLoops[by][p.kind], n*area*single)
-			if by == poolPlanes && steps(c) {
+			if by == poolPlanes && strided(c) {
 				work.Wait(poolStep[p.kind], n*single)
 			}
 		} else {
@@ -72,24 +72,24 @@ func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 	}
 }
 
-// steps reports whether windows are more than an element of a row apart, which the sizes of rows tell.
-func steps(c *graph.Call) bool {
+// strided reports whether neighbouring windows are more than one element apart, judging by the sizes of rows.
+func strided(c *graph.Call) bool {
 	last := c.Out[0].Rank() - 1
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
 
-// folds reports whether a walk is one of compiled loops: they write results as they go, and by planes windows have few
-// elements and steps of 1 or, of floats, 2.
+// folds reports whether a walk uses compiled loops. They write results in the walk's order; by planes, windows have few
+// elements and steps of 1 or, for floats, 2.
 func (p poolWork) folds(c *graph.Call, by poolWalk, w graph.Walk, area float64) bool {
-	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || apart(c)) {
+	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
 		return false
 	}
-	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= fewTaps) &&
+	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 
-// apart reports whether windows lie further apart than they may to be folded by planes, about.
-func apart(c *graph.Call) bool {
+// farApart reports whether windows are too far apart for the compiled loops by planes, approximately.
+func farApart(c *graph.Call) bool {
 	m, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {
 		return false
@@ -98,8 +98,8 @@ func apart(c *graph.Call) bool {
 	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
 }
 
-// shared is the area of windows that share an operand of dims dimensions out.
-func shared(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
+// adaptiveArea returns the number of elements of windows that divide an operand of dims dimensions.
+func adaptiveArea(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
 	return func(c *graph.Call) float64 {
 		area, m, out := 1.0, c.Meta(0), c.Out[0]
 		for d := m.Rank() - dims(c); d < m.Rank() && d >= 0; d++ {
@@ -111,8 +111,9 @@ func shared(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
 	}
 }
 
-// given returns the area of the windows by the attributes of a pooling, in each dimension at most the operand's size.
-func (p *volumePool) given(c *graph.Call) float64 {
+// windowArea returns the number of elements of the windows by the attributes of a pooling, in each dimension at most
+// the operand's size.
+func (p *volumePool) windowArea(c *graph.Call) float64 {
 	area, k, m := 1.0, p.args(c).kernel, c.Meta(0)
 	for d := range p.dims {
 		if len(k) > 0 {
@@ -122,10 +123,10 @@ func (p *volumePool) given(c *graph.Call) float64 {
 	return area
 }
 
-// spaces returns a number of spatial dimensions.
-func spaces(n int) func(*graph.Call) int { return func(*graph.Call) int { return n } }
+// constDims returns a function that returns n spatial dimensions.
+func constDims(n int) func(*graph.Call) int { return func(*graph.Call) int { return n } }
 
-// poolImpls lists the walks of a pooling over images. compile makes the kernel of one.
+// poolImpls returns the implementations of a pooling over images, whose result has the operand's layout.
 func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
@@ -136,13 +137,13 @@ func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				switch m := c.Meta(0); {
 				case m.Rank() == 4 && m.Shape[1] > 1:
-					return walksFrom(c, pixelsLast(4), candidates)
+					return walksFrom(c, channelsLastOrder(4), candidates)
 				case m.Rank() == 3 && m.Shape[0] > 1 && m.Shape[1] == 1 && m.Shape[2] == 1:
 					return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 				}
 				return nil
 			}, Read: readsPixels, Writes: writesPixels},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+		{Name: "planes", Doc: "Folds the windows of planes, row by row.",
 			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
@@ -150,9 +151,9 @@ func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 	}
 }
 
-// looseImpls lists the walks of a pooling over dims dimensions whose result has a layout of its own: any
-// of them can be written, and any operand read by planes.
-func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) []graph.Impl {
+// anyLayoutImpls returns the implementations of a pooling over dims dimensions whose result layout is independent of
+// the operand's. They write any layout; by planes they also read any.
+func anyLayoutImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) []graph.Impl {
 	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
@@ -164,21 +165,21 @@ func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) [
 				if m.Rank() != dims(c)+2 || m.Shape[1] < 2 {
 					return nil
 				}
-				return looseWalks(c, pixelsLast(m.Rank()), candidates)
+				return anyLayoutWalks(c, channelsLastOrder(m.Rank()), candidates)
 			},
 			Read: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 				return graph.Work{}, m.Strides[1] == 1
 			}},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+		{Name: "planes", Doc: "Folds the windows of planes, row by row.",
 			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-				return looseWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
+				return anyLayoutWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}},
 	}
 }
 
-// looseWalks returns the walks in an order that give results as inferred, or in a candidate.
-func looseWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
+// anyLayoutWalks returns the walks in order o that write the inferred layout or a candidate.
+func anyLayoutWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := walksFrom(c, o, candidates)
 	list[0].Out = nil
 	if slices.Contains(candidates, o) {
@@ -187,20 +188,20 @@ func looseWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []grap
 	return list
 }
 
-// pixelsLast is the order with dimension 1, that of channels, last.
-func pixelsLast(rank int) tensor.Order {
+// channelsLastOrder returns the order with dimension 1, the channels, last.
+func channelsLastOrder(rank int) tensor.Order {
 	dims := []int{0}
 	for d := 2; d < rank; d++ {
 		dims = append(dims, d)
 	}
 	o, err := tensor.NewOrder(append(dims, 1)...)
 	if err != nil {
-		panic("kernels: dimensions are numbered once: " + err.Error())
+		panic("window: invalid channels-last order: " + err.Error())
 	}
 	return o
 }
 
-// walksFrom returns the walks in an order that give results in it, or in a candidate.
+// walksFrom returns the walks in order o that write results in it, or in a candidate.
 func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := []graph.Walk{c.InOrder(o)}
 	for _, to := range candidates {
@@ -213,12 +214,13 @@ func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph
 	return list
 }
 
-// readsOrder is Read of an implementation that wants its operand in the order of the walk.
+// readsOrder is the Read function of an implementation that requires operands in the order of the walk.
 func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }
 
-// readsPixels is Read of an implementation that wants its operand in the order of the walk, and takes slices of such.
+// readsPixels is the Read function of an implementation that requires operands in the order of the walk, or slices of
+// such.
 func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	if work, ok := readsOrder(c, w, i, m); ok {
 		return work, true
@@ -227,7 +229,8 @@ func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work,
 	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(o.Strides(m.Shape)))
 }
 
-// writesPixels is Writes of an implementation that takes any strides of results, and runs over channels.
+// writesPixels is the Writes function of an implementation that iterates over contiguous channels and supports any
+// other strides.
 func writesPixels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
 	return m.Rank() > 2 && m.Strides[1] == 1
 }

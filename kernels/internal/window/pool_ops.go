@@ -20,7 +20,7 @@ func avgPoolOp(d tensor.DType, divisor int) poolOp {
 	return avgPool[float64, float64]{divisor}
 }
 
-// avgPool adds up in A; a divisor of 0 stands for the window's area.
+// avgPool sums in A; a divisor of 0 stands for the window's area.
 type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
 
 func (a avgPool[T, A]) by(area float64) A {
@@ -81,10 +81,10 @@ func avgPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis, divisor in
 
 type maxPoolAttrs struct {
 	KernelSize []int `attr:"kernel_size" doc:"height and width of the window"`
-	Stride     []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at both begins and then at both ends; it never counts"`
-	Dilation   []int `attr:"dilation" default:"1" doc:"steps between elements of the window"`
-	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or all begins and then all ends"`
+	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 }
 
 func poolExamples(a graph.Attrs) []graph.Example {
@@ -106,7 +106,7 @@ func maxPoolOp(d tensor.DType, indices bool) poolOp {
 	return maxPool[float64]{}
 }
 
-// maxPool keeps the greatest value only.
+// maxPool computes maxima without indices.
 type maxPool[T float32 | float64] struct{}
 
 func (maxPool[T]) row(m *graph.Mem, p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
@@ -154,7 +154,7 @@ func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n int, _ float64) {
 	copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(acc), n))
 }
 
-// maxIndexPool keeps the index too: of several NaNs the last one's, as in PyTorch.
+// maxIndexPool also computes indices; among several NaNs, the last one's, as in PyTorch.
 type maxIndexPool[T float32 | float64] struct{}
 
 func (maxIndexPool[T]) row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
@@ -178,35 +178,35 @@ func (maxIndexPool[T]) row(m *graph.Mem, p *pool, dst, index, x unsafe.Pointer, 
 	}
 }
 
-// seen is a greatest value and its index; at first that of the beginning of the window.
-type seen[T float32 | float64] struct {
+// indexedMax is a maximum and its index, initially that of the first element of the window.
+type indexedMax[T float32 | float64] struct {
 	v T
 	i int64
 }
 
 func (maxIndexPool[T]) fold() poolFold { return poolFold{kind: poolMax} }
 
-func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(seen[T]{})) }
+func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(indexedMax[T]{})) }
 
 func (maxIndexPool[T]) begin(acc unsafe.Pointer, n, first int) {
-	a, none := unsafe.Slice((*seen[T])(acc), n), seen[T]{T(math.Inf(-1)), int64(first)}
+	a, none := unsafe.Slice((*indexedMax[T])(acc), n), indexedMax[T]{T(math.Inf(-1)), int64(first)}
 	for i := range a {
 		a[i] = none
 	}
 }
 
 func (maxIndexPool[T]) take(acc, x unsafe.Pointer, n, at int) {
-	a, v := unsafe.Slice((*seen[T])(acc), n), unsafe.Slice((*T)(x), n)
+	a, v := unsafe.Slice((*indexedMax[T])(acc), n), unsafe.Slice((*T)(x), n)
 	for i := range a {
 		if v[i] > a[i].v || v[i] != v[i] {
-			a[i] = seen[T]{v[i], int64(at)}
+			a[i] = indexedMax[T]{v[i], int64(at)}
 		}
 	}
 }
 
 func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n int, _ float64) {
 	y, at := unsafe.Slice((*T)(dst), n), unsafe.Slice((*int64)(index), n)
-	for i, s := range unsafe.Slice((*seen[T])(acc), n) {
+	for i, s := range unsafe.Slice((*indexedMax[T])(acc), n) {
 		y[i], at[i] = s.v, s.i
 	}
 }
@@ -220,7 +220,7 @@ func maxPoolReference(t *tensor.Tensor, shape []int, axes []poolAxis) []*tensor.
 	return []*tensor.Tensor{out, indices}
 }
 
-// eachWindow calls f with every index of the output, its window folded, the number of elements, and the window's area
+// eachWindow calls f for every index of the output with its folded window, the number of its elements, and its area
 // with padding.
 func eachWindow(t *tensor.Tensor, shape []int, axes []poolAxis,
 	f func(index []int, w *foldedWindow, taps int, area float64)) {

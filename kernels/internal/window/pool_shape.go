@@ -10,39 +10,39 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolGeometry holds the attributes of a pooling over height and width.
+// poolGeometry is the attributes of a pooling over height and width.
 type poolGeometry struct {
 	kernel, stride, padding, dilation [2]int
 	ceil                              bool
 }
 
-// pair takes one number for both dimensions, or two; else it gives the refusal.
-func pair(v []int, refusal string) ([2]int, error) {
+// pair returns two numbers from a list of one or two. For other lengths it returns the error message.
+func pair(v []int, message string) ([2]int, error) {
 	switch len(v) {
 	case 1:
 		return [2]int{v[0], v[0]}, nil
 	case 2:
 		return [2]int{v[0], v[1]}, nil
 	}
-	return [2]int{}, errors.New(refusal)
+	return [2]int{}, errors.New(message)
 }
 
-// size is the size of the output in one dimension (pooling_output_shape).
+// size returns the size of the output in dimension i (pooling_output_shape).
 func (g *poolGeometry) size(i int, in sym.Int) (sym.Int, error) {
-	k, pad, side := g.kernel[i], g.padding[i], g.side(i)
+	k, pad, params := g.kernel[i], g.padding[i], g.params(i)
 	switch {
-	case side.stride == 0:
+	case params.stride == 0:
 		return sym.Int{}, errors.New("stride should not be zero")
 	case pad < 0:
 		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
 	case pad > k/2:
 		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, k)
 	}
-	return pooledSize(in, 2*pad-side.reach()-1, pad, side.stride, g.ceil), nil
+	return pooledSize(in, 2*pad-params.reach()-1, pad, params.stride, g.ceil), nil
 }
 
-// pooledSize is the number of windows whose starts are step apart, where more is what the dimension has
-// beyond the last start; before is the border at its begin.
+// pooledSize returns the number of windows whose starts are step apart. more is the difference between the last
+// possible start and the size of the dimension; before is the padding at the begin.
 func pooledSize(in sym.Int, more, before, step int, ceil bool) sym.Int {
 	one, by := sym.Of(1), sym.Of(step)
 	if ceil {
@@ -50,13 +50,13 @@ func pooledSize(in sym.Int, more, before, step int, ceil bool) sym.Int {
 	}
 	out := in.Add(sym.Of(more)).Div(by).Add(one)
 	if ceil && out.Sub(one).Mul(by).Ge(in.Add(sym.Of(before))).Holds() {
-		// The last window must begin inside the operand or its border before it.
+		// The last window must begin inside the operand or the padding before it.
 		out = out.Sub(one)
 	}
 	return out
 }
 
-// shape checks the operand and gives the shape of the output (pool2d_shape_check).
+// shape checks the operand and returns the shape of the output (pool2d_shape_check).
 func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
 	lead := t.Rank() - 2
 	in := [2]sym.Int{t.Shape[lead], t.Shape[lead+1]}
@@ -91,31 +91,31 @@ func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
 	return kit.With(t.Shape, lead, out[0], out[1]), nil
 }
 
-// side is the pooling along one dimension.
-func (g *poolGeometry) side(i int) poolSide {
-	return poolSide{kernel: g.kernel[i], stride: g.stride[i], begin: g.padding[i], end: g.padding[i],
+// params returns the parameters of one dimension.
+func (g *poolGeometry) params(i int) axisParams {
+	return axisParams{kernel: g.kernel[i], stride: g.stride[i], begin: g.padding[i], end: g.padding[i],
 		dilation: g.dilation[i], ceil: g.ceil}
 }
 
-// axes returns the windows of the output's rows and columns; include counts the border in their sizes.
+// axes returns the windows of the output's rows and columns; include counts padding in their sizes.
 func (g *poolGeometry) axes(in, out tensor.Meta, include bool) []poolAxis {
 	axes, lead := make([]poolAxis, 2), in.Rank()-2
 	for i := range axes {
-		axes[i] = slidingAxis(g.side(i), in.Shape[lead+i], out.Shape[lead+i], include)
+		axes[i] = slidingAxis(g.params(i), in.Shape[lead+i], out.Shape[lead+i], include)
 	}
 	return axes
 }
 
-// poolNotServed refuses a dtype by the name of the kernel that the layout chooses.
-func poolNotServed(name string, t tensor.Type) error {
+// poolDTypeError is the error for an unsupported dtype, with the name of the kernel that PyTorch would choose for the
+// layout.
+func poolDTypeError(name string, t tensor.Type) error {
 	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		name += "_channels_last"
 	}
 	return kit.NotImplementedBy(name, t.DType)
 }
 
-// poolResults lays results out in the format that the operand suggests; d is the first
-// one's dtype.
+// poolResults returns results in the format that the operand suggests; d is the dtype of the first.
 func poolResults(c *graph.Call, t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
 	out, err := tensor.NewTypeFormat(d, shape, t.SuggestMemoryFormat(false))
 	if indices {
@@ -124,8 +124,8 @@ func poolResults(c *graph.Call, t tensor.Type, shape []sym.Int, d tensor.DType, 
 	return c.One(out), err
 }
 
-// noneEmpty refuses sizes of 0 from dimension first on.
-func noneEmpty(name string, t tensor.Type, first int) error {
+// checkNotEmpty rejects sizes of 0 from dimension first on.
+func checkNotEmpty(name string, t tensor.Type, first int) error {
 	for d := first; d < t.Rank(); d++ {
 		if kit.Is(t.Shape[d], 0) {
 			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with "+
@@ -152,17 +152,17 @@ func inferAdaptiveTo(c *graph.Call, t tensor.Type, size [2]sym.Int) ([]graph.Res
 	if t.Rank() != 3 && t.Rank() != 4 {
 		return nil, errors.New(name + "Expected 3D or 4D tensor, but got " + tensor.Sizes(t.Shape))
 	}
-	if err := noneEmpty(name, t, t.Rank()-2); err != nil {
+	if err := checkNotEmpty(name, t, t.Rank()-2); err != nil {
 		return nil, err
 	}
 	if !t.DType.IsFloat() && !kit.Empty(t) {
-		return nil, poolNotServed("adaptive_avg_pool2d", t)
+		return nil, poolDTypeError("adaptive_avg_pool2d", t)
 	}
 	return poolResults(c, t, adaptiveShape(t, size), t.DType, false)
 }
 
-// inferGlobalAvg: to size 1 by 1 PyTorch takes the mean over the last two dimensions, of
-// any rank and of complex values too, and gives it channels-last strides.
+// inferGlobalAvg infers the average of whole planes. PyTorch computes it as a mean over the last two dimensions, which
+// supports any rank and complex values, and gives it channels-last strides.
 func inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
 		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
@@ -188,12 +188,12 @@ func inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 func adaptiveAxes(m tensor.Meta, size ...int) []poolAxis {
 	axes, lead := make([]poolAxis, len(size)), m.Rank()-len(size)
 	for i := range axes {
-		axes[i] = sharedAxis(m.Shape[lead+i], size[i])
+		axes[i] = adaptiveAxis(m.Shape[lead+i], size[i])
 	}
 	return axes
 }
 
-// lineOf is [planar] for sizes that may be unknown.
+// lineOf is [planar] for types whose sizes may be unknown.
 func lineOf(t tensor.Type) tensor.Type {
 	p, err := t.Unsqueeze(-2)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestPools1d(t *testing.T) {
 	}
 }
 
-// TestLargePools crosses the cuts of planes and chunks.
+// TestLargePools covers planes that are divided among chunks.
 func TestLargePools(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
 	for _, m := range []tensor.Meta{

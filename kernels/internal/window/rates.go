@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of taking the nearest pixel, as profiles name them.
+// The rates of nearest-neighbour resizing, by their names in machine profiles.
 const (
 	resizePixel   = "resize.pixel"   // a pixel whose channels are copied
-	resizeElement = "resize.element" // an element that is copied by itself
+	resizeElement = "resize.element" // an element that is copied separately
 )
 
-// Rates lists the inner kernels of poolings, with the calls by which a machine is measured.
+// Rates lists the rates of poolings and of nearest-neighbour resizing, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
 	impls := [...]string{poolPlanes: "planes", poolPixels: "pixels"}
 	call := func(op string, by poolWalk, size, channels, side int) graph.RateCall {
@@ -25,7 +25,7 @@ func Rates() []graph.Rate {
 		}
 		return graph.RateCall{Op: op, Attrs: a, In: []tensor.Meta{m}, Impl: impls[by]}
 	}
-	beside := func(op string, by poolWalk, channels, side int) graph.RateCall {
+	overlapping := func(op string, by poolWalk, channels, side int) graph.RateCall {
 		c := call(op, by, 3, channels, side)
 		c.Attrs["stride"], c.Attrs["padding"] = 1, 1
 		return c
@@ -44,13 +44,13 @@ func Rates() []graph.Rate {
 			unit := [...]string{poolPlanes: "an element of a window, by compiled loops over rows",
 				poolPixels: "an element of a window, by compiled loops over channels"}[by]
 			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, poolWalk(by), 3, 64, 112),
-				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14), beside(op, poolWalk(by), 192, 28),
-				beside(op, poolWalk(by), 512, 14)}})
+				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14), overlapping(op, poolWalk(by), 192, 28),
+				overlapping(op, poolWalk(by), 512, 14)}})
 		}
 	}
 	for kind, name := range poolStep {
 		op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
-		list = append(list, graph.Rate{Name: name, Unit: "a result in a row of windows more than an element apart",
+		list = append(list, graph.Rate{Name: name, Unit: "a result in a row of windows with a step greater than 1",
 			Calls: []graph.RateCall{call(op, poolPlanes, 2, 64, 56), call(op, poolPlanes, 2, 128, 28)}})
 	}
 	for by, name := range poolResult {
@@ -61,8 +61,8 @@ func Rates() []graph.Rate {
 		return graph.RateCall{Op: "upsample_nearest2d", Attrs: graph.Attrs{"scale_factors": []float64{2, 2}},
 			In: []tensor.Meta{m}}
 	}
-	return append(list, graph.Rate{Name: resizePixel, Unit: "a pixel that is copied to its place",
+	return append(list, graph.Rate{Name: resizePixel, Unit: "a pixel that is copied",
 		Calls: []graph.RateCall{nearest(kit.NHWC(1, 36, 14, 14)), nearest(kit.NHWC(1, 64, 28, 28))}},
-		graph.Rate{Name: resizeElement, Unit: "an element of a plane that is copied to its place",
+		graph.Rate{Name: resizeElement, Unit: "an element of a plane that is copied",
 			Calls: []graph.RateCall{nearest(kit.F32(1, 36, 14, 14)), nearest(kit.F32(1, 64, 28, 28))}})
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axisTaps computes the taps of every index of an output dimension: elements of the input dimension, with weights. An
-// index outside of the input has no taps and becomes a constant.
+// axisTaps computes the taps of every index of an output dimension: elements of the input dimension with their weights.
+// An index outside the input has no taps; its elements become a constant.
 type axisTaps struct {
 	out     int
-	most    int  // elements of an index, at most
-	nearest bool // every index copies one element, or is outside
+	most    int  // maximum number of taps of an index
+	nearest bool // every index copies one element or is outside
 	each    func(i int, add func(at int, w float64))
 }
 
-// maxListedTaps bounds the tables that are made when a kernel is lowered. Longer ones are made in the run.
+// maxListedTaps bounds the tables that are made when a kernel is lowered. Longer ones are computed in the run.
 const maxListedTaps = 1 << 16
 
-// listed reports whether the taps are few enough to be listed when a kernel is lowered.
+// listed reports whether the table of taps is made when a kernel is lowered.
 func (t *axisTaps) listed() bool { return mulBounded(t.out, t.most) <= maxListedTaps }
 
-// take calls add for the taps of an index that have a weight.
+// take calls add for the taps of an index with non-zero weight.
 func (t *axisTaps) take(i int, add func(at int, w float64)) {
 	t.each(i, func(at int, w float64) {
 		if w != 0 {
@@ -35,7 +35,7 @@ func (t *axisTaps) take(i int, add func(at int, w float64)) {
 	})
 }
 
-// picks reports whether every index is known to copy one element, or to be outside.
+// picks reports whether every index is known to copy one element or to be outside.
 func (t *axisTaps) picks() bool {
 	return t.nearest || t.listed() && t.single(1)
 }
@@ -55,29 +55,29 @@ func (t *axisTaps) single(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// price estimates from a sample of indices the number of taps of an index, and whether every index copies one element.
+// price estimates, from a sample of indices, the number of taps per index, and whether every index copies one element.
 func (t *axisTaps) price() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
-	n, looked := 0, 0
+	n, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
-		looked++
+		sampled++
 		if t.most > maxListedTaps {
 			n += t.most
 			continue
 		}
 		t.take(i, func(int, float64) { n++ })
 	}
-	return float64(n) / float64(max(1, looked)), t.nearest || t.most <= maxListedTaps && t.single(step)
+	return float64(n) / float64(max(1, sampled)), t.nearest || t.most <= maxListedTaps && t.single(step)
 }
 
-// tapTable lists the taps of indices: those of index i are the count[i] entries from i*most on.
+// tapTable lists the taps of indices: the taps of index i are the count[i] entries from i*most on.
 type tapTable[T float32 | float64] struct {
 	most      int
 	count, at []int
 	w         []T
 }
 
-// fill lists the taps of the indices from begin to end.
+// fill lists the taps of indices [begin, end).
 func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
 		n := i * t.most
@@ -89,21 +89,21 @@ func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	}
 }
 
-// numberTable is a list of numbers, one for each index of a dimension. A short list is made when the kernel is lowered,
-// a long one by a phase of the run.
-type numberTable struct {
+// indexTable lists a number for each index of a dimension. A short list is made when the kernel is lowered, a long one
+// by a phase of the run.
+type indexTable struct {
 	list  []int
-	n, at int // numbers, and the place of the list in scratch memory
+	n, at int // length, and offset of the list in scratch memory
 }
 
-// newNumberTable adds the phase, and room for the list, to a kernel where the list is long.
-func newNumberTable(k *graph.Kernel, n int, f func(i int) int) numberTable {
+// newIndexTable adds a phase and scratch memory to the kernel if the list is long.
+func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 	fill := func(list []int, begin, end int) {
 		for i := begin; i < end; i++ {
 			list[i] = f(i)
 		}
 	}
-	t := numberTable{n: n}
+	t := indexTable{n: n}
 	if n <= maxListedTaps {
 		t.list = make([]int, n)
 		fill(t.list, 0, n)
@@ -118,15 +118,15 @@ func newNumberTable(k *graph.Kernel, n int, f func(i int) int) numberTable {
 	return t
 }
 
-func (t *numberTable) of(m *graph.Mem) []int {
+func (t *indexTable) of(m *graph.Mem) []int {
 	if t.list != nil || t.n == 0 {
 		return t.list
 	}
 	return kit.SliceOf[int](m.Scratch, t.at, t.n)
 }
 
-// resampling is a separable resize: taps for each dimension, nil where it stays. outside is
-// what indices without taps take.
+// resampling is a separable resize: the taps of each dimension, nil for dimensions that do not change. outside is the
+// value of indices without taps.
 type resampling struct {
 	taps    []*axisTaps
 	outside float64
@@ -142,7 +142,7 @@ func (r *resampling) shape(in []int) []int {
 	return out
 }
 
-// resampleDType is the dtype in which elements are weighted.
+// resampleDType returns the dtype of the weighted sums.
 func resampleDType(d tensor.DType) tensor.DType {
 	if d == tensor.Float64 || d.IsIntegral(true) && d.Size() > 2 {
 		return tensor.Float64
@@ -150,10 +150,10 @@ func resampleDType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// resampleImpls are those of an op that resamples.
+// resampleImpls returns the implementation of an op that resamples.
 func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
-	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, the fastest one first, by loops over " +
-		"the elements that lie together.",
+	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
+		"elements.",
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := of(c)
 			if err != nil {
@@ -187,7 +187,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	return resampleKernel[float64](r, c)
 }
 
-// picks reports whether every element of the result is one of the operand.
+// picks reports whether every element of the result is a copy of one of the operand.
 func (r *resampling) picks() bool {
 	for _, t := range r.taps {
 		if t != nil && !t.picks() {
@@ -200,41 +200,41 @@ func (r *resampling) picks() bool {
 // rowPiece bounds the elements of a row that one unit moves.
 const rowPiece = 1 << 20
 
-// pickKernel moves elements, row by row of the output.
+// pickKernel copies elements row by row of the output.
 func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
 	ss, ds := kit.ByteStrides(src), kit.ByteStrides(dst)
-	k, tables := &graph.Kernel{}, make([]numberTable, last+1)
+	k, tables := &graph.Kernel{}, make([]indexTable, last+1)
 	for d, n := range dst.Shape {
-		tables[d] = newNumberTable(k, n, func(i int) int { return r.pick(d, i) * ss[d] })
+		tables[d] = newIndexTable(k, n, func(i int) int { return r.pick(d, i) * ss[d] })
 	}
-	number := make([]byte, size) // for indices outside
-	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&number[0]), unsafe.Pointer(&r.outside), 0, 0, 1)
+	outside := make([]byte, size)
+	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outside), 0, 0, 1)
 	cols := dst.Shape[last]
 	pieces := kit.DivUp(cols, rowPiece)
 	k.Phases = append(k.Phases, copies.CutUnits(dst.Numel()/cols*pieces, min(cols, rowPiece),
 		func(m *graph.Mem, begin, end int) error {
-			places := tables[last].of(m)
+			offsets := tables[last].of(m)
 			for u := begin; u < end; u++ {
-				to, from, rest, outside := 0, 0, u/pieces, false
+				to, from, rest, missing := 0, 0, u/pieces, false
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
 					at := tables[d].of(m)[i]
-					outside = outside || at < 0
+					missing = missing || at < 0
 					to, from = to+i*ds[d], from+at
 				}
 				first := u % pieces * rowPiece
-				row := places[first:min(cols, first+rowPiece)]
+				row := offsets[first:min(cols, first+rowPiece)]
 				y := unsafe.Add(m.Ptrs[0], to+first*ds[last])
-				if !outside && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
+				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
 					kit.ReadEach[size](y, unsafe.Add(m.Ptrs[1], from), ds[last], row)
 					continue
 				}
 				for i, at := range row {
-					x := unsafe.Pointer(&number[0])
-					if !outside && at >= 0 {
+					x := unsafe.Pointer(&outside[0])
+					if !missing && at >= 0 {
 						x = unsafe.Add(m.Ptrs[1], from+at)
 					}
 					kit.CopyElement(unsafe.Add(y, i*ds[last]), x, size)
@@ -245,17 +245,18 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// pick is the element of dimension d of the operand that index i takes, -1 where it is outside.
+// pick returns the element of dimension d of the operand that index i copies, -1 if it is outside.
 func (r *resampling) pick(d, i int) int {
 	if r.taps[d] == nil {
 		return i
 	}
-	place := -1
-	r.taps[d].take(i, func(at int, _ float64) { place = at })
-	return place
+	element := -1
+	r.taps[d].take(i, func(at int, _ float64) { element = at })
+	return element
 }
 
-// reference defines the result: elements that are picked, or sums dimension by dimension in the dtype of the kernel.
+// reference is the reference implementation: copies of elements, or weighted sums dimension by dimension in the dtype
+// of the kernel.
 func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
 	if out.Numel() == 0 {
@@ -282,7 +283,7 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// resampled sums by weights, dimension by dimension. Each product and each sum is rounded to T.
+// resampled computes weighted sums dimension by dimension. Each product and each sum is rounded to T.
 func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Tensor {
 	d := tensor.DTypeOf[T]()
 	x := t.CopyTo(tensor.New(d, t.Shape...))
@@ -307,18 +308,17 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 	return x.CopyTo(tensor.New(t.DType, x.Shape...))
 }
 
-// cubicWeights are the weights of the four elements around a place between the second and
-// the third.
+// cubicWeights returns the weights of the four elements around a position that is t behind the second one; a is the
+// coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
-	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
-	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
-	return [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)}
+	inner := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
+	outer := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
+	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the index of the input for each index of the output. The
-// arithmetic is float32, as in PyTorch, but float64 for float64 images. PyTorch's kernel
-// for channels-last images halves the index where the output is twice the input, whatever
-// the factor says; here the result does not depend on the layout.
+// nearestIndex returns the function from indices of the output to indices of the input. The arithmetic is float32, as
+// in PyTorch, except for float64 images. PyTorch's kernel for channels-last images halves the index where the output is
+// twice the input, whatever the factor; here the result does not depend on the layout.
 func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {
@@ -332,12 +332,12 @@ func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 		if d != tensor.Float64 {
 			x = float32(i) * float32(scale)
 		}
-		return placeIn(math.Floor(float64(x)), in)
+		return clampIndex(math.Floor(float64(x)), in)
 	}
 }
 
-// placeIn is the index of n elements that is nearest to a place; 0 for NaN.
-func placeIn(x float64, n int) int {
+// clampIndex returns the index of n elements that contains position x; 0 for NaN.
+func clampIndex(x float64, n int) int {
 	switch {
 	case x >= float64(n-1):
 		return n - 1

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// leastTogether is how many elements lie together, at least, where they are one row of a loop.
-	leastTogether = 8
-	// loopTaps is how many rows a loop adds up, at most.
+	// minRowElements is the number of contiguous elements from which on they are a row of a compiled loop.
+	minRowElements = 8
+	// loopTaps is the maximum number of rows that a loop adds.
 	loopTaps = 4
-	// longRow is how many elements that lie together are worth a loop of their own. Of fewer, up to sharedRows rows that
-	// have the same weights go together: more would be so far apart that they put one another out of the cache.
+	// longRow is the number of contiguous elements from which on a row has its own call of a loop. Of shorter rows, up to
+	// sharedRows rows with the same weights share a call; more rows would evict one another from the cache.
 	longRow    = 1024
 	sharedRows = 8
-	// gatheredTap is about the operations of Go code that a tap takes of an element that is looked up.
+	// gatheredTap is the approximate cost of a tap of an element that is read separately, in operations of Go code.
 	gatheredTap = 7
-	// summedTap is about the instructions of a loop that a tap takes of an element of a row: what counts is memory.
+	// summedTap is the approximate cost of a tap of an element of a row, in loop instructions; memory access dominates it.
 	summedTap = 22
-	// loopRuns is about the runs of a loop that it takes to begin one.
+	// loopRuns is the approximate cost of a call of a loop, in runs.
 	loopRuns = 6
 )
 
@@ -36,23 +36,23 @@ const (
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
 	outer, in, inner int
-	rows             int // that go together, at most
+	rows             int // maximum number of rows per call
 	taps             *axisTaps
-	list             tapTable[T] // where the taps are few
-	room             int         // of the table in scratch memory, where they are not
+	list             tapTable[T] // the table of taps, if it is short
+	table            int         // offset of a long table in scratch memory
 	outside          T
-	sums             [2][loopTaps]*loops.Loop // of so many rows and one; those of the second row add to the result
+	sums             [2][loopTaps]*loops.Loop // sums of n+1 rows: initial ones, and ones added to the result
 	state            graph.PerWorker[resampleRun]
 }
 
-// resampleRun is what a worker needs to run loops.
+// resampleRun is a worker's state for running loops.
 type resampleRun struct {
 	loops.State
 	ptrs  [2 + 2*loopTaps]unsafe.Pointer
 	steps [2 + 2*loopTaps]int
 }
 
-// resampleOrder is the order of dimensions in memory, slowest first, in which arrays are between passes.
+// resampleOrder returns the order of dimensions in memory, slowest first, of the arrays between passes.
 func resampleOrder(out tensor.Meta) []int {
 	if o, ok := tensor.OrderOf(out); ok {
 		return o.Dims()
@@ -60,17 +60,17 @@ func resampleOrder(out tensor.Meta) []int {
 	return tensor.RowMajorOrder(out.Rank()).Dims()
 }
 
-// resampleKernel converts the operand to a dense array that lies as the result does, resamples dimension by dimension
-// from the fastest on, and converts the result.
+// resampleKernel copies the operand to a dense array in the order of the result, resamples it dimension by dimension,
+// and converts the result.
 func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
 	d, order := tensor.DTypeOf[T](), resampleOrder(c.Out[0])
 	k := &graph.Kernel{}
-	turned := func(b kit.Buffer) (kit.Buffer, error) {
+	transposed := func(b kit.Buffer) (kit.Buffer, error) {
 		m, err := b.Meta.Permute(order)
 		b.Meta = m
 		return b, err
 	}
-	room := func(shape []int) kit.Buffer {
+	scratch := func(shape []int) kit.Buffer {
 		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
 		k.Scratch += kit.AlignUp(s.Meta.Bytes())
 		return s
@@ -79,26 +79,26 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
 	}
-	cur, err := turned(kit.InBuffer(c, 0))
+	cur, err := transposed(kit.InBuffer(c, 0))
 	if err != nil {
 		return nil, err
 	}
-	last, err := turned(kit.OutBuffer(c, 0))
+	last, err := transposed(kit.OutBuffer(c, 0))
 	if err != nil {
 		return nil, err
 	}
 	if src := cur; src.Meta.DType != d || !src.Meta.IsContiguous() {
-		cur = room(src.Meta.Shape)
+		cur = scratch(src.Meta.Shape)
 		move(cur, src)
 	}
 	direct := last.Meta.DType == d && last.Meta.IsContiguous()
 	passes := r.passes(cur.Meta.Shape, order)
 	for i, one := range passes {
 		p := &resamplePass[T]{from: cur, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
-			rows: rowsTogether(one.outer, one.inner), outside: T(r.outside)}
+			rows: rowsPerCall(one.outer, one.inner), outside: T(r.outside)}
 		p.tabulate(k)
 		if p.to = last; i < len(passes)-1 || !direct {
-			p.to = room([]int{one.outer, one.taps.out, one.inner})
+			p.to = scratch([]int{one.outer, one.taps.out, one.inner})
 		}
 		if err := p.loops(); err != nil {
 			return nil, err
@@ -121,11 +121,11 @@ func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
 		p.list.fill(p.taps, 0, p.taps.out)
 		return
 	}
-	p.room = k.Scratch
+	p.table = k.Scratch
 	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outside))*n)
 	k.Phases = append(k.Phases, copies.CutUnits(p.taps.out, tabulatedTap*p.taps.most,
 		func(m *graph.Mem, begin, end int) error {
-			t := p.table(m)
+			t := p.tapsOf(m)
 			t.fill(p.taps, begin, end)
 			return nil
 		}))
@@ -134,23 +134,23 @@ func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
 // tabulatedTap is the approximate cost of computing a tap, in elements of a copy.
 const tabulatedTap = 16
 
-// table is the table of taps.
-func (p *resamplePass[T]) table(m *graph.Mem) tapTable[T] {
+// tapsOf returns the table of taps.
+func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 	if p.taps.listed() {
 		return p.list
 	}
 	out, n := p.taps.out, p.taps.out*p.taps.most
-	return tapTable[T]{most: p.taps.most, count: kit.SliceOf[int](m.Scratch, p.room, out),
-		at: kit.SliceOf[int](m.Scratch, p.room+8*out, n), w: kit.SliceOf[T](m.Scratch, p.room+8*(out+n), n)}
+	return tapTable[T]{most: p.taps.most, count: kit.SliceOf[int](m.Scratch, p.table, out),
+		at: kit.SliceOf[int](m.Scratch, p.table+8*out, n), w: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
 }
 
-// axisPass is one dimension of a resampling: of an array [outer, in, inner].
+// axisPass is the pass of one dimension, over an array [outer, in, inner].
 type axisPass struct {
 	outer, in, inner int
 	taps             *axisTaps
 }
 
-// passes lists the passes over an array whose dimensions are stored in the given order; shape is in that order.
+// passes returns the passes over an array whose dimensions are stored in the given order; shape is in that order.
 func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	s, own := slices.Clone(shape), make([]int, len(shape))
 	for at, d := range order {
@@ -164,9 +164,9 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	return list
 }
 
-// sequence lists the dimensions that change in the sequence of passes: first the shrinking ones from the first
+// sequence returns the dimensions that change, in the sequence of passes: first the shrinking ones from the first
 // dimension on, then the growing ones from the last dimension on, which is the least work. Every pass rounds, and
-// results of integers are truncated, so the sequence does not depend on the layout.
+// integer results are truncated, so the sequence must not depend on the layout.
 func (r *resampling) sequence(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -181,15 +181,15 @@ func (r *resampling) sequence(shape []int) (list []int) {
 	return list
 }
 
-// rowsTogether is how many rows of inner elements that have the same weights go together.
-func rowsTogether(outer, inner int) int {
+// rowsPerCall returns the number of rows of inner elements with the same weights that share a call.
+func rowsPerCall(outer, inner int) int {
 	if inner >= longRow {
 		return 1
 	}
 	return max(1, min(outer, sharedRows))
 }
 
-// work adds what the passes take where the result lies as out does.
+// work adds the cost of the passes for a result with the layout of out.
 func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
@@ -213,12 +213,12 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 		if i < len(passes)-1 {
 			w.Bytes[graph.Dense] += 2 * n * size
 		}
-		if p.inner < leastTogether {
+		if p.inner < minRowElements {
 			w.Do(graph.GoSimple, n*taps*gatheredTap)
 			continue
 		}
 		w.Do(graph.Simple, n*taps*summedTap*size/4)
-		w.Wait(graph.Run, loopRuns*rows/float64(rowsTogether(p.outer, p.inner)))
+		w.Wait(graph.Run, loopRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
 
@@ -235,9 +235,9 @@ func (r *resampling) movesOnly() bool {
 	return true
 }
 
-// loops makes the loops of a pass whose elements lie together.
+// loops compiles the loops of a pass with contiguous elements.
 func (p *resamplePass[T]) loops() error {
-	if p.inner < leastTogether {
+	if p.inner < minRowElements {
 		return nil
 	}
 	d, most := tensor.DTypeOf[T](), p.taps.most
@@ -271,14 +271,14 @@ func (p *resamplePass[T]) loops() error {
 }
 
 func (p *resamplePass[T]) phase() graph.Phase {
-	if p.inner < leastTogether {
+	if p.inner < minRowElements {
 		return p.gathers()
 	}
 	n := p.taps.out
 	units := kit.DivUp(p.outer, p.rows) * n
 	grain := max(1, machine.MoveGrain/max(1, mulBounded(p.inner*p.rows, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to, table := p.from.Address(m), p.to.Address(m), p.table(m)
+		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
 		s := p.state.Of(m)
 		s.Context = m.Context
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
@@ -291,7 +291,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum makes element i along the dimension: of so many rows, each the sum of those of src by their weights.
+// sum computes element i along the dimension for the given number of rows: weighted sums of the rows of src.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
 	first, n := i*table.most, p.taps.out
 	end := first + table.count[i]
@@ -321,13 +321,13 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	}
 }
 
-// gathers is the phase of a pass over elements of which few lie together.
+// gathers is the phase of a pass over elements of which few are contiguous.
 func (p *resamplePass[T]) gathers() graph.Phase {
 	n := p.taps.out
 	units := p.outer * n
 	grain := max(1, machine.GatherGrain/max(1, mulBounded(p.inner, p.taps.most)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		table := p.table(m)
+		table := p.tapsOf(m)
 		p.gather(m.Context, &table, p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
 		return nil
 	}}
@@ -348,7 +348,7 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 	}
 }
 
-// line makes the elements from i to last along the dimension, inner elements apart.
+// line computes elements [i, last) along the dimension, which are inner elements apart.
 func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
 	inner, to := p.inner, 0
 	for ; i < last; i++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestResizeTruncates computes sums near integers, where truncation exposes every rounding. The kernel and the
-// definition round alike for every order of dimensions in memory.
+// TestResizeTruncates computes sums near integers, where truncation exposes every difference in rounding. The kernel
+// and the reference must agree for every order of dimensions in memory.
 func TestResizeTruncates(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 1))
 	op := kernels.Lookup("resize")

@@ -15,19 +15,19 @@ import (
 type resizeAttrs struct {
 	Sizes          []sym.Int `attr:"sizes" default:"none" doc:"sizes of the result along axes; either these or scales"`
 	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes"`
-	Axes           []int     `attr:"axes" default:"none" doc:"dimensions that sizes, scales and roi speak of; none: all"`
+	Axes           []int     `attr:"axes" default:"none" doc:"dimensions to which sizes, scales and roi refer; default: all"`
 	Roi            []float64 `attr:"roi" default:"none" doc:"for tf_crop_and_resize: starts, then ends, as fractions"`
 	Mode           string    `attr:"mode" default:"nearest" oneof:"nearest|linear|cubic" doc:"interpolation"`
-	Coordinates    string    `attr:"coordinate_transformation_mode" default:"half_pixel" oneof:"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn" doc:"place in the input of an index of the result"`
-	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil" doc:"how places are rounded for mode nearest"`
+	Coordinates    string    `attr:"coordinate_transformation_mode" default:"half_pixel" oneof:"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn" doc:"mapping from indices of the result to positions in the input"`
+	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil" doc:"rounding of positions for mode nearest"`
 	CubicCoeffA    float64   `attr:"cubic_coeff_a" default:"-0.75" doc:"the coefficient a of cubic interpolation"`
-	ExcludeOutside bool      `attr:"exclude_outside" default:"false" doc:"give elements outside of the input no weight, instead of repeating the edge"`
-	Extrapolation  float64   `attr:"extrapolation_value" default:"0" doc:"for tf_crop_and_resize: number for places outside of the input"`
-	Antialias      bool      `attr:"antialias" default:"false" doc:"widen the interpolation where the result is smaller"`
-	KeepAspect     string    `attr:"keep_aspect_ratio_policy" default:"stretch" oneof:"stretch|not_larger|not_smaller" doc:"for sizes: use the least or greatest factor of all axes for each"`
+	ExcludeOutside bool      `attr:"exclude_outside" default:"false" doc:"ignore elements outside the input instead of repeating the edge"`
+	Extrapolation  float64   `attr:"extrapolation_value" default:"0" doc:"for tf_crop_and_resize: value of positions outside the input"`
+	Antialias      bool      `attr:"antialias" default:"false" doc:"widen the interpolation filter when downsampling"`
+	KeepAspect     string    `attr:"keep_aspect_ratio_policy" default:"stretch" oneof:"stretch|not_larger|not_smaller" doc:"for sizes: use the smallest or largest factor of all axes for each axis"`
 }
 
-// Resize is ONNX's Resize, of which the upsample ops of aten are cases.
+// Resize is ONNX's Resize, which generalizes the upsample ops of aten.
 var Resize = kit.Define[resizeAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImageOp,
 	Name:   "resize",
@@ -52,9 +52,8 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 			"keep_aspect_ratio_policy": "not_larger"}}},
 })
 
-// resizePlan tells which dimensions change, to what sizes and by what factors, and the
-// result; scales are left out where they are what the sizes give. It makes nothing whose size is that of
-// the result: any size may be asked for.
+// resizePlan returns the dimensions that change, their sizes and factors, and the result; scales is nil if the sizes
+// imply them. It allocates nothing of the result's size, which is arbitrary.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
 	a, t := kit.Attrs[resizeAttrs](c), c.Type(0)
 	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
@@ -131,7 +130,7 @@ func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
 	return axes, nil
 }
 
-// plan returns size and factor for each axis; no factors where each is what the size gives.
+// plan returns size and factor of each axis; no factors if the sizes imply them.
 func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	if a.Sizes != nil && a.KeepAspect != "stretch" {
 		return a.planAspect(shape, axes)
@@ -155,11 +154,11 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	return sizes, a.Scales, nil
 }
 
-// aspectLimit bounds sizes that are multiplied by one another.
+// aspectLimit bounds sizes, so that their products do not overflow.
 const aspectLimit = 1 << 30
 
-// planAspect takes the least or the greatest of the factors of all axes for each, and rounds sizes halves up. The
-// factors are compared, and sizes found, as fractions; scales hold for numbers alone.
+// planAspect applies the smallest or largest of the factors of all axes to each, and rounds sizes half up. It compares
+// factors, and computes sizes, as fractions. scales are valid for known sizes only.
 func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	best := 0
 	for i, d := range axes {
@@ -193,7 +192,7 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 	return sizes, scales, nil
 }
 
-// resizeAxis makes the taps of one dimension.
+// resizeAxis computes the taps of one dimension.
 type resizeAxis struct {
 	a       *resizeAttrs
 	in, out int
@@ -201,7 +200,7 @@ type resizeAxis struct {
 	roi     [2]float64
 }
 
-// source returns the place in the input of index i.
+// source returns the position in the input of index i.
 func (x *resizeAxis) source(i int) float64 {
 	in, out := float64(x.in), x.scale*float64(x.in)
 	at := float64(i)
@@ -243,7 +242,7 @@ func (x *resizeAxis) most() int {
 	return x.wideTaps(2)
 }
 
-// wideTaps returns the number of taps of a filter of the given radius, stretched if the result is smaller.
+// wideTaps returns the number of taps of a filter of the given radius, stretched for downsampling.
 func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(radius) }
 
 // wideFirst returns the first of these taps, relative to the element before the source position.
@@ -256,7 +255,7 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
 		return
 	}
-	// The place is in (base, base+1]: a place on an element belongs to the gap before it.
+	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
 	base := math.Ceil(at) - 1
 	first, weights := x.weights(at - base)
 	low := int(max(min(base, float64(x.in)+4), -4)) + first
@@ -277,8 +276,8 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	}
 }
 
-// weights returns the weights of a run of elements, of which the first is first places
-// from base, for a place t in (0, 1] behind base.
+// weights returns the weights of consecutive elements, of which the first has offset first from base, for a position t
+// behind base, where t is in (0, 1].
 func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	switch x.a.Mode {
 	case "nearest":
@@ -305,7 +304,7 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	})
 }
 
-// wide samples a kernel of the given radius, stretched where the result is smaller.
+// wide samples a filter of the given radius, stretched for downsampling.
 func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
 	first := x.wideFirst(radius)

@@ -17,12 +17,12 @@ type roiAlignAttrs struct {
 	SpatialScale  float64 `attr:"spatial_scale" default:"1" doc:"factor from the rois' coordinates to the input's"`
 	PooledHeight  sym.Int `attr:"pooled_height" doc:"rows of the result"`
 	PooledWidth   sym.Int `attr:"pooled_width" doc:"columns of the result"`
-	SamplingRatio int     `attr:"sampling_ratio" default:"0" doc:"samples in a bin along each dimension; 0 or less: as many as fit"`
-	Aligned       bool    `attr:"aligned" default:"false" doc:"shift rois by half a pixel, and let them be smaller than one"`
-	Mode          string  `attr:"mode" default:"avg" oneof:"avg|max" doc:"how the samples of a bin become one number"`
+	SamplingRatio int     `attr:"sampling_ratio" default:"0" doc:"samples of a bin along each dimension; 0 or less: one per pixel, rounded up"`
+	Aligned       bool    `attr:"aligned" default:"false" doc:"shift rois by half a pixel, without a minimum size of one pixel"`
+	Mode          string  `attr:"mode" default:"avg" oneof:"avg|max" doc:"reduction of the samples of a bin"`
 }
 
-// RoiAlign is torchvision's roi_align, with ONNX's mode max.
+// RoiAlign is torchvision's roi_align, with the max mode of ONNX.
 var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "roi_align",
@@ -71,7 +71,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 })
 
-// roiImage checks the index of a roi's image.
+// roiImage checks the image index of a roi.
 func roiImage(at float64, n int) error {
 	if !(at >= 0 && at < float64(n)) {
 		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", at, n)
@@ -79,8 +79,8 @@ func roiImage(at float64, n int) error {
 	return nil
 }
 
-// maxRoiSamples bounds the samples of a bin along a dimension, so that a chunk can be a bin. Coordinates are data
-// and may imply any number.
+// maxRoiSamples bounds the samples of a bin along a dimension, so that a chunk can be a bin. Coordinates are data and
+// may imply any number.
 const maxRoiSamples = 4096
 
 // bin pools one bin of a roi from a plane of h by w pixels.
@@ -108,7 +108,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	sum, most := 0.0, math.Inf(-1)
 	for i := range nh {
 		y := y0 + float64(ph)*bh + (float64(i)+0.5)*bh/float64(nh)
-		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a line of zeros
+		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a row of zeros
 			most = max(most, 0)
 			continue
 		}
@@ -128,8 +128,8 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	return sum / float64(max(1, nh*nw))
 }
 
-// bilinearAt samples a plane; outside of it by more than a pixel, and of a plane without pixels, it is 0. The second
-// result is the greatest of the four weighted pixels, which ONNX's mode max takes.
+// bilinearAt samples a plane. Samples more than a pixel outside it are 0. most is the maximum of the four weighted
+// pixels, which ONNX's mode max uses.
 func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0

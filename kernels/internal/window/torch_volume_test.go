@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// torchVolume is a call that testdata/volumes.py made of PyTorch.
+// torchVolume is a call whose results testdata/volumes.py computed with PyTorch.
 type torchVolume struct {
 	Op     string
 	Attrs  map[string]any
@@ -25,8 +25,8 @@ type torchVolume struct {
 	}
 }
 
-// TestVolumesAgainstTorch compares pools, convolutions, recurrent layers, losses and
-// attention with what PyTorch 1.13 gives.
+// TestVolumesAgainstTorch compares pools, convolutions, recurrent layers, losses and attention with the results of
+// PyTorch 1.13.
 func TestVolumesAgainstTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/volumes.json")
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 
 type upsampleAttrs struct {
 	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"sizes of the spatial dimensions of the result"`
-	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let the first and last elements keep their places, not their edges"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"align the centres of the first and last elements, not their edges"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of the spatial dimensions, if output_size is not given"`
-	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor from which depths are computed, beside output_size"`
-	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
-	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
-	Scales       *float64  `attr:"scales" default:"none" doc:"factor of the only spatial dimension, beside output_size"`
+	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor that maps depths, in addition to output_size"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows, in addition to output_size"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns, in addition to output_size"`
+	Scales       *float64  `attr:"scales" default:"none" doc:"factor of the only spatial dimension, in addition to output_size"`
 }
 
-// Upsample ops of aten; upsample_nearest2d has a file of its own.
+// The upsample ops of aten, except upsample_nearest2d.
 var (
 	UpsampleNearest1d = upsampleOp("upsample_nearest1d", "Resizes signals [N,C,W] by taking the nearest element.",
 		1, "nearest")
@@ -95,8 +95,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	})
 }
 
-// sizes returns the spatial sizes of the result and the factors that were given, 0 where
-// none was.
+// sizes returns the spatial sizes of the result and the given factors, 0 for missing ones.
 func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
 	if len(shape) != spatial+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
@@ -130,7 +129,7 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
+// upsampleCheck makes PyTorch's checks. Ops that copy elements support bytes too.
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
 	for i, n := range size {
 		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
@@ -149,7 +148,7 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error
 	return err
 }
 
-// upsampleTaps is the arithmetic of aten's UpSample.h, in float32 but for float64 images.
+// upsampleTaps mirrors the arithmetic of aten's UpSample.h, in float32 except for float64 images.
 func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, align bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
 	if d == tensor.Float64 {
@@ -171,12 +170,12 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 	}
 	most := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
 	return &axisTaps{out: out, most: most, nearest: mode == "exact", each: func(i int, add func(int, float64)) {
-		if mode == "linear" && in == out { // whatever factor was given beside the sizes
+		if mode == "linear" && in == out { // whatever the factor
 			add(i, 1)
 			return
 		}
 		if mode == "exact" {
-			add(placeIn(math.Floor(round(round(float64(i)+0.5)*scale)), in), 1)
+			add(clampIndex(math.Floor(round(round(float64(i)+0.5)*scale)), in), 1)
 			return
 		}
 		x := round(float64(i) * scale)
@@ -185,7 +184,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 		if mode == "linear" {
 			x = max(x, 0)
-			at := placeIn(x, in)
+			at := clampIndex(x, in)
 			frac := min(max(round(x-float64(at)), 0), 1)
 			add(at, 1-frac)
 			add(min(at+1, in-1), frac)
@@ -193,7 +192,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 		at := math.Floor(x)
 		for k, w := range cubicWeights(x-at, -0.75) {
-			add(min(max(placeIn(at+4, in+8)-5+k, 0), in-1), w)
+			add(min(max(clampIndex(at+4, in+8)-5+k, 0), in-1), w)
 		}
 	}}
 }

@@ -16,11 +16,11 @@ import (
 type upsampleNearestAttrs struct {
 	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"height and width of the result"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
-	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
-	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows, in addition to output_size"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns, in addition to output_size"`
 }
 
-// UpsampleNearest2d is aten::upsample_nearest2d and its form vec.
+// UpsampleNearest2d is aten::upsample_nearest2d and its overload vec.
 var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImageOp,
 	Name: "upsample_nearest2d",
@@ -28,7 +28,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 		"input suggests.",
 	Params: []graph.Param{kit.Input},
 	Infer:  inferUpsampleNearest,
-	Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels of channels that lie together, else element by element.",
+	Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
 		Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
 	Ref:      refUpsampleNearest,
 	Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
@@ -55,7 +55,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.
+// upsampledSize mirrors at::native::upsample::compute_output_size and its rank checks.
 func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
 	spatial := len(shape) - 2
 	size := a.OutputSize
@@ -81,8 +81,8 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 	return size, nil
 }
 
-// nearestPlaces returns the functions from the rows and columns of the result to those of the operand.
-func nearestPlaces(c *graph.Call, shape []int) (row, col func(i int) int) {
+// nearestIndices returns the functions from rows and columns of the result to those of the operand.
+func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	m, f := c.Meta(0), []float64{0, 0}
 	a := kit.Attrs[upsampleNearestAttrs](c)
 	if a.ScaleFactors != nil {
@@ -97,16 +97,17 @@ func nearestPlaces(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
 }
 
-// byPixels reports whether the channels of a pixel lie together.
+// byPixels reports whether the channels of a pixel are contiguous.
 func byPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
 
-// nearestWork is as if the operand lay as the result does.
+// nearestWork prices an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 	nearestCopies(&w, out, byPixels(out))
 	return w
 }
 
+// nearestCopies adds the cost of copying pixels, or single elements.
 func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
@@ -116,7 +117,7 @@ func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	w.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead goes element by element where operand or result lies by planes.
+// nearestRead prices copies of single elements if the operand is in planes.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 	if out := walk.Lay(0, c.Out[0]); byPixels(out) && !byPixels(m) {
 		var pixels graph.Work
@@ -127,21 +128,21 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 	return w, true
 }
 
-// compileUpsampleNearest makes rows of the output: pixel by pixel where channels lie
-// together in input and output, else channel by channel.
+// compileUpsampleNearest computes rows of the output: pixel by pixel if channels are contiguous in input and output,
+// else channel by channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	row, col := nearestPlaces(c, dst.Shape)
+	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
 	gather := gathers[size]
 	move := kit.Mover(dst.DType, src.DType)
 	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
 	k := &graph.Kernel{}
-	rowTable := newNumberTable(k, dst.Shape[2], row)
-	colTable := newNumberTable(k, dst.Shape[3], func(i int) int { return col(i) * ss[3] })
+	rowTable := newIndexTable(k, dst.Shape[2], row)
+	colTable := newIndexTable(k, dst.Shape[3], func(i int) int { return col(i) * ss[3] })
 	chans, width := dst.Shape[1], dst.Shape[3]
 	pixels := ds[1] == size && ss[1] == size && chans > 1
 	pieces := kit.DivUp(width, rowPiece)
@@ -177,13 +178,13 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// gathers, by the size of an element, write elements step bytes apart from places given
-// in bytes.
-var gathers = [9]func(dst, src unsafe.Pointer, step int, places []int){1: gatherRow[uint8], 2: gatherRow[uint16],
+// gathers holds, by element size, the functions that copy elements from byte offsets to a row with a stride of step
+// bytes.
+var gathers = [9]func(dst, src unsafe.Pointer, step int, offsets []int){1: gatherRow[uint8], 2: gatherRow[uint16],
 	4: gatherRow[uint32], 8: gatherRow[uint64]}
 
-func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, places []int) {
-	for i, at := range places {
+func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, offsets []int) {
+	for i, at := range offsets {
 		*(*T)(unsafe.Add(dst, i*step)) = *(*T)(unsafe.Add(src, at))
 	}
 }
@@ -197,7 +198,7 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if tensor.Numel(shape) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, shape...)}, nil
 	}
-	row, col := nearestPlaces(c, shape)
+	row, col := nearestIndices(c, shape)
 	rows, cols := make([]int, shape[2]), make([]int, shape[3])
 	for i := range rows {
 		rows[i] = row(i)

@@ -12,23 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolArgs are the attributes of a pooling over any number of dimensions, as given.
+// poolArgs is the attributes of a pooling over any number of dimensions, as given.
 type poolArgs struct {
 	kernel, stride, padding, dilation []int
 
 	ceil    bool
-	include bool    // averages count the border
-	divisor *int    // of averages
-	norm    float64 // of poolNorm
+	include bool    // averages count the padding
+	divisor *int    // divisor_override of averages
+	norm    float64 // exponent of poolNorm
 }
 
-// poolSide is a pooling along one dimension.
-type poolSide struct {
+// axisParams is the parameters of a pooling along one dimension; begin and end are its padding.
+type axisParams struct {
 	kernel, stride, begin, end, dilation int
 	ceil                                 bool
 }
 
-// volumePool is a pooling over dims dimensions: what its ops share.
+// volumePool describes a pooling op over dims dimensions.
 type volumePool struct {
 	name string
 	dims int
@@ -36,39 +36,39 @@ type volumePool struct {
 	args func(c *graph.Call) *poolArgs
 }
 
-// wide reports whether the border is given for both sides of each dimension, all begins
-// and then all ends. PyTorch has no such form; ONNX needs it.
-func (a *poolArgs) wide(dims int) bool { return len(a.padding) == 2*dims }
+// asymmetric reports whether the padding lists all begins and then all ends. ONNX needs this form; PyTorch has no
+// equivalent.
+func (a *poolArgs) asymmetric(dims int) bool { return len(a.padding) == 2*dims }
 
 var poolNumbers = []string{"", "one int", "two ints", "three ints"}
 
-// sides spreads the attributes over the dimensions.
-func (p *volumePool) sides(a *poolArgs) ([]poolSide, error) {
+// params returns the parameters of each dimension; single numbers apply to all.
+func (p *volumePool) params(a *poolArgs) ([]axisParams, error) {
 	form := "%s: %s must either be a single int, or a tuple of " + poolNumbers[min(p.dims, 3)]
 	omitted := "%s: %s must either be omitted, a single int, or a tuple of " + poolNumbers[min(p.dims, 3)]
 	if p.kind == poolAvg {
 		form, omitted = strings.ReplaceAll(form, " either", ""), strings.ReplaceAll(omitted, " either", "")
 	}
-	out := make([]poolSide, p.dims)
+	out := make([]axisParams, p.dims)
 	stride, stated := a.stride, omitted
 	if len(stride) == 0 {
 		stride, stated = a.kernel, form
 	}
 	padding := a.padding
-	if a.wide(p.dims) {
+	if a.asymmetric(p.dims) {
 		padding = padding[:p.dims]
 	}
 	for _, l := range []struct {
 		name, form string
 		list       []int
-		set        func(s *poolSide, v int)
+		set        func(s *axisParams, v int)
 	}{
-		{"kernel_size", form, a.kernel, func(s *poolSide, v int) { s.kernel = v }},
-		{"stride", stated, stride, func(s *poolSide, v int) { s.stride = v }},
-		{"padding", strings.Replace(form, "must either be", "must be either be", 1), padding, func(s *poolSide, v int) {
+		{"kernel_size", form, a.kernel, func(s *axisParams, v int) { s.kernel = v }},
+		{"stride", stated, stride, func(s *axisParams, v int) { s.stride = v }},
+		{"padding", strings.Replace(form, "must either be", "must be either be", 1), padding, func(s *axisParams, v int) {
 			s.begin, s.end = v, v
 		}},
-		{"dilation", form, a.dilation, func(s *poolSide, v int) { s.dilation = v }},
+		{"dilation", form, a.dilation, func(s *axisParams, v int) { s.dilation = v }},
 	} {
 		if len(l.list) != 1 && len(l.list) != p.dims {
 			return nil, fmt.Errorf(l.form, p.name, l.name)
@@ -78,21 +78,21 @@ func (p *volumePool) sides(a *poolArgs) ([]poolSide, error) {
 		}
 	}
 	for i := range out {
-		if out[i].ceil = a.ceil; a.wide(p.dims) {
+		if out[i].ceil = a.ceil; a.asymmetric(p.dims) {
 			out[i].end = a.padding[p.dims+i]
 		}
 	}
 	return out, nil
 }
 
-// size is the size of the result in a dimension of n elements (pooling_output_shape).
-func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
+// size returns the size of the result in a dimension of n elements (pooling_output_shape).
+func (s *axisParams) size(n sym.Int, asymmetric bool) (sym.Int, error) {
 	switch pad := min(s.begin, s.end); {
 	case s.stride == 0:
 		return sym.Int{}, errors.New("stride should not be zero")
 	case pad < 0:
 		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
-	case !wide && pad > s.kernel/2:
+	case !asymmetric && pad > s.kernel/2:
 		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d",
 			pad, s.kernel)
 	}
@@ -101,36 +101,35 @@ func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
 
 // axes returns the windows of all dimensions.
 func (p *volumePool) axes(a *poolArgs, in, out tensor.Meta) ([]poolAxis, error) {
-	sides, err := p.sides(a)
+	params, err := p.params(a)
 	if err != nil {
 		return nil, err
 	}
 	var axes []poolAxis
-	for i := range sides {
-		axes = append(axes, slidingAxis(sides[i], in.Shape[in.Rank()-p.dims+i], out.Shape[out.Rank()-p.dims+i], a.include))
+	for i := range params {
+		axes = append(axes, slidingAxis(params[i], in.Shape[in.Rank()-p.dims+i], out.Shape[out.Rank()-p.dims+i], a.include))
 	}
 	return axes, nil
 }
 
-// shape checks the attributes against the operand and gives the shape of the result
-// (pool3d_shape_check).
+// shape checks the attributes against the operand and returns the shape of the result (pool3d_shape_check).
 func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
-	sides, err := p.sides(a)
+	params, err := p.params(a)
 	if err != nil {
 		return nil, err
 	}
 	lead := t.Rank() - p.dims
 	shape := slices.Clone(t.Shape)
 	small := false
-	for i := range sides {
-		n, err := sides[i].size(t.Shape[lead+i], a.wide(p.dims))
+	for i := range params {
+		n, err := params[i].size(t.Shape[lead+i], a.asymmetric(p.dims))
 		if err != nil {
 			return nil, err
 		}
 		small = small || !kit.AtLeastSize(n, 1)
 		shape[lead+i] = n
 	}
-	if err := p.positive(sides); err != nil {
+	if err := p.positive(params); err != nil {
 		return nil, err
 	}
 	for d := t.Rank() - p.dims - 1; d < t.Rank(); d++ {
@@ -139,10 +138,10 @@ func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
 		}
 	}
 	if p.kind == poolAvg && p.dims == 3 {
-		for i, s := range sides {
+		for i, s := range params {
 			if in := t.Shape[lead+i]; !kit.AtLeastSize(in.Add(sym.Of(s.begin+s.end)), s.kernel) {
 				return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
-					t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], sides[0].kernel, sides[1].kernel, sides[2].kernel)
+					t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], params[0].kernel, params[1].kernel, params[2].kernel)
 			}
 		}
 	}
@@ -153,20 +152,20 @@ func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// positive refuses windows and steps without length.
-func (p *volumePool) positive(sides []poolSide) error {
+// positive rejects windows, steps and dilations that are not positive.
+func (p *volumePool) positive(params []axisParams) error {
 	letters := []string{"T", "H", "W"}[3-p.dims:]
 	for _, l := range []struct {
 		what, prefix string
-		get          func(s poolSide) int
+		get          func(s axisParams) int
 	}{
-		{"kernel size", "k", func(s poolSide) int { return s.kernel }},
-		{"stride", "d", func(s poolSide) int { return s.stride }},
-		{"dilation", "dilation", func(s poolSide) int { return s.dilation }},
+		{"kernel size", "k", func(s axisParams) int { return s.kernel }},
+		{"stride", "d", func(s axisParams) int { return s.stride }},
+		{"dilation", "dilation", func(s axisParams) int { return s.dilation }},
 	} {
 		ok := true
 		text := ""
-		for i, s := range sides {
+		for i, s := range params {
 			ok = ok && l.get(s) > 0
 			text += fmt.Sprintf(" %s%s: %d", l.prefix, letters[i], l.get(s))
 		}
@@ -177,6 +176,7 @@ func (p *volumePool) positive(sides []poolSide) error {
 	return nil
 }
 
+// empty returns the error for an operand whose dimension d is empty.
 func (p *volumePool) empty(t tensor.Type, d int) error {
 	name := p.name
 	if p.kind == poolMax {
@@ -187,7 +187,7 @@ func (p *volumePool) empty(t tensor.Type, d int) error {
 		name, tensor.Sizes(t.Shape), max(0, d-(t.Rank()-p.dims-1)))
 }
 
-// byX writes sizes as PyTorch's messages about volumes do.
+// byX formats sizes as PyTorch's messages about volumes do.
 func byX[S int | sym.Int](sizes []S) string {
 	parts := make([]string, len(sizes))
 	for i, s := range sizes {
@@ -196,8 +196,8 @@ func byX[S int | sym.Int](sizes []S) string {
 	return strings.Join(parts, "x")
 }
 
-// infer checks a call and lays the results out: row-major over volumes; over planes, and
-// lines as planes of one row, in the format that the operand suggests.
+// infer checks a call and infers its results: row-major for volumes; images, and sequences as images of height 1, have
+// the format that the operand suggests.
 func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) {
 	a, t := p.args(c), c.Type(0)
 	if r := t.Rank(); r != p.dims+1 && r != p.dims+2 {
@@ -229,6 +229,7 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 	return c.One(out), nil
 }
 
+// rank returns the error for an operand of the wrong rank.
 func (p *volumePool) rank(rank int) error {
 	if p.dims == 1 {
 		return check1d(strings.TrimSuffix(p.name, "_with_indices"), rank)
@@ -236,19 +237,19 @@ func (p *volumePool) rank(rank int) error {
 	return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
 }
 
-// supports refuses what there are no loops for. The greatest of integers is supported where
-// the border is of ONNX's form only: PyTorch has no kernels for it.
+// supports rejects dtypes without loops. The maximum of integers is supported only with ONNX's form of padding, since
+// PyTorch has no kernels for it.
 func (p *volumePool) supports(a *poolArgs, d tensor.DType) error {
 	switch {
 	case d.IsFloat(), p.kind == poolAvg && d == tensor.Int64:
 		return nil
-	case p.kind == poolMax && d.IsIntegral(false) && !d.IsBareUnsigned() && a.wide(p.dims):
+	case p.kind == poolMax && d.IsIntegral(false) && !d.IsBareUnsigned() && a.asymmetric(p.dims):
 		return nil
 	}
 	return kit.NotImplementedBy(p.label(), d)
 }
 
-// label is what PyTorch calls the kernel.
+// label returns PyTorch's name of the kernel.
 func (p *volumePool) label() string {
 	switch {
 	case p.kind == poolMax && p.dims == 3:
@@ -263,7 +264,7 @@ func (p *volumePool) label() string {
 	return p.name
 }
 
-// compile makes the kernel that takes one of the walks.
+// compile makes the kernel with a walk.
 func (p *volumePool) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 	a := p.args(c)
 	axes, err := p.axes(a, c.Meta(0), c.Out[0])
@@ -273,10 +274,10 @@ func (p *volumePool) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) 
 	return volumeKernel(c, by, p.kind, a, axes)
 }
 
-// ref defines the pooling; positions come from the attributes alone.
+// ref is the reference implementation; it computes positions from the attributes only.
 func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*tensor.Tensor, error) {
 	a, t := p.args(c), in[0]
-	sides, err := p.sides(a)
+	params, err := p.params(a)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +287,7 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 	}
 	shape := kit.NumbersOf(sizes)
 	return volumeReference(t, shape, p.dims, p.kind, a, indices, func(d, o int) (first int, at []int, size int) {
-		s, n := sides[d], t.Shape[t.Rank()-p.dims+d]
+		s, n := params[d], t.Shape[t.Rank()-p.dims+d]
 		start, step := o*s.stride-s.begin, s.dilation
 		skipped := 0
 		if start < 0 {
@@ -303,25 +304,25 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 	}), nil
 }
 
-// beyond reports whether a call is one that kernels for planes do not support: its border differs from side
-// to side, or an average has holes.
-func (p *volumePool) beyond(c *graph.Call) bool {
+// needsVolume reports whether the kernels for images do not support a call: its padding is asymmetric, or it is a
+// dilated average.
+func (p *volumePool) needsVolume(c *graph.Call) bool {
 	a := p.args(c)
-	return a.wide(p.dims) || p.kind == poolAvg && slices.ContainsFunc(a.dilation, func(d int) bool { return d != 1 })
+	return a.asymmetric(p.dims) || p.kind == poolAvg && slices.ContainsFunc(a.dilation, func(d int) bool { return d != 1 })
 }
 
-// widened makes an op that has kernels of its own take the border of both sides, and
-// whatever else its kernels do not support, by way of the volume's.
-func (p *volumePool) widened(o graph.Op) graph.Op {
+// extend makes an op with its own kernels support asymmetric padding, and the other calls that those kernels reject, by
+// the kernels for volumes.
+func (p *volumePool) extend(o graph.Op) graph.Op {
 	inner := o
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		if p.beyond(c) {
+		if p.needsVolume(c) {
 			return p.infer(c, len(o.Outputs) > 1)
 		}
 		return inner.Infer(c)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if p.beyond(c) {
+		if p.needsVolume(c) {
 			return p.ref(c, in, len(o.Outputs) > 1)
 		}
 		return inner.Ref(c, in)
@@ -329,17 +330,17 @@ func (p *volumePool) widened(o graph.Op) graph.Op {
 	return o
 }
 
-// lowers makes the kernels of an op that is widened: its own by compile, of other calls the volume's.
-func (p *volumePool) lowers(compile poolCompile) poolCompile {
+// lowerWith returns the compile function of an extended op: compile for the calls it supports, else the volume's.
+func (p *volumePool) lowerWith(compile poolCompile) poolCompile {
 	return func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		if p.beyond(c) {
+		if p.needsVolume(c) {
 			return p.compile(c, by)
 		}
 		return compile(c, by)
 	}
 }
 
-// likeLine lays out, in the format that t suggests, lines as planes of one row.
+// likeLine returns the layout of sequences as images of height 1, in the format that t suggests.
 func likeLine(t, out tensor.Type) (tensor.Type, error) {
 	last := out.Rank() - 1
 	p, err := tensor.NewTypeFormat(t.DType, slices.Insert(slices.Clone(out.Shape), last, sym.Of(1)),

@@ -10,18 +10,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// volumePixels is a pooling over up to three dimensions that folds the elements of a window for all
-// channels at once. Operand and results may have any strides, in elements: batch, channel, and three
-// spatial dimensions.
+// volumePixels is a pooling over up to three dimensions that folds the elements of a window for all channels at once.
+// Operand and results may have any strides, in elements: batch, channel, and three spatial dimensions.
 type volumePixels struct {
 	*volume
 	n, c  int
 	xs    [5]int
 	ys    [2][5]int // of the results: values and, if asked for, indices
-	block int       // channels that are folded side by side
+	block int       // channels that are folded at once
 }
 
-// newVolumePixels takes an operand with a batch.
+// newVolumePixels requires an operand with a batch dimension.
 func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes []poolAxis) *volumePixels {
 	dims := len(axes)
 	strides := func(m tensor.Meta) (st [5]int) {
@@ -37,15 +36,14 @@ func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes []poolAxis) *volumeP
 	return p
 }
 
-// pixel is a result's position: the places of its first channel in the operand and the results, and its
-// windows.
+// pixel is the position of a result: the offsets of its first channel in operand and results, and its windows.
 type pixel struct {
 	x          int
 	y          [2]int
 	ds, hs, ws window
 }
 
-// phase runs f for every position of the results.
+// phase calls f for every position of the results.
 func (p *volumePixels) phase(f func(m *graph.Mem, at pixel)) graph.Phase {
 	sizes := [3]int{p.axes[0].out, p.axes[1].out, p.axes[2].out}
 	area := p.c
@@ -68,7 +66,7 @@ func (p *volumePixels) phase(f func(m *graph.Mem, at pixel)) graph.Phase {
 
 func product3(v [3]int) int { return v[0] * v[1] * v[2] }
 
-// each visits the elements of a window: their places in the operand, and their indices in the plane.
+// each visits the elements of a window with their offsets in the operand and their indices in the plane.
 func (p *volumePixels) each(at *pixel, f func(x, index int)) {
 	for d := at.ds.start; d < at.ds.end; d += at.ds.step {
 		for h := at.hs.start; h < at.hs.end; h += at.hs.step {
@@ -80,8 +78,8 @@ func (p *volumePixels) each(at *pixel, f func(x, index int)) {
 	}
 }
 
-// maxPixels is maxVolume with all channels of a position at once. Greatest elements and their indices
-// are in a worker's memory meanwhile.
+// maxPixels is maxVolume for all channels of a position at once. Partial maxima and their indices are in the worker's
+// memory.
 func maxPixels[T volumeElement](p *volumePixels, least T, indices bool) (ph graph.Phase, worker int) {
 	values := kit.AlignUp(p.block * int(unsafe.Sizeof(least)))
 	return p.phase(func(m *graph.Mem, at pixel) {
@@ -104,7 +102,7 @@ func maxPixels[T volumeElement](p *volumePixels, least T, indices bool) (ph grap
 	}), values + kit.AlignUp(8*p.block)
 }
 
-// foldMax takes elements that are step apart into the greatest ones so far; a NaN counts as greatest.
+// foldMax folds elements that are step apart into the partial maxima; NaN propagates.
 func foldMax[T volumeElement](best []T, where []int64, src unsafe.Pointer, step int, index int64) {
 	where = where[:len(best)]
 	if step == 1 {
@@ -122,7 +120,7 @@ func foldMax[T volumeElement](best []T, where []int64, src unsafe.Pointer, step 
 	}
 }
 
-// scatter writes values step apart.
+// scatter writes values with a stride of step elements.
 func scatter[T volumeElement](dst unsafe.Pointer, v []T, step int) {
 	if step == 1 {
 		copy(unsafe.Slice((*T)(dst), len(v)), v)
@@ -133,7 +131,7 @@ func scatter[T volumeElement](dst unsafe.Pointer, v []T, step int) {
 	}
 }
 
-// sumPixels is sumVolume with all channels of a position at once. The additions have the same order.
+// sumPixels is sumVolume for all channels of a position at once. Additions have the same order.
 func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
 	g func(sum A, area float64) T) (ph graph.Phase, worker int) {
 	return p.phase(func(m *graph.Mem, at pixel) {
@@ -152,7 +150,7 @@ func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
 	}), kit.AlignUp(8 * p.block)
 }
 
-// foldSum adds f, or nothing but the conversion, of elements that are step apart.
+// foldSum adds f of elements that are step apart; nil stands for the conversion to A.
 func foldSum[T volumeElement, A int64 | float64](sums []A, src unsafe.Pointer, step int, f func(T) A) {
 	switch {
 	case f != nil:

@@ -12,87 +12,89 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldedBytes is about how much of folded rows a worker has at once: they stay in the near cache.
+// foldedBytes is the approximate size of the folded rows that a worker holds, so that they stay in the L1 cache.
 const foldedBytes = 16 << 10
 
-// foldRows is a pooling over up to three dimensions of row-major operands by compiled loops over rows. The rows of a
-// window are folded first, into rows of the worker's memory with the border's neutral elements around them; then the
-// columns of those. With steps of 2 a row is read as one of pairs, which are its even and its odd elements.
-type foldRows struct {
-	*rowFold
-	planes, plane int // of the operand; elements of one
-	width, size   int // of a row; bytes of an element
+// compiledPlanes is a pooling over up to three dimensions of row-major operands by compiled loops over rows. The rows
+// of a window are folded first, into rows of worker memory surrounded by neutral elements as padding; then their
+// columns are folded. With steps of 2, a row is read as pairs of even and odd elements.
+type compiledPlanes struct {
+	*rowLoops
+	planes, plane int // number of planes of the operand; elements of a plane
+	width, size   int // elements of a row; bytes of an element
 	in            [3]int
 	axes          [3]poolAxis
-	most          [2]int // elements of a window by depth and height
-	pitch, begin  int    // of folded rows: elements from one to the next, and before the operand's first
-	rows, batch   int    // results by height, and planes, that are folded at once
+	most          [2]int // maximum elements of a window by depth and height
+	pitch, begin  int    // of folded rows, in elements: stride, and padding before the first
+	rows, batch   int    // rows of results, and planes, that are folded at once
 	divisors      []byte // of averages, by depth, height and width
-	even          bool   // one for all, or none
-	state         graph.PerWorker[foldRun]
+	uniform       bool   // there is one divisor, or none
+	state         graph.PerWorker[poolRun]
 }
 
-// newFoldRows returns nil where there is no machine code, or windows do not lie as it takes them.
-func newFoldRows(c *graph.Call, f poolFold, axes []poolAxis) (*foldRows, error) {
+// newCompiledPlanes returns nil if there is no machine code, or the windows are not supported.
+func newCompiledPlanes(c *graph.Call, f poolFold, axes []poolAxis) (*compiledPlanes, error) {
 	m, out := c.Meta(0), c.Out[0]
 	if len(c.Out) > 1 || out.Numel() == 0 || !m.IsContiguous() || !out.IsContiguous() {
 		return nil, nil
 	}
 	v := newVolume(m, axes)
-	p := &foldRows{planes: v.planes, plane: v.plane(), width: v.in[2], size: m.DType.Size(), in: v.in, axes: v.axes}
+	p := &compiledPlanes{planes: v.planes, plane: v.plane(), width: v.in[2], size: m.DType.Size(), in: v.in, axes: v.axes}
 	for d := range p.most {
 		p.most[d] = p.axes[d].most()
 	}
-	cols, ok := evenColumns(&p.axes[2])
-	if !ok || p.most[0]*p.most[1] == 0 || p.most[0]*p.most[1] > fewTaps {
+	cols, ok := newColumns(&p.axes[2])
+	if !ok || p.most[0]*p.most[1] == 0 || p.most[0]*p.most[1] > maxLoopTaps {
 		return nil, nil
 	}
 	sum := m.DType.OpMath()
-	if f.kind == poolAvg && m.DType.IsFloat() && p.most[0]*p.most[1]*cols.taps > fewTaps {
+	if f.kind == poolAvg && m.DType.IsFloat() && p.most[0]*p.most[1]*cols.taps > maxLoopTaps {
 		sum = tensor.Float64
 	}
 	if !p.divide(f, sum, m.DType) {
 		return nil, nil
 	}
 	var err error
-	if p.rowFold, err = newRowFold(f, m.DType, sum, p.most[0]*p.most[1], cols, p.even); p.rowFold == nil || err != nil {
+	p.rowLoops, err = newRowLoops(f, m.DType, sum, p.most[0]*p.most[1], cols, p.uniform)
+	if p.rowLoops == nil || err != nil {
 		return nil, err
 	}
 	p.cut()
 	return p, nil
 }
 
-// columns are windows of a row that lie evenly: window i begins at first + i*step, and has taps elements apart from one
-// another. Those before the row and behind it do not count.
-type columns struct{ first, step, taps, apart, results int }
+// columns are equally spaced windows of a row: window i begins at first + i*step and has taps elements, dilation
+// elements apart. Elements outside the row are ignored.
+type columns struct{ first, step, taps, dilation, results int }
 
-// evenColumns finds them; false where there are none that the loops take.
-func evenColumns(axis *poolAxis) (c columns, ok bool) {
-	c = columns{step: 1, apart: 1, results: axis.out}
+// newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
+func newColumns(axis *poolAxis) (c columns, ok bool) {
+	c = columns{step: 1, dilation: 1, results: axis.out}
 	first := axis.at(0)
 	switch {
 	case axis.out == 1:
-		c.first, c.taps, c.apart = first.start, first.taps(), max(1, first.step)
-	case axis.shares:
-		least, most := axis.share()
+		c.first, c.taps, c.dilation = first.start, first.taps(), max(1, first.step)
+	case axis.adaptive:
+		least, most := axis.adaptiveTaps()
 		if least != most || axis.n%axis.out != 0 {
 			return c, false
 		}
 		c.taps, c.step = most, most
 	default:
-		s := &axis.side
-		c.first, c.taps, c.step, c.apart = -s.begin, s.kernel, s.stride, s.dilation
+		s := &axis.params
+		c.first, c.taps, c.step, c.dilation = -s.begin, s.kernel, s.stride, s.dilation
 	}
-	// Rows with their border are about as long as the operand's and the results'.
-	far := c.taps > 2*fewTaps || mulBounded(c.taps-1, c.apart)+max(-c.first, 0) > 4*(axis.n+axis.out)
+	// Rows with their padding must not be much longer than those of operand and results.
+	far := c.taps > 2*maxLoopTaps || mulBounded(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.n+axis.out)
 	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
 }
 
-// cut chooses how many rows are folded at once. It depends on sizes alone, and decides no bits.
-func (p *foldRows) cut() {
+// cut chooses the number of rows that are folded at once. It depends on sizes only, and does not affect the bits of
+// results.
+func (p *compiledPlanes) cut() {
 	p.begin = max(0, -p.cols.first)
-	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.apart
-	p.pitch = p.begin + max(p.width, last+2) + 1 // one more where pairs are read
+	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.dilation
+	p.pitch = p.begin + max(p.width, last+2) + 1 // one more for the last pair
 	row := p.pitch * p.sum.Size()
 	p.rows = min(p.axes[1].out, max(1, foldedBytes/row))
 	p.batch = 1
@@ -101,21 +103,22 @@ func (p *foldRows) cut() {
 	}
 }
 
-// mostDivisors bounds the results of a plane that have a divisor each.
-const mostDivisors = 1 << 22
+// maxDivisors bounds the results of a plane with separate divisors.
+const maxDivisors = 1 << 22
 
-// divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if those are
-// too many.
-func (p *foldRows) divide(f poolFold, sum, d tensor.DType) bool {
-	p.even = f.kind != poolAvg || f.divisor != 0 || p.axes[0].even() && p.axes[1].even() && p.axes[2].even()
+// divide sets the divisors of averages: one number, or one for each result of a plane. It returns false if there would
+// be too many.
+func (p *compiledPlanes) divide(f poolFold, sum, d tensor.DType) bool {
+	p.uniform = f.kind != poolAvg || f.divisor != 0 ||
+		p.axes[0].uniform() && p.axes[1].uniform() && p.axes[2].uniform()
 	if f.kind != poolAvg {
 		return true
 	}
 	nd, nh, nw := p.axes[0].out, p.axes[1].out, p.axes[2].out
-	if p.even {
+	if p.uniform {
 		nd, nh, nw = 1, 1, 1
 	}
-	if mulBounded(mulBounded(nd, nh), nw) > mostDivisors {
+	if mulBounded(mulBounded(nd, nh), nw) > maxDivisors {
 		return false
 	}
 	size := sum.Size()
@@ -128,8 +131,8 @@ func (p *foldRows) divide(f poolFold, sum, d tensor.DType) bool {
 	return true
 }
 
-// kernel goes by planes, depths and blocks of rows.
-func (p *foldRows) kernel() *graph.Kernel {
+// kernel iterates over planes, depths and blocks of rows.
+func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].out
 	blocks, batches := kit.DivUp(p.axes[1].out, p.rows), kit.DivUp(p.planes, p.batch)
 	units := batches * depths * blocks
@@ -152,8 +155,8 @@ func (p *foldRows) kernel() *graph.Kernel {
 		}}}}
 }
 
-// block makes a block of rows of a batch of planes.
-func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
+// block computes a block of rows of a batch of planes.
+func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) {
 	first := batch * p.batch
 	planes, rows := min(p.batch, p.planes-first), min(p.rows, p.axes[1].out-row)
 	in := unsafe.Add(m.Ptrs[1], first*p.plane*p.size)
@@ -168,11 +171,11 @@ func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
 		switch {
 		case planes > end-from: // plane by plane, row after row
 			for h := from; h < end; h++ {
-				p.foldDown(m, r, in, depth, h, stepped{at(0, h), rows * line}, p.plane*p.size, planes)
+				p.foldDown(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.plane*p.size, planes)
 			}
 		default:
 			for i := range planes {
-				p.foldDown(m, r, unsafe.Add(in, i*p.plane*p.size), depth, from, stepped{at(i, from), line},
+				p.foldDown(m, r, unsafe.Add(in, i*p.plane*p.size), depth, from, rowStream{at(i, from), line},
 					run.step*p.width*p.size, end-from)
 			}
 		}
@@ -181,7 +184,7 @@ func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
 	results := p.axes[1].out * p.cols.results
 	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].out+depth)*results+row*p.cols.results)*p.size)
 	begin := unsafe.Add(at(0, row), p.cols.first*p.sum.Size())
-	if p.even && (planes == 1 || p.axes[0].out == 1) { // results of all planes are adjacent
+	if p.uniform && (planes == 1 || p.axes[0].out == 1) { // results of all planes are adjacent
 		p.foldAcross(r, out, begin, 0, depth, planes*rows)
 		return
 	}
@@ -190,14 +193,15 @@ func (p *foldRows) block(m *graph.Mem, r *foldRun, batch, depth, row int) {
 	}
 }
 
-// stepped is where rows lie: the first, and the bytes from one to the next.
-type stepped struct {
+// rowStream is a sequence of rows: the address of the first, and their stride in bytes.
+type rowStream struct {
 	ptr  unsafe.Pointer
 	step int
 }
 
-// foldDown folds the rows of windows, n times: those that follow one another lie step bytes apart.
-func (p *foldRows) foldDown(m *graph.Mem, r *foldRun, in unsafe.Pointer, depth, h int, to stepped, step, n int) {
+// foldDown folds the rows of n windows, which are step bytes apart in the operand.
+func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, depth, h int, to rowStream,
+	step, n int) {
 	ds, hs := p.axes[0].at(depth), p.axes[1].at(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCall + p.width*n)
@@ -215,8 +219,8 @@ func (p *foldRows) foldDown(m *graph.Mem, r *foldRun, in unsafe.Pointer, depth, 
 	r.run(p.down, p.width, n)
 }
 
-// foldAcross folds the columns of folded rows, of which from on there are n, into results.
-func (p *foldRows) foldAcross(r *foldRun, to, from unsafe.Pointer, row, depth, n int) {
+// foldAcross folds the columns of n folded rows, from row on, into results.
+func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sum.Size()
 	r.add(to, p.cols.results*p.size)
 	for _, o := range p.cols.operands() {
@@ -224,7 +228,7 @@ func (p *foldRows) foldAcross(r *foldRun, to, from unsafe.Pointer, row, depth, n
 	}
 	switch {
 	case p.kind != poolAvg:
-	case p.even:
+	case p.uniform:
 		r.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.cols.results * size
@@ -233,20 +237,20 @@ func (p *foldRows) foldAcross(r *foldRun, to, from unsafe.Pointer, row, depth, n
 	r.run(p.across, p.cols.results, n)
 }
 
-// rowFold is what a pooling by rows makes of windows, as two loops: down over the rows of windows, and across over the
-// columns of what that made.
-type rowFold struct {
+// rowLoops are the loops of a pooling by planes: down folds the rows of windows, and across the columns of the folded
+// rows.
+type rowLoops struct {
 	poolFold
 	d, sum       tensor.DType
 	cols         columns
 	down, across *loops.Loop
 }
 
-// operands are where the operands of the loop across begin, in elements from the first of a window: a row each, or with
-// steps of 2 one of pairs.
+// operands returns the offsets of the across loop's operands from the first element of a window. An operand is a row,
+// or with steps of 2 a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
-		at := k * c.apart / c.step * c.step
+		at := k * c.dilation / c.step * c.step
 		if len(list) == 0 || list[len(list)-1] != at {
 			list = append(list, at)
 		}
@@ -254,10 +258,10 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowFold returns nil where the loops do not become machine code. Even says that all averages have one divisor.
-func newRowFold(f poolFold, d, sum tensor.DType, lines int, cols columns, even bool) (*rowFold, error) {
-	t := &rowFold{poolFold: f, d: d, sum: sum, cols: cols}
-	if !loops.Compiles() || f.kind == poolNorm || max(lines, len(cols.operands())) > fewTaps ||
+// newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have one divisor.
+func newRowLoops(f poolFold, d, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
+	t := &rowLoops{poolFold: f, d: d, sum: sum, cols: cols}
+	if !loops.Compiles() || f.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
 	}
@@ -265,7 +269,7 @@ func newRowFold(f poolFold, d, sum tensor.DType, lines int, cols columns, even b
 	if err != nil {
 		return nil, err
 	}
-	across, err := t.acrossLoop(even)
+	across, err := t.acrossLoop(uniform)
 	if err != nil {
 		return nil, err
 	}
@@ -278,16 +282,16 @@ func newRowFold(f poolFold, d, sum tensor.DType, lines int, cols columns, even b
 	return t, nil
 }
 
-// join folds one value more.
-func (t *rowFold) join(b *expr.Builder, x, y expr.Value) expr.Value {
+// join folds one more value.
+func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 	if t.kind == poolMax {
 		return b.Do(expr.Max, y, x)
 	}
 	return b.Do(expr.Add, x, y)
 }
 
-// downLoop folds so many rows.
-func (t *rowFold) downLoop(lines int) (*expr.Loop, error) {
+// downLoop folds the given number of rows.
+func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
 	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.d}, lines)...)
 	v := b.Convert(t.sum, b.Load(0))
 	if t.kind == poolAvg {
@@ -300,22 +304,22 @@ func (t *rowFold) downLoop(lines int) (*expr.Loop, error) {
 	return &expr.Loop{Code: c, Scalar: make([]bool, lines)}, err
 }
 
-// acrossLoop folds columns of folded rows, and divides by a last operand, one of each row if divisors are even.
-func (t *rowFold) acrossLoop(even bool) (*expr.Loop, error) {
-	places := t.cols.operands()
+// acrossLoop folds columns of folded rows and divides by the last operand, which is a scalar if divisors are uniform.
+func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
+	offsets := t.cols.operands()
 	of := t.sum
 	if t.cols.step == 2 {
 		of = t.sum.ToComplex()
 	}
-	in := slices.Repeat([]tensor.DType{of}, len(places))
-	scalar := make([]bool, len(places))
+	in := slices.Repeat([]tensor.DType{of}, len(offsets))
+	scalar := make([]bool, len(offsets))
 	if t.kind == poolAvg {
-		in, scalar = append(in, t.sum), append(scalar, even)
+		in, scalar = append(in, t.sum), append(scalar, uniform)
 	}
 	b := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {
-		at := k * t.cols.apart
-		i, _ := slices.BinarySearch(places, at/t.cols.step*t.cols.step)
+		at := k * t.cols.dilation
+		i, _ := slices.BinarySearch(offsets, at/t.cols.step*t.cols.step)
 		if t.cols.step == 2 && at%2 == 1 {
 			return b.LoadImag(i)
 		}
@@ -330,13 +334,13 @@ func (t *rowFold) acrossLoop(even bool) (*expr.Loop, error) {
 		if inverse(t.d, t.sum) {
 			divide = expr.Mul
 		}
-		v = b.Do(divide, v, b.Load(len(places)))
+		v = b.Do(divide, v, b.Load(len(offsets)))
 	}
 	c, err := b.Build(b.Real(b.Convert(t.d, v)))
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
-// listings lists the loops.
-func (t *rowFold) listings() []expr.Listing {
+// listings returns the machine code of the loops.
+func (t *rowLoops) listings() []expr.Listing {
 	return []expr.Listing{t.down.Listing("rows of windows"), t.across.Listing("columns of windows")}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// symbolicSize is scaledSize of a symbol, and the condition under which it holds.
+// symbolicSize returns scaledSize of a symbol, and the guard under which it holds.
 func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
 	env := sym.NewEnv()
 	n, err := env.Symbol("N", 0, math.MaxInt, hint)
@@ -24,7 +24,8 @@ func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
 	return size, holds
 }
 
-// TestScaledSizes: the size of a scaled symbol is, where its guards hold, what the product in floating point is.
+// TestScaledSizes checks that the size of a scaled symbol, where its guards hold, equals the integer part of the
+// floating-point product.
 func TestScaledSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	scales := []float64{0.6, 0.1, 1.0 / 49, 1.0 / 3, 224.0 / 197, float64(float32(0.6)), math.Pi, 1e-9, 1e9, 1e300, 3, 0.5}
@@ -60,13 +61,13 @@ func TestScaledSizes(t *testing.T) {
 			at(int(rng.ExpFloat64() * 1e6))
 		}
 		for n := range 20 {
-			at((1 << 46) / (n + 1)) // the largest that there are
+			at((1 << 46) / (n + 1)) // the largest sizes
 		}
 	}
 	assert.Greater(t, free, 600*300, "most sizes are like the hint")
 }
 
-// TestScaledSizesSaid: a usual scale needs no guard, and one that rounding tears apart says up to where it holds.
+// TestScaledSizesSaid checks that a usual scale needs no guard, and that other scales are guarded by a range of sizes.
 func TestScaledSizesSaid(t *testing.T) {
 	for _, c := range []struct {
 		hint  int

@@ -14,9 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestPoolLoops takes windows of few and of many elements over channels that lie together and over planes, in one to
-// three dimensions, beside the definition and beside Go, with numbers that are none and infinite ones among the
-// elements.
+// TestPoolLoops compares compiled loops with the definition and with Go, for small and large windows, by pixels and by
+// planes, in one to three dimensions, with NaN and infinite elements.
 func TestPoolLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
 	compiled := map[string]int{}
@@ -50,7 +49,7 @@ func TestPoolLoops(t *testing.T) {
 				}
 			}
 		}
-		m, impl := pixelsLast(tensor.New(d, shape...)), "pixels"
+		m, impl := channelsLastOrder(tensor.New(d, shape...)), "pixels"
 		if r.IntN(2) == 0 {
 			if shape[len(shape)-1] += r.IntN(40); r.IntN(8) == 0 {
 				shape[len(shape)-1] += 200 // several blocks of rows
@@ -74,13 +73,13 @@ func TestPoolLoops(t *testing.T) {
 	}
 }
 
-// TestLeastPools takes images of nothing but the least number: their indices are those of the first elements.
+// TestLeastPools pools images of the least number only: their indices are those of the first elements.
 func TestLeastPools(t *testing.T) {
 	planes := tensor.Zeros(tensor.Float32, 1, 20, 6, 7)
 	for i := range planes.Numel() {
 		planes.SetFlat(i, tensor.FloatScalar(math.Inf(-1)))
 	}
-	pixels := planes.CopyTo(pixelsLast(planes.Meta))
+	pixels := planes.CopyTo(channelsLastOrder(planes.Meta))
 	a := graph.Attrs{"kernel_size": 3, "padding": 1, "stride": 2}
 	for impl, x := range map[string]*tensor.Tensor{"pixels": pixels, "planes": planes} {
 		checkPool(t, "max_pool2d", impl, a, x)
@@ -89,14 +88,14 @@ func TestLeastPools(t *testing.T) {
 	}
 }
 
-// TestPoolsOfSmallElements makes poolings again and again, as what one of them writes may be the memory that the next
-// object lies in.
+// TestPoolsOfSmallElements runs poolings repeatedly: a write outside the result would corrupt the next object on the
+// heap.
 func TestPoolsOfSmallElements(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 2))
 	a := graph.Attrs{"kernel_size": []int{4, 5, 6}, "padding": []int{1, 1, 0, 1, 1, 0}, "stride": []int{3, 2, 1}}
 	for _, d := range []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32} {
 		planes := kerneltest.RandomTensor(r, tensor.New(d, 1, 2, 5, 6, 33))
-		pixels := planes.CopyTo(pixelsLast(planes.Meta))
+		pixels := planes.CopyTo(channelsLastOrder(planes.Meta))
 		compiled := 0
 		for range 20 {
 			compiled += checkPool(t, "max_pool3d", "planes", a, planes)
@@ -108,8 +107,8 @@ func TestPoolsOfSmallElements(t *testing.T) {
 	}
 }
 
-// pixelsLast lays channels together.
-func pixelsLast(m tensor.Meta) tensor.Meta {
+// channelsLastOrder makes an operand channels-last.
+func channelsLastOrder(m tensor.Meta) tensor.Meta {
 	st, step := make([]int, m.Rank()), m.Shape[1]
 	st[1] = 1
 	for d := m.Rank() - 1; d > 1; d-- {
@@ -119,8 +118,8 @@ func pixelsLast(m tensor.Meta) tensor.Meta {
 	return m.WithStrides(st)
 }
 
-// checkPool compares what an implementation makes with the definition, and with what it makes in Go. It returns 1 if it
-// was machine code.
+// checkPool compares an implementation with the definition, and with its loops in Go. It returns 1 if it is machine
+// code.
 func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor) (compiled int) {
 	t.Helper()
 	op, c, err := kerneltest.NewReduceCall(name, a, []*tensor.Tensor{x})
@@ -131,7 +130,7 @@ func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor)
 	at := slices.IndexFunc(op.Impls, func(m graph.Impl) bool { return m.Name == impl })
 	for i := range c.Out {
 		if impl == "pixels" {
-			c.Out[i] = pixelsLast(c.Out[i])
+			c.Out[i] = channelsLastOrder(c.Out[i])
 		}
 	}
 	want, err := op.Ref(c, []*tensor.Tensor{x})
@@ -150,7 +149,7 @@ func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor)
 			}
 		}
 		if name[0] == 'm' && !bytes.Equal(got[i].Storage().Bytes(), inGo[i].Storage().Bytes()) {
-			t.Errorf("%s by %s %v %v: output %d has other bits than in Go", name, impl, a, x.Meta, i)
+			t.Errorf("%s by %s %v %v: output %d has different bits in Go", name, impl, a, x.Meta, i)
 		}
 	}
 	if code {

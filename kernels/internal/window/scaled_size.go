@@ -8,20 +8,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scaledSize is the whole part of n*f, multiplied in float64 as PyTorch and ONNX do. Of a size that is not known it is
-// a quotient of integers, under the guard that the size is one of those for which both are the same; n is taken for
-// its number where there is no such quotient.
+// scaledSize returns the integer part of n*f, multiplied in float64 as PyTorch and ONNX do. For a symbolic size it
+// returns a quotient of integers, guarded by the range of sizes for which both agree; if there is no such quotient, n
+// is specialized to its value.
 func scaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))
 	}
 	if p, q, ok := ratio(f); ok {
-		lo, hi := scaledAlike(n.Hint(), p, q, f)
+		lo, hi := agreeingSizes(n.Hint(), p, q, f)
 		within := sym.Truth(true)
 		if lo > 0 {
 			within = n.Ge(sym.Of(lo))
 		}
-		if hi < tensor.MaxBytes { // others are no sizes
+		if hi < tensor.MaxBytes { // greater sizes cannot occur
 			within = within.And(n.Le(sym.Of(hi)))
 		}
 		if within.Holds() {
@@ -33,8 +33,8 @@ func scaledSize(n sym.Int, f float64) sym.Int {
 
 func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
 
-// ratio returns the first fraction p/q of the continued fraction of f that is f when it is rounded to float64: 3/5 for
-// 0.6. ok is false where sizes that people have would overflow when they are multiplied by p.
+// ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64: 3/5 for 0.6. ok is
+// false if products of p and usual sizes would overflow.
 func ratio(f float64) (p, q int, ok bool) {
 	rest := new(big.Rat).SetFloat64(f) // nil for infinities and NaN
 	if rest == nil || f <= 0 {
@@ -63,28 +63,29 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 }
 
-// scaledAlike returns the sizes around n, or all others where n is none of them, for which the whole part of p/q times
-// the size is that of the product with f in float64, to which p/q rounds.
+// scaledAlike returns a range of sizes around n, or the range that excludes n if n is not one of them, in which the
+// integer part of p/q times the size equals that of the product with f in float64, to which p/q rounds.
 //
-// The product differs from p/q times the size by less than 2/2^53 of itself: by less than 1/q below 2^52/p. Only at
-// whole numbers may that make a difference, at multiples of q, and only where the product falls short: where f is
-// less than p/q by more than 1/2^54, which is half of what integers are rounded by at least.
-func scaledAlike(n, p, q int, f float64) (lo, hi int) {
+// The relative difference of the product and p/q times the size is below 2/2^53, so the absolute difference is below
+// 1/q for sizes below 2^52/p. It matters only where p/q times the size is an integer, at multiples of q, and only if
+// the product falls short: if f is less than p/q by more than a relative 1/2^54, which is at least half of the rounding
+// of integers.
+func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))
 	short := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
 	if short.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
 		return 0, hi
 	}
-	const looked = 1 << 12 // sizes that are looked at, on both sides
+	const limit = 1 << 12 // multiples of q to test on each side
 	for at, i := n/q*q, 0; at > 0; at, i = at-q, i+1 {
-		if scaledNumber(at, f) != at/q*p || i == looked {
+		if scaledNumber(at, f) != at/q*p || i == limit {
 			lo = at + 1
 			break
 		}
 	}
 	for at, i := (n/q+1)*q, 0; at <= hi; at, i = at+q, i+1 {
-		if scaledNumber(at, f) != at/q*p || i == looked {
+		if scaledNumber(at, f) != at/q*p || i == limit {
 			hi = at - 1
 			break
 		}

@@ -11,57 +11,59 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// carriedBytes is about what sums take that one loop hands to the next: they stay in the near cache.
+// carriedBytes is the approximate size of the partial sums that one loop passes to the next, so that they stay in the
+// L1 cache.
 const carriedBytes = 16 << 10
 
 // runElements bounds the elements that one call of a loop folds.
 const runElements = 1 << 24
 
-// loopCall is how many simple steps take as long as a call of a loop.
+// loopCall is the cost of a call of a loop, in simple operations.
 const loopCall = 64
 
-// foldPixels is a pooling over up to three dimensions by compiled loops over channels, which lie together in operand
-// and results. Neighbouring results along the last dimension whose windows have as many elements are the rows of one
-// run, and one row where all their elements lie one behind another.
-type foldPixels struct {
-	*tapFold
-	n, c     int
-	size     int // bytes of an element
-	in       [5]int
-	out      [2][5]int // steps in bytes: batch, channel, depth, height, width
-	plane    [3]int    // sizes of the operand
-	axes     [3]poolAxis
-	most     [3]int // elements of a window by dimension
-	longest  int    // results of a run
-	outs     int
-	together bool // the pixels of a run may be one row
-	state    graph.PerWorker[foldRun]
+// compiledPixels is a pooling over up to three dimensions by compiled loops over channels, which are contiguous in
+// operand and results. Neighbouring results along the last dimension whose windows have the same number of elements are
+// the rows of one run of the loop, or a single row if all their elements are contiguous.
+type compiledPixels struct {
+	*tapLoops
+	n, c      int
+	size      int // bytes of an element
+	in        [5]int
+	out       [2][5]int // strides in bytes: batch, channel, depth, height, width
+	plane     [3]int    // sizes of the operand
+	axes      [3]poolAxis
+	most      [3]int // maximum elements of a window by dimension
+	longest   int    // maximum results of a run
+	outs      int
+	mergeable bool // the pixels of a run are contiguous in operand and result
+	state     graph.PerWorker[poolRun]
 }
 
-// tapStream is an element of windows: where that of the first result of a run lies, and the bytes from one to the next.
+// tapStream is a tap of a run's windows: its address for the first result, and its stride in bytes.
 type tapStream struct {
 	ptr  unsafe.Pointer
 	step int
 }
 
-// foldRun is what a worker needs to run loops.
-type foldRun struct {
+// poolRun is a worker's state for running loops.
+type poolRun struct {
 	loops.State
 	ptrs    [expr.MaxOperands]unsafe.Pointer
 	strides [expr.MaxOperands]int
 	used    int
 	taps    []tapStream
-	// What loops read one of a row.
+	// Scalar operands of loops.
 	divisor [8]byte
 	index   int64
 }
 
-func (r *foldRun) add(p unsafe.Pointer, step int) {
+func (r *poolRun) add(p unsafe.Pointer, step int) {
 	r.ptrs[r.used], r.strides[r.used] = p, step
 	r.used++
 }
 
-// spatialSteps gives the strides of m in bytes, with those of dimensions that it lacks 0.
+// spatialSteps returns the strides of m in bytes for batch, channel, depth, height and width; missing dimensions have
+// 0.
 func spatialSteps(m tensor.Meta, dims int) (st [5]int) {
 	size, lead := m.DType.Size(), m.Rank()-dims
 	for d, s := range m.Strides {
@@ -74,22 +76,22 @@ func spatialSteps(m tensor.Meta, dims int) (st [5]int) {
 	return st
 }
 
-// newFoldPixels returns nil where there is no machine code, or channels do not lie together.
-func newFoldPixels(c *graph.Call, f poolFold, axes []poolAxis) (*foldPixels, error) {
+// newCompiledPixels returns nil if there is no machine code, or if channels are not contiguous.
+func newCompiledPixels(c *graph.Call, f poolFold, axes []poolAxis) (*compiledPixels, error) {
 	m, dims := c.Meta(0), len(axes)
 	lead := m.Rank() - dims
-	p := &foldPixels{n: 1, c: m.Shape[lead-1], size: m.DType.Size(), in: spatialSteps(m, dims), outs: len(c.Out)}
+	p := &compiledPixels{n: 1, c: m.Shape[lead-1], size: m.DType.Size(), in: spatialSteps(m, dims), outs: len(c.Out)}
 	if lead == 2 {
 		p.n = m.Shape[0]
 	}
 	v := newVolume(m, axes)
 	p.plane, p.axes = v.in, v.axes
-	apart := p.c > 1 && p.in[1] != p.size
+	strided := p.c > 1 && p.in[1] != p.size
 	for i, o := range c.Out {
 		p.out[i] = spatialSteps(o, dims)
-		apart = apart || p.c > 1 && p.out[i][1] != o.DType.Size()
+		strided = strided || p.c > 1 && p.out[i][1] != o.DType.Size()
 	}
-	if apart || c.Out[0].Numel() == 0 {
+	if strided || c.Out[0].Numel() == 0 {
 		return nil, nil
 	}
 	for d := range p.axes {
@@ -101,26 +103,26 @@ func newFoldPixels(c *graph.Call, f poolFold, axes []poolAxis) (*foldPixels, err
 	}
 	var err error
 	f.indices = len(c.Out) > 1
-	if p.tapFold, err = newTapFold(f, m.DType, taps, p.offset); p.tapFold == nil || err != nil {
+	if p.tapLoops, err = newTapLoops(f, m.DType, taps, p.offset); p.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	p.together = p.in[4] == p.c*p.size && p.out[0][4] == p.in[4] && !p.indices
-	p.longest = max(1, runElements/(p.c*min(taps, fewTaps)))
+	p.mergeable = p.in[4] == p.c*p.size && p.out[0][4] == p.in[4] && !p.indices
+	p.longest = max(1, runElements/(p.c*min(taps, maxLoopTaps)))
 	if !p.single && p.kind == poolAvg {
 		p.longest = max(1, carriedBytes/(p.c*p.sum.Size()))
 	}
 	return p, nil
 }
 
-// offset is the distance between the indices of the first element of a window and tap k.
-func (p *foldPixels) offset(k int) int {
+// offset returns the difference between the indices of tap k and of the first element of a window.
+func (p *compiledPixels) offset(k int) int {
 	step := func(d int) int { return max(1, p.axes[d].at(0).step) }
 	d, h, w := k/(p.most[1]*p.most[2]), k/p.most[2]%p.most[1], k%p.most[2]
 	return (d*step(0)*p.plane[1]+h*step(1))*p.plane[2] + w*step(2)
 }
 
-// kernel goes by rows of results.
-func (p *foldPixels) kernel() *graph.Kernel {
+// kernel iterates over rows of results.
+func (p *compiledPixels) kernel() *graph.Kernel {
 	nd, nh := p.axes[0].out, p.axes[1].out
 	rows := p.n * nd * nh
 	area := p.most[0] * p.most[1] * p.most[2]
@@ -145,8 +147,8 @@ func (p *foldPixels) kernel() *graph.Kernel {
 	return k
 }
 
-// row makes a row of results.
-func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
+// row computes a row of results.
+func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 	ds, hs := p.axes[0].at(d), p.axes[1].at(h)
 	from := unsafe.Add(m.Ptrs[p.outs], n*p.in[0]+ds.start*p.in[2]+hs.start*p.in[3])
 	at := func(i int) unsafe.Pointer {
@@ -176,9 +178,10 @@ func (p *foldPixels) row(m *graph.Mem, r *foldRun, n, d, h int) {
 	}
 }
 
-// streams lists the elements of a window for one loop. Elements outside of the operand read the neutral element; full
-// says that there are none.
-func (p *foldPixels) streams(r *foldRun, at unsafe.Pointer, w [3]window, step int, neutral unsafe.Pointer) (full bool) {
+// streams lists the taps of a window for one loop. Taps outside the operand read the neutral element; full says that
+// there are none.
+func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [3]window, step int,
+	neutral unsafe.Pointer) (full bool) {
 	full = true
 	r.taps = r.taps[:0]
 	for d := range p.most[0] {
@@ -196,22 +199,22 @@ func (p *foldPixels) streams(r *foldRun, at unsafe.Pointer, w [3]window, step in
 	return full
 }
 
-// tapAt is the distance in bytes from the first element of a window to another.
-func (p *foldPixels) tapAt(w [3]window, d, h, k int) int {
+// tapAt returns the distance in bytes from the first element of a window to another.
+func (p *compiledPixels) tapAt(w [3]window, d, h, k int) int {
 	return d*w[0].step*p.in[2] + h*w[1].step*p.in[3] + k*w[2].step*p.in[4]
 }
 
-// begin readies r for a chunk: the one before may have ended within a loop.
-func (r *foldRun) begin(m *graph.Mem) { r.used, r.Context = 0, m.Context }
+// begin prepares r for a chunk; the chunk before may have stopped in a loop.
+func (r *poolRun) begin(m *graph.Mem) { r.used, r.Context = 0, m.Context }
 
-// run runs a loop over rows of n0 elements with the operands that r has.
-func (r *foldRun) run(l *loops.Loop, n0, n1 int) {
+// run runs a loop over n1 rows of n0 elements with the operands that were added to r.
+func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
 	l.Run(&r.State, r.ptrs[:r.used], r.strides[:r.used], n0, n1)
 	r.used = 0
 }
 
-// runSingle makes a run of results by one loop.
-func (p *foldPixels) runSingle(r *foldRun, to unsafe.Pointer, run windowRun, full bool) {
+// runSingle computes a run of results by one loop.
+func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run windowRun, full bool) {
 	r.add(to, p.out[0][4])
 	for _, t := range r.taps {
 		r.add(t.ptr, t.step)
@@ -219,15 +222,16 @@ func (p *foldPixels) runSingle(r *foldRun, to unsafe.Pointer, run windowRun, ful
 	if p.kind == poolAvg {
 		r.add(unsafe.Pointer(&r.divisor), 0)
 	}
-	if full && p.together && run.step == 1 {
+	if full && p.mergeable && run.step == 1 {
 		r.run(p.first, p.c*run.n, 1)
 		return
 	}
 	r.run(p.first, p.c, run.n)
 }
 
-// runIndices makes a run of greatest elements and their indices, which differ from result to result.
-func (p *foldPixels) runIndices(m *graph.Mem, r *foldRun, to, index unsafe.Pointer, run windowRun) {
+// runIndices computes a run of maxima and their indices. The base index differs from result to result, so each takes
+// one call.
+func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.Pointer, run windowRun) {
 	for i := range run.n {
 		r.add(unsafe.Add(to, i*p.out[0][4]), 0)
 		r.add(unsafe.Add(index, i*p.out[1][4]), 0)
@@ -241,9 +245,9 @@ func (p *foldPixels) runIndices(m *graph.Mem, r *foldRun, to, index unsafe.Point
 	}
 }
 
-// runMany makes a run of results by several loops, each over manyTaps elements of windows that begin at from. The last
-// loop reads the neutral element in place of missing elements.
-func (p *foldPixels) runMany(m *graph.Mem, r *foldRun, to unsafe.Pointer, run windowRun, from unsafe.Pointer,
+// runMany computes a run of results by several loops, each over tapsPerLoop elements of windows that begin at from. The
+// last loop reads the neutral element in place of missing elements.
+func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, run windowRun, from unsafe.Pointer,
 	w [3]window) {
 	carried, step := to, p.out[0][4]
 	if p.kind == poolAvg {
@@ -251,21 +255,21 @@ func (p *foldPixels) runMany(m *graph.Mem, r *foldRun, to unsafe.Pointer, run wi
 	}
 	ht, wt := w[1].taps(), w[2].taps()
 	all := w[0].taps() * ht * wt
-	for first := 0; first < all || first == 0; first += manyTaps {
+	for first := 0; first < all || first == 0; first += tapsPerLoop {
 		l := p.first
 		r.add(carried, step)
 		if first > 0 {
 			l = p.next
 			r.add(carried, step)
 		}
-		for t := first; t < first+manyTaps; t++ {
+		for t := first; t < first+tapsPerLoop; t++ {
 			if t >= all {
 				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
 				continue
 			}
 			r.add(unsafe.Add(from, p.tapAt(w, t/wt/ht, t/wt%ht, t%wt)), run.step*p.in[4])
 		}
-		m.Count(loopCall + manyTaps*p.c*run.n)
+		m.Count(loopCall + tapsPerLoop*p.c*run.n)
 		r.run(l, p.c, run.n)
 	}
 	if p.kind == poolAvg {

@@ -9,43 +9,43 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fewTaps is the most elements of a window that one loop takes at once, and manyTaps how many it takes of windows that
-// have more: results, what was folded so far and a divisor are operands, too.
+// maxLoopTaps is the maximum number of elements of a window for a single loop. Larger windows take several loops of
+// tapsPerLoop elements, whose operands also include the result so far and a divisor.
 const (
-	fewTaps  = 20
-	manyTaps = 16
+	maxLoopTaps = 20
+	tapsPerLoop = 16
 )
 
-// poolFold is what a pooling makes of a window: its kind, and the divisor of averages where it is not the window's
-// size.
+// poolFold is the reduction of a pooling: its kind, the divisor of averages if it is not the window's size, and whether
+// indices are computed.
 type poolFold struct {
 	kind    poolKind
 	divisor int
 	indices bool
 }
 
-// tapFold folds the elements of windows by compiled loops. Those of few elements are one loop. Those of many are folded
-// manyTaps at a time: first begins, next goes on from what there is, and last divides. Elements are folded in the order
-// of the window however they are cut into loops, and the neutral element stands for those that there are not.
-type tapFold struct {
+// tapLoops folds the elements of windows by compiled loops: one loop for small windows, else several: `first` begins,
+// `next` continues, and `last` divides. Elements are folded in the order of the window, however they are divided among
+// loops; the neutral element stands for missing ones.
+type tapLoops struct {
 	poolFold
-	d, sum            tensor.DType      // of elements, and in which averages are summed up
-	taps              int               // of a loop
-	offset            func(tap int) int // the distance from the index of the first tap
+	d, sum            tensor.DType      // dtypes of elements and sums
+	taps              int               // taps per loop
+	offset            func(tap int) int // difference to the index of the first tap
 	single            bool
 	first, next, last *loops.Loop
 }
 
-// newTapFold returns nil if the loops do not become machine code. offset returns the distance between the indices of
-// the first tap and another.
-func newTapFold(f poolFold, d tensor.DType, taps int, offset func(tap int) int) (*tapFold, error) {
-	t := &tapFold{poolFold: f, d: d, sum: d.OpMath(), taps: taps, offset: offset}
-	t.single = taps <= fewTaps
+// newTapLoops returns nil if the loops cannot be compiled. offset returns the difference between the indices of a tap
+// and of the first one.
+func newTapLoops(f poolFold, d tensor.DType, taps int, offset func(tap int) int) (*tapLoops, error) {
+	t := &tapLoops{poolFold: f, d: d, sum: d.OpMath(), taps: taps, offset: offset}
+	t.single = taps <= maxLoopTaps
 	if !loops.Compiles() || f.kind == poolNorm || f.indices && !t.single {
 		return nil, nil
 	}
 	if !t.single {
-		t.taps = manyTaps
+		t.taps = tapsPerLoop
 		if d.IsFloat() {
 			t.sum = tensor.Float64
 		}
@@ -74,9 +74,9 @@ func newTapFold(f poolFold, d tensor.DType, taps int, offset func(tap int) int) 
 	return t, nil
 }
 
-// loop is one that folds so many taps. Operands are what was folded before, unless it begins, the taps, and at the end
-// of averages the divisor; of indices that of the first tap.
-func (t *tapFold) loop(taps int, begin, end bool) (*expr.Loop, error) {
+// loop returns the loop that folds the given number of taps. Its operands are the partial result (unless begin is set),
+// the taps, and one scalar: the divisor at the end of averages, or the index of the first tap.
+func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalar []bool
 	add := func(d tensor.DType, s bool) int {
@@ -102,9 +102,9 @@ func (t *tapFold) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	var out []expr.Output
 	switch {
 	case t.indices:
-		out = t.greatest(b, tap, b.Load(extra))
+		out = t.maximumIndex(b, tap, b.Load(extra))
 	case t.kind == poolMax:
-		out = t.extreme(b, tap, taps, begin)
+		out = t.maximum(b, tap, taps, begin)
 	default:
 		var sum expr.Value
 		if begin {
@@ -125,27 +125,27 @@ func (t *tapFold) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
-// carried is the dtype of what one loop hands to the next: greatest elements are kept where the results go.
-func (t *tapFold) carried() tensor.DType {
+// carried returns the dtype of the partial results between loops: maxima are stored in the result.
+func (t *tapLoops) carried() tensor.DType {
 	if t.kind == poolMax {
 		return t.d
 	}
 	return t.sum
 }
 
-// divides tells how averages are made of sums.
-func (t *tapFold) divides() expr.Op {
+// divides returns the operation that makes averages of sums.
+func (t *tapLoops) divides() expr.Op {
 	if inverse(t.d, t.sum) {
 		return expr.Mul
 	}
 	return expr.Div
 }
 
-// inverse reports whether averages are sums times the inverse of what they are divided by: where sums have more bits
-// than results, so that the rounding of an inverse does not show.
+// inverse reports whether sums are multiplied by the inverse of the divisor: where sums have more bits than results, so
+// that rounding the inverse does not change results.
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
-// putDivisor writes the divisor of the sum over a window, or its inverse.
+// putDivisor writes the divisor of a sum over a window of the given area, or its inverse.
 func (f poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 	n, x := divisorOf[int64](area), area
 	if f.divisor != 0 {
@@ -164,8 +164,8 @@ func (f poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 	}
 }
 
-// extreme is the greatest of the taps and of what there is. A NaN counts as greatest.
-func (t *tapFold) extreme(b *expr.Builder, tap func(int) expr.Value, taps int, begin bool) []expr.Output {
+// maximum returns the maximum of the taps and the partial result. NaN propagates.
+func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, begin bool) []expr.Output {
 	best, k := expr.Value(0), 0
 	if begin {
 		best, k = tap(0), 1
@@ -178,8 +178,8 @@ func (t *tapFold) extreme(b *expr.Builder, tap func(int) expr.Value, taps int, b
 	return []expr.Output{b.Real(b.Convert(t.d, best))}
 }
 
-// greatest is the greatest of all taps, and its index: of equal ones the first, of several NaNs the last.
-func (t *tapFold) greatest(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
+// maximumIndex returns the maximum of all taps and its index: among equal ones the first, among NaNs the last.
+func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
 	best, where := tap(0), b.Int(tensor.Int32, 0)
 	for k := 1; k < t.taps; k++ {
 		x := tap(k)
@@ -194,7 +194,7 @@ func (t *tapFold) greatest(b *expr.Builder, tap func(int) expr.Value, first expr
 		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, where), first))}
 }
 
-// fill fills memory with the neutral element of a dtype.
+// fill sets memory to the neutral element of a dtype.
 func (f poolFold) fill(d tensor.DType, mem []byte) {
 	if f.kind != poolMax {
 		clear(mem)
@@ -214,8 +214,8 @@ func (f poolFold) fill(d tensor.DType, mem []byte) {
 	}
 }
 
-// listings lists the loops.
-func (t *tapFold) listings() []expr.Listing {
+// listings returns the machine code of the loops.
+func (t *tapLoops) listings() []expr.Listing {
 	var list []expr.Listing
 	for _, l := range []struct {
 		name string
