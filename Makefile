@@ -117,7 +117,8 @@ PLATFORMS = linux/arm64 linux/386 linux/arm darwin/amd64 darwin/arm64 windows/am
 	freebsd/arm64
 
 # Packages that do not import the command line.
-LIBRARY = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v -e /graphrun/cli -e /scripts/ | cut -d' ' -f1
+LIBRARY = $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | \
+	grep -v -e /graphrun/cli -e /scripts/ | cut -d' ' -f1
 
 # The builds for platforms other than this one. Vet type-checks the tests as well.
 builds:
