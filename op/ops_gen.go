@@ -16,18 +16,18 @@ func ShapeAsTensor(self *graph.Value) *graph.Value {
 
 // Unique2Attrs are the optional attributes of [Unique2].
 type Unique2Attrs struct {
-	// sort the result; else elements are in the order of their first occurrence (default true)
+	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
-	// give inverse; else it is empty
+	// return inverse; else it is empty
 	ReturnInverse bool `attr:"return_inverse"`
-	// give counts; else it is empty
+	// return counts; else it is empty
 	ReturnCounts bool `attr:"return_counts"`
 }
 
 // Unique2 is the op _unique2.
 //
-// Gives the distinct elements, for every element of self the index of its like among them, and how often each
-// occurs. A NaN is unlike all, itself included.
+// Returns the distinct elements, for every element of self its index among them, and the number of occurrences
+// of each. NaN differs from every element, including itself.
 func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts *graph.Value) {
 	made := node("_unique2", 3, given(attrs), self)
 	return made[0], made[1], made[2]
@@ -434,9 +434,9 @@ func Argmin(self *graph.Value, attrs ...ArgminAttrs) *graph.Value {
 type ArgsortAttrs struct {
 	// dimension to sort along (default -1)
 	Dim *int `attr:"dim"`
-	// put the greatest element first
+	// sort in descending order
 	Descending bool `attr:"descending"`
-	// keep the order of equal elements; here it is always kept
+	// keep the order of equal elements; always kept here
 	Stable bool `attr:"stable"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -444,8 +444,8 @@ type ArgsortAttrs struct {
 
 // Argsort is the op argsort.
 //
-// Gives the indices that sort the elements along a dimension. Of equal elements the one with the lower index
-// comes first; a NaN is greater than all.
+// Returns the indices that sort the elements along a dimension. Equal elements keep the order of their indices;
+// NaN is greater than all.
 func Argsort(self *graph.Value, attrs ...ArgsortAttrs) *graph.Value {
 	return node("argsort", 1, given(attrs), self)[0]
 }
@@ -842,7 +842,7 @@ func Complex(real, imag *graph.Value) *graph.Value {
 
 // CompressAttrs are the optional attributes of [Compress].
 type CompressAttrs struct {
-	// dimension whose slices are taken; none: self counts as flat
+	// dimension whose slices are taken; default: self is flattened
 	Dim *int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -850,8 +850,8 @@ type CompressAttrs struct {
 
 // Compress is the op compress.
 //
-// Takes the slices of self along a dimension where a one-dimensional condition holds. A short condition is false
-// for the rest.
+// Takes the slices of self along a dimension where a one-dimensional condition is true. A condition that is too
+// short is false for the rest.
 func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value {
 	return node("compress", 1, given(attrs), self, condition)[0]
 }
@@ -1472,11 +1472,11 @@ func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
 
 // EmbeddingAttrs are the optional attributes of [Embedding].
 type EmbeddingAttrs struct {
-	// index whose row gets no gradient; means nothing here (default -1)
+	// affects gradients only; ignored (default -1)
 	PaddingIdx *int `attr:"padding_idx"`
-	// concerns gradients; means nothing here
+	// affects gradients only; ignored
 	ScaleGradByFreq bool `attr:"scale_grad_by_freq"`
-	// concerns gradients; means nothing here
+	// affects gradients only; ignored
 	Sparse bool `attr:"sparse"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1844,14 +1844,14 @@ func FullLike[A Operand](self *graph.Value, fillValue A, attrs ...FullLikeAttrs)
 
 // GatherAttrs are the optional attributes of [Gather].
 type GatherAttrs struct {
-	// concerns gradients; means nothing here
+	// affects gradients only; ignored
 	SparseGrad bool `attr:"sparse_grad"`
 }
 
 // Gather is the op gather.
 //
-// Takes, for every element of index, self's element at that index in dimension dim and at the element's own
-// place in the others. A negative index counts from the end.
+// Takes, for every element of index, the element of self with that index in dimension dim and the element's own
+// indices in the others. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -1862,7 +1862,7 @@ func Gather[A Int](self, index *graph.Value, dim A, attrs ...GatherAttrs) *graph
 
 // GatherNdAttrs are the optional attributes of [GatherNd].
 type GatherNdAttrs struct {
-	// leading dimensions that self and indices have in common
+	// number of leading dimensions that self and indices share
 	BatchDims int `attr:"batch_dims"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2162,11 +2162,11 @@ func Imag(self *graph.Value) *graph.Value {
 
 // Index is the op index.
 //
-// Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where
-// all of it stays.
-// The indices broadcast to one shape, which is at the place of the indexed dimensions if those are neighbours,
-// else in front. A mask stands for the indices of the elements where it holds, one index for each of its
-// dimensions: the operands after it go on behind those.
+// Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to keep
+// the whole dimension.
+// The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else
+// comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions;
+// the operands after it index the dimensions that follow.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func Index(self, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value) *graph.Value {
@@ -2183,20 +2183,20 @@ type IndexAddAttrs struct {
 
 // IndexAdd is the op index_add.
 //
-// Copies self and adds to its slices along dim, at the places that a one-dimensional index tells, the slices of
-// source. A negative index counts from the end.
+// Copies self and adds the slices of source to its slices along dim, at the positions in a one-dimensional
+// index. A negative index counts from the end.
 //
 // Attributes:
 //
-//   - dim: dimension that index indexes
+//   - dim: dimension to index
 func IndexAdd[A Int](self, index, source *graph.Value, dim A, attrs ...IndexAddAttrs) *graph.Value {
 	return node("index_add", 1, with(given(attrs), "dim", dim), self, index, source)[0]
 }
 
 // IndexCopy is the op index_copy.
 //
-// Copies self and replaces its slices along dim, at the places that a one-dimensional index tells, by the slices
-// of source. A negative index counts from the end.
+// Copies self and replaces its slices along dim, at the positions in a one-dimensional index, by the slices of
+// source. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -2207,7 +2207,7 @@ func IndexCopy[A Int](self, index, source *graph.Value, dim A) *graph.Value {
 
 // IndexFill is the op index_fill.
 //
-// Copies self and fills its slices along dim, at the places that a one-dimensional index tells, with a number or
+// Copies self and fills its slices along dim, at the positions in a one-dimensional index, with a number or
 // 0-dim value. A negative index counts from the end.
 //
 // Attributes:
@@ -2289,7 +2289,7 @@ func Isposinf(self *graph.Value) *graph.Value {
 
 // KthvalueAttrs are the optional attributes of [Kthvalue].
 type KthvalueAttrs struct {
-	// dimension to look along (default -1)
+	// dimension along which to rank (default -1)
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
@@ -2299,12 +2299,12 @@ type KthvalueAttrs struct {
 
 // Kthvalue is the op kthvalue.
 //
-// Gives the k-th least element along a dimension and its index; of equal elements the one with the lower index
-// comes first.
+// Returns the k-th smallest element along a dimension and its index; equal elements keep the order of their
+// indices.
 //
 // Attributes:
 //
-//   - k: which of the least elements, from 1
+//   - k: rank of the element to take, in ascending order from 1
 func Kthvalue[A Int](self *graph.Value, k A, attrs ...KthvalueAttrs) (values, indices *graph.Value) {
 	made := node("kthvalue", 2, with(given(attrs), "k", k), self)
 	return made[0], made[1]
@@ -2667,14 +2667,14 @@ func Lt[A, B Operand](self A, other B) *graph.Value {
 
 // MaskedFill is the op masked_fill.
 //
-// Puts a number, or a 0-dim value, where mask holds, and self elsewhere; self and mask broadcast together.
+// Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.
 func MaskedFill[A Operand](self, mask *graph.Value, value A) *graph.Value {
 	return node("masked_fill", 1, nil, self, mask, value)[0]
 }
 
 // MaskedSelect is the op masked_select.
 //
-// Takes the elements of self where mask holds, in row-major order, after both are broadcast together.
+// Takes the elements of self where mask is true, in row-major order, after both are broadcast together.
 func MaskedSelect(self, mask *graph.Value) *graph.Value {
 	return node("masked_select", 1, nil, self, mask)[0]
 }
@@ -3169,21 +3169,21 @@ func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Va
 
 // Nms is the op nms.
 //
-// Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, y1, x2, y2 and
-// scores [n] give indices, best first.
+// Keeps the boxes with the highest scores that do not overlap a better one too much: boxes [n,4] of x1, y1, x2,
+// y2 and scores [n] give indices, best first.
 //
 // Attributes:
 //
-//   - iouThreshold: share of intersection in union above which the box of the lower score goes
+//   - iouThreshold: intersection over union above which the box with the lower score is dropped
 func Nms(boxes, scores *graph.Value, iouThreshold float64) *graph.Value {
 	return node("nms", 1, with(nil, "iou_threshold", iouThreshold), boxes, scores)[0]
 }
 
 // NonMaxSuppressionAttrs are the optional attributes of [NonMaxSuppression].
 type NonMaxSuppressionAttrs struct {
-	// boxes to keep of a class of an image
+	// maximum number of boxes to keep per class and image
 	MaxOutputBoxesPerClass int `attr:"max_output_boxes_per_class"`
-	// share of intersection in union above which the box of the lower score goes
+	// intersection over union above which the box with the lower score is dropped
 	IouThreshold float64 `attr:"iou_threshold"`
 	// score that boxes must exceed
 	ScoreThreshold *float64 `attr:"score_threshold"`
@@ -3195,15 +3195,15 @@ type NonMaxSuppressionAttrs struct {
 
 // NonMaxSuppression is the op non_max_suppression.
 //
-// Keeps the boxes of the highest scores, class by class, that overlap no better one too much: boxes [N,B,4] and
-// scores [N,C,B] give [n,3] of image, class and box.
+// Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: boxes
+// [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.
 func NonMaxSuppression(boxes, scores *graph.Value, attrs ...NonMaxSuppressionAttrs) *graph.Value {
 	return node("non_max_suppression", 1, given(attrs), boxes, scores)[0]
 }
 
 // Nonzero is the op nonzero.
 //
-// Gives the indices of the elements that are not 0, in row-major order: [n, rank].
+// Returns the indices of the non-zero elements in row-major order: [n, rank].
 func Nonzero(self *graph.Value) *graph.Value {
 	return node("nonzero", 1, nil, self)[0]
 }
@@ -3239,9 +3239,9 @@ func Numel(self *graph.Value) *graph.Value {
 
 // OneHotAttrs are the optional attributes of [OneHot].
 type OneHotAttrs struct {
-	// size of the new dimension; -1: one more than the greatest index, known when the graph runs (default -1)
+	// size of the new dimension; -1: one more than the maximum index, computed in the run (default -1)
 	NumClasses *int `attr:"num_classes"`
-	// place of the new dimension in the result (default -1)
+	// position of the new dimension in the result (default -1)
 	Dim *int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3249,9 +3249,9 @@ type OneHotAttrs struct {
 
 // OneHot is the op one_hot.
 //
-// Adds a dimension of num_classes in which the element that self's index names is on, the others off.
-// values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to
-// num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.
+// Adds a dimension of num_classes in which the element at self's index is on and the others are off.
+// values holds the values of off and on; without it these are 0 and 1 of int64, and indices outside of 0 to
+// num_classes-1 are errors. With it, negative indices count from the end, and others turn no element on.
 //
 // May be nil: values.
 func OneHot(self, values *graph.Value, attrs ...OneHotAttrs) *graph.Value {
@@ -3790,11 +3790,11 @@ func Repeat[A Ints](self *graph.Value, repeats A) *graph.Value {
 
 // RepeatInterleaveAttrs are the optional attributes of [RepeatInterleave].
 type RepeatInterleaveAttrs struct {
-	// how often each element or slice is in the result, where that is one number and no operand
+	// number of repetitions of each element or slice, if it is the same for all
 	Repeats *int `attr:"repeats"`
-	// dimension whose slices are repeated; none: self counts as flat
+	// dimension whose slices are repeated; default: self is flattened
 	Dim *int `attr:"dim"`
-	// size of the repeated dimension in the result: with it the shape is known before the graph runs
+	// size of the repeated dimension in the result; makes the shape known before the run
 	OutputSize *int `attr:"output_size"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3802,10 +3802,9 @@ type RepeatInterleaveAttrs struct {
 
 // RepeatInterleave is the op repeat_interleave.
 //
-// Repeats every element, or every slice along a dimension: all equally often, or as repeats, one-dimensional or
-// a single number, tells for each.
-// Without any repeats self holds them, and the result is the indices that it repeats: of [2, 0, 1] it is [0, 0,
-// 2].
+// Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with a
+// number for each.
+// Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, given(attrs), self)[0]
 }
@@ -4153,27 +4152,27 @@ const (
 
 // ScatterAttrs are the optional attributes of [Scatter].
 type ScatterAttrs struct {
-	// how elements of src join self's: none replaces them (default none)
+	// reduction of src with self's elements; none: replace them (default none)
 	Reduce ScatterReduceWord `attr:"reduce"`
 }
 
 // Scatter is the op scatter.
 //
-// Copies self and writes src's elements into it, each at its own place but for dimension dim, where index tells
-// the place. src may be a number. Of several elements for one place the last one stays. A negative index counts
-// from the end.
+// Copies self and writes src's elements into it, each at its own indices except in dimension dim, where index
+// gives the position. src may be a number. Among elements with the same position, the last wins. A negative
+// index counts from the end.
 //
 // Attributes:
 //
-//   - dim: dimension that index indexes
+//   - dim: dimension to index
 func Scatter[A Operand, B Int](self, index *graph.Value, src A, dim B, attrs ...ScatterAttrs) *graph.Value {
 	return node("scatter", 1, with(given(attrs), "dim", dim), self, index, src)[0]
 }
 
 // ScatterAdd is the op scatter_add.
 //
-// Copies self and adds src's elements to it, each at its own place but for dimension dim, where index tells the
-// place. A negative index counts from the end.
+// Copies self and adds src's elements to it, each at its own indices except in dimension dim, where index gives
+// the position. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -4196,14 +4195,14 @@ const (
 
 // ScatterNdAttrs are the optional attributes of [ScatterNd].
 type ScatterNdAttrs struct {
-	// how updates join self's elements: none replaces them (default none)
+	// reduction of updates with self's elements; none: replace them (default none)
 	Reduce ScatterNdReduceWord `attr:"reduce"`
 }
 
 // ScatterNd is the op scatter_nd.
 //
 // Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a
-// tuple indexes the first k dimensions of self. Of several updates for one place the last one stays. A negative
+// tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A negative
 // index counts from the end.
 func ScatterNd(self, indices, updates *graph.Value, attrs ...ScatterNdAttrs) *graph.Value {
 	return node("scatter_nd", 1, given(attrs), self, indices, updates)[0]
@@ -4223,19 +4222,19 @@ const (
 
 // ScatterReduceAttrs are the optional attributes of [ScatterReduce].
 type ScatterReduceAttrs struct {
-	// whether self's element takes part (default true)
+	// include self's element in the reduction (default true)
 	IncludeSelf *bool `attr:"include_self"`
 }
 
 // ScatterReduce is the op scatter_reduce.
 //
-// Copies self and folds src's elements into it, each at its own place but for dimension dim, where index tells
-// the place. A negative index counts from the end.
+// Copies self and reduces src's elements into it, each at its own indices except in dimension dim, where index
+// gives the position. A negative index counts from the end.
 //
 // Attributes:
 //
-//   - dim: dimension that index indexes
-//   - reduce: how elements that meet one place are folded
+//   - dim: dimension to index
+//   - reduce: reduction of elements with the same position
 func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterReduceReduceWord, attrs ...ScatterReduceAttrs) *graph.Value {
 	return node("scatter_reduce", 1, with(given(attrs), "dim", dim, "reduce", reduce), self, index, src)[0]
 }
@@ -4400,9 +4399,9 @@ func Softshrink(self *graph.Value, attrs ...SoftshrinkAttrs) *graph.Value {
 type SortAttrs struct {
 	// dimension to sort along (default -1)
 	Dim *int `attr:"dim"`
-	// put the greatest element first
+	// sort in descending order
 	Descending bool `attr:"descending"`
-	// keep the order of equal elements; here it is always kept
+	// keep the order of equal elements; always kept here
 	Stable bool `attr:"stable"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4410,8 +4409,8 @@ type SortAttrs struct {
 
 // Sort is the op sort.
 //
-// Sorts the elements along a dimension and gives their indices. Of equal elements the one with the lower index
-// comes first; a NaN is greater than all.
+// Sorts the elements along a dimension and returns their indices. Equal elements keep the order of their
+// indices; NaN is greater than all.
 func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) {
 	made := node("sort", 2, given(attrs), self)
 	return made[0], made[1]
@@ -4621,14 +4620,14 @@ func T(self *graph.Value) *graph.Value {
 
 // Take is the op take.
 //
-// Takes elements of self by their place in row-major order. The result has the shape of index.
+// Takes elements of self by their flat row-major index. The result has the shape of index.
 func Take(self, index *graph.Value) *graph.Value {
 	return node("take", 1, nil, self, index)[0]
 }
 
 // TakeAlongDimAttrs are the optional attributes of [TakeAlongDim].
 type TakeAlongDimAttrs struct {
-	// dimension to index; none: self and indices count as flat
+	// dimension to index; default: self and indices are flattened
 	Dim *int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4668,7 +4667,7 @@ const (
 
 // TfidfVectorizerAttrs are the optional attributes of [TfidfVectorizer].
 type TfidfVectorizerAttrs struct {
-	// weight of each n-gram of the pool; none: 1
+	// weight of each n-gram of the pool; default: 1
 	Weights []float64 `attr:"weights"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4676,17 +4675,17 @@ type TfidfVectorizerAttrs struct {
 
 // TfidfVectorizer is the op tfidf_vectorizer.
 //
-// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector a row.
+// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row.
 //
 // Attributes:
 //
-//   - maxGramLength: greatest length of n-grams to count
-//   - minGramLength: least length of n-grams to count
-//   - maxSkipCount: most elements to skip between two of an n-gram
-//   - mode: give counts; weights of what occurs; or their product
-//   - ngramCounts: where the n-grams of each length begin in the pool
-//   - ngramIndexes: place in the result of each n-gram of the pool
-//   - poolInt64s: the n-grams, one after another, by length
+//   - maxGramLength: maximum length of n-grams to count
+//   - minGramLength: minimum length of n-grams to count
+//   - maxSkipCount: maximum number of elements to skip between neighbours of an n-gram
+//   - mode: return counts, the weights of n-grams that occur, or their product
+//   - ngramCounts: begin of the n-grams of each length in the pool
+//   - ngramIndexes: position in the result of each n-gram of the pool
+//   - poolInt64s: the n-grams, concatenated by length
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
 	return node("tfidf_vectorizer", 1, with(given(attrs), "max_gram_length", maxGramLength, "min_gram_length", minGramLength, "max_skip_count", maxSkipCount, "mode", mode, "ngram_counts", ngramCounts, "ngram_indexes", ngramIndexes, "pool_int64s", poolInt64s), self)[0]
 }
@@ -4741,11 +4740,11 @@ func ToOther(self, other *graph.Value, attrs ...ToAttrs) *graph.Value {
 
 // TopkAttrs are the optional attributes of [Topk].
 type TopkAttrs struct {
-	// dimension to take them along (default -1)
+	// dimension along which to take them (default -1)
 	Dim *int `attr:"dim"`
-	// take the greatest, not the least (default true)
+	// take the largest elements, else the smallest (default true)
 	Largest *bool `attr:"largest"`
-	// put the best first; here they are always sorted (default true)
+	// sort the result; always sorted here (default true)
 	Sorted *bool `attr:"sorted"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4753,8 +4752,8 @@ type TopkAttrs struct {
 
 // Topk is the op topk.
 //
-// Takes the k greatest or least elements along a dimension and their indices. Of equal elements the one with the
-// lower index comes first; a NaN is greater than all.
+// Takes the k largest or smallest elements along a dimension and their indices. Equal elements keep the order of
+// their indices; NaN is greater than all.
 //
 // Attributes:
 //
@@ -4869,9 +4868,9 @@ func Unfold[A, B, C Int](self *graph.Value, dimension A, size B, step C) *graph.
 
 // UniqueAttrs are the optional attributes of [Unique].
 type UniqueAttrs struct {
-	// dimension whose slices are compared; none: elements are
+	// dimension whose slices are compared; default: elements are compared
 	Dim *int `attr:"dim"`
-	// sort the result; else what is equal is where it first occurs (default true)
+	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4879,8 +4878,9 @@ type UniqueAttrs struct {
 
 // Unique is the op unique.
 //
-// Gives the distinct elements, or slices along a dimension; the index where each first occurs; for every one of
-// self the index of its like; and how often each occurs. A NaN is unlike all, itself included.
+// Returns the distinct elements, or slices along a dimension; the index of the first occurrence of each; for
+// every one of self its index among them; and the number of occurrences of each. NaN differs from every element,
+// including itself.
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
 	made := node("unique", 4, given(attrs), self)
 	return made[0], made[1], made[2], made[3]
@@ -4888,18 +4888,18 @@ func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, co
 
 // UniqueDimAttrs are the optional attributes of [UniqueDim].
 type UniqueDimAttrs struct {
-	// sort the result; else slices are in the order of their first occurrence (default true)
+	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
-	// give inverse; else it is empty
+	// return inverse; else it is empty
 	ReturnInverse bool `attr:"return_inverse"`
-	// give counts; else it is empty
+	// return counts; else it is empty
 	ReturnCounts bool `attr:"return_counts"`
 }
 
 // UniqueDim is the op unique_dim.
 //
-// Gives the distinct slices along a dimension, for every slice of self the index of its like among them, and how
-// often each occurs. A NaN is unlike all, itself included.
+// Returns the distinct slices along a dimension, for every slice of self its index among them, and the number of
+// occurrences of each. NaN differs from every element, including itself.
 //
 // Attributes:
 //

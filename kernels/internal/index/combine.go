@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combining is how an indexed walk brings an element of the near side to its place.
+// combining is the reduction by which an indexed walk writes elements to the table.
 type combining uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	combineMin
 )
 
-// combinings are the names of scatter's reductions.
+// combinings maps the names of scatter's reductions.
 var combinings = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
 	"mean":     combineAdd,
 	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
@@ -28,12 +28,13 @@ type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// writeOps combine the near side into the far one, alpha times for combineAdd.
+// writeOps returns the row operations that combine elements of the plain operand into the table; combineAdd multiplies
+// them by alpha.
 func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	if how == combineSet {
 		move := kit.Mover(d, d)
 		return kit.RowOps{
-			Block: func(near, far unsafe.Pointer, ns, fs, n int) { move(far, near, fs, ns, n) },
+			Block: func(plain, table unsafe.Pointer, ns, fs, n int) { move(table, plain, fs, ns, n) },
 			Each:  kit.WriteEach[d.Size()],
 		}
 	}
@@ -70,17 +71,17 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	return combineZ(how, alpha.Complex())
 }
 
-// combinedOps makes both loops of a function of two addresses.
-func combinedOps(f func(far, near unsafe.Pointer)) kit.RowOps {
+// combinedOps makes both row operations from a function of two addresses.
+func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
-		Block: func(near, far unsafe.Pointer, ns, fs, n int) {
+		Block: func(plain, table unsafe.Pointer, ns, fs, n int) {
 			for i := range n {
-				f(unsafe.Add(far, i*fs), unsafe.Add(near, i*ns))
+				f(unsafe.Add(table, i*fs), unsafe.Add(plain, i*ns))
 			}
 		},
-		Each: func(near, far unsafe.Pointer, ns int, places []int) {
-			for i, at := range places {
-				f(unsafe.Add(far, at), unsafe.Add(near, i*ns))
+		Each: func(plain, table unsafe.Pointer, ns int, positions []int) {
+			for i, at := range positions {
+				f(unsafe.Add(table, at), unsafe.Add(plain, i*ns))
 			}
 		},
 	}
@@ -89,22 +90,22 @@ func combinedOps(f func(far, near unsafe.Pointer)) kit.RowOps {
 func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	switch how {
 	case combineAdd:
-		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) += alpha * *(*T)(near) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += alpha * *(*T)(plain) })
 	case combineMul:
-		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) *= *(*T)(near) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 	}
-	return combinedOps(func(far, near unsafe.Pointer) {
-		a, b := *(*T)(far), *(*T)(near)
+	return combinedOps(func(table, plain unsafe.Pointer) {
+		a, b := *(*T)(table), *(*T)(plain)
 		if how == combineMax && b > a || how == combineMin && b < a || b != b {
-			*(*T)(far) = b
+			*(*T)(table) = b
 		}
 	})
 }
 
 func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load func(H) float32,
 	store func(float32) H) kit.RowOps {
-	return combinedOps(func(far, near unsafe.Pointer) {
-		a, b := load(*(*H)(far)), load(*(*H)(near))
+	return combinedOps(func(table, plain unsafe.Pointer) {
+		a, b := load(*(*H)(table)), load(*(*H)(plain))
 		switch {
 		case how == combineAdd:
 			a += alpha * b
@@ -113,15 +114,15 @@ func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load
 		case how == combineMax && b > a, how == combineMin && b < a, b != b:
 			a = b
 		}
-		*(*H)(far) = store(a)
+		*(*H)(table) = store(a)
 	})
 }
 
 func combineZ[T complex64 | complex128](how combining, alpha T) kit.RowOps {
 	if how == combineAdd {
-		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) += alpha * *(*T)(near) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += alpha * *(*T)(plain) })
 	}
-	return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) *= *(*T)(near) })
+	return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 }
 
 func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
@@ -129,12 +130,12 @@ func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
 		return combinedOps(func(_, _ unsafe.Pointer) {})
 	}
 	if how == combineAdd || how == combineMax {
-		return combinedOps(func(far, near unsafe.Pointer) { *(*uint8)(far) |= *(*uint8)(near) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) |= *(*uint8)(plain) })
 	}
-	return combinedOps(func(far, near unsafe.Pointer) { *(*uint8)(far) &= *(*uint8)(near) })
+	return combinedOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
 }
 
-// refCombine is one step of a combination, in float64, int64 or complex128.
+// refCombine combines two elements in the reference implementations, in float64, int64 or complex128.
 func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if how == combineSet {
 		return b

@@ -12,8 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op whose result depends on data: outlines tells what is known of it ahead. f is
-// also its definition; a long loop in it looks at the context, by the panic of [ends.Look].
+// eagerOp defines an op whose result shapes depend on data. outlines returns the parts of the results' types that are
+// known before the run. f computes the results and is also the reference; its long loops check the context by
+// [ends.Look].
 func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -33,7 +34,7 @@ func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]gr
 	return kit.DefineWith(attrs, o)
 }
 
-// contextOf returns the context of a run, or one that never ends.
+// contextOf returns the context of a run, or the background context.
 func contextOf(rt graph.Runtime) context.Context {
 	if rt == nil {
 		return context.Background()
@@ -41,19 +42,19 @@ func contextOf(rt graph.Runtime) context.Context {
 	return rt.Context()
 }
 
-// oneOutline is the outline of an eager op with one row-major result. Sizes are -1 where data decide them.
+// oneOutline returns the outline of a single row-major result. Sizes are -1 where they depend on data.
 func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
 	return []graph.Outline{rowMajor(d, sizes...)}, nil
 }
 
-// rowMajor is the outline of a row-major value. Sizes are -1 where data decide them.
+// rowMajor returns the outline of a row-major value. Sizes are -1 where they depend on data.
 func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
 	return graph.Outline{DType: d, Sizes: sizes,
 		Lay: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
-// openAt returns sizes of which that of a dimension depends on data.
-func openAt(sizes []sym.Int, dim int) []int {
+// unknownAt returns sizes with -1 for dimension dim and for symbolic sizes.
+func unknownAt(sizes []sym.Int, dim int) []int {
 	open := make([]int, len(sizes))
 	for i, s := range sizes {
 		n, known := s.Known()
@@ -64,25 +65,24 @@ func openAt(sizes []sym.Int, dim int) []int {
 	return open
 }
 
-// slicesOf is what is known of the sizes of some slices along a dimension, or of some elements where that
-// is nil.
+// slicesOf returns the known sizes of a selection of slices along a dimension, or of elements if dim is nil.
 func slicesOf(t tensor.Type, dim *int) []int {
 	if dim == nil || t.Rank() == 0 {
 		return []int{-1}
 	}
 	if d, err := tensor.WrapDim(*dim, t.Rank()); err == nil {
-		return openAt(t.Shape, d)
+		return unknownAt(t.Shape, d)
 	}
-	return nil // running tells why
+	return nil // the run reports the error
 }
 
-// nonzeroBytes gives the truth of every element in row-major order.
+// nonzeroBytes returns, for every element in row-major order, whether it is non-zero.
 func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
 	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-// nonzeroIndices gives the indices of the elements that are not 0, [n, rank]: those of one dimension are consecutive.
+// nonzeroIndices returns the indices of the non-zero elements as [n, rank]; the indices of a dimension are contiguous.
 func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	flags := nonzeroBytes(ctx, t)
 	n := count(ctx, flags)
@@ -119,15 +119,15 @@ func count(ctx context.Context, flags []bool) int {
 	return n
 }
 
-// pickSlices copies slices of a tensor along dim.
-func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, places []int) (*tensor.Tensor, error) {
+// pickSlices copies the slices of a tensor at the given positions along dim.
+func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int) (*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape)
-	shape[dim] = len(places)
+	shape[dim] = len(positions)
 	out := tensor.Zeros(t.DType, shape...)
-	if t.Rank() == 1 && len(places) > 0 {
-		at, size, step := kit.Numbers[int](min(kit.LookEvery, len(places))), t.DType.Size(), kit.StepAt(t.Meta, 0)
-		kit.Blocks(ctx, len(places), func(begin, end int) {
-			for k, i := range places[begin:end] {
+	if t.Rank() == 1 && len(positions) > 0 {
+		at, size, step := kit.Numbers[int](min(kit.LookEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
+		kit.Blocks(ctx, len(positions), func(begin, end int) {
+			for k, i := range positions[begin:end] {
 				at[k] = i * step
 			}
 			kit.ReadEach[size](unsafe.Add(out.Pointer(), begin*size), t.Pointer(), size, at[:end-begin])
@@ -146,12 +146,12 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, places []int) (*
 	src := unsafe.Slice((*byte)(from.Pointer()), from.Bytes())
 	copied := 0
 	for outer := range tensor.Numel(shape[:dim]) {
-		for k, i := range places {
+		for k, i := range positions {
 			if copied += max(inner, 64); copied > 64*kit.LookEvery {
 				ends.Look(ctx)
 				copied = 0
 			}
-			copy(to[(outer*len(places)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
+			copy(to[(outer*len(positions)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
 		}
 	}
 	return out, nil

@@ -14,20 +14,20 @@ import (
 
 type gatherGradAttrs struct {
 	Dim        int  `attr:"dim" doc:"dimension to index"`
-	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"concerns gradients; means nothing here"`
+	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"affects gradients only; ignored"`
 }
 
 // Gather is torch.gather.
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "gather",
-	Doc: "Takes, for every element of index, self's element at that index in dimension dim and at the element's " +
-		"own place in the others. A negative index counts from the end.",
+	Doc: "Takes, for every element of index, the element of self with that index in dimension dim and the element's " +
+		"own indices in the others. A negative index counts from the end.",
 	Params: []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
-		if err == nil && !kit.Empty(ix) { // one without elements is not looked at
+		if err == nil && !kit.Empty(ix) { // PyTorch does not check empty indices
 			if err = gatherShapes("gather", t, ix, dim); err == nil {
 				err = indexDType("gather", ix.DType)
 			}
@@ -53,7 +53,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 })
 
-// gatherShapes is gather_shape_check.
+// gatherShapes mirrors aten's gather_shape_check.
 func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	if max(1, t.Rank()) != max(1, ix.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
@@ -68,21 +68,21 @@ func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel reads m, a view of operand 0 of the index's rank, along dim.
+// gatherKernel gathers along dim from m, a view of operand 0 with the index's rank.
 func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	far := without(kit.ByteStrides(m), dim)
+	table := without(kit.ByteStrides(m), dim)
 	if m.Rank() == 0 {
-		far = make([]int, out.Rank())
+		table = make([]int, out.Rank())
 	}
-	near, idx := sideOf(0, out), sideOf(2, ix)
+	plain, idx := operandAt(0, out), operandAt(2, ix)
 	if out.Rank() == 0 {
-		far = nil
+		table = nil
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{near, {kit.PtrBuffer(1, m), far}, idx},
+	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
 		looks: []lookup{lookAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
@@ -110,7 +110,7 @@ func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 }
 
 type takeAlongAttrs struct {
-	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices count as flat"`
+	Dim *int `attr:"dim" default:"none" doc:"dimension to index; default: self and indices are flattened"`
 }
 
 // TakeAlongDim is torch.take_along_dim.
@@ -119,7 +119,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	Name:     "take_along_dim",
 	Doc: "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the " +
 		"other dimensions.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfSelf}},
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix, _, err := takeAlong(c)
 		if err != nil {
@@ -151,20 +151,20 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		places, err := in[1].Contiguous().Expanded(ix.Shape)
+		positions, err := in[1].Contiguous().Expanded(ix.Shape)
 		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-			places, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
+			positions, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return gatherRef(t, places, dim)
+		return gatherRef(t, positions, dim)
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 		{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 })
 
-// takeAlong broadcasts self and indices. Without a dim, indices become flat.
+// takeAlong broadcasts self and indices. Without a dim, indices are flattened.
 func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 	t, ix = c.Type(0), c.Type(1)
 	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
@@ -200,7 +200,7 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 var Take = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
 	Name:     "take",
-	Doc:      "Takes elements of self by their place in row-major order. The result has the shape of index.",
+	Doc:      "Takes elements of self by their flat row-major index. The result has the shape of index.",
 	Params:   []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
@@ -229,8 +229,8 @@ var Take = kit.Define[kit.None](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 })
 
-// takeKernel reads operand 0 by logical order at the places that ix, a view of operand 1,
-// holds. An index that has no flat view is walked in its own shape.
+// takeKernel gathers elements of operand 0 by the flat indices in ix, a view of operand 1. An index without a flat view
+// is walked in its own shape.
 func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
@@ -238,9 +238,10 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 			ix, out = src, v
 		}
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.PtrBuffer(1, m), make([]int, out.Rank())},
-		sideOf(2, ix)},
-		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+	x := &indexed{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
+		{kit.PtrBuffer(1, m), make([]int, out.Rank())},
+		operandAt(2, ix)},
+		looks: []lookup{{operand: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 

@@ -12,20 +12,20 @@ import (
 )
 
 type scatterNDAttrs struct {
-	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"how updates join self's elements: none replaces them"`
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples reads a value by tuples of indices, which are along the last dimension of indices.
+// tuples indexes a value by tuples of indices, which are along the last dimension of the index operand.
 type tuples struct {
 	batch, k int
 	shape    []int // of the walk
-	far      []int // steps in bytes of the walk in the value
-	index    []int // and in indices
+	table    []int // strides of the walk in the value, in bytes
+	index    []int // strides of the walk in the indices, in bytes
 	looks    []lookup
 }
 
-// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple, which must be a
-// number: so many dimensions are indexed.
+// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known size,
+// since it is a number of dimensions.
 func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
 	if err := indexDType(op, ix.DType); err != nil {
 		return nil, 0, err
@@ -54,18 +54,18 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	t := &tuples{batch: batch, k: k, shape: kit.NumbersOf(shape)}
 	last := ix.Rank() - 1
 	ms, is := kit.ByteStrides(m), kit.ByteStrides(ix)
-	t.far = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
+	t.table = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
 	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
 	for k := range t.k {
 		d := batch + k
-		t.looks = append(t.looks, lookup{side: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d, size: m.Shape[d],
-			step: ms[d]})
+		t.looks = append(t.looks, lookup{operand: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d,
+			size: m.Shape[d], step: ms[d]})
 	}
 	return t, nil
 }
 
-// place returns the index in the value for an index of the walk.
-func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
+// position returns the index in the value for an index of the walk.
+func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(at[:t.batch])
 	for k := range t.k {
@@ -78,14 +78,14 @@ func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, 
 	return append(to, at[lead:]...), nil
 }
 
-// GatherND is ONNX's GatherND; PyTorch has none.
+// GatherND is ONNX's GatherND; PyTorch has no equivalent.
 var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "gather_nd",
 	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple " +
 		"indexes the first k dimensions of self after the batch dimensions. " +
 		"A negative index counts from the end.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}},
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
 		if err != nil {
@@ -99,7 +99,8 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {kit.InBuffer(c, 0), t.far},
+		x := &indexed{shape: t.shape, looks: t.looks, operands: []walkOperand{operandAt(0, c.Out[0]),
+			{kit.InBuffer(c, 0), t.table},
 			{kit.InBuffer(c, 1), t.index}}}
 		return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
 	},
@@ -110,7 +111,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		}
 		out := tensor.Zeros(in[0].DType, t.shape...)
 		kit.EachIndex(t.shape, func(at []int) {
-			from, e := t.place(in[0].Meta, in[1], at)
+			from, e := t.position(in[0].Meta, in[1], at)
 			if e != nil {
 				err = e
 				return
@@ -123,14 +124,14 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 })
 
-// ScatterND is ONNX's ScatterND; PyTorch has none.
+// ScatterND is ONNX's ScatterND; PyTorch has no equivalent.
 var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "scatter_nd",
 	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where " +
 		"a tuple indexes the first k dimensions of self. " +
-		"Of several updates for one place the last one stays. A negative index counts from the end.",
-	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},
+		"Among updates with the same tuple, the last wins. A negative index counts from the end.",
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, up := c.Type(0), c.Type(2)
 		shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
@@ -160,7 +161,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			return k, nil
 		}
 		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
-			sides: []walkSide{sideOf(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.far}, {kit.InBuffer(c, 1), t.index}}}
+			operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.table}, {kit.InBuffer(c, 1), t.index}}}
 		k.Phases = append(k.Phases,
 			x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 		return k, nil
@@ -173,7 +174,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 		how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]
 		kit.EachIndex(t.shape, func(at []int) {
-			to, e := t.place(in[0].Meta, in[1], at)
+			to, e := t.position(in[0].Meta, in[1], at)
 			if e != nil {
 				err = e
 				return

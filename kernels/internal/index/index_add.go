@@ -13,28 +13,28 @@ import (
 )
 
 type indexAddAttrs struct {
-	Dim   int           `attr:"dim" doc:"dimension that index indexes"`
+	Dim   int           `attr:"dim" doc:"dimension to index"`
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of source"`
 }
 
 // IndexAdd, IndexCopy and IndexFill write slices of self.
 var (
 	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
-		"Copies self and adds to its slices along dim, at the places "+
-			"that a one-dimensional index tells, the slices of source.",
+		"Copies self and adds the slices of source to its slices along dim, "+
+			"at the positions in a one-dimensional index.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			a := kit.Attrs[indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
 	IndexCopy = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_copy",
-		"Copies self and replaces its slices along dim, at the places "+
-			"that a one-dimensional index tells, by the slices of source.",
+		"Copies self and replaces its slices along dim, at the positions "+
+			"in a one-dimensional index, by the slices of source.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 	IndexFill = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_fill",
-		"Copies self and fills its slices along dim, at the places that "+
-			"a one-dimensional index tells, with a number or 0-dim value.",
+		"Copies self and fills its slices along dim, at the positions "+
+			"in a one-dimensional index, with a number or 0-dim value.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
@@ -89,7 +89,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 	if err := indexDType(name, ix.DType); err != nil {
 		return err
 	}
-	// Slices without elements are taken by index_add only.
+	// Only index_add supports slices without elements.
 	if kit.Is(kit.SizeAtDim(t, dim), 0) && !kit.Empty(ix) &&
 		(name == "index_add" || !kit.Is(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
@@ -154,22 +154,23 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 		out.Shape = shape
 	}
 	shape[dim] = ix.Numel()
-	near := walkSide{from, make([]int, len(shape))}
+	plain := walkOperand{from, make([]int, len(shape))}
 	if !from.IsData() {
-		copy(near.steps, kit.ByteStrides(src))
+		copy(plain.steps, kit.ByteStrides(src))
 	}
-	idx := walkSide{kit.InBuffer(c, 1), make([]int, len(shape))}
+	idx := walkOperand{kit.InBuffer(c, 1), make([]int, len(shape))}
 	if ix.Rank() == 1 {
 		idx.steps[dim] = kit.StepAt(ix, 0)
 	}
-	x := &indexed{shape: shape, sides: []walkSide{near, {kit.OutBuffer(c, 0), without(kit.ByteStrides(out), dim)}, idx},
+	table := walkOperand{kit.OutBuffer(c, 0), without(kit.ByteStrides(out), dim)}
+	x := &indexed{shape: shape, operands: []walkOperand{plain, table, idx},
 		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
 	return k, nil
 }
 
-// convertValue adds a phase that brings the 0-dim value to d, in scratch memory. It is there though no place may be
-// told: a value that does not fit is refused whatever the index is.
+// convertValue adds a phase that converts the 0-dim value to d in scratch memory. The phase exists even if the index is
+// empty, because a value that does not fit is always an error.
 func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	room := kit.ScratchBuffer(0, tensor.New(d))
 	k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -195,7 +196,7 @@ func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Sca
 	if first != nil {
 		return nil, first
 	}
-	if out.Numel() == 0 { // indices are not checked
+	if out.Numel() == 0 { // PyTorch does not check the indices
 		return []*tensor.Tensor{out}, nil
 	}
 	shape := slices.Clone(out.Shape)

@@ -87,9 +87,9 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 }
 
 type embeddingAttrs struct {
-	PaddingIdx      int  `attr:"padding_idx" default:"-1" range:"int64" doc:"index whose row gets no gradient; means nothing here"`
-	ScaleGradByFreq bool `attr:"scale_grad_by_freq" default:"false" doc:"concerns gradients; means nothing here"`
-	Sparse          bool `attr:"sparse" default:"false" doc:"concerns gradients; means nothing here"`
+	PaddingIdx      int  `attr:"padding_idx" default:"-1" range:"int64" doc:"affects gradients only; ignored"`
+	ScaleGradByFreq bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
+	Sparse          bool `attr:"sparse" default:"false" doc:"affects gradients only; ignored"`
 }
 
 // Embedding is aten::embedding.
@@ -124,13 +124,13 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 })
 
-// maxIndices is the number of dimensions that index can index at once.
+// maxIndices is the maximum number of dimensions that index can index.
 const maxIndices = 8
 
 func indexParams() []graph.Param {
 	p := []graph.Param{kit.Self}
 	for i := range maxIndices {
-		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: placesOfDim(i)})
+		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: sizeOfDim(i)})
 	}
 	return p
 }
@@ -138,11 +138,11 @@ func indexParams() []graph.Param {
 // Index is aten::index.Tensor.
 var Index = kit.Define[kit.None](graph.Op{
 	Name: "index",
-	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where " +
-		"all of it stays.\n" +
-		"The indices broadcast to one shape, which is at the place of the indexed dimensions if those are neighbours, else " +
-		"in front. A mask stands for the indices of the elements where it holds, one index for each of its dimensions: the " +
-		"operands after it go on behind those.",
+	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
+		"keep the whole dimension.\n" +
+		"The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else " +
+		"comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions; " +
+		"the operands after it index the dimensions that follow.",
 	Params: indexParams(),
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -209,16 +209,16 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, err
 }
 
-// nonzeroRef returns the indices of the elements that are not 0, as [n, rank].
+// nonzeroRef returns the indices of the non-zero elements as [n, rank].
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
-	var places [][]int
+	var positions [][]int
 	kit.EachIndex(t.Shape, func(at []int) {
 		if t.At(at...).Complex() != 0 {
-			places = append(places, slices.Clone(at))
+			positions = append(positions, slices.Clone(at))
 		}
 	})
-	out := tensor.Zeros(tensor.Int64, len(places), t.Rank())
-	for i, at := range places {
+	out := tensor.Zeros(tensor.Int64, len(positions), t.Rank())
+	for i, at := range positions {
 		for d, k := range at {
 			out.Set(tensor.IntScalar(int64(k)), i, d)
 		}

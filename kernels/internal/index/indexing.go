@@ -13,39 +13,39 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel puts the index's dimensions at the place of dimension dim of operand 0.
+// selectKernel selects from operand 0: the index's dimensions replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, ix := c.Out[0], c.Meta(0), index.Meta
-	near := sideOf(0, out)
-	far, idx := walkSide{Buffer: kit.InBuffer(c, 0)}, walkSide{Buffer: index}
+	plain := operandAt(0, out)
+	table, idx := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
 	for d := range m.Rank() {
 		if d == dim {
-			far.steps = append(far.steps, make([]int, ix.Rank())...)
+			table.steps = append(table.steps, make([]int, ix.Rank())...)
 			idx.steps = append(idx.steps, kit.ByteStrides(ix)...)
 			if ix.Rank() == 0 && out.Rank() == m.Rank() {
-				far.steps, idx.steps = append(far.steps, 0), append(idx.steps, 0)
+				table.steps, idx.steps = append(table.steps, 0), append(idx.steps, 0)
 			}
 			continue
 		}
-		far.steps, idx.steps = append(far.steps, kit.StepAt(m, d)), append(idx.steps, 0)
+		table.steps, idx.steps = append(table.steps, kit.StepAt(m, d)), append(idx.steps, 0)
 	}
 	if m.Rank() == 0 {
-		far.steps, idx.steps = nil, nil
+		table.steps, idx.steps = nil, nil
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{near, far, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, table, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
-// indexing is a call of index: the types of self and the indices in the shape of the
-// result, self without steps where indices stand.
+// indexing is a call of index. It holds the types of self and the indices in the shape of the result; the strides of
+// self are 0 in the dimensions of the indices.
 type indexing struct {
-	self, far tensor.Type
-	dims      []int
-	indices   []tensor.Type
-	rules     []tensor.Type // the indices as the permutation rule sees them
-	shape     []sym.Int
-	at        int // place of the indices' shape in the result
-	given     []sym.Int
+	self, table tensor.Type
+	dims        []int
+	indices     []tensor.Type
+	rules       []tensor.Type // the indices as operands of the permutation rule
+	shape       []sym.Int
+	at          int // first dimension of the indices' shape in the result
+	given       []sym.Int
 }
 
 func newIndexing(c *graph.Call) (*indexing, error) {
@@ -84,11 +84,11 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 	return p, p.arrange()
 }
 
-// arrange brings all types to the shape of the result.
+// arrange expands all types to the shape of the result.
 func (p *indexing) arrange() error {
-	p.far = tensor.Type{DType: p.self.DType}
+	p.table = tensor.Type{DType: p.self.DType}
 	add := func(shape, strides []sym.Int) {
-		p.far.Shape, p.far.Strides = append(p.far.Shape, shape...), append(p.far.Strides, strides...)
+		p.table.Shape, p.table.Strides = append(p.table.Shape, shape...), append(p.table.Strides, strides...)
 	}
 	k := 0
 	for d := range p.self.Rank() + 1 {
@@ -101,9 +101,9 @@ func (p *indexing) arrange() error {
 			k++
 		}
 	}
-	p.shape = p.far.Shape
+	p.shape = p.table.Shape
 	if p.shape == nil {
-		p.shape, p.far.Shape, p.far.Strides = []sym.Int{}, []sym.Int{}, []sym.Int{}
+		p.shape, p.table.Shape, p.table.Strides = []sym.Int{}, []sym.Int{}, []sym.Int{}
 	}
 	for i, t := range p.indices {
 		e, err := t.Expand(p.given)
@@ -123,8 +123,7 @@ func (p *indexing) arrange() error {
 	return nil
 }
 
-// rule is at::native's reshape_indexer: an index with a size of 1 in the dimensions that
-// are not indexed.
+// rule mirrors at::native's reshape_indexer: an index with size 1 in the dimensions that are not indexed.
 func (p *indexing) rule(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.at:], p.given)
@@ -136,31 +135,32 @@ func (p *indexing) rule(t tensor.Type) tensor.Type {
 
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 	self := kit.OfNumbers(p.self)
-	x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, kit.OfNumbers(p.far))}}
+	x := &indexed{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
+		operandAt(1, kit.OfNumbers(p.table))}}
 	for k, ix := range p.indices {
 		d := p.dims[k]
-		x.sides = append(x.sides, sideOf(2+d, kit.OfNumbers(ix)))
-		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
+		x.operands = append(x.operands, operandAt(2+d, kit.OfNumbers(ix)))
+		x.looks = append(x.looks, lookup{operand: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
 	return x.kernel(kit.ReadOps(c.Out[0].DType))
 }
 
-// layout lays the result out by the permutation rule.
+// layout returns the type of the result by the permutation rule.
 func (p *indexing) layout() (tensor.Type, error) {
 	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
 		return t, err
 	}
-	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(p.self.DType)).Input(rule.OfType(p.far))
+	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(p.self.DType)).Input(rule.OfType(p.table))
 	for _, t := range p.rules {
 		cfg = cfg.Input(rule.OfType(t))
 	}
 	return kit.LaidOut(cfg)
 }
 
-// copySelf is the phase that copies operand 0 to the output, from which these ops start.
+// copySelf returns a kernel that copies operand 0 to the output, which the phases of the op then modify.
 func copySelf(c *graph.Call) *graph.Kernel {
 	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	k.Worker = max(k.Worker, placeBlock*8)
+	k.Worker = max(k.Worker, positionBlock*8)
 	return k
 }

@@ -31,7 +31,7 @@ var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 // MaskedFill is torch.masked_fill.
 var MaskedFill = kit.Define[kit.None](graph.Op{
 	Name:      "masked_fill",
-	Doc:       "Puts a number, or a 0-dim value, where mask holds, and self elsewhere; self and mask broadcast together.",
+	Doc:       "Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.",
 	Params:    []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
 	Pointwise: &maskFilling,
 	Infer:     kit.LaidBy(&maskFilling, rowMajorResult),
@@ -77,19 +77,19 @@ func maskedFillConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		nil
 }
 
-// rowMajorResult lays a result of operands 0 and 1, broadcast together, out row-major.
+// rowMajorResult returns a row-major result for the broadcast shape of operands 0 and 1.
 func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	shape, err := tensor.BroadcastSizes(c.Type(0).Shape, c.Type(1).Shape)
 	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
-// elementBits are elements of which only the size counts.
+// elementBits stands for elements of a size.
 type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
 
-// fillConverted converts a value of dtype v first, as value.item() and Scalar::to do: what d
-// cannot hold is refused when it is met.
+// fillConverted converts a value of dtype v first, as value.item() and Scalar::to do; a value that overflows d is an
+// error.
 func fillConverted(d, v tensor.DType) rule.Kernel {
 	switch d.Size() {
 	case 1:
@@ -118,17 +118,17 @@ func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
 	return fillBy[T, complex128](d, v)
 }
 
-// fillBy is the kernel for a value whose bits are a V; all of a block are the same.
+// fillBy is the kernel for a value whose bits are a V; all elements of a block are equal.
 func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
 			return
 		}
-		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // what fails was refused before
+		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // errors were reported before
 		x := *(*T)(item.Pointer())
 		for i := range dst {
 			y := a[i]
-			if mask[i] != 0 { // dst may overlap it
+			if mask[i] != 0 { // dst may overlap mask
 				y = x
 			}
 			dst[i] = y

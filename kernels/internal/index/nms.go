@@ -11,16 +11,16 @@ import (
 )
 
 type nonMaxAttrs struct {
-	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" range:"int64" doc:"boxes to keep of a class of an image"`
-	IouThreshold           float64  `attr:"iou_threshold" default:"0" doc:"share of intersection in union above which the box of the lower score goes"`
+	MaxOutputBoxesPerClass int      `attr:"max_output_boxes_per_class" default:"0" range:"int64" doc:"maximum number of boxes to keep per class and image"`
+	IouThreshold           float64  `attr:"iou_threshold" default:"0" doc:"intersection over union above which the box with the lower score is dropped"`
 	ScoreThreshold         *float64 `attr:"score_threshold" default:"none" doc:"score that boxes must exceed"`
 	CenterPointBox         int      `attr:"center_point_box" default:"0" doc:"0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of the centre, width, height"`
 }
 
-// NonMaxSuppression is ONNX's; PyTorch has none.
+// NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.
 var NonMaxSuppression = eagerOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{
-	Name: "non_max_suppression", Doc: "Keeps the boxes of the highest scores, class by class, that overlap no better " +
-		"one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
+	Name: "non_max_suppression", Doc: "Keeps, class by class, the boxes with the highest scores that do not overlap a " +
+		"better one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
 		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
@@ -55,13 +55,13 @@ var NonMaxSuppression = eagerOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{
 })
 
 type nmsAttrs struct {
-	IouThreshold float64 `attr:"iou_threshold" doc:"share of intersection in union above which the box of the lower score goes"`
+	IouThreshold float64 `attr:"iou_threshold" doc:"intersection over union above which the box with the lower score is dropped"`
 }
 
 // Nms is torchvision's nms.
 var Nms = eagerOp(graph.SchemaOf[nmsAttrs](), graph.Op{
-	Name: "nms", Doc: "Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, " +
-		"y1, x2, y2 and scores [n] give indices, best first.",
+	Name: "nms", Doc: "Keeps the boxes with the highest scores that do not overlap a better one too much: " +
+		"boxes [n,4] of x1, y1, x2, y2 and scores [n] give indices, best first.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]graph.Outline, error) {

@@ -14,7 +14,7 @@ import (
 
 // Nonzero is torch.nonzero.
 var Nonzero = eagerOp(kit.NoAttrs, graph.Op{
-	Name: "nonzero", Doc: "Gives the indices of the elements that are not 0, in row-major order: [n, rank].",
+	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 }, func(c *graph.Call) ([]graph.Outline, error) {
 	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, Lay: indicesType}}, nil
@@ -24,7 +24,7 @@ var Nonzero = eagerOp(kit.NoAttrs, graph.Op{
 		return []*tensor.Tensor{out}, err
 	})
 
-// indicesType is the type of the result of nonzero. Its strides are (1, n), also (1, 0) for no indices, as in PyTorch.
+// indicesType is the type of the result of nonzero. Its strides are (1, n), and (1, 0) without elements, as in PyTorch.
 func indicesType(shape []sym.Int) (tensor.Type, error) {
 	t, err := kit.FreshType(tensor.Int64, []sym.Int{shape[1], shape[0]})
 	if err != nil {
@@ -35,7 +35,7 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 
 // MaskedSelect is torch.masked_select.
 var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{
-	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are " +
+	Name: "masked_select", Doc: "Takes the elements of self where mask is true, in row-major order, after both are " +
 		"broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
@@ -67,25 +67,25 @@ var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{
 
 // keepSlices copies the slices of a tensor along dim whose flag is set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	places := kit.Numbers[int](count(ctx, flags))[:0]
+	positions := kit.Numbers[int](count(ctx, flags))[:0]
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
 		for i, b := range flags[begin:end] {
 			if b {
-				places = append(places, begin+i)
+				positions = append(positions, begin+i)
 			}
 		}
 	})
-	return pickSlices(ctx, t, dim, places)
+	return pickSlices(ctx, t, dim, positions)
 }
 
 type compressAttrs struct {
-	Dim *int `attr:"dim" default:"none" doc:"dimension whose slices are taken; none: self counts as flat"`
+	Dim *int `attr:"dim" default:"none" doc:"dimension whose slices are taken; default: self is flattened"`
 }
 
-// Compress is ONNX's Compress and numpy.compress; PyTorch has none.
+// Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
 var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{
-	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short " +
-		"condition is false for the rest.",
+	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition is true. A " +
+		"condition that is too short is false for the rest.",
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},

@@ -13,17 +13,17 @@ import (
 )
 
 type oneHotAttrs struct {
-	NumClasses sym.Int `attr:"num_classes" default:"-1" doc:"size of the new dimension; -1: one more than the greatest index, known when the graph runs"`
-	Dim        int     `attr:"dim" default:"-1" doc:"place of the new dimension in the result"`
+	NumClasses sym.Int `attr:"num_classes" default:"-1" doc:"size of the new dimension; -1: one more than the maximum index, computed in the run"`
+	Dim        int     `attr:"dim" default:"-1" doc:"position of the new dimension in the result"`
 }
 
 // OneHot is torch.one_hot with ONNX's axis and values.
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Name: "one_hot",
-	Doc: "Adds a dimension of num_classes in which the element that self's index names is on, the others off.\n" +
-		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to " +
-		"num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
-	Params:  []graph.Param{{Name: "self", Below: classesToSet}, {Name: "values", Optional: true}},
+	Doc: "Adds a dimension of num_classes in which the element at self's index is on and the others are off.\n" +
+		"values holds the values of off and on; without it these are 0 and 1 of int64, and indices outside of 0 to " +
+		"num_classes-1 are errors. With it, negative indices count from the end, and others turn no element on.",
+	Params:  []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
 	Infer:   inferOneHot,
 	Compile: compileOneHot,
 	Ref:     refOneHot,
@@ -32,9 +32,9 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 		{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 })
 
-// classesToSet bounds the indices of one_hot, where it refuses others. Where they tell the
-// number of classes, that should be moderate.
-func classesToSet(c *graph.Call) int {
+// sizeOfClasses bounds the indices of one_hot if it rejects others. If they determine the number of classes, the bound
+// is moderate.
+func sizeOfClasses(c *graph.Call) int {
 	n := kit.NumberOf(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
 	case c.Has(1):
@@ -67,7 +67,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	case !some && kit.Empty(t):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !some && kit.Is(a.NumClasses, -1):
-		sizes := openAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
+		sizes := unknownAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
 		return []graph.Result{rowMajor(d, sizes...).Result()}, nil
 	case !some:
 		return nil, errors.New("Class values must be smaller than num_classes.")
@@ -82,8 +82,8 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
-	beside := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
-	l := kit.NewLineSet(out.Shape, dim, out, beside)
+	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
+	l := kit.NewLineSet(out.Shape, dim, out, indices)
 	step, n, size, given := kit.StepAt(out, dim), kit.NumberOf(a.NumClasses), out.DType.Size(), c.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.Mover(out.DType, out.DType)
@@ -115,21 +115,21 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	})}}, nil
 }
 
-// counted returns the call with the number of classes that its indices need.
-func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
+// withClasses returns the call with the number of classes that its indices need.
+func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	a := *kit.Attrs[oneHotAttrs](c)
 	if kit.NumberOf(a.NumClasses) != -1 {
 		return c
 	}
-	n := 1 // of negative indices alone; they are refused, or count from the end
+	n := 1 // also if all indices are negative
 	kit.EachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
 	a.NumClasses = sym.Of(n)
 	return &graph.Call{In: c.In, Attrs: &a}
 }
 
-// eagerOneHot compiles and runs the call at once, when the indices are known.
+// eagerOneHot compiles and runs the call once the indices are known.
 func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c = counted(c, in[0])
+	c = withClasses(c, in[0])
 	res, err := inferOneHot(c)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 }
 
 func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c = counted(c, in[0])
+	c = withClasses(c, in[0])
 	res, err := inferOneHot(c)
 	if err != nil {
 		return nil, err

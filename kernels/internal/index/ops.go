@@ -1,10 +1,8 @@
-// Package index has the ops that find or place elements by indices and masks: gathers, scatters, selections, sorting,
-// sets.
 package index
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Gather, TakeAlongDim, Take,

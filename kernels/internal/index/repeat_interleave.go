@@ -16,18 +16,18 @@ import (
 )
 
 type repeatInterleaveAttrs struct {
-	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"how often each element or slice is in the result, where that is one number and no operand"`
-	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
-	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result: with it the shape is known before the graph runs"`
+	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"number of repetitions of each element or slice, if it is the same for all"`
+	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; default: self is flattened"`
+	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result; makes the shape known before the run"`
 }
 
-// RepeatInterleave is torch.repeat_interleave: with a number, with a tensor of them, and of
+// RepeatInterleave is torch.repeat_interleave in its three forms: with a number, with a tensor of repeats, and of
 // repeats alone.
 var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Name: "repeat_interleave",
-	Doc: "Repeats every element, or every slice along a dimension: all equally often, or as repeats, one-dimensional or " +
-		"a single number, tells for each.\n" +
-		"Without any repeats self holds them, and the result is the indices that it repeats: of [2, 0, 1] it is [0, 0, 2].",
+	Doc: "Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with " +
+		"a number for each.\n" +
+		"Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].",
 	Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		r, err := newRepeating(c)
@@ -35,7 +35,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			return nil, err
 		}
 		if !r.known {
-			return []graph.Result{rowMajor(r.dtype, openAt(r.t.Shape, r.dim)...).Result()}, nil
+			return []graph.Result{rowMajor(r.dtype, unknownAt(r.t.Shape, r.dim)...).Result()}, nil
 		}
 		out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
 		return c.One(out), err
@@ -46,9 +46,9 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			return &graph.Kernel{}, err
 		}
 		if !r.each {
-			return r.equally(c)
+			return r.uniform(c)
 		}
-		return r.byPlaces(c)
+		return r.byPositions(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return repeatInterleave(context.Background(), c, in)
@@ -65,15 +65,15 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 
 // repeating is a call of repeat_interleave.
 type repeating struct {
-	t     tensor.Type // what is repeated; flat where dim is none
+	t     tensor.Type // the repeated value; flat without dim
 	dtype tensor.DType
 	flat  bool
 	dim   int
-	often sym.Int // for all alike, where not each has its own
-	each  bool
-	at    int     // operand that holds the repeats of each
+	count sym.Int // number of repetitions, if equal for all
+	each  bool    // each slice has its own number
+	at    int     // operand that holds these numbers
 	size  sym.Int // of dim in the result
-	known bool    // whether size is, before the graph runs
+	known bool    // size is known before the run
 }
 
 func newRepeating(c *graph.Call) (*repeating, error) {
@@ -115,18 +115,18 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	if kit.Negative(*a.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
-	r.often, r.known = *a.Repeats, true
-	if kit.TooOften(n, r.often) {
-		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.often, n)
+	r.count, r.known = *a.Repeats, true
+	if kit.TooOften(n, r.count) {
+		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, n)
 	}
-	r.size = n.Mul(r.often)
+	r.size = n.Mul(r.count)
 	if a.OutputSize != nil && a.OutputSize.Ne(r.size).Holds() {
-		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats add up to %v", *a.OutputSize, r.size)
+		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *a.OutputSize, r.size)
 	}
 	return r, nil
 }
 
-// indices is the call without repeats: self holds them, and their indices are repeated.
+// indices prepares the call without repeats: self holds them, and their indices are repeated.
 func (r *repeating) indices(c *graph.Call) error {
 	t := r.t
 	switch {
@@ -139,7 +139,7 @@ func (r *repeating) indices(c *graph.Call) error {
 	return r.total(c, t.DType)
 }
 
-// total finds the size of the result as far as it is known.
+// total sets the size of the result as far as it is known.
 func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
@@ -150,7 +150,7 @@ func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 		}
 		r.size, r.known = *size, true
 	} else if t := c.Const(r.at); t != nil {
-		n := r.t.Shape[r.dim].Specialize() // the number of repeats that are read
+		n := r.t.Shape[r.dim].Specialize() // the number of repeats
 		total, err := repeatsOf(t).total(context.Background(), n)
 		r.size, r.known = sym.Of(total), true
 		return err
@@ -158,7 +158,7 @@ func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 	return nil
 }
 
-// repeats reads how often index i is repeated.
+// repeats returns the number of repetitions of index i.
 type repeats func(i int) int
 
 func repeatsOf(t *tensor.Tensor) repeats {
@@ -183,7 +183,7 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 		switch {
 		case k < 0:
 			return 0, errors.New("repeats can not be negative")
-		case k > tensor.MaxBytes/8-total: // the list of places takes a word each
+		case k > tensor.MaxBytes/8-total: // the list of positions takes 8 bytes each
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += k
@@ -191,28 +191,28 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// fits checks the total against the size of the result; -1 for any.
+// fits checks the total against the size of the result; size -1 accepts any total.
 func (r repeats) fits(ctx context.Context, n, size int) (total int, err error) {
 	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
-		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats add up to %d", size, total)
+		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
 	}
 	return total, err
 }
 
-// repeatedPlaces lists the indices 0 to n-1, each repeated as often as t says. size is the required length of the list;
-// -1 for any. It panics where [tensor.NewStorage] does.
-func repeatedPlaces(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
+// repeatedPositions lists the indices 0 to n-1, each repeated t[i] times. size is the required length of the list, or
+// -1. It panics as [tensor.NewStorage] does.
+func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
 	r := repeatsOf(t)
 	total, err := r.fits(ctx, n, size)
 	if err != nil || total == 0 {
 		return nil, err
 	}
-	places, at := kit.SliceOf[int](tensor.NewStorage(8*total).Bytes(), 0, total), 0
+	positions, at := kit.SliceOf[int](tensor.NewStorage(8*total).Bytes(), 0, total), 0
 	for i := range n {
 		if i%kit.LookEvery == 0 {
 			ends.Look(ctx)
 		}
-		to := places[at : at+r(i)]
+		to := positions[at : at+r(i)]
 		kit.Blocks(ctx, len(to), func(begin, end int) {
 			for k := range to[begin:end] {
 				to[begin+k] = i
@@ -220,18 +220,18 @@ func repeatedPlaces(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, 
 		})
 		at += len(to)
 	}
-	return places, nil
+	return positions, nil
 }
 
-// equally sees the repetitions as a dimension of stride 0 behind the repeated one.
-func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
+// uniform copies from a view with the repetitions as a dimension of stride 0 after the repeated one.
+func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
 	if r.flat {
 		d = src.Meta.Rank()
 	}
 	from := src.Meta
-	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.NumberOf(r.often)),
+	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.NumberOf(r.count)),
 		slices.Insert(slices.Clone(from.Strides), d, 0)
 	to, err := dst.Meta.View(from.Shape)
 	if err != nil {
@@ -240,14 +240,14 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
 }
 
-// placesGrain is the number of places that a chunk lists.
-const placesGrain = 1 << 16
+// positionsGrain is the number of positions that a chunk lists.
+const positionsGrain = 1 << 16
 
-// byPlaces lists the places in scratch memory first, and then takes what is there.
-func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
+// byPositions lists the source positions in scratch memory and then gathers.
+func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
 	by, out := c.Meta(r.at), c.Out[0]
 	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
-	listed := size // places in the list: none if slices have no elements
+	listed := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
 		listed = 0
 	}
@@ -260,14 +260,14 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	switch {
 	case r.at == 0:
 		to := kit.PtrBuffer(0, out)
-		deal := copies.Kernel(copies.Job{Dst: to, Src: index})
-		k.Phases, k.Worker = append(k.Phases, deal.Phases...), deal.Worker
+		result := copies.Kernel(copies.Job{Dst: to, Src: index})
+		k.Phases, k.Worker = append(k.Phases, result.Phases...), result.Worker
 		return k, nil
 	case r.flat:
 		m := c.Meta(0)
-		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.InBuffer(c, 0), []int{0}},
+		x = &indexed{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
 			{index, kit.ByteStrides(index.Meta)}},
-			looks: []lookup{{side: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+			looks: []lookup{{operand: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	default:
 		inner := selectKernel(c, index, r.dim)
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
@@ -278,15 +278,15 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// listing returns phases that list the places in scratch memory. A chunk finds its first place by the prefix sums of
-// the repeats.
+// listing returns the phases that list the positions in scratch memory. A chunk finds its first position by the prefix
+// sums of the repeats.
 func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, by.DType)
-	lists := func(mem *graph.Mem) (places, sums []int) {
+	lists := func(mem *graph.Mem) (positions, sums []int) {
 		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
 	}
 	add := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		if by.Numel() == 0 || n == 0 { // a tensor without elements has no address
+		if by.Numel() == 0 || n == 0 { // an empty tensor has no address
 			_, err := repeats(nil).fits(mem.Context, 0, size)
 			return err
 		}
@@ -309,13 +309,13 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 		}
 		return nil
 	}}
-	list := graph.Phase{Chunks: kit.DivUp(listed, placesGrain), Run: func(mem *graph.Mem, chunk int) error {
-		places, sums := lists(mem)
-		at, end := chunk*placesGrain, min((chunk+1)*placesGrain, listed)
+	list := graph.Phase{Chunks: kit.DivUp(listed, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
+		positions, sums := lists(mem)
+		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listed)
 		i, _ := slices.BinarySearch(sums, at+1)
 		for ; at < end; i++ {
 			for ; at < min(sums[i], end); at++ {
-				places[at] = i
+				positions[at] = i
 			}
 		}
 		return nil
@@ -323,7 +323,7 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 	return []graph.Phase{add, list}
 }
 
-// repeatStep is the distance of the repeats in bytes.
+// repeatStep returns the stride of the repeats in bytes.
 func repeatStep(m tensor.Meta) int {
 	if m.Rank() == 0 {
 		return 0
@@ -331,14 +331,14 @@ func repeatStep(m tensor.Meta) int {
 	return kit.StepAt(m, 0)
 }
 
-// repeatInterleave computes all forms by lists of places.
+// repeatInterleave computes all forms from lists of positions.
 func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	r, err := newRepeating(c)
 	if err != nil {
 		return nil, err
 	}
-	var places []int
+	var positions []int
 	n, size := kit.NumberOf(r.t.Shape[r.dim]), -1
 	if r.known {
 		size = kit.NumberOf(r.size)
@@ -350,17 +350,17 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return []*tensor.Tensor{tensor.Zeros(r.dtype, shape...)}, err
 	}
 	if !r.each {
-		often := kit.NumberOf(r.often)
-		places = kit.Numbers[int](n * often)
-		for k := range places {
-			places[k] = k / often
+		count := kit.NumberOf(r.count)
+		positions = kit.Numbers[int](n * count)
+		for k := range positions {
+			positions[k] = k / count
 		}
-	} else if places, err = repeatedPlaces(ctx, in[r.at], n, size); err != nil {
+	} else if positions, err = repeatedPositions(ctx, in[r.at], n, size); err != nil {
 		return nil, err
 	}
 	if r.each && r.at == 0 {
-		out := tensor.Zeros(r.dtype, len(places))
-		for k, i := range places {
+		out := tensor.Zeros(r.dtype, len(positions))
+		for k, i := range positions {
 			if k%kit.LookEvery == 0 {
 				ends.Look(ctx)
 			}
@@ -374,6 +374,6 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 			return nil, err
 		}
 	}
-	out, err := pickSlices(ctx, t, r.dim, places)
+	out, err := pickSlices(ctx, t, r.dim, positions)
 	return []*tensor.Tensor{out}, err
 }

@@ -14,14 +14,14 @@ import (
 )
 
 type scatterAttrs struct {
-	Dim    int    `attr:"dim" doc:"dimension that index indexes"`
-	Reduce string `attr:"reduce" default:"none" oneof:"none|add|multiply" doc:"how elements of src join self's: none replaces them"`
+	Dim    int    `attr:"dim" doc:"dimension to index"`
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|multiply" doc:"reduction of src with self's elements; none: replace them"`
 }
 
 type scatterReduceAttrs struct {
-	Dim         int    `attr:"dim" doc:"dimension that index indexes"`
-	Reduce      string `attr:"reduce" oneof:"sum|prod|mean|amax|amin" doc:"how elements that meet one place are folded"`
-	IncludeSelf bool   `attr:"include_self" default:"true" doc:"whether self's element takes part"`
+	Dim         int    `attr:"dim" doc:"dimension to index"`
+	Reduce      string `attr:"reduce" oneof:"sum|prod|mean|amax|amin" doc:"reduction of elements with the same position"`
+	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
 // scattering is a call of scatter or one of its variants.
@@ -33,25 +33,25 @@ type scattering struct {
 
 func (s *scattering) how() combining { return combinings[s.reduce] }
 
-// Scatter, ScatterAdd and ScatterReduce write or fold elements at places that index tells.
+// Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
 	Scatter = scatterOp(graph.SchemaOf[scatterAttrs](), "scatter",
-		"Copies self and writes src's elements into it, each at its own place "+
-			"but for dimension dim, where index tells the place. "+
-			"src may be a number. Of several elements for one place the last one stays.",
+		"Copies self and writes src's elements into it, each at its own indices "+
+			"except in dimension dim, where index gives the position. "+
+			"src may be a number. Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterAttrs](c)
 			return scattering{a.Dim, a.Reduce, true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
 		"Copies self and adds src's elements to it, each at its own "+
-			"place but for dimension dim, where index tells the place.",
+			"indices except in dimension dim, where index gives the position.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scattering {
 			return scattering{kit.Attrs[gatherAttrs](c).Dim, "add", true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
-		"Copies self and folds src's elements into it, each "+
-			"at its own place but for dimension dim, where index tells the place.",
+		"Copies self and reduces src's elements into it, each "+
+			"at its own indices except in dimension dim, where index gives the position.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterReduceAttrs](c)
 			return scattering{a.Dim, a.Reduce, a.IncludeSelf}
@@ -128,20 +128,20 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	return nil
 }
 
-// walk is a walk over the index that writes to the far side.
-func (s *scattering) walk(c *graph.Call, far kit.Buffer, near walkSide) *indexed {
+// walk returns a walk over the index that writes to the table.
+func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexed {
 	ix := c.Meta(1)
-	steps := without(kit.ByteStrides(far.Meta), s.dim)
+	steps := without(kit.ByteStrides(table.Meta), s.dim)
 	if ix.Rank() == 0 {
 		steps = nil
-	} else if far.Meta.Rank() == 0 {
+	} else if table.Meta.Rank() == 0 {
 		steps = []int{0}
 	}
-	if near.IsData() || len(near.steps) != ix.Rank() {
-		near.steps = make([]int, ix.Rank())
+	if plain.IsData() || len(plain.steps) != ix.Rank() {
+		plain.steps = make([]int, ix.Rank())
 	}
-	return &indexed{shape: ix.Shape, sides: []walkSide{near, {far, steps}, sideOf(2, ix)},
-		looks: []lookup{lookAlong(far.Meta, ix, s.dim)}, writes: true}
+	return &indexed{shape: ix.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, ix)},
+		looks: []lookup{lookAlong(table.Meta, ix, s.dim)}, writes: true}
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
@@ -151,21 +151,21 @@ func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkSide{Buffer: kit.DataBuffer(identityOf(out.DType, s.how()))}
+		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.how()))}
 		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(writeOps(out.DType, combineSet, one)))
 	}
-	near := sideOf(3, c.Meta(2))
+	plain := operandAt(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
-		near = walkSide{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
+		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), near).phase(writeOps(out.DType, s.how(), one)))
+	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.how(), one)))
 	if s.reduce == "mean" {
 		s.divide(c, k)
 	}
 	return k, nil
 }
 
-// identityOf is the element that changes nothing.
+// identityOf returns the identity element of a reduction.
 func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 	s := tensor.IntScalar(0)
 	switch {
@@ -185,8 +185,7 @@ func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 	return s.Tensor(d)
 }
 
-// divide adds the phases of a mean: elements are counted in scratch memory and divide the
-// sums.
+// divide adds the phases of a mean: they count elements in scratch memory and divide the sums.
 func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	out := c.Out[0]
 	n, size := out.Numel(), out.DType.Size()
@@ -194,33 +193,33 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	if s.includeSelf {
 		first = tensor.IntScalar(1)
 	}
-	// Counts lie beside the sums, which are dense.
+	// Counts have the layout of the sums, which are dense.
 	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
 	k.Scratch = 8 * n
-	sweep := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
+	eachBlock := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
 		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
 			at := chunk * machine.GatherGrain
 			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+machine.GatherGrain)], at)
 			return nil
 		}}
 	}
-	start := sweep(func(_ *graph.Mem, counts []int64, _ int) {
+	start := eachBlock(func(_ *graph.Mem, counts []int64, _ int) {
 		for i := range counts {
 			counts[i] = first.Int()
 		}
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
-	counting := s.walk(c, count, walkSide{Buffer: one}).
+	counting := s.walk(c, count, walkOperand{Buffer: one}).
 		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	wideD := kit.Wide(out.DType)
 	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
-	end := sweep(func(m *graph.Mem, counts []int64, at int) {
+	end := eachBlock(func(m *graph.Mem, counts []int64, at int) {
 		for i, n := range counts {
 			if n < 2 {
 				continue
 			}
-			var room [2]uint64
-			v := unsafe.Pointer(&room)
+			var buf [2]uint64
+			v := unsafe.Pointer(&buf)
 			p := unsafe.Add(m.Ptrs[0], (at+i)*size)
 			load(v, p, 0, 0, 1)
 			switch wideD {

@@ -17,28 +17,28 @@ import (
 
 type sortAttrs struct {
 	Dim        int  `attr:"dim" default:"-1" doc:"dimension to sort along"`
-	Descending bool `attr:"descending" default:"false" doc:"put the greatest element first"`
-	Stable     bool `attr:"stable" default:"false" doc:"keep the order of equal elements; here it is always kept"`
+	Descending bool `attr:"descending" default:"false" doc:"sort in descending order"`
+	Stable     bool `attr:"stable" default:"false" doc:"keep the order of equal elements; always kept here"`
 }
 
 type topkAttrs struct {
 	K       sym.Int `attr:"k" doc:"number of elements to take"`
-	Dim     int     `attr:"dim" default:"-1" doc:"dimension to take them along"`
-	Largest bool    `attr:"largest" default:"true" doc:"take the greatest, not the least"`
-	Sorted  bool    `attr:"sorted" default:"true" doc:"put the best first; here they are always sorted"`
+	Dim     int     `attr:"dim" default:"-1" doc:"dimension along which to take them"`
+	Largest bool    `attr:"largest" default:"true" doc:"take the largest elements, else the smallest"`
+	Sorted  bool    `attr:"sorted" default:"true" doc:"sort the result; always sorted here"`
 }
 
 var valuesAndIndices = []string{"values", "indices"}
 
-// Sort, Argsort and Topk order the elements along a dimension. Of equal elements the one
-// with the lower index comes first; a NaN is greater than all.
+// Sort, Argsort and Topk order the elements along a dimension. Equal elements keep the order of their indices; NaN is
+// greater than all.
 var (
-	Sort    = sortOp("sort", "Sorts the elements along a dimension and gives their indices.", 2)
-	Argsort = sortOp("argsort", "Gives the indices that sort the elements along a dimension.", 1)
+	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
+	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
 	Topk    = kit.Define[topkAttrs](graph.Op{
 		AnyOrder: true, Each: graph.Each{Function: 7},
-		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements " +
-			"the one with the lower index comes first; a NaN is greater than all.",
+		Name: "topk", Doc: "Takes the k largest or smallest elements along a dimension and their indices. Equal elements " +
+			"keep the order of their indices; NaN is greater than all.",
 		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 		Infer:   inferTopk,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
@@ -53,7 +53,7 @@ var (
 func sortOp(name, doc string, outputs int) *graph.Op {
 	o := graph.Op{
 		AnyOrder: true, Each: graph.Each{Function: 7},
-		Name: name, Doc: doc + " Of equal elements the one with the lower index comes first; a NaN is greater than all.",
+		Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
@@ -81,7 +81,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return kit.Define[sortAttrs](o)
 }
 
-// ranking is a sort of lines of which the first k stay.
+// ranking sorts lines and keeps the first k elements.
 type ranking struct {
 	dim, k     int
 	descending bool
@@ -97,7 +97,7 @@ func topkRank(c *graph.Call) *ranking {
 	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
 	k := kit.NumberOf(a.K)
 	if m.Rank() == 0 {
-		k = 1 // PyTorch copies a number whatever k is
+		k = 1 // PyTorch copies a 0-dim value for any k
 	}
 	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), k, a.Largest}
 }
@@ -162,8 +162,8 @@ func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
 	return rankKernel[float64](r, c, d), nil
 }
 
-// rankKernel sorts line by line in a worker's memory. Values are read again from the
-// operand, by index: so they keep their bits.
+// rankKernel sorts line by line in worker memory. Values are read again from the operand by index, so their bits are
+// preserved.
 func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *graph.Kernel {
 	m, size := c.Meta(0), d.Size()
 	n := sizeAt(m, r.dim)
@@ -217,7 +217,7 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tens
 	})
 }
 
-// flipSigns makes signed comparison order unsigned numbers.
+// flipSigns maps unsigned numbers to signed ones in the same order.
 func flipSigns[T kit.Sortable](line []ranked[T]) {
 	for i := range line {
 		p := (*int64)(unsafe.Pointer(&line[i].v))
@@ -225,8 +225,8 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 	}
 }
 
-// takeBest returns the first k elements in order. Where k is small, a heap holds the best
-// ones, the worst of them on top.
+// takeBest returns the first k elements in order. If k is small, it uses a heap of the best elements with the worst of
+// them on top.
 func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {
@@ -275,7 +275,7 @@ func siftDown[T kit.Sortable](h []ranked[T], i int, cmp func(a, b ranked[T]) int
 	}
 }
 
-// reference selects, for each place, the first element that no other one precedes.
+// reference sorts each line stably by comparisons of scalars.
 func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := slices.Clone(t.Shape)
 	if len(shape) > 0 {
@@ -336,16 +336,16 @@ func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 type kthAttrs struct {
-	K       int  `attr:"k" doc:"which of the least elements, from 1"`
-	Dim     int  `attr:"dim" default:"-1" doc:"dimension to look along"`
+	K       int  `attr:"k" doc:"rank of the element to take, in ascending order from 1"`
+	Dim     int  `attr:"dim" default:"-1" doc:"dimension along which to rank"`
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
 }
 
 // Kthvalue is torch.kthvalue.
 var Kthvalue = kit.Define[kthAttrs](graph.Op{
 	AnyOrder: true, Each: graph.Each{Function: 7},
-	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one " +
-		"with the lower index comes first.",
+	Name: "kthvalue", Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
+		"keep the order of their indices.",
 	Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[kthAttrs](c), c.Type(0)
@@ -412,7 +412,7 @@ func compileKth(c *graph.Call) (*graph.Kernel, error) {
 	return kthKernel[float64](c, dim, a.K), nil
 }
 
-// kthKernel ranks each line as topk does and takes the last of the k least.
+// kthKernel ranks each line as topk does and takes the last of the k smallest.
 func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 	full := make([]tensor.Meta, 2)
 	for i, o := range c.Out {

@@ -16,21 +16,21 @@ import (
 )
 
 type tfidfAttrs struct {
-	MaxGramLength int       `attr:"max_gram_length" doc:"greatest length of n-grams to count"`
-	MinGramLength int       `attr:"min_gram_length" doc:"least length of n-grams to count"`
-	MaxSkipCount  int       `attr:"max_skip_count" doc:"most elements to skip between two of an n-gram"`
-	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"give counts; weights of what occurs; or their product"`
-	NgramCounts   []int     `attr:"ngram_counts" doc:"where the n-grams of each length begin in the pool"`
-	NgramIndexes  []int     `attr:"ngram_indexes" doc:"place in the result of each n-gram of the pool"`
-	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, one after another, by length"`
-	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
+	MaxGramLength int       `attr:"max_gram_length" doc:"maximum length of n-grams to count"`
+	MinGramLength int       `attr:"min_gram_length" doc:"minimum length of n-grams to count"`
+	MaxSkipCount  int       `attr:"max_skip_count" doc:"maximum number of elements to skip between neighbours of an n-gram"`
+	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"return counts, the weights of n-grams that occur, or their product"`
+	NgramCounts   []int     `attr:"ngram_counts" doc:"begin of the n-grams of each length in the pool"`
+	NgramIndexes  []int     `attr:"ngram_indexes" doc:"position in the result of each n-gram of the pool"`
+	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, concatenated by length"`
+	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; default: 1"`
 }
 
-// TfidfVectorizer is ONNX's, for integers.
+// TfidfVectorizer is ONNX's operator for integers.
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
-		"float32 vector a row.",
+		"float32 vector per row.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
@@ -71,7 +71,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 				for skip := 1; skip <= t.skips(g, n); skip++ {
 					count += g.count(nil, all[r*n:(r+1)*n], skip)
 				}
-				if t.wanted(g) {
+				if t.includes(g) {
 					t.put(g, count, &y[g.at])
 				}
 			}
@@ -87,7 +87,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		"weights": []float64{1, 2, 3, 4}}),
 })
 
-// tfidf is a pool of n-grams made ready.
+// tfidf is a prepared pool of n-grams.
 type tfidf struct {
 	a     *tfidfAttrs
 	size  int
@@ -108,7 +108,7 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 			to = a.NgramCounts[n+1]
 		}
 		if from < 0 || to < from || to > len(a.Pool) || (to-from)%(n+1) != 0 {
-			return nil, errors.New("tfidf_vectorizer: ngram_counts do not cut the pool into n-grams")
+			return nil, errors.New("tfidf_vectorizer: ngram_counts do not divide the pool into n-grams")
 		}
 		for ; from < to; from += n + 1 {
 			g := tfidfGram{weight: 1}
@@ -131,23 +131,23 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	return t, nil
 }
 
-// wanted reports whether n-grams of the length are counted.
-func (t *tfidf) wanted(g *tfidfGram) bool {
+// includes reports whether n-grams of this length are counted.
+func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.a.MinGramLength && len(g.ids) <= t.a.MaxGramLength
 }
 
-// skips returns the number of distances between the elements of an n-gram at which it can occur in rows of n elements;
-// 1 for a single element.
+// skips returns the number of distances between neighbours of an n-gram at which it can occur in rows of n elements; 1
+// for a single element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
 	most := t.a.MaxSkipCount
 	switch {
-	case !t.wanted(g) || most < 0:
+	case !t.includes(g) || most < 0:
 		return 0
 	case len(g.ids) == 1:
 		return 1
 	}
-	far := max(0, n-1) / (len(g.ids) - 1)
-	return min(far-1, most) + 1
+	longest := max(0, n-1) / (len(g.ids) - 1)
+	return min(longest-1, most) + 1
 }
 
 // count returns the number of occurrences of an n-gram in a row with its elements skip apart.
@@ -190,7 +190,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	n := m.Shape[m.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
 	per := max(1, tfidfGrain/max(1, n)) // distances of a unit
-	units := []int{0}                   // by n-gram: the units before its own
+	units := []int{0}                   // units before those of each n-gram
 	for i := range t.grams {
 		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), per))
 	}
@@ -220,7 +220,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
 			for i := range t.grams {
 				m.Count(1)
-				if g := &t.grams[i]; t.wanted(g) {
+				if g := &t.grams[i]; t.includes(g) {
 					t.put(g, int(counts(m)[row*grams+i]), &y[g.at])
 				}
 			}

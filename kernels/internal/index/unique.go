@@ -13,33 +13,33 @@ import (
 )
 
 type unique2Attrs struct {
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else elements are in the order of their first occurrence"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
 }
 
 type uniqueDimAttrs struct {
 	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else slices are in the order of their first occurrence"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
 }
 
 type uniqueAttrs struct {
-	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are"`
-	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else what is equal is where it first occurs"`
+	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; default: elements are compared"`
+	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
 }
 
-// Unique2, UniqueDim and Unique drop what occurs again. The first two are aten's, Unique is
-// ONNX's, which gives first indices too.
+// Unique2, UniqueDim and Unique remove duplicates. The first two are aten's; Unique is ONNX's, which also returns first
+// indices.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
-		"Gives the distinct elements, for every element of self the index of "+
-			"its like among them, and how often each occurs.",
+		"Returns the distinct elements, for every element of self its index "+
+			"among them, and the number of occurrences of each.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
-			known[1].Sizes = openAt(c.Type(0).Shape, -1)
-			unasked(known, a.ReturnInverse, a.ReturnCounts)
+			known[1].Sizes = unknownAt(c.Type(0).Shape, -1)
+			unrequested(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
 			u, err := findUnique(ctx, in, nil, a.Sorted)
@@ -49,12 +49,12 @@ var (
 			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
-		"Gives the distinct slices along a dimension, for every slice of "+
-			"self the index of its like among them, and how often each occurs.",
+		"Returns the distinct slices along a dimension, for every slice of "+
+			"self its index among them, and the number of occurrences of each.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			known[0] = distinctSlices(c.Type(0), &a.Dim)
-			unasked(known, a.ReturnInverse, a.ReturnCounts)
+			unrequested(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			u, err := findUnique(ctx, in, &a.Dim, a.Sorted)
@@ -64,8 +64,8 @@ var (
 			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
-		"Gives the distinct elements, or slices along a dimension; the index where "+
-			"each first occurs; for every one of self the index of its like; and how often each occurs.",
+		"Returns the distinct elements, or slices along a dimension; the index of the "+
+			"first occurrence of each; for every one of self its index among them; and the number of occurrences of each.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			known[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -78,13 +78,12 @@ var (
 		})
 )
 
-// uniqueOp defines one of them. shapes corrects what is known of the results where they are not all vectors
-// of a length that data decide.
+// uniqueOp defines one of these ops. shapes corrects the outlines of results that are not vectors of unknown length.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return eagerOp(attrs, graph.Op{
-		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
+		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -104,7 +103,7 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 	})
 }
 
-// distinctSlices is the outline of the distinct slices of t, or of its distinct elements where dim is nil. The slices
+// distinctSlices returns the outline of the distinct slices of t, or of its distinct elements if dim is nil. The slices
 // are stacked along the first dimension, which is then moved to dim.
 func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	o := rowMajor(t.DType, slicesOf(t, dim)...)
@@ -129,16 +128,16 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	return o
 }
 
-// unasked notes that aten's results which were not asked for are empty.
-func unasked(known []graph.Outline, inverse, counts bool) {
-	for i, asked := range []bool{inverse, counts} {
-		if !asked {
+// unrequested sets the outlines of aten's results that are not requested to empty.
+func unrequested(known []graph.Outline, inverse, counts bool) {
+	for i, requested := range []bool{inverse, counts} {
+		if !requested {
 			known[1+i].Sizes = []int{0}
 		}
 	}
 }
 
-// uniques are the distinct slices of a value and how they are in it.
+// uniques is the distinct slices of a value with their positions in it.
 type uniques struct {
 	output                 *tensor.Tensor
 	first, inverse, counts []int64
@@ -191,11 +190,11 @@ func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*
 	default:
 		u.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	places := kit.Numbers[int](len(u.first))
+	positions := kit.Numbers[int](len(u.first))
 	for i, f := range u.first {
-		places[i] = int(f)
+		positions[i] = int(f)
 	}
-	out, err := pickSlices(ctx, rows, 0, places)
+	out, err := pickSlices(ctx, rows, 0, positions)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +206,8 @@ func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*
 	return u, err
 }
 
-// rowCompare compares rows of a value element by element; a NaN is greater than all. The
-// second result tells whether rows are equal.
+// rowCompare compares rows of a value element by element; NaN is greater than all. The second result reports whether
+// rows are equal.
 func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
 	d tensor.DType) func(a, b int) (int, bool) {
 	c := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
@@ -276,7 +275,7 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 	}
 }
 
-// byOccurrence puts what is distinct in the order of first occurrence.
+// byOccurrence reorders the distinct slices by first occurrence.
 func (u *uniques) byOccurrence(ctx context.Context) {
 	order := kit.Numbers[int](len(u.first))
 	for i := range order {

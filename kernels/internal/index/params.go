@@ -7,14 +7,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// dimensioned are the attributes of ops that index one dimension; ok is false where all of
-// self is indexed.
+// dimensioned is the attributes of ops that index one dimension; ok is false if the index is into all of self.
 type dimensioned interface {
 	indexed() (dim int, ok bool)
 }
 
-// placesOfSelf bounds indices into operand 0: see [graph.Param.Below].
-func placesOfSelf(c *graph.Call) int {
+// sizeOfSelf bounds indices into operand 0: see [graph.Param.Below].
+func sizeOfSelf(c *graph.Call) int {
 	m := c.Meta(0)
 	if a, ok := c.Attrs.(dimensioned); ok {
 		if dim, one := a.indexed(); one {
@@ -27,9 +26,9 @@ func placesOfSelf(c *graph.Call) int {
 // rowsOfSelf bounds indices of rows of operand 0.
 func rowsOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
-// placesOfDim bounds the indices of dimension dim of operand 0, where no mask before them
-// moves them on to another.
-func placesOfDim(dim int) func(c *graph.Call) int {
+// sizeOfDim bounds the indices of dimension dim of operand 0. With masks there is no bound, because they shift the
+// dimensions of the operands after them.
+func sizeOfDim(dim int) func(c *graph.Call) int {
 	return func(c *graph.Call) int {
 		if hasMask(c) {
 			return -1
@@ -38,9 +37,9 @@ func placesOfDim(dim int) func(c *graph.Call) int {
 	}
 }
 
-// placesOfTuples bounds every index of the tuples of gather_nd and scatter_nd, which name
-// places of the dimensions after the batch: the least of these sizes does for all.
-func placesOfTuples(c *graph.Call) int {
+// sizeOfTuples bounds all indices of the tuples of gather_nd and scatter_nd, by the least size of the indexed
+// dimensions.
+func sizeOfTuples(c *graph.Call) int {
 	m, ix, batch := c.Meta(0), c.Meta(1), 0
 	if a, ok := c.Attrs.(*gatherNDAttrs); ok {
 		batch = a.BatchDims
@@ -55,12 +54,11 @@ type gatherAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
-// indexParam holds places in self along the attribute dim; in all of self, in row-major
-// order, for an op without it.
-var indexParam = graph.Param{Name: "index", Below: placesOfSelf}
+// indexParam holds indices into dimension dim of self, or flat indices for ops without dim.
+var indexParam = graph.Param{Name: "index", Below: sizeOfSelf}
 
 type gatherNDAttrs struct {
-	BatchDims int `attr:"batch_dims" default:"0" doc:"leading dimensions that self and indices have in common"`
+	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`
 }
 
 func (a *gatherAttrs) indexed() (int, bool) { return a.Dim, true }

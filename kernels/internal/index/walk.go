@@ -10,20 +10,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lookup is a dimension of the far side of an indexed walk whose index an operand holds.
-// A negative index counts from the end.
+// lookup is a dimension of the table whose index another operand holds. A negative index counts from the end.
 type lookup struct {
-	side  int // the walk's side that holds the index
-	off   int // bytes from the side's element to the index
-	wide  bool
-	dim   int // as messages name it
-	size  int
-	step  int          // bytes from index to index
-	plane *tensor.Meta // not nil: the index counts the elements of this meta in logical order
+	operand int // operand of the walk that holds the index
+	off     int // byte offset of the index from that operand's element
+	wide    bool
+	dim     int // for error messages
+	size    int
+	step    int          // stride of the dimension, in bytes
+	plane   *tensor.Meta // if not nil, the index is a flat index into this layout
 }
 
-// place reads the index at p and returns what it adds to the far side's address, in bytes.
-func (l *lookup) place(p unsafe.Pointer) (int, error) {
+// offset reads the index at p and returns its byte offset in the table.
+func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	var index int64
 	if l.wide {
 		index = *(*int64)(unsafe.Add(p, l.off))
@@ -53,45 +52,45 @@ func outOfBounds(i int64, dim, size int) error {
 	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
 }
 
-// walkSide is one value of an indexed walk, and its steps in bytes by dimension of the walk.
-type walkSide struct {
+// walkOperand is an operand of an indexed walk, with its strides in bytes for each dimension of the walk.
+type walkOperand struct {
 	kit.Buffer
 	steps []int
 }
 
-// sideOf is what is at place at of Mem.Ptrs, in a walk over its dimensions.
-func sideOf(at int, m tensor.Meta) walkSide {
-	return walkSide{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
+// operandAt returns the operand at Mem.Ptrs[at], walked along its own dimensions.
+func operandAt(at int, m tensor.Meta) walkOperand {
+	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
-// indexed walks a shape over several sides: side 0, the near one, by its own strides; side 1, the
-// far one, at places that lookups give; the others hold indices. Where the far side is
-// written, dimensions along which it has no step of its own are serial: their positions may
-// meet the same place, and are taken in order by one worker.
+// indexed walks a shape over several operands. Operand 0, the plain one, is accessed by its own strides; operand 1, the
+// table, at positions given by lookups; the others hold the indices. A gather reads the table and a scatter writes it.
+// When it is written, the dimensions along which it has stride 0 are serial: their elements may have the same position,
+// so one worker visits them in order.
 type indexed struct {
-	shape  []int
-	sides  []walkSide
-	looks  []lookup
-	writes bool
+	shape    []int
+	operands []walkOperand
+	looks    []lookup
+	writes   bool
 
-	outer, mid []int // dimensions
-	inner      int
+	outer, mid []int // parallel and serial outer dimensions
+	inner      int   // innermost dimension
 	piece      int
 	pieces     int
 	units      int
 	mids       int
 	perChunk   int
-	moves      bool // some lookup moves along the inner dimension
+	moves      bool // some index changes along the inner dimension
 }
 
 const (
-	maxSides   = 12
-	placeBlock = 512
+	maxOperands   = 12
+	positionBlock = 512
 )
 
-func (x *indexed) serial(d int) bool { return x.writes && x.sides[1].steps[d] == 0 }
+func (x *indexed) serial(d int) bool { return x.writes && x.operands[1].steps[d] == 0 }
 
-// merge joins dimensions that are one run for all sides, and drops those of size 1.
+// merge merges dimensions that are contiguous in all operands, and drops those of size 1.
 func (x *indexed) merge() {
 	var dims []int
 	shape := append([]int(nil), x.shape...)
@@ -101,7 +100,7 @@ func (x *indexed) merge() {
 		}
 		if k := len(dims) - 1; k >= 0 && x.serial(dims[k]) == x.serial(d) {
 			p, one := dims[k], true
-			for _, s := range x.sides {
+			for _, s := range x.operands {
 				one = one && s.steps[p] == s.steps[d]*n
 			}
 			if one {
@@ -112,12 +111,12 @@ func (x *indexed) merge() {
 		}
 		dims = append(dims, d)
 	}
-	for i := range x.sides {
+	for i := range x.operands {
 		steps := make([]int, len(dims))
 		for k, d := range dims {
-			steps[k] = x.sides[i].steps[d]
+			steps[k] = x.operands[i].steps[d]
 		}
-		x.sides[i].steps = steps
+		x.operands[i].steps = steps
 	}
 	x.shape = nil
 	for _, d := range dims {
@@ -125,12 +124,13 @@ func (x *indexed) merge() {
 	}
 	if len(x.shape) == 0 {
 		x.shape = []int{1}
-		for i := range x.sides {
-			x.sides[i].steps = []int{0}
+		for i := range x.operands {
+			x.operands[i].steps = []int{0}
 		}
 	}
 }
 
+// arrange divides the walk into units of work.
 func (x *indexed) arrange() {
 	x.merge()
 	x.inner = len(x.shape) - 1
@@ -156,17 +156,17 @@ func (x *indexed) arrange() {
 	}
 	x.perChunk = max(1, machine.GatherGrain/max(1, x.mids*x.piece))
 	for _, l := range x.looks {
-		x.moves = x.moves || x.sides[l.side].steps[x.inner] != 0
+		x.moves = x.moves || x.operands[l.operand].steps[x.inner] != 0
 	}
 }
 
-// phase cuts the walk into chunks.
+// phase returns the phase of the walk.
 func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 	x.arrange()
 	return graph.Phase{Chunks: kit.DivUp(x.units, x.perChunk), Run: func(m *graph.Mem, chunk int) error {
-		places := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), placeBlock)
+		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
 		for u := chunk * x.perChunk; u < min(x.units, (chunk+1)*x.perChunk); u++ {
-			if err := x.unit(m, ops, u, places); err != nil {
+			if err := x.unit(m, ops, u, positions); err != nil {
 				return err
 			}
 		}
@@ -174,83 +174,84 @@ func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 	}}
 }
 
-// kernel is a kernel of the walk alone.
+// kernel returns the kernel of the walk alone.
 func (x *indexed) kernel(ops kit.RowOps) *graph.Kernel {
-	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: placeBlock * 8}
+	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
 
-func (x *indexed) seek(p *[maxSides]unsafe.Pointer, dims []int, i int) {
+// seek moves the addresses p to index i of the dimensions dims.
+func (x *indexed) seek(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
 		at := i % x.shape[d]
 		i /= x.shape[d]
-		for s := range x.sides {
-			p[s] = unsafe.Add(p[s], at*x.sides[s].steps[d])
+		for s := range x.operands {
+			p[s] = unsafe.Add(p[s], at*x.operands[s].steps[d])
 		}
 	}
 }
 
-func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, places []int) error {
-	var start [maxSides]unsafe.Pointer
-	for s := range x.sides {
-		start[s] = x.sides[s].Address(m)
+func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) error {
+	var start [maxOperands]unsafe.Pointer
+	for s := range x.operands {
+		start[s] = x.operands[s].Address(m)
 	}
 	at := u % x.pieces * x.piece
 	x.seek(&start, x.outer, u/x.pieces)
-	for s := range x.sides {
-		start[s] = unsafe.Add(start[s], at*x.sides[s].steps[x.inner])
+	for s := range x.operands {
+		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.inner])
 	}
 	n := min(x.piece, x.shape[x.inner]-at)
 	for i := range x.mids {
 		p := start
 		x.seek(&p, x.mid, i)
-		if err := x.row(m, ops, &p, n, places); err != nil {
+		if err := x.row(m, ops, &p, n, positions); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxSides]unsafe.Pointer, n int, places []int) error {
-	near, far := x.sides[0].steps[x.inner], x.sides[1].steps[x.inner]
+func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Pointer, n int, positions []int) error {
+	plain, table := x.operands[0].steps[x.inner], x.operands[1].steps[x.inner]
 	if !x.moves {
 		off := 0
 		for i := range x.looks {
-			at, err := x.looks[i].place(p[x.looks[i].side])
+			at, err := x.looks[i].offset(p[x.looks[i].operand])
 			if err != nil {
 				return err
 			}
 			off += at
 		}
 		kit.Blocks(m.Context, n, func(begin, end int) {
-			ops.Block(unsafe.Add(p[0], begin*near), unsafe.Add(p[1], off+begin*far), near, far, end-begin)
+			ops.Block(unsafe.Add(p[0], begin*plain), unsafe.Add(p[1], off+begin*table), plain, table, end-begin)
 		})
 		m.Count(n)
 		return nil
 	}
-	for from := 0; from < n; from += placeBlock {
-		b := places[:min(placeBlock, n-from)]
+	for from := 0; from < n; from += positionBlock {
+		b := positions[:min(positionBlock, n-from)]
 		for i := range b {
-			b[i] = (from + i) * far
+			b[i] = (from + i) * table
 		}
 		for i := range x.looks {
 			l := &x.looks[i]
-			step := x.sides[l.side].steps[x.inner]
+			step := x.operands[l.operand].steps[x.inner]
 			for k := range b {
-				at, err := l.place(unsafe.Add(p[l.side], (from+k)*step))
+				at, err := l.offset(unsafe.Add(p[l.operand], (from+k)*step))
 				if err != nil {
 					return err
 				}
 				b[k] += at
 			}
 		}
-		ops.Each(unsafe.Add(p[0], from*near), p[1], near, b)
+		ops.Each(unsafe.Add(p[0], from*plain), p[1], plain, b)
 		m.Count(len(b) * (1 + len(x.looks)))
 	}
 	return nil
 }
 
-// indexDType refuses what does not hold indices.
+// indexDType rejects dtypes that cannot hold indices.
 func indexDType(op string, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return fmt.Errorf("%s(): Expected dtype int32/int64 for index", op)
@@ -258,7 +259,7 @@ func indexDType(op string, d tensor.DType) error {
 	return nil
 }
 
-// without returns steps with that of one dimension 0.
+// without returns steps with that of dimension dim set to 0.
 func without(steps []int, dim int) []int {
 	out := append([]int(nil), steps...)
 	if len(out) > 0 {
@@ -267,7 +268,7 @@ func without(steps []int, dim int) []int {
 	return out
 }
 
-// sizeAt is the size of a dimension; a 0-dim value counts as one of size 1.
+// sizeAt returns the size of a dimension; a 0-dim value has size 1.
 func sizeAt(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 1
@@ -275,9 +276,9 @@ func sizeAt(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// lookAlong is the lookup of a dimension of m whose index side 2 holds.
+// lookAlong returns the lookup of dimension dim of m whose index is operand 2.
 func lookAlong(m, index tensor.Meta, dim int) lookup {
-	return lookup{side: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: kit.StepAt(m, dim)}
+	return lookup{operand: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: kit.StepAt(m, dim)}
 }
 
 // refIndex reads an index as a lookup does.

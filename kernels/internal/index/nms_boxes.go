@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// float64s are the elements of a tensor of floats, in row-major order.
+// float64s returns the elements of a tensor of floats, in row-major order.
 func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 	flat := kit.CopyTo(ctx, t, tensor.New(tensor.Float64, t.Shape...))
 	list, err := tensor.ToSlice[float64](flat)
@@ -29,7 +29,7 @@ func newNMSBox(center bool, v [4]float64) nmsBox {
 	return nmsBox{min(a, c), min(b, d), max(a, c), max(b, d)}
 }
 
-// iou is the area that two boxes share, divided by the area of both.
+// iou returns the intersection over union of two boxes.
 func (b *nmsBox) iou(o *nmsBox) float64 {
 	w, h := min(b.x1, o.x1)-max(b.x0, o.x0), min(b.y1, o.y1)-max(b.y0, o.y0)
 	if !(w > 0 && h > 0) {
@@ -45,8 +45,8 @@ type scored struct {
 	box   int
 }
 
-// suppress returns the boxes to keep, best first, at most n; of equal scores the first box is better, and NaN is the
-// best, as for PyTorch's sort.
+// suppress returns at most n boxes to keep, best first. Equal scores are ordered by box; NaN is the best score, as in
+// PyTorch's sort.
 func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scored
 	for i, s := range scores {
@@ -73,9 +73,8 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 	return k.order
 }
 
-// keptBoxes are those that are kept so far, by strips of the plane: a box is in that of its left side. What a box can
-// overlap begins before the box ends, and not farther before it begins than the widest box is wide. So of many boxes
-// few are looked at, as where classes have places of their own.
+// keptBoxes is the boxes kept so far, in strips of the plane by their left edge. A box can overlap only boxes that
+// begin before it ends, and after its begin minus the width of the widest box, so only a few strips are searched.
 type keptBoxes struct {
 	iou          float64
 	order        []int
@@ -84,12 +83,12 @@ type keptBoxes struct {
 	widest       float64
 }
 
-// mostStrips is how many there are, at most.
-const mostStrips = 1024
+// mostStrips bounds the number of strips.
+const maxStrips = 1024
 
 func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 	k := &keptBoxes{iou: iou}
-	if !(iou >= 0) { // what does not touch is too much then, or, for NaN, nothing is
+	if !(iou >= 0) { // then boxes that do not touch are dropped too, or none are (NaN)
 		k.strips = make([][]nmsBox, 1)
 		return k
 	}
@@ -105,7 +104,7 @@ func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 		first = true
 		k.widest = max(k.widest, b.x1-b.x0)
 	}
-	n := min(mostStrips, len(boxes)/4+1)
+	n := min(maxStrips, len(boxes)/4+1)
 	if k.scale = float64(n) / (last - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
 		n, k.scale = 1, 0
 	}
@@ -113,7 +112,7 @@ func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 	return k
 }
 
-// strip is where a place is; those before and behind all boxes are in the first and the last one.
+// strip returns the strip of a coordinate; coordinates outside are in the first or the last one.
 func (k *keptBoxes) strip(x float64) int {
 	if len(k.strips) == 1 {
 		return 0
@@ -126,10 +125,10 @@ func (k *keptBoxes) keep(i int, b *nmsBox) {
 	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
 }
 
-// overlap reports whether a box overlaps one that is kept too much. A strip more on the left is for what is rounded.
+// overlap reports whether a box overlaps a kept one too much. One more strip on the left allows for rounding.
 func (k *keptBoxes) overlap(b *nmsBox) bool {
 	first, last := max(0, k.strip(b.x0-k.widest)-1), k.strip(b.x1)
-	if first > last { // of a box whose sides are the other way round
+	if first > last { // the box has negative width
 		return false
 	}
 	for _, strip := range k.strips[first : last+1] {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSuppress holds strips of boxes to a look at all of them.
+// TestSuppress compares the search in strips with a search of all boxes.
 func TestSuppress(t *testing.T) {
 	all := func(boxes []nmsBox, scores []float64, iou float64, least float64, n int) (kept []int) {
 		var order []int
@@ -47,7 +47,7 @@ func TestSuppress(t *testing.T) {
 			if seed%5 == 0 && rng.IntN(40) == 0 {
 				boxes[i].x0 = odd[rng.IntN(len(odd))]
 			}
-			if seed%5 == 1 && rng.IntN(40) == 0 { // the other way round
+			if seed%5 == 1 && rng.IntN(40) == 0 { // negative width
 				boxes[i].x1 = boxes[i].x0 - 3*spread
 			}
 			scores = append(scores, math.Round(rng.Float64()*100)/100)
@@ -55,19 +55,19 @@ func TestSuppress(t *testing.T) {
 		iou, least, n := []float64{0.3, 0.7, 0, -1, 1, math.NaN()}[rng.IntN(6)], rng.Float64()/2, 1+rng.IntN(300)
 		got, want := suppress(t.Context(), boxes, scores, iou, &least, n), all(boxes, scores, iou, least, n)
 		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d: kept %v and not %v", seed, got, want)
+			t.Fatalf("seed %d: kept %v, want %v", seed, got, want)
 		}
 		if len(want) < len(boxes)/2 {
 			few++
 		}
 	}
 	if few < 20 {
-		t.Errorf("only %d cases lose half of their boxes", few)
+		t.Errorf("only %d cases drop half of their boxes", few)
 	}
 }
 
-// TestSuppressNaN: scores that are no numbers are the best, in their order, as for PyTorch's sort, and none where there
-// is a least score.
+// TestSuppressNaN checks that NaN scores are the best, in their order, as in PyTorch's sort, and that a score threshold
+// drops them.
 func TestSuppressNaN(t *testing.T) {
 	nan, least := math.NaN(), math.Inf(-1)
 	boxes := []nmsBox{{0, 0, 1, 1}, {0, 0, 1, 1}, {5, 0, 6, 1}, {9, 0, 10, 1}, {9, 0, 10, 1}, {2, 0, 3, 1}}
@@ -76,9 +76,9 @@ func TestSuppressNaN(t *testing.T) {
 		t.Errorf("kept %v", got)
 	}
 	if got := suppress(t.Context(), boxes, scores, 0.5, &least, len(boxes)); !slices.Equal(got, []int{0, 2, 3, 5}) {
-		t.Errorf("kept %v of numbers alone", got)
+		t.Errorf("with a threshold: kept %v", got)
 	}
 	if got := suppress(t.Context(), nil, nil, 0.5, nil, 3); len(got) > 0 {
-		t.Errorf("kept %v of nothing", got)
+		t.Errorf("without boxes: kept %v", got)
 	}
 }

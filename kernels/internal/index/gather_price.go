@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of gathering, as profiles name them.
+// The rates of gathering, by their names in machine profiles.
 const (
-	sliceRun = "gather.slice"  // a slice that is copied, beside its bytes
-	lookUp   = "gather.lookup" // an element that is looked up by itself
+	sliceRun = "gather.slice"  // fixed cost of a slice that is copied
+	lookUp   = "gather.lookup" // an element that is looked up separately
 )
 
-// gathering is the implementation of an op that takes slices or elements of operand 0 as others tell: it reads as
-// many bytes of it as the result has, and not the whole.
+// gathering returns the implementation of an op that takes slices or elements of operand 0. It reads as many bytes of
+// operand 0 as the result has, and not the whole.
 func gathering(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if slices {

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// hasMask reports whether an operand of index is a mask, whose result depends on data.
+// hasMask reports whether an operand of index is a mask, so that the result's shape depends on data.
 func hasMask(c *graph.Call) bool {
 	for i := 1; i < len(c.In); i++ {
 		if c.Has(i) && c.Type(i).DType == tensor.Bool {
@@ -22,15 +22,15 @@ func hasMask(c *graph.Call) bool {
 	return false
 }
 
-// maskedOutline is what is known of a result that masks decide: all but the sizes that the indices
-// give it. One index stands in for those of every dimension of a mask.
+// maskedOutline returns the outline of a result with masks: all sizes except those of the broadcast indices. It assumes
+// one true element per mask.
 func maskedOutline(c *graph.Call) graph.Outline {
 	o := graph.Outline{DType: c.Type(0).DType}
 	p, err := newIndexing(unmasked(c, sym.Of(1)))
 	if err != nil {
-		return o // running tells why
+		return o // the run reports the error
 	}
-	o.Sizes = openAt(p.shape, -1)
+	o.Sizes = unknownAt(p.shape, -1)
 	for i := range p.given {
 		o.Sizes[p.at+i] = -1
 	}
@@ -40,7 +40,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 			given++
 		}
 	}
-	if given == 1 { // else indices broadcast together, and the result does not tell how many each mask has
+	if given == 1 { // otherwise the number of true elements of each mask is unknown
 		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
 			p, err := newIndexing(unmasked(c, shape[p.at]))
 			if err != nil {
@@ -52,7 +52,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	return o
 }
 
-// unmasked returns a call with n indices of every dimension of a mask in the place of each mask.
+// unmasked returns the call with each mask replaced by n indices for each of its dimensions.
 func unmasked(c *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
@@ -67,7 +67,7 @@ func unmasked(c *graph.Call, n sym.Int) *graph.Call {
 	return &graph.Call{In: args, Attrs: c.Attrs}
 }
 
-// indexByMasks replaces each mask by the indices of its true elements, and indexes by those.
+// indexByMasks replaces each mask by the indices of its true elements and runs the resulting call.
 func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	ctx := contextOf(rt)
 	c, full, err := withoutMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) { return nonzeroIndices(ctx, m) })
@@ -78,7 +78,7 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 }
 
 // withoutMasks returns the call and its operands with each mask replaced by the indices of its true elements, one
-// operand a dimension. nonzero returns these indices as [n, rank].
+// operand per dimension. nonzero returns these indices as [n, rank].
 func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
@@ -122,7 +122,7 @@ func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 	return &graph.Call{In: args, Attrs: c.Attrs}, full, nil
 }
 
-// indexEager runs the kernel of index at once.
+// indexEager runs the kernel of index immediately.
 func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	p, err := newIndexing(c)
 	if err != nil {
@@ -137,7 +137,7 @@ func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*ten
 	return runAtOnce(ctx, p.kernel(c), m, in)
 }
 
-// runAtOnce runs a kernel of one result in the caller's goroutine.
+// runAtOnce runs a kernel with one result in the calling goroutine.
 func runAtOnce(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
 	mem := k.NewMem()

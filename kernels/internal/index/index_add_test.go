@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestFillWithWhatDoesNotFit: a value that the dtype cannot hold is refused as PyTorch does, whatever the index and
-// self are; one that it can hold is taken.
-func TestFillWithWhatDoesNotFit(t *testing.T) {
+// TestFillOverflow checks that a value that overflows the dtype is rejected as in PyTorch, whatever index and self are,
+// and that other values are accepted.
+func TestFillOverflow(t *testing.T) {
 	op := kernels.Lookup("index_fill")
 	for _, shape := range [][]int{{3, 2}, {0, 2}, {3, 0}} {
-		for _, places := range []int{0, min(1, shape[0])} {
-			in := []*tensor.Tensor{tensor.Zeros(tensor.Uint8, shape...), tensor.Zeros(tensor.Int64, places),
+		for _, positions := range []int{0, min(1, shape[0])} {
+			in := []*tensor.Tensor{tensor.Zeros(tensor.Uint8, shape...), tensor.Zeros(tensor.Int64, positions),
 				tensor.Zeros(tensor.Float32)}
 			c, err := kerneltest.CallOf(op, map[string]any{"dim": 0}, []tensor.Meta{in[0].Meta, in[1].Meta, in[2].Meta})
 			require.NoError(t, err)
@@ -24,9 +24,9 @@ func TestFillWithWhatDoesNotFit(t *testing.T) {
 				in[2].Set(tensor.FloatScalar(value))
 				_, err := kerneltest.RunCall(op, c, in)
 				if fits {
-					require.NoError(t, err, "%v by %d", shape, places)
+					require.NoError(t, err, "%v by %d", shape, positions)
 				} else {
-					require.ErrorContains(t, err, "without overflow", "%v by %d", shape, places)
+					require.ErrorContains(t, err, "without overflow", "%v by %d", shape, positions)
 				}
 			}
 		}
