@@ -20,13 +20,12 @@ func ExampleWithStrategy() {
 		"1",
 		"--outputs", "."}, os.Stdout, os.Stdout)
 	fmt.Println(code)
-	code = execute(context.Background(), ext, []string{"plan", models + "/pointwise.json", "--strategy", "mime"},
-		os.Stdout,
-		os.Stdout)
+	code = execute(context.Background(), ext, []string{"diff", models + "/pointwise.json", "--strategies", "mine"},
+		os.Stdout, os.Stdout)
 	fmt.Println(code)
 	// Output:
 	// graphrun: --outputs .: want a .npz file
 	// 2
-	// graphrun: unknown strategy "mime": want one of propagate, contiguous, channels_last, greedy, favourite, push, optimal, mine; did you mean mine?
+	// graphrun: --strategies mine: want a second strategy, a second file, or a --pin to compare with
 	// 2
 }

@@ -122,9 +122,6 @@ def measure(args):
             os.rename(path + ".part", path)
 
 
-STRATEGIES = ["propagate", "contiguous", "channels_last", "greedy", "favourite", "push", "optimal"]
-
-
 def compare(args):
     os.makedirs(args.folder, exist_ok=True)
     end = time.monotonic() + args.span
@@ -159,8 +156,9 @@ def order(args):
         sys.exit(f"no comparisons in {' '.join(args.folders)}")
     for threads, nets in sorted(by.items()):
         pairs, misordered, slower, noise = 0, [], [], [0, 0]
-        print(f"{threads} thread(s)\n\n| network | " + " | ".join(s + " ms" for s in STRATEGIES) +
-              " | pairs apart | misordered |\n|" + "---|" * (len(STRATEGIES) + 3))
+        strategies = list(dict.fromkeys(row["strategy"] for rows in nets.values() for row in rows))
+        print(f"{threads} thread(s)\n\n| network | " + " | ".join(s + " ms" for s in strategies) +
+              " | pairs apart | misordered |\n|" + "---|" * (len(strategies) + 3))
         for net, rows in sorted(nets.items()):
             plans = plansof(rows)
             count, others = compared(plans)
@@ -169,7 +167,7 @@ def order(args):
                 if same(a, b):
                     noise[0], noise[1] = noise[0] + 1, noise[1] + apart(a["samples_ns"], b["samples_ns"])
             ms = {s: statistics.median(p["samples"]) / 1e6 for p in plans for s in p["strategies"]}
-            print(f"| {net} | " + " | ".join(f"{ms[s]:.3f}" for s in STRATEGIES) + f" | {count} | {'; '.join(others) or 'none'} |")
+            print(f"| {net} | " + " | ".join(f"{ms[s]:.3f}" for s in strategies) + f" | {count} | {'; '.join(others) or 'none'} |")
             slower += behind(net, plans)
         print(f"\n{pairs} pairs of plans apart, {len(misordered)} misordered; of {noise[0]} pairs of strategies with one plan "
               f"{noise[1]} would be apart. The optimal plan is behind: {'; '.join(slower) or 'nowhere'}\n")

@@ -145,6 +145,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 
 	"layout.All":            layout.All,
 	"layout.Default":        layout.Default,
+	"layout.DocOf":          layout.DocOf,
 	"layout.Advise":         layout.Advise,
 	"layout.Given":          layout.Given,
 	"layout.NewModel":       layout.NewModel,

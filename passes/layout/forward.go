@@ -16,18 +16,23 @@ import (
 // dimensions, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime's transpose
 // optimizer.
 var (
-	Greedy    Strategy = &perNode{"greedy", greedily}
-	Favourite Strategy = &perNode{"favourite", favourites}
-	Push      Strategy = &perNode{"push", pushed}
+	Greedy Strategy = &perNode{name: "greedy", label: greedily,
+		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
+	Favourite Strategy = &perNode{name: "favourite", label: favourites,
+		doc: "takes the fastest implementation of each node and copies its operands, as oneDNN does"}
+	Push Strategy = &perNode{name: "push", label: pushed,
+		doc: "takes the fastest implementation of layout-sensitive nodes; other nodes follow the order of most of their " +
+			"operands, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime"}
 )
 
 // perNode is a strategy that chooses a label for each node.
 type perNode struct {
-	name  string
-	label func(*Model) []int // by index of the node
+	name, doc string
+	label     func(*Model) []int // by index of the node
 }
 
 func (s *perNode) Name() string { return s.name }
+func (s *perNode) Doc() string  { return s.doc }
 
 func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	defer ends.Catch(&err)

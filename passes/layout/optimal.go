@@ -9,7 +9,8 @@ import (
 )
 
 // Optimal minimizes the total cost and proves it: see [Model].
-var Optimal Strategy = Solved("optimal", wcsp.Exact)
+var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
+	doc: "minimizes the total cost and proves it; the default"}
 
 // SolveLimit is the default time limit of a search for a plan that elimination alone does not prove optimal. Most
 // networks need some milliseconds.
@@ -32,11 +33,12 @@ func (p *Problem) Search() time.Duration {
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
 
 type solving struct {
-	name   string
-	solver wcsp.Solver
+	name, doc string
+	solver    wcsp.Solver
 }
 
 func (s *solving) Name() string { return s.name }
+func (s *solving) Doc() string  { return s.doc }
 
 func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if s.solver == nil {

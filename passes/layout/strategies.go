@@ -11,23 +11,25 @@ import (
 // Built-in strategies. Propagate keeps the layouts of eager PyTorch. Contiguous makes every value row-major.
 // ChannelsLast makes images channels-last: see [Problem.Image].
 var (
-	Propagate  Strategy = &perValue{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
-	Contiguous Strategy = &perValue{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
-		return tensor.RowMajorOrder(v.Meta.Rank())
-	}}
-	ChannelsLast Strategy = &perValue{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
-		if !p.Image(v) {
-			return ""
-		}
-		return lastOrder(v.Meta.Rank())
-	}}
+	Propagate Strategy = &perValue{name: "propagate",
+		doc:  "keeps the layouts of eager PyTorch and drops redundant copies",
+		wish: func(*Problem, *graph.Value) tensor.Order { return "" }}
+	Contiguous Strategy = &perValue{name: "contiguous", doc: "makes every value row-major",
+		wish: func(_ *Problem, v *graph.Value) tensor.Order { return tensor.RowMajorOrder(v.Meta.Rank()) }}
+	ChannelsLast Strategy = &perValue{name: "channels_last", doc: "makes images channels-last",
+		wish: func(p *Problem, v *graph.Value) tensor.Order {
+			if !p.Image(v) {
+				return ""
+			}
+			return lastOrder(v.Meta.Rank())
+		}}
 )
 
 // Default returns the strategy that applies if none is named. On the measured networks no other strategy is faster by
 // more than the noise (docs/layouts.md).
 func Default() Strategy { return Optimal }
 
-// All returns the built-in strategies.
+// All returns the built-in strategies. Flags, help, tests and the table of docs/layouts.md follow from this list.
 func All() []Strategy {
 	return []Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}
 }
@@ -47,14 +49,23 @@ func Named(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: want one of %s", name, strings.Join(names, ", "))
 }
 
+// DocOf returns what a strategy does, for documents: the result of its method Doc() string, "" if it has none.
+func DocOf(s Strategy) string {
+	if d, ok := s.(interface{ Doc() string }); ok {
+		return d.Doc()
+	}
+	return ""
+}
+
 // perValue is a strategy that chooses an order for each value by itself. It is used by pointer, so that strategies are
 // comparable.
 type perValue struct {
-	name string
-	wish func(p *Problem, v *graph.Value) tensor.Order
+	name, doc string
+	wish      func(p *Problem, v *graph.Value) tensor.Order
 }
 
 func (s *perValue) Name() string { return s.name }
+func (s *perValue) Doc() string  { return s.doc }
 
 func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {

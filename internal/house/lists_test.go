@@ -1,0 +1,72 @@
+package house_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+)
+
+var update = flag.Bool("update", false, "rewrite the lists that documents have from the code")
+
+// generatedLists has the tables of documents that follow from lists in the code. Each stands between the lines
+// <!-- name --> and <!-- end -->.
+var generatedLists = []struct {
+	file, name string
+	table      func() string
+}{
+	{"docs/layouts.md", "strategies", func() string {
+		rows := [][2]string{{"strategy", "effect"}, {"---", "---"}}
+		for _, s := range layout.All() {
+			rows = append(rows, [2]string{"`" + s.Name() + "`", layout.DocOf(s)})
+		}
+		return markdown(rows)
+	}},
+	{"ARCHITECTURE.md", "passes", func() string {
+		rows := [][2]string{{"pass", "effect"}, {"---", "---"}}
+		for _, p := range passes.Passes() {
+			rows = append(rows, [2]string{p.Name, p.Doc})
+		}
+		return markdown(rows)
+	}},
+}
+
+// markdown returns the rows of a table.
+func markdown(rows [][2]string) string {
+	var b strings.Builder
+	for _, r := range rows {
+		b.WriteString("| " + r[0] + " | " + r[1] + " |\n")
+	}
+	return b.String()
+}
+
+// TestGeneratedLists compares the tables of documents with the lists in the code; with -update it rewrites them.
+func TestGeneratedLists(t *testing.T) {
+	for _, l := range generatedLists {
+		path := filepath.Join(root, l.file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, rest, begins := strings.Cut(string(text), "<!-- "+l.name+" -->\n")
+		have, after, ends := strings.Cut(rest, "<!-- end -->")
+		want := l.table()
+		switch {
+		case !begins || !ends:
+			t.Errorf("%s: there is no list between <!-- %s --> and <!-- end -->", l.file, l.name)
+		case have == want:
+		case *update:
+			text := before + "<!-- " + l.name + " -->\n" + want + "<!-- end -->" + after
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s: the list of %s differs from the code: go test ./internal/house -run TestGeneratedLists -update",
+				l.file, l.name)
+		}
+	}
+}
