@@ -103,5 +103,5 @@ func TestExplainOwnRule(t *testing.T) {
 	e, err := inspect.Explain(p, "wide")
 	require.NoError(t, err)
 	assert.Equal(t, "conv_transpose2d has a layout rule of its own; image is channels-last, weight is "+
-		"row-major; the result is row-major. The result is row-major; windows are added up in planes", e.Layout.Why)
+		"row-major; the result is row-major. The result is row-major; windows are summed in planes", e.Layout.Why)
 }

@@ -9,7 +9,8 @@
 // establishes and breaks, and [Run] checks these declarations. With [Options.Check] the graph is also verified after
 // every pass, and small graphs are evaluated by the reference implementations before and after.
 //
-// Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op ([graph.Op]), never its name.
+// Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op
+// ([graph.Op]), never its name.
 //
 // [Options.Record] keeps the outcome of searches as [Decisions], which [Options.Follow] applies to the same graph at
 // other sizes without searching again.
