@@ -7,7 +7,7 @@ BENCHTIME   ?= 1s
 COUNT       ?= 6
 
 # The packages that use goroutines, or that document safety for concurrent use.
-CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
+CONCURRENT = . ./internal/workerpool ./exec ./iter ./passes ./graph ./internal/whole
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -28,7 +28,7 @@ UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kerne
 UNIT_GRAPHS = ^(TestQuantise.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
 # Packages that have files for builds without assembly.
-STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/team
+STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool
 
 # Tests collect garbage a quarter as often, which saves a third of their time and costs 200 MB. They have no debug
 # information, which saves a third of the time for linking.

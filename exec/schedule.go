@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/graphrun/graphrun/internal/ends"
-	"github.com/graphrun/graphrun/internal/team"
+	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
 // execute runs all sections in order. A shared section runs serially if no worker would come.
@@ -12,11 +12,11 @@ func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
 		var err error
-		if sec.ahead != team.Little {
-			team.Expect(len(s.workers)-1, sec.ahead)
+		if sec.ahead != workerpool.Little {
+			workerpool.Expect(len(s.workers)-1, sec.ahead)
 		}
 		switch {
-		case sec.shared != nil && team.Ready(sec.shared.most):
+		case sec.shared != nil && workerpool.Ready(sec.shared.most):
 			err = s.share(ctx, sec)
 		case s.losses != nil || s.run != nil:
 			err = s.watched(ctx, sec)

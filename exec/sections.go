@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/internal/team"
+	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
 // section is a range of steps, which starts when all steps before it are done. One that is not shared is run by one
@@ -14,16 +14,16 @@ import (
 type section struct {
 	first, end int // steps
 	shared     *sharing
-	ahead      team.Worth // of the next section, if this one is serial: workers are woken for it
+	ahead      workerpool.Worth // of the next section, if this one is serial: workers are woken for it
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	deps  []int32      // by step: number of steps of the section that it waits for
-	costs []float64    // by step, in nanoseconds
-	worth []team.Worth // by step: the work that can be shared from it on
-	most  team.Worth   // the maximum of worth
-	share float64      // the minimum cost of work to pass to another awake worker
+	deps  []int32            // by step: number of steps of the section that it waits for
+	costs []float64          // by step, in nanoseconds
+	worth []workerpool.Worth // by step: the work that can be shared from it on
+	most  workerpool.Worth   // the maximum of worth
+	share float64            // the minimum cost of work to pass to another awake worker
 }
 
 // minSerialSteps is the number of consecutive unshared steps that end a shared section. A step in a shared section
@@ -82,7 +82,7 @@ func (p *Program) cutSections(costs *machine.Profile) {
 
 // addSerial adds a serial section from first to end, before a section with the given worth. Workers are woken when
 // about wakeAheadNS of it is left.
-func (p *Program) addSerial(costs []float64, first, end int, worth team.Worth) {
+func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Worth) {
 	left, at := 0.0, end
 	for at > first && left < wakeAheadNS {
 		at--
@@ -220,9 +220,9 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 }
 
 // worths computes the work that can be shared from each step on, within wakeWindow.
-func worths(costs, saved []float64, wake float64) []team.Worth {
-	list := make([]team.Worth, len(costs))
-	for w, least := range map[team.Worth]float64{team.Try: wake / tryPart, team.Much: wake} {
+func worths(costs, saved []float64, wake float64) []workerpool.Worth {
+	list := make([]workerpool.Worth, len(costs))
+	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / tryPart, workerpool.Much: wake} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {

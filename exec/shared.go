@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/team"
+	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
 // maxChunks bounds the chunks of a phase, which are counted in 32 bits.
@@ -55,19 +55,19 @@ type openPhase struct{ step, phase int }
 // requested for chunks, and for further ready steps that are worth it. The worker that runs the program never waits for
 // helpers to start; they leave when there is nothing to do.
 type round struct {
-	job  team.Job
+	job  workerpool.Job
 	ctx  context.Context
 	sec  *section
 	left atomic.Int32 // unfinished steps
 	near atomic.Int32 // idle helpers that wait for more work
 	stop atomic.Bool
 
-	deps  []int32    // by step of the section: unfinished steps that it waits for
-	parts team.Parts // chunks to distribute: see Program.parts
-	done  []int32    // by phase of the program: finished chunks of shared phases
+	deps  []int32          // by step of the section: unfinished steps that it waits for
+	parts workerpool.Parts // chunks to distribute: see Program.parts
+	done  []int32          // by phase of the program: finished chunks of shared phases
 
-	mu     team.Lock // guards the fields below
-	ready  []int32   // steps
+	mu     workerpool.Lock // guards the fields below
+	ready  []int32         // steps
 	open   []openPhase
 	free   []*workerState
 	err    error
@@ -84,7 +84,7 @@ func (r *round) prepare(p *Program) {
 	}
 	if longest > 0 {
 		r.deps, r.done = make([]int32, longest), make([]int32, p.phases)
-		r.parts = make(team.Parts, p.parts[p.phases])
+		r.parts = make(workerpool.Parts, p.parts[p.phases])
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *Session) help() {
 }
 
 // call requests helpers for n further parts of work, counting idle ones first.
-func (r *round) call(n int, worth team.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
+func (r *round) call(n int, worth workerpool.Worth) { r.job.Call(max(0, n-int(r.near.Load())), worth) }
 
 // serve works until there is nothing to take.
 func (s *Session) serve(w *workerState) {
@@ -248,7 +248,7 @@ func (r *round) worthy(step int) bool {
 }
 
 // worth returns the work that can be shared from a step on.
-func (r *round) worth(step int) team.Worth { return r.sec.shared.worth[step-r.sec.first] }
+func (r *round) worth(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
 // advance starts a phase of a step, and works on it until all chunks are taken. It returns the next step and phase, or
 // a negative step.
@@ -279,7 +279,7 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 }
 
 // parts returns the parts of a phase; none if one worker runs all of its chunks.
-func (s *Session) parts(o openPhase) team.Parts {
+func (s *Session) parts(o openPhase) workerpool.Parts {
 	at := s.p.parts[s.p.steps[o.step].phase+o.phase:]
 	return s.round.parts[at[0]:at[1]]
 }
@@ -357,7 +357,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 
 // steal takes a chunk from another worker's part, and moves more of them to the worker's own. If none is left, the
 // phase is closed.
-func (r *round) steal(o openPhase, parts team.Parts, own int) int {
+func (r *round) steal(o openPhase, parts workerpool.Parts, own int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := parts.Steal(own)
@@ -384,7 +384,7 @@ func (r *round) remove(o openPhase) {
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.round, s.round.sec
 	s.endStep(w, true)
-	own, others, worth := -1, 0, team.Little
+	own, others, worth := -1, 0, workerpool.Little
 	for _, n := range s.p.steps[step].next {
 		k := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.deps[k] > 1 && atomic.AddInt32(&r.deps[k], -1) != 0 {

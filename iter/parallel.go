@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/team"
+	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
 // Parallel walks the whole iteration with at most workers goroutines, 0 for all cores, in tasks of grain elements, 0
@@ -48,7 +48,7 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	}
 	t := &tasks{ctx: ctx, n: n, f: f, run: n>>31 + 1}
 	workers = min(workersOf(workers), n)
-	t.parts = make(team.Parts, min(max(workers, 1), maxParts))
+	t.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
 	t.parts.Deal((n + t.run - 1) / t.run)
 	if workers <= 1 {
 		return t.work()
@@ -73,8 +73,8 @@ type tasks struct {
 	f   func(c *Cursor, task int) error
 
 	run     int // tasks that are handed out together; 1 unless there are very many tasks
-	parts   team.Parts
-	mu      team.Lock
+	parts   workerpool.Parts
+	mu      workerpool.Lock
 	started atomic.Int32          // workers that have started
 	stop    atomic.Bool           // no further tasks are started
 	err     atomic.Pointer[error] // the first
@@ -84,10 +84,10 @@ type tasks struct {
 
 // lead runs the tasks with helpers from the worker pool, and returns when all are done.
 func (t *tasks) lead(hands int) {
-	j := team.Job{Help: t.workCatchingPanic}
+	j := workerpool.Job{Help: t.workCatchingPanic}
 	j.Begin()
 	defer j.End()
-	j.Call(hands, team.Much)
+	j.Call(hands, workerpool.Much)
 	t.workCatchingPanic()
 }
 

@@ -84,7 +84,7 @@ func TestWalls(t *testing.T) {
 		"sym": {}, "internal/contiguity": {"sym", "internal/suggest"},
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
-		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/team": {}, "internal/ends": {},
+		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {}, "internal/ends": {},
 		"internal/layered": {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,
 		"internal/numerals": tensors,
@@ -98,11 +98,11 @@ func TestWalls(t *testing.T) {
 		"internal/loops":        with("expr", "internal/jit", "internal/ends"),
 		// The decisions of an iteration need no memory and no code.
 		"iter/rule": with("expr"),
-		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/team",
+		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/workerpool",
 			"internal/ends"),
 		// A graph is independent of files.
 		"graph": with("expr", "iter", "internal/axes", "internal/rowprog", "internal/jit", "internal/loops",
-			"internal/numerals", "internal/team", "internal/ends"),
+			"internal/numerals", "internal/workerpool", "internal/ends"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

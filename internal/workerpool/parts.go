@@ -1,13 +1,12 @@
-package team
+package workerpool
 
 import "sync/atomic"
 
-// Parts are ranges of pieces of work, one per worker, that are not handed out yet. A worker takes pieces from
-// the front of its own range, and then steals the second half of another one. It thus accesses memory in one
-// direction, as hardware prefetchers expect; interleaved pieces give each core short stretches with gaps (a
-// copy of 64 MiB by two cores: 1.26 ms by halves, 1.43 in alternating pieces of 128 KiB, 2.8 in pieces of 16
-// KiB). A worker with the same range in consecutive steps finds its results in its cache. The assignment has
-// no other effect.
+// Parts are ranges of pending pieces of work, one range per worker. A worker takes pieces from the front of its own
+// range, and then steals the second half of another one. So it accesses memory in one direction, as hardware
+// prefetchers expect; interleaved pieces would give each core short runs with gaps (a copy of 64 MiB by two cores: 1.26
+// ms by halves, 1.43 in alternating pieces of 128 KiB, 2.8 in pieces of 16 KiB). A worker with the same range in
+// consecutive steps finds its results in its cache. Results do not depend on the assignment.
 type Parts []atomic.Uint64 // the first piece in the upper half, the end in the lower one
 
 func run(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
@@ -55,7 +54,7 @@ func (p Parts) Steal(part int) int {
 		first, end := bounds(x)
 		middle := first + (end-first)/2
 		if first >= end || !p[from].CompareAndSwap(x, run(first, middle)) {
-			continue // its worker was faster
+			continue // its worker took the piece
 		}
 		if middle+1 < end {
 			p[part].Store(run(middle+1, end))

@@ -1,6 +1,6 @@
 //go:build !noasm
 
-package team
+package workerpool
 
 // pause hints that this is a spin loop.
 //

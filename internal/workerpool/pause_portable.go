@@ -1,6 +1,6 @@
 //go:build noasm || (!amd64 && !arm64)
 
-package team
+package workerpool
 
 // pause spends a moment in a spin loop.
 func pause() {

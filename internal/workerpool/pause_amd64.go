@@ -1,6 +1,6 @@
 //go:build !noasm
 
-package team
+package workerpool
 
 // pause hints that this is a spin loop: it takes some tens of cycles, saves power, and leaves resources to the sibling
 // hyperthread.

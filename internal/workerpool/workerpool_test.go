@@ -1,4 +1,4 @@
-package team
+package workerpool
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// eventually waits for something that must come true.
+// eventually waits until f is true, and fails the test after a while.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !f(); runtime.Gosched() {
@@ -20,17 +20,17 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// nobody waits until all hands have left.
+// nobody waits until all workers have ended.
 func nobody(t *testing.T) {
 	t.Helper()
-	eventually(t, "hands do not leave", func() bool {
+	eventually(t, "workers do not leave", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return hands == 0
+		return workers == 0
 	})
 }
 
-func TestHandsComeAndLeave(t *testing.T) {
+func TestWorkersJoinAndEnd(t *testing.T) {
 	nobody(t)
 	before := runtime.NumGoroutine()
 	for range 3 {
@@ -38,9 +38,9 @@ func TestHandsComeAndLeave(t *testing.T) {
 		j := &Job{Help: func() { came.Add(1) }}
 		j.Begin()
 		j.Call(3, Much)
-		eventually(t, "no hand comes", func() bool { return came.Load() == 3 })
+		eventually(t, "no worker joins", func() bool { return came.Load() == 3 })
 		j.End()
-		if j.wanted != 0 || j.hands != 0 || len(jobs) != 0 {
+		if j.wanted != 0 || j.joined != 0 || len(jobs) != 0 {
 			t.Fatal("the job is not over")
 		}
 	}
@@ -51,23 +51,23 @@ func TestHandsComeAndLeave(t *testing.T) {
 	}
 }
 
-func TestEndWaitsForHands(t *testing.T) {
+func TestEndWaitsForWorkers(t *testing.T) {
 	var in, out atomic.Bool
 	j := &Job{Help: func() {
 		in.Store(true)
-		time.Sleep(20 * time.Millisecond) // longer than an owner looks before it sleeps
+		time.Sleep(20 * time.Millisecond) // longer than an owner spins before it sleeps
 		out.Store(true)
 	}}
 	j.Begin()
 	j.Call(1, Much)
-	eventually(t, "no hand comes", in.Load)
+	eventually(t, "no worker joins", in.Load)
 	seen := j.Seen()
 	if !j.Wait(seen) && !out.Load() || j.Seen() == seen {
-		t.Error("the owner did not wait for the hand that is there")
+		t.Error("the owner did not wait for the worker that joined")
 	}
 	j.End()
 	if !out.Load() {
-		t.Error("a hand is at work after End")
+		t.Error("a worker is at work after End")
 	}
 }
 
@@ -76,11 +76,11 @@ func TestNobodyToWaitFor(t *testing.T) {
 	j.Begin()
 	defer j.End()
 	if j.Wait(j.Seen()) {
-		t.Error("hands were at work where none was called")
+		t.Error("workers were at work although none was requested")
 	}
 }
 
-// A sleeping owner hears of calls, too.
+// A call wakes a sleeping owner.
 func TestCallWakesTheOwner(t *testing.T) {
 	var called, leave atomic.Bool
 	var j Job
@@ -105,7 +105,7 @@ func TestCallWakesTheOwner(t *testing.T) {
 	j.End()
 }
 
-// Work that ends its goroutine takes no hand from others.
+// A Help that ends its goroutine does not reduce the number of workers of later jobs.
 func TestWorkThatEndsItsGoroutine(t *testing.T) {
 	for range 5000 {
 		var came atomic.Bool
@@ -115,34 +115,34 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 		}}
 		j.Begin()
 		j.Call(1, Much)
-		eventually(t, "no hand comes", came.Load)
+		eventually(t, "no worker joins", came.Load)
 		j.End()
 	}
 	nobody(t)
 	if n := idle.Load(); n != 0 {
-		t.Errorf("%d hands are counted that are not there", n)
+		t.Errorf("%d workers are counted, but have ended", n)
 	}
 }
 
-// Hands that were started and came too late are not started for the next small thing.
+// After workers that were started found no job, Try starts none for a while.
 func TestTries(t *testing.T) {
 	nobody(t)
 	mu.Lock()
-	lateHands, skipCalls = 0, 0
+	late, skipCalls = 0, 0
 	mu.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0
 	for range 100 {
 		j.Begin()
 		mu.Lock()
-		before := hands
+		before := workers
 		mu.Unlock()
 		j.Call(1, Try)
 		mu.Lock()
-		if hands > before {
+		if workers > before {
 			starts++
 		}
-		if j.wanted > 0 { // nothing is left to do at once
+		if j.wanted > 0 { // the work is complete before a worker joins
 			j.wanted = 0
 			withdraw(j)
 		}
@@ -151,33 +151,33 @@ func TestTries(t *testing.T) {
 		nobody(t)
 	}
 	if starts > 20 {
-		t.Errorf("hands were started %d times in 100, each of them for nothing", starts)
+		t.Errorf("workers were started %d times in 100, and found no job", starts)
 	}
 }
 
-// Hands that are expected are there before the call, and no more of them come than are.
+// Expected workers are awake before the call, and a call starts no more than that.
 func TestExpect(t *testing.T) {
 	count := func() int {
 		mu.Lock()
 		defer mu.Unlock()
-		return hands
+		return workers
 	}
 	nobody(t)
 	Expect(1, Little)
 	if n := count(); n != 0 {
-		t.Errorf("%d hands came for little", n)
+		t.Errorf("%d workers were started by Little", n)
 	}
 	came := 0
 	for range 100 { // one of them may have left before the call
 		Expect(1, Much)
 		Expect(1, Much)
 		if n := count(); n > 1 {
-			t.Fatalf("%d hands came, 1 was expected", n)
+			t.Fatalf("%d workers are awake, 1 was expected", n)
 		}
 		j := &Job{Help: func() {}}
 		j.Begin()
 		before := count()
-		j.Call(1, Little) // starts nobody
+		j.Call(1, Little) // starts no worker
 		for end := time.Now().Add(time.Millisecond); before == 1 && time.Now().Before(end); runtime.Gosched() {
 			mu.Lock()
 			taken := j.wanted == 0
@@ -190,12 +190,12 @@ func TestExpect(t *testing.T) {
 		j.End()
 	}
 	if came == 0 {
-		t.Error("no hand that was expected came to a call")
+		t.Error("no expected worker joined")
 	}
 	nobody(t)
 }
 
-// Who asks whether hands will come counts as one who calls in vain: the next try is not put off for ever.
+// Ready counts as a Try call: the next start is not put off for ever.
 func TestReady(t *testing.T) {
 	nobody(t)
 	set := func(n int) {
@@ -212,16 +212,16 @@ func TestReady(t *testing.T) {
 		}
 	}
 	if Ready(Little) || !Ready(Much) {
-		t.Error("nobody is awake: little is not worth a start, much is")
+		t.Error("no worker is awake: Little starts none, Much does")
 	}
 	idle.Add(1)
 	defer idle.Add(-1)
 	if !Ready(Little) {
-		t.Error("a hand that is awake comes to little, too")
+		t.Error("an awake worker joins a Little call")
 	}
 }
 
-// Pieces are handed out once each, in rising order within a part, whoever takes them.
+// Each piece is taken once, and the pieces of a part in ascending order.
 func TestParts(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 7, 100, 1000} {
 		for _, c := range [][2]int{{1, 1}, {2, 2}, {3, 3}, {8, 8}, {1, 3}, {3, 8}} {
@@ -246,7 +246,7 @@ func TestParts(t *testing.T) {
 						}
 						taken[c].Add(1)
 						if c%3 == w%3 {
-							runtime.Gosched() // some are slower
+							runtime.Gosched() // some workers are slower
 						}
 					}
 				})
@@ -254,14 +254,14 @@ func TestParts(t *testing.T) {
 			all.Wait()
 			for c := range taken {
 				if k := taken[c].Load(); k != 1 {
-					t.Errorf("%d pieces, %d parts, %d workers: piece %d was handed out %d times", n, len(p), workers, c, k)
+					t.Errorf("%d pieces, %d parts, %d workers: piece %d was taken %d times", n, len(p), workers, c, k)
 				}
 			}
 		}
 	}
 }
 
-// A worker takes its part from the front, and of another's the second half.
+// A worker takes pieces from the front of its part, and steals the second half of another part.
 func TestPartsAreContiguous(t *testing.T) {
 	p := make(Parts, 2)
 	p.Deal(16)
@@ -276,11 +276,11 @@ func TestPartsAreContiguous(t *testing.T) {
 		t.Errorf("one worker takes %v, want %v", order, want)
 	}
 	if c := p.Next(1); c != 8 {
-		t.Errorf("who comes late begins its part at %d", c)
+		t.Errorf("a late worker begins its part at %d", c)
 	}
 }
 
-// Many owners share the hands that there are, and each finds its own work done.
+// Many owners share the workers, and each job completes.
 func TestManyOwners(t *testing.T) {
 	var owners sync.WaitGroup
 	for range 8 {
@@ -313,8 +313,8 @@ func TestManyOwners(t *testing.T) {
 	nobody(t)
 }
 
-// BenchmarkHandOver is the time from a call to the moment a hand that is awake has done what it was called for, and the
-// tenth and the median of these times: where others want the cores, a mean tells of them.
+// BenchmarkHandOver measures the time from a call until an awake worker has completed the work: the 10th percentile and
+// the median, because the mean depends on the load of the cores.
 func BenchmarkHandOver(b *testing.B) {
 	var done atomic.Int64
 	j := &Job{Help: func() { done.Add(1) }}

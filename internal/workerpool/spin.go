@@ -1,4 +1,4 @@
-package team
+package workerpool
 
 import (
 	"runtime"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The time for which an idle goroutine spins before it ends or sleeps: about the cost of being woken, so that
-// it wastes at most as much again. It is longer while a job is open, because work comes in phases, and short
-// if other processes want the cores.
+// The time for which an idle goroutine spins before it ends or sleeps: about the cost of waking it, so that spinning at
+// most doubles that cost. It is longer while a job is open, because jobs have phases, and short if other processes use
+// the cores.
 const (
 	spinIdle    = 50 * time.Microsecond
 	spinBusy    = 100 * time.Microsecond
@@ -18,8 +18,8 @@ const (
 // spinsPerYield is the number of spins between two calls of the scheduler: about a microsecond.
 const spinsPerYield = 32
 
-// A gap of at least aGap between two such calls means that other goroutines or processes had the core. The
-// cores count as crowded for crowdedTime afterwards.
+// A gap of more than crowdGap between two such calls means that another goroutine or process had the core. The cores
+// count as crowded for crowdedTime afterwards.
 const (
 	crowdGap    = 200 * time.Microsecond
 	crowdedTime = 20 * time.Millisecond
@@ -37,8 +37,8 @@ type spinner struct {
 	since, last time.Duration
 }
 
-// spin spins once. It reports whether time is left to spin. It yields to the scheduler regularly, so that it
-// never keeps another goroutine from the core.
+// spin spins once. It reports whether time is left to spin. It yields to the scheduler regularly, so that other
+// goroutines get the core.
 func (l *spinner) spin() bool {
 	l.turns++
 	if l.turns%spinsPerYield != 0 {
@@ -64,7 +64,7 @@ func (l *spinner) spin() bool {
 	return now-l.since < most
 }
 
-// crowded reports whether other processes want the cores.
+// crowded reports whether other goroutines or processes had a core recently.
 func crowded() bool { return int64(time.Since(began)) < crowdedUntil.Load() }
 
 // Lock is a spin lock for a few instructions. The zero value is unlocked.
@@ -75,7 +75,7 @@ func (l *Lock) Lock() {
 	for !l.taken.CompareAndSwap(0, 1) {
 		for turns := 1; l.taken.Load() != 0; turns++ {
 			if turns%spinsPerYield == 0 {
-				runtime.Gosched() // its holder may wait for a core
+				runtime.Gosched() // the holder may wait for a core
 			}
 			pause()
 		}

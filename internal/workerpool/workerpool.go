@@ -1,0 +1,299 @@
+// Package workerpool is the process-wide worker pool. Workers are goroutines that join a [Job] of another goroutine. A
+// job is split into chunks, or has several parts that run at the same time.
+//
+// A worker spins for some tens of microseconds after its last job, and then ends. So a worker joins the next job within
+// a fraction of a microsecond while jobs follow each other (waking a goroutine takes tens of microseconds), an idle
+// process has no workers, and there is nothing to close. There is one pool, because cores belong to the process:
+// workers move from run to run, and there are at most as many as cores.
+//
+// A job is complete without workers: its owner does the work that no worker takes.
+package workerpool
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+)
+
+var (
+	mu        Lock
+	jobs      []*Job       // jobs that request workers
+	workers   int          // number of workers
+	idle      atomic.Int32 // number of workers without a job; changes under the lock
+	called    atomic.Int32 // len(jobs), read by spinning workers
+	open      atomic.Int32 // open jobs
+	late      int          // grows with consecutive workers that were started and found no job
+	skipCalls int          // number of Try calls that start no worker
+)
+
+// Worth is the amount of work relative to the cost of starting a worker: some microseconds of the caller, and a delay
+// of some tens of microseconds.
+type Worth uint8
+
+// Little only uses awake workers. Try also starts workers, unless recently started ones found no job: a series of short
+// runs keeps workers awake, rare runs do not. Much always starts workers.
+const (
+	Little Worth = iota
+	Try
+	Much
+)
+
+// maxSkipped bounds the consecutive Try calls that start no worker.
+const maxSkipped = 256
+
+// Job is the work of one goroutine, its owner, that workers may join. The owner calls Begin, Wait and End. The owner
+// and the workers that joined may call Call. The zero value with Help set is ready for use, and so is a job after End.
+type Job struct {
+	// Help is called by a worker that joins, and returns when the worker finds no more work. It must not panic.
+	Help func()
+
+	events  atomic.Uint32 // counts calls, workers that leave, and the end
+	wanted  int           // requested workers that have not joined yet
+	joined  int           // workers at work on it
+	waiting bool          // the owner sleeps
+	wake    chan struct{}
+}
+
+// Begin opens the job.
+func (j *Job) Begin() { open.Add(1) }
+
+// Call requests n workers, and wakes a waiting owner. worth decides whether workers are started if too few are awake.
+func (j *Job) Call(n int, worth Worth) {
+	start := 0
+	mu.Lock()
+	if n > 0 {
+		if j.wanted == 0 {
+			jobs = append(jobs, j)
+			called.Store(int32(len(jobs)))
+		}
+		j.wanted = max(j.wanted, n)
+		start = recruit(n, worth)
+	}
+	asleep := j.note()
+	mu.Unlock()
+	if asleep {
+		j.wake <- struct{}{}
+	}
+	begin(start)
+}
+
+// Expect starts workers before a call, if fewer than n are awake: otherwise the call would wait for them some tens of
+// microseconds. They spin like any other worker.
+func Expect(n int, worth Worth) {
+	if int(idle.Load()) >= n {
+		return
+	}
+	mu.Lock()
+	start := recruit(n, worth)
+	mu.Unlock()
+	begin(start)
+}
+
+// recruit returns the number of workers to start so that n are awake, and counts them. The lock must be held.
+func recruit(n int, worth Worth) (start int) {
+	if awake := int(idle.Load()); n > awake && worth.starts() {
+		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
+		workers += start
+		idle.Add(int32(start))
+	}
+	return start
+}
+
+// begin starts the workers that recruit counted.
+func begin(start int) {
+	for range start {
+		go worker()
+	}
+	if start > 0 {
+		// The scheduler keeps the newest goroutine on this core for some tens of microseconds, expecting this
+		// goroutine to block; so the newest one is a dummy.
+		go noop()
+	}
+}
+
+func noop() {}
+
+// Ready reports whether workers would join a call of that worth: some are awake, or would be started. If not, the
+// caller saves the preparation of shared work, some tenths of a microsecond.
+func Ready(worth Worth) bool {
+	if idle.Load() > 0 || worth == Much {
+		return true
+	}
+	if worth == Little {
+		return false
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return worth.starts()
+}
+
+// starts decides whether workers are started.
+func (w Worth) starts() bool {
+	if w == Try && skipCalls > 0 {
+		skipCalls--
+		return false
+	}
+	if w == Try && crowded() {
+		return false
+	}
+	return w != Little
+}
+
+// note counts an event. It reports whether the owner must be woken.
+func (j *Job) note() bool {
+	j.events.Add(1)
+	asleep := j.waiting
+	j.waiting = false
+	return asleep
+}
+
+// Seen returns the event count for Wait and Linger: read it before looking for work.
+func (j *Job) Seen() uint32 { return j.events.Load() }
+
+// Wait blocks an owner without work until an event after seen: a Call, or a worker that leaves. It reports whether
+// workers are at work; if none are, it returns at once.
+func (j *Job) Wait(seen uint32) bool {
+	for l := (spinner{}); ; {
+		mu.Lock()
+		n := j.joined
+		mu.Unlock()
+		if n == 0 || j.events.Load() != seen {
+			return n > 0
+		}
+		more := true
+		for more && j.events.Load() == seen {
+			more = l.spin()
+		}
+		if !more {
+			j.sleep(seen)
+		}
+	}
+}
+
+// sleep parks the owner until an event after seen.
+func (j *Job) sleep(seen uint32) {
+	mu.Lock()
+	if j.events.Load() != seen || j.joined == 0 {
+		mu.Unlock()
+		return
+	}
+	if j.wake == nil {
+		j.wake = make(chan struct{}, 1)
+	}
+	j.waiting = true
+	mu.Unlock()
+	<-j.wake
+}
+
+// Linger lets an idle worker spin until an event after seen: a Call, or the end of the job. It reports whether to look
+// for work again: false after a while, or if other jobs request workers. A lingering worker is still joined, so a Call
+// need not request it.
+func (j *Job) Linger(seen uint32) bool {
+	for l := (spinner{}); j.events.Load() == seen; {
+		if called.Load() > 0 || !l.spin() {
+			return false
+		}
+	}
+	return true
+}
+
+// End closes the job: no worker joins after it, and all workers have left when it returns.
+func (j *Job) End() {
+	mu.Lock()
+	if j.wanted > 0 {
+		j.wanted = 0
+		withdraw(j)
+	}
+	n := j.joined
+	j.events.Add(1) // for lingering workers
+	mu.Unlock()
+	for n > 0 {
+		seen := j.Seen()
+		if !j.Wait(seen) {
+			break
+		}
+	}
+	open.Add(-1)
+}
+
+// withdraw removes a job from the list.
+func withdraw(j *Job) {
+	if i := slices.Index(jobs, j); i >= 0 {
+		jobs = slices.Delete(jobs, i, i+1)
+		called.Store(int32(len(jobs)))
+	}
+}
+
+// worker is the body of a worker's goroutine.
+func worker() {
+	joined := false
+	for l := (spinner{}); ; {
+		if called.Load() > 0 {
+			if j := join(); j != nil {
+				joined = true
+				j.help()
+				l = spinner{}
+				continue
+			}
+		}
+		if !l.spin() && leave(joined) {
+			return
+		}
+	}
+}
+
+// join assigns the worker to the first job in the list.
+func join() *Job {
+	mu.Lock()
+	defer mu.Unlock()
+	if len(jobs) == 0 {
+		return nil
+	}
+	j := jobs[0]
+	if j.wanted--; j.wanted == 0 {
+		withdraw(j)
+	}
+	j.joined++
+	idle.Add(-1)
+	return j
+}
+
+// help calls Help and leaves the job. If Help ends the goroutine, the worker is no longer counted: an exited worker
+// that counts as idle would keep a Call from starting another one.
+func (j *Job) help() {
+	returned := false
+	defer func() {
+		mu.Lock()
+		j.joined--
+		if returned {
+			idle.Add(1)
+		} else {
+			workers--
+		}
+		asleep := j.note()
+		mu.Unlock()
+		if asleep {
+			j.wake <- struct{}{}
+		}
+	}()
+	j.Help()
+	returned = true
+}
+
+// leave ends the worker, unless a job requests one.
+func leave(joined bool) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	if len(jobs) > 0 {
+		return false
+	}
+	workers--
+	idle.Add(-1)
+	if joined {
+		late, skipCalls = 0, 0
+	} else {
+		late = min(2*late+1, maxSkipped)
+		skipCalls = late
+	}
+	return true
+}
