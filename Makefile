@@ -16,7 +16,7 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 
 # Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
 # a processor with AVX-512, make test therefore covers everything that the avx2 path would.
-GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/slide \
+GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantise ./internal/jit/depthwise \
 	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
 # Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -20,7 +20,7 @@ import (
 type byteWindow struct {
 	s      *convShape
 	isa    machine.ISA
-	spec   *slide.Bytes
+	spec   *depthwise.Bytes
 	code   *jit.Func
 	rows   int  // rows of the result per chunk
 	h, w   int  // size of the input of a chunk
@@ -74,7 +74,7 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 // blocks returns the number of blocks, and block the channels of a block, which are computed at once. If lanes cannot
 // be masked, the last of several blocks overlaps the one before.
 func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.block()) }
-func (t *byteWindow) block() int  { return slide.ByteChannels(t.isa) }
+func (t *byteWindow) block() int  { return depthwise.ByteChannels(t.isa) }
 
 // first returns the first channel of a block.
 func (t *byteWindow) first(block int) int {
@@ -88,7 +88,7 @@ func (t *byteWindow) first(block int) int {
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.block() {
-			if c := t.first(b) + slide.ByteChannel(t.isa, place); c < t.s.c {
+			if c := t.first(b) + depthwise.ByteChannel(t.isa, place); c < t.s.c {
 				visit(b, place, c)
 			}
 		}
@@ -110,9 +110,9 @@ func newByteWindow(c *graph.Call) *byteWindow {
 		t.w = (s.ow-1)*s.sw + (s.kw-1)*s.dw + 1
 	}
 	best := math.MaxInt
-	for tile := 1; tile <= min(s.ow, slide.MaxByteTile(t.isa)); tile++ {
+	for tile := 1; tile <= min(s.ow, depthwise.MaxByteTile(t.isa)); tile++ {
 		n := kit.DivUp(s.ow, tile)
-		p := &slide.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
+		p := &depthwise.Bytes{Tile: tile, Again: n*tile - s.ow, Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw},
 			Apart: [2]int{s.dh, s.dw}, In: [2]int{t.w * s.c, s.c},
 			Out:  [2]int{s.ow * s.c * t.size, s.c * t.size},
 			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesX).DType) != 0,
@@ -197,7 +197,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	s := t.s
 	t.tail = c.Tail
 	var err error
-	if t.code, err = slide.CompileBytes(t.spec, t.isa); err != nil {
+	if t.code, err = depthwise.CompileBytes(t.spec, t.isa); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	packed := c.Packed(bytesW) != nil
@@ -272,17 +272,17 @@ func (t *byteWindow) convolve(weight func(m *graph.Mem) unsafe.Pointer) graph.Ph
 		a := &r.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, s.oh-first)
-		a.Ptr[slide.In], a.Row[slide.In] = m.Ptrs[1+bytesX], (image*s.h+first*s.sh)*s.w*s.c
+		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesX], (image*s.h+first*s.sh)*s.w*s.c
 		if t.copied {
 			t.border(m, image, first, rows)
-			a.Ptr[slide.In], a.Row[slide.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
+			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
-		a.Ptr[slide.Weights], a.Ptr[slide.Out] = weight(m), m.Ptrs[0]
+		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight(m), m.Ptrs[0]
 		at := (image*s.oh + first) * s.ow * s.c
-		a.Row[slide.Out] = at * t.size
-		a.Ptr[slide.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
-		a.Ptr[slide.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
-		a.Ptr[slide.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
+		a.Row[depthwise.Out] = at * t.size
+		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.room.begin])
+		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.room.scale])
+		a.Ptr[depthwise.Point] = unsafe.Pointer(&m.Scratch[t.room.point])
 		err := t.compute(a, rows)
 		clear(a.Ptr[:])
 		if t.tail != nil && err == nil {
@@ -299,16 +299,16 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	s := t.s
 	a.N = kit.DivUp(s.ow, t.spec.Tile)
 	most := max(1, windowCallUops/(a.N*t.spec.Uops()))
-	in, out := a.Row[slide.In], a.Row[slide.Out]
+	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.first(b)
-		a.Row[slide.Weights] = b * t.blockBytes()
-		a.Row[slide.Bias], a.Row[slide.Scales] = b*t.block()*4, b*t.block()*4
-		a.Step[slide.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
+		a.Row[depthwise.Weights] = b * t.blockBytes()
+		a.Row[depthwise.Bias], a.Row[depthwise.Scales] = b*t.block()*4, b*t.block()*4
+		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
 		for row := 0; row < rows; row += most {
 			a.Rows = min(most, rows-row)
-			a.Row[slide.In] = in + channel + row*s.sh*t.w*s.c
-			a.Row[slide.Out] = out + (channel+row*s.ow*s.c)*t.size
+			a.Row[depthwise.In] = in + channel + row*s.sh*t.w*s.c
+			a.Row[depthwise.Out] = out + (channel+row*s.ow*s.c)*t.size
 			if err := t.code.Call(a); err != nil {
 				return err
 			}

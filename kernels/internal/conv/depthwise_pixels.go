@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -21,7 +21,7 @@ import (
 type depthwiseWindow struct {
 	windowShape
 	s     *convShape
-	specs []*slide.Spec
+	specs []*depthwise.Spec
 	codes []*jit.Func
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
@@ -80,14 +80,14 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{s: s, outPixelStride: s.outPixel()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
-	t.tail = newCodeTail(s.tail, s.o, slide.Tails)
+	t.tail = newCodeTail(s.tail, s.o, depthwise.Tails)
 	if t.tail.tail != nil && t.repeats() {
 		s.tail.Leave()
 		t.tail.tail = nil
 	}
 	t.cut()
 	for _, spec := range t.specs {
-		c, err := slide.Compile(spec, machine.Instructions())
+		c, err := depthwise.Compile(spec, machine.Instructions())
 		if err != nil {
 			return nil, fmt.Errorf("depthwise convolution: %w", err)
 		}
@@ -117,8 +117,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		a.Ptr[slide.In], a.Ptr[slide.Weights], a.Ptr[slide.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[slide.Bias] = s.denseBias(m, t.size)
+		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
+		a.Ptr[depthwise.Bias] = s.denseBias(m, t.size)
 		t.tail.enter(a, &r.tail, m)
 		err := order.Each(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
@@ -146,9 +146,9 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	s, a := t.s, &r.args
 	first := block * t.block
 	channel := first * t.bytes
-	a.N, a.Step[slide.Again] = min(t.block, t.vectors-first), 0
+	a.N, a.Step[depthwise.Again] = min(t.block, t.vectors-first), 0
 	if first+a.N == t.vectors {
-		a.Step[slide.Again] = t.overlap * t.size
+		a.Step[depthwise.Again] = t.overlap * t.size
 		if a.N == 1 { // the block has no vector to overlap
 			channel -= t.overlap * t.size
 		}
@@ -156,12 +156,12 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	in := image*s.h*s.w*s.inPixel(false)*t.size + channel
 	out := image*s.oh*s.ow*t.outPixelStride*t.size + channel
 	weights := first * s.depth() * t.bytes
-	a.Row[slide.Bias] = channel
+	a.Row[depthwise.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
-		a.Row[slide.In], a.Row[slide.Out], a.Row[slide.Weights] = in+c.in, out+c.out, weights+c.weight
+		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
 		t.tail.at(a, out+c.out, channel)
-		a.Rows, a.Step[slide.WindowRows] = c.tiles, c.rows
+		a.Rows, a.Step[depthwise.WindowRows] = c.tiles, c.rows
 		if err := t.codes[c.code].Call(a); err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@ package conv
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/jit/slide"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
@@ -149,7 +149,7 @@ func (t *depthwiseWindow) cut() {
 		var codes []int
 		for _, x := range across {
 			spec := t.spec(y, x)
-			code := slices.IndexFunc(t.specs, func(known *slide.Spec) bool { return sameSpec(known, spec) })
+			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
 			if code < 0 {
 				code = len(t.specs)
 				t.specs = append(t.specs, spec)
@@ -206,10 +206,10 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 }
 
 // spec returns the spec of a tile's code.
-func (t *depthwiseWindow) spec(down, across axisTile) *slide.Spec {
+func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.s, &t.windowShape
 	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
-	p := &slide.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
+	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.cg, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.kh, s.kw}, Step: [2]int{s.sh, s.sw}, Apart: [2]int{s.dh, s.dw},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w * pixel, pixel}, Out: [2]int{s.ow * result, result},
@@ -230,6 +230,6 @@ func (t *depthwiseWindow) prefetchesResults() bool {
 	return f.bytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 
-func sameSpec(a, b *slide.Spec) bool {
+func sameSpec(a, b *depthwise.Spec) bool {
 	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.Told == b.Told && slices.Equal(a.Tail, b.Tail)
 }

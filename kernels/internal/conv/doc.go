@@ -20,9 +20,9 @@
 //     into blocks, which bounds the rounding error. For groups of few channels, direct_nhwc uses depthwise windows
 //     whose vectors hold several groups (depthwise_groups.go).
 //   - depthwise_nhwc and depthwise_planes serve groups of one input channel. By pixels, tiles of results stay in
-//     registers and vectors hold channels (depthwise_pixels.go, internal/jit/slide). By planes, compiled loops add one
-//     stream per tap over padded copies of tiles (depthwise_planes.go). Loops in Go do both where no machine code is
-//     available (depthwise_go.go).
+//     registers and vectors hold channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops add
+//     one stream per tap over padded copies of tiles (depthwise_planes.go). Loops in Go do both where no machine code
+//     is available (depthwise_go.go).
 //   - winograd2 and winograd4 are Winograd's F(2x2,3x3) and F(4x4,3x3), for 3x3 windows with stride 1 and a constant
 //     weight (winograd*.go, internal/jit/winograd). Their results round differently, with errors below 1e-5 of the
 //     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity have a third of

@@ -1,4 +1,4 @@
-package slide
+package depthwise
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func (s *Spec) span(d int) int {
 func checkFit(list [][2]int) error {
 	for _, d := range list {
 		if d[0] > maxDistance || d[1] > maxDistance || d[1] < 0 || d[0]*d[1] > maxDistance {
-			return fmt.Errorf("slide: %d distances of %d bytes do not fit into 32-bit displacements", d[0], d[1])
+			return fmt.Errorf("depthwise: %d distances of %d bytes do not fit into 32-bit displacements", d[0], d[1])
 		}
 	}
 	return nil

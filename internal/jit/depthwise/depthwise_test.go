@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package slide_test
+package depthwise_test
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
-	"github.com/graphrun/graphrun/internal/jit/slide"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -22,7 +22,7 @@ type number interface{ float32 | float64 }
 
 // call is a spec with the image that it is applied to.
 type call[T number] struct {
-	spec     *slide.Spec
+	spec     *depthwise.Spec
 	tiles    int
 	vectors  int
 	again    int    // channels
@@ -33,13 +33,13 @@ type call[T number] struct {
 	at       []int  // of operands in memory
 }
 
-const operands = slide.Tails + 3
+const operands = depthwise.Tails + 3
 
 // random draws a call: windows across the border of an image, or several tiles inside it.
 func random[T number](rng *rand.Rand, isa machine.ISA) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
-	s := &slide.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
+	s := &depthwise.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
 		Touch: rng.IntN(2) == 0}
 	c.spec = s
 	registers := 16
@@ -125,12 +125,12 @@ func (c *call[T]) told() (first, rows int) {
 func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
-	bytes[slide.In] = c.size[0] * int(s.In[0])
-	bytes[slide.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.Bytes
-	bytes[slide.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
-	bytes[slide.Bias] = c.channels * s.Size
-	bytes[slide.Tails] = bytes[slide.Out]
-	bytes[slide.Tails+1], bytes[slide.Tails+2] = bytes[slide.Bias], bytes[slide.Bias]
+	bytes[depthwise.In] = c.size[0] * int(s.In[0])
+	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.Bytes
+	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
+	bytes[depthwise.Bias] = c.channels * s.Size
+	bytes[depthwise.Tails] = bytes[depthwise.Out]
+	bytes[depthwise.Tails+1], bytes[depthwise.Tails+2] = bytes[depthwise.Bias], bytes[depthwise.Bias]
 	c.at = make([]int, operands)
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -157,7 +157,7 @@ func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(
 
 func (c *call[T]) weight(mem [][]byte, vector, tap, lane int) *T {
 	s := c.spec
-	return c.elem(mem, slide.Weights, (vector*s.Group*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
+	return c.elem(mem, depthwise.Weights, (vector*s.Group*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
 }
 
 // Reference computes the tiles in Go.
@@ -179,7 +179,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 				for _, t := range s.Tail {
 					sum = jittest.Tail(t, sum, c.operand(mem, t, out, ch))
 				}
-				*c.elem(mem, slide.Out, out) = sum
+				*c.elem(mem, depthwise.Out, out) = sum
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 	s := c.spec
 	if s.Bias {
-		sum = *c.elem(mem, slide.Bias, ch*s.Size)
+		sum = *c.elem(mem, depthwise.Bias, ch*s.Size)
 	}
 	taps := s.Window[0] * s.Window[1]
 	for k := range s.Group * taps {
@@ -199,7 +199,7 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 		if y < 0 || y >= c.size[0] || x < 0 || x >= c.size[1] {
 			continue
 		}
-		e := *c.elem(mem, slide.In, ((y*c.size[1]+x)*c.stride+ch-ch%s.Group+k/taps)*s.Size)
+		e := *c.elem(mem, depthwise.In, ((y*c.size[1]+x)*c.stride+ch-ch%s.Group+k/taps)*s.Size)
 		w := *c.weight(mem, vector, k, lane)
 		sum = T(math.FMA(float64(e), float64(w), float64(sum)))
 	}
@@ -208,12 +208,12 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 
 // operand returns the tail operand for an element.
 func (c *call[T]) operand(mem [][]byte, t tile.Tail, at, ch int) T {
-	k := slide.Tails + t.Operand
+	k := depthwise.Tails + t.Operand
 	switch t.Op {
 	case tile.AddTile, tile.MulTile:
 		return *c.elem(mem, k, at)
 	case tile.AddResult:
-		return *c.elem(mem, slide.Out, at)
+		return *c.elem(mem, depthwise.Out, at)
 	case tile.AddLanes, tile.MulLanes:
 		return *c.elem(mem, k, ch*c.spec.Size)
 	}
@@ -228,15 +228,15 @@ func (c *call[T]) Fill(a *jit.Args) {
 	if s.Told {
 		first, rows := c.told()
 		row = c.begin[0] + first*s.Apart[0]
-		a.Row[slide.Weights] += first * s.Window[1] * s.Bytes
-		a.Step[slide.WindowRows] = rows
+		a.Row[depthwise.Weights] += first * s.Window[1] * s.Bytes
+		a.Step[depthwise.WindowRows] = rows
 	}
-	a.Row[slide.In] += row*int(s.In[0]) + col*int(s.In[1])
-	a.Step[slide.Again] = c.again * s.Size
+	a.Row[depthwise.In] += row*int(s.In[0]) + col*int(s.In[1])
+	a.Step[depthwise.Again] = c.again * s.Size
 }
 
 // Compile compiles the spec.
-func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return slide.Compile(c.spec, isa) }
+func (c *call[T]) Compile(isa machine.ISA) (*jit.Func, error) { return depthwise.Compile(c.spec, isa) }
 
 // Format writes the call's parameters.
 func (c *call[T]) Format(f fmt.State, _ rune) {
@@ -261,7 +261,7 @@ func TestForms(t *testing.T) {
 		if seed%2 == 0 {
 			spec = random[float64](rng, isa).spec
 		}
-		c, err := slide.Compile(spec, isa)
+		c, err := depthwise.Compile(spec, isa)
 		if err != nil {
 			return "", err
 		}
@@ -271,30 +271,30 @@ func TestForms(t *testing.T) {
 
 // TestRefused checks the errors of invalid specs.
 func TestRefused(t *testing.T) {
-	good := func() *slide.Spec {
-		return &slide.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
+	good := func() *depthwise.Spec {
+		return &depthwise.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Step: [2]int{1, 1},
 			Apart: [2]int{1, 1}}
 	}
-	if _, err := slide.Compile(good(), machine.AVX2); err != nil {
+	if _, err := depthwise.Compile(good(), machine.AVX2); err != nil {
 		t.Fatal(err)
 	}
-	for what, change := range map[string]func(s *slide.Spec){
-		"elements of 2 bytes":                func(s *slide.Spec) { s.Size = 2 },
-		"vectors of 8":                       func(s *slide.Spec) { s.Bytes = 8 },
-		"without AVX-512":                    func(s *slide.Spec) { s.Bytes = 64 },
-		"groups of 3":                        func(s *slide.Spec) { s.Group = 3 },
-		"with stride [0 1]":                  func(s *slide.Spec) { s.Step[0] = 0 },
-		"into 16 registers":                  func(s *slide.Spec) { s.Tile[0] = 4 },
-		"tail operation 0 is not":            func(s *slide.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
-		"2 distances of 536870912 bytes":     func(s *slide.Spec) { s.Out[0] = 1 << 29 },
-		"4 distances of 4294967296":          func(s *slide.Spec) { s.Out[1] = 1 << 32 },
-		"4 distances of 1073741824":          func(s *slide.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
-		"1 distances of 4611686018427387904": func(s *slide.Spec) { s.NextIn = 1 << 62 },
-		"1 distances of -4":                  func(s *slide.Spec) { s.NextOut = -4 },
-		"1073676288 distances of 8 bytes": func(s *slide.Spec) {
+	for what, change := range map[string]func(s *depthwise.Spec){
+		"elements of 2 bytes":                func(s *depthwise.Spec) { s.Size = 2 },
+		"vectors of 8":                       func(s *depthwise.Spec) { s.Bytes = 8 },
+		"without AVX-512":                    func(s *depthwise.Spec) { s.Bytes = 64 },
+		"groups of 3":                        func(s *depthwise.Spec) { s.Group = 3 },
+		"with stride [0 1]":                  func(s *depthwise.Spec) { s.Step[0] = 0 },
+		"into 16 registers":                  func(s *depthwise.Spec) { s.Tile[0] = 4 },
+		"tail operation 0 is not":            func(s *depthwise.Spec) { s.Tail = []tile.Tail{{Op: tile.AddRows}} },
+		"2 distances of 536870912 bytes":     func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
+		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = 1 << 32 },
+		"4 distances of 1073741824":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
+		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.NextIn = 1 << 62 },
+		"1 distances of -4":                  func(s *depthwise.Spec) { s.NextOut = -4 },
+		"1073676288 distances of 8 bytes": func(s *depthwise.Spec) {
 			s.Apart[0], s.In[0] = 1<<30-1<<16, 8
 		},
-		"3 distances of 34357641216": func(s *slide.Spec) { s.Window[1] = 1 << 50 },
+		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = 1 << 50 },
 		"no machine code for por":    nil,
 	} {
 		s, isa := good(), machine.AVX2
@@ -303,7 +303,7 @@ func TestRefused(t *testing.T) {
 		} else {
 			isa = machine.Portable
 		}
-		if _, err := slide.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := depthwise.Compile(s, isa); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package slide
+package depthwise
 
 import (
 	"bytes"

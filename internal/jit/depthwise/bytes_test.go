@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package slide_test
+package depthwise_test
 
 import (
 	"fmt"
@@ -11,26 +11,26 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
-	"github.com/graphrun/graphrun/internal/jit/slide"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteCall is a [slide.Bytes] with the arguments of a call.
+// byteCall is a [depthwise.Bytes] with the arguments of a call.
 type byteCall struct {
-	spec                  *slide.Bytes
+	spec                  *depthwise.Bytes
 	isa                   machine.ISA
 	tiles, rows, channels int
 	at                    []int
 }
 
 func drawBytes(rng *rand.Rand, isa machine.ISA, words bool) *byteCall {
-	s := &slide.Bytes{Tile: 1 + rng.IntN(slide.MaxByteTile(isa)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
+	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(isa)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
 		Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, isa: isa, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
-		channels: 1 + rng.IntN(slide.ByteChannels(isa))}
+		channels: 1 + rng.IntN(depthwise.ByteChannels(isa))}
 	if isa == machine.AVX2 {
-		s.Channels = c.channels % slide.ByteChannels(isa)
+		s.Channels = c.channels % depthwise.ByteChannels(isa)
 	}
 	for d := range 2 {
 		s.Window[d], s.Step[d], s.Apart[d] = 1+rng.IntN(6), 1+rng.IntN(2), 1+rng.IntN(5)/4
@@ -53,7 +53,7 @@ func (c *byteCall) outSize() int {
 }
 
 // wide returns the number of channels that are computed at once.
-func (c *byteCall) wide() int { return slide.ByteChannels(c.isa) }
+func (c *byteCall) wide() int { return depthwise.ByteChannels(c.isa) }
 
 // results returns the number of results of a row.
 func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Again }
@@ -63,13 +63,13 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 	s := c.spec
 	high := (c.rows-1)*s.Step[0] + (s.Window[0]-1)*s.Apart[0] + 1
 	bytes := make([]int, len(mem))
-	bytes[slide.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
+	bytes[depthwise.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
 	if s.Channels > 0 { // all of a vector is read
-		bytes[slide.In] += c.wide() - c.channels
+		bytes[depthwise.In] += c.wide() - c.channels
 	}
-	bytes[slide.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
-	bytes[slide.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
-	bytes[slide.Bias], bytes[slide.Scales], bytes[slide.Point] = 4*c.wide(), 4*c.wide(), 4
+	bytes[depthwise.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
+	bytes[depthwise.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
+	bytes[depthwise.Bias], bytes[depthwise.Scales], bytes[depthwise.Point] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -83,11 +83,11 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		}
 	}
 	for i := range c.wide() {
-		*word[int32](c, mem, slide.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
-		*word[float32](c, mem, slide.Scales, i) = float32(rng.Float64() / 100)
+		*word[int32](c, mem, depthwise.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
+		*word[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
 	}
-	*word[float32](c, mem, slide.Scales, 5) = float32(math.NaN())
-	*word[int32](c, mem, slide.Point, 0) = int32(rng.IntN(128))
+	*word[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
+	*word[int32](c, mem, depthwise.Point, 0) = int32(rng.IntN(128))
 	return c.at
 }
 
@@ -104,40 +104,40 @@ func (c *byteCall) Reference(mem [][]byte) {
 	}
 	for i := range c.rows * c.results() * c.wide() {
 		place, col, row := i%c.wide(), i/c.wide()%c.results(), i/c.wide()/c.results()
-		channel := slide.ByteChannel(c.isa, place)
+		channel := depthwise.ByteChannel(c.isa, place)
 		if channel >= c.channels {
 			continue
 		}
 		if s.Sums {
-			at := c.at[slide.Out] + row*int(s.Out[0]) + col*int(s.Out[1]) + 4*channel
-			*(*int32)(unsafe.Pointer(&mem[slide.Out][at])) = c.sum(mem, row, col, channel, place)
+			at := c.at[depthwise.Out] + row*int(s.Out[0]) + col*int(s.Out[1]) + 4*channel
+			*(*int32)(unsafe.Pointer(&mem[depthwise.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
-		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, slide.Scales, place)
-		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, slide.Point, 0))
+		scaled := float32(c.sum(mem, row, col, channel, place)) * *word[float32](c, mem, depthwise.Scales, place)
+		v := math.RoundToEven(float64(scaled)) + float64(*word[int32](c, mem, depthwise.Point, 0))
 		level := 0
 		if v == v {
 			level = int(min(max(v, least), least+255))
 		}
-		mem[slide.Out][c.at[slide.Out]+row*int(s.Out[0])+col*int(s.Out[1])+channel] = uint8(level)
+		mem[depthwise.Out][c.at[depthwise.Out]+row*int(s.Out[0])+col*int(s.Out[1])+channel] = uint8(level)
 	}
 }
 
 func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	s := c.spec
-	sum := *word[int32](c, mem, slide.Bias, place)
+	sum := *word[int32](c, mem, depthwise.Bias, place)
 	for ky := range s.Window[0] {
 		for kx := range s.Window[1] {
 			at := (row*s.Step[0]+ky*s.Apart[0])*int(s.In[0]) + (col*s.Step[1]+kx*s.Apart[1])*int(s.In[1]) + channel
-			x := mem[slide.In][c.at[slide.In]+at]
+			x := mem[depthwise.In][c.at[depthwise.In]+at]
 			if s.Flip {
 				x ^= 1 << 7
 			}
-			w := c.at[slide.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())
+			w := c.at[depthwise.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())
 			if s.Words {
-				sum += int32(x) * int32(*(*int16)(unsafe.Pointer(&mem[slide.Weights][w])))
+				sum += int32(x) * int32(*(*int16)(unsafe.Pointer(&mem[depthwise.Weights][w])))
 			} else {
-				sum += int32(x) * int32(int8(mem[slide.Weights][w]))
+				sum += int32(x) * int32(int8(mem[depthwise.Weights][w]))
 			}
 		}
 	}
@@ -147,12 +147,12 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 // Fill sets the arguments of the call.
 func (c *byteCall) Fill(a *jit.Args) {
 	a.N, a.Rows = c.tiles, c.rows
-	a.Step[slide.Channels] = int(^uint64(0) >> (64 - c.channels))
+	a.Step[depthwise.Channels] = int(^uint64(0) >> (64 - c.channels))
 }
 
 // Compile compiles the spec.
 func (c *byteCall) Compile(isa machine.ISA) (*jit.Func, error) {
-	return slide.CompileBytes(c.spec, isa)
+	return depthwise.CompileBytes(c.spec, isa)
 }
 
 // Format writes the call's parameters.
@@ -167,14 +167,14 @@ func TestBytes(t *testing.T) {
 			if words && isa == machine.AVX512 || !words && !isa.MultipliesBytes() {
 				continue
 			}
-			jittest.CheckDrawnFor(t, isa, slide.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
+			jittest.CheckDrawnFor(t, isa, depthwise.Point+1, 1, 500, func(rng *rand.Rand, isa machine.ISA) jittest.Drawn {
 				return drawBytes(rng, isa, words)
 			})
 		}
 	}
 	jittest.CheckListings(t, 100, 40, func(seed uint64, isa machine.ISA) (string, error) {
 		words := seed%2 == 1 && isa == machine.AVX2
-		c, err := slide.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), isa, words).spec, isa)
+		c, err := depthwise.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), isa, words).spec, isa)
 		if err != nil {
 			return "", err
 		}
@@ -184,38 +184,38 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
-	for isa, s := range map[machine.ISA]*slide.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
-		_, err := slide.CompileBytes(s, isa)
+	for isa, s := range map[machine.ISA]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
+		_, err := depthwise.CompileBytes(s, isa)
 		if err == nil || !strings.Contains(err.Error(), "no machine code") {
 			t.Error(err)
 		}
 	}
-	if _, err := slide.CompileBytes(&slide.Bytes{Tile: 3}, machine.AVX2); err == nil {
+	if _, err := depthwise.CompileBytes(&depthwise.Bytes{Tile: 3}, machine.AVX2); err == nil {
 		t.Error("three results were accepted")
 	}
-	for what, s := range map[string]*slide.Bytes{
+	for what, s := range map[string]*depthwise.Bytes{
 		"a tile of 7 results": {Tile: 7},
 		"overlap of 2":        {Tile: 2, Again: 2},
 		"window [0 0] of by":  {Tile: 1},
 		"9 channels":          {Tile: 1, Channels: 9},
 	} {
-		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := depthwise.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}
-	for what, change := range map[string]func(s *slide.Bytes){
-		"3 distances of 1073741824":    func(s *slide.Bytes) { s.In[0] = 1 << 30 },
-		"4 distances of 536870912":     func(s *slide.Bytes) { s.In[1] = 1 << 29 },
-		"1 distances of 4294967296":    func(s *slide.Bytes) { s.Out[0] = 1 << 32 },
-		"2 distances of 536870912":     func(s *slide.Bytes) { s.Out[1] = 1 << 29 },
-		"1 distances of -8":            func(s *slide.Bytes) { s.Out[0] = -8 },
-		"1099511627776 distances of 8": func(s *slide.Bytes) { s.Step[0], s.In[0] = 1<<40, 8 },
-		"1073676291 distances of 8":    func(s *slide.Bytes) { s.Step[1], s.In[1] = 1<<62, 8 },
-		"1073676289 distances of 0":    func(s *slide.Bytes) { s.Window[1] = 1 << 36 },
+	for what, change := range map[string]func(s *depthwise.Bytes){
+		"3 distances of 1073741824":    func(s *depthwise.Bytes) { s.In[0] = 1 << 30 },
+		"4 distances of 536870912":     func(s *depthwise.Bytes) { s.In[1] = 1 << 29 },
+		"1 distances of 4294967296":    func(s *depthwise.Bytes) { s.Out[0] = 1 << 32 },
+		"2 distances of 536870912":     func(s *depthwise.Bytes) { s.Out[1] = 1 << 29 },
+		"1 distances of -8":            func(s *depthwise.Bytes) { s.Out[0] = -8 },
+		"1099511627776 distances of 8": func(s *depthwise.Bytes) { s.Step[0], s.In[0] = 1<<40, 8 },
+		"1073676291 distances of 8":    func(s *depthwise.Bytes) { s.Step[1], s.In[1] = 1<<62, 8 },
+		"1073676289 distances of 0":    func(s *depthwise.Bytes) { s.Window[1] = 1 << 36 },
 	} {
-		s := &slide.Bytes{Tile: 2, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
+		s := &depthwise.Bytes{Tile: 2, Window: [2]int{3, 3}, Step: [2]int{1, 1}, Apart: [2]int{1, 1}}
 		change(s)
-		if _, err := slide.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := depthwise.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}

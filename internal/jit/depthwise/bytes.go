@@ -1,4 +1,4 @@
-package slide
+package depthwise
 
 import (
 	"fmt"
@@ -97,13 +97,13 @@ func (s *Bytes) Uops() int {
 func (s *Bytes) check(isa machine.ISA) error {
 	switch {
 	case isa < machine.AVX2 || isa == machine.AVX512 && s.Words:
-		return fmt.Errorf("slide: no machine code that multiplies bytes, words %v, for %v", s.Words, isa)
+		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, isa)
 	case s.Channels < 0 || s.Channels > 0 && (isa == machine.AVX512 || s.Channels >= ByteChannels(isa)):
-		return fmt.Errorf("slide: %d channels of bytes for %v", s.Channels, isa)
+		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, isa)
 	case s.Tile < 1 || s.Tile > MaxByteTile(isa) || s.Again < 0 || s.Again >= s.Tile:
-		return fmt.Errorf("slide: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Again)
+		return fmt.Errorf("depthwise: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Again)
 	case min(s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("slide: window %v of bytes with stride %v and dilation %v", s.Window, s.Step, s.Apart)
+		return fmt.Errorf("depthwise: window %v of bytes with stride %v and dilation %v", s.Window, s.Step, s.Apart)
 	}
 	return s.checkDistances()
 }
@@ -114,7 +114,7 @@ func CompileBytes(s *Bytes, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("slide bytes %v %+v", isa, *s), func(list bool) (jit.Code, error) {
+	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", isa, *s), func(list bool) (jit.Code, error) {
 		g := newByteGen(s, isa, list)
 		g.emit()
 		return jit.Finish(&g.Assembler)

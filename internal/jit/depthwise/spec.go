@@ -1,7 +1,7 @@
-// Package slide generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout), for
-// AVX-512 and AVX2 on amd64. A grouped convolution with small groups is not a matrix product of a useful size. Instead,
-// the generated code slides the window over the pixels and computes all channels of a vector at once. [Compile]
-// generates code for floats from a [Spec], and [CompileBytes] code for quantized values from a [Bytes].
+// Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout),
+// for AVX-512 and AVX2 on amd64. A grouped convolution with small groups is not a matrix product of a useful size.
+// Instead, the generated code slides the window over the pixels and computes all channels of a vector at once.
+// [Compile] generates code for floats from a [Spec], and [CompileBytes] code for quantized values from a [Bytes].
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
 // each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a
@@ -14,7 +14,7 @@
 //
 // The sum of a result has a fixed order: channels of the group, then rows of the window, then columns, with one fused
 // multiply-add for each element. Results therefore do not depend on the division into tiles.
-package slide
+package depthwise
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ type Spec struct {
 	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
 	// result.
 	First, End [2]int
-	// Told says that the calls specify how many rows of the window exist, equally for all rows of the tile. First[0] and
-	// End[0] are then ignored.
+	// Told says that the calls specify how many rows of the window exist, equally for all rows of the tile. First[0]
+	// and End[0] are then ignored.
 	Told bool
 
 	In, Out         [2]int // distances in bytes between rows and between pixels
@@ -86,17 +86,17 @@ func (s *Spec) check(isa machine.ISA) error {
 	sums := s.Tile[0]*s.Tile[1] + s.shared()
 	switch {
 	case isa < machine.AVX2:
-		return fmt.Errorf("slide: no machine code for %v", isa)
+		return fmt.Errorf("depthwise: no machine code for %v", isa)
 	case s.Size != 4 && s.Size != 8 || s.Bytes != 16 && s.Bytes != 32 && s.Bytes != 64:
-		return fmt.Errorf("slide: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
+		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
 	case s.Bytes == 64 && isa != machine.AVX512:
-		return errors.New("slide: vectors of 64 bytes without AVX-512")
+		return errors.New("depthwise: vectors of 64 bytes without AVX-512")
 	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
-		return fmt.Errorf("slide: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
+		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Step[0], s.Step[1], s.Apart[0], s.Apart[1]) < 1:
-		return fmt.Errorf("slide: tile %v of windows %v with stride %v and dilation %v", s.Tile, s.Window, s.Step, s.Apart)
+		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Step, s.Apart)
 	case sums+2 > s.registers(isa):
-		return fmt.Errorf("slide: tile %v does not fit into %d registers", s.Tile, s.registers(isa))
+		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, s.registers(isa))
 	}
 	if err := s.checkDistances(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Spec) check(isa machine.ISA) error {
 	for i, t := range s.Tail {
 		if t.Op > tile.Scale || t.Op == tile.AddRows || t.Op == tile.MulRows || t.Operand < 0 ||
 			t.Operand >= jit.MaxOperands-Tails {
-			return fmt.Errorf("slide: tail operation %d is not supported: %+v", i, t)
+			return fmt.Errorf("depthwise: tail operation %d is not supported: %+v", i, t)
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func Compile(s *Spec, isa machine.ISA) (*jit.Func, error) {
 	if err := s.check(isa); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("slide %v %+v", isa, *s), func(list bool) (jit.Code, error) {
+	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", isa, *s), func(list bool) (jit.Code, error) {
 		g := newGen(s, isa, list)
 		g.emit()
 		return jit.Finish(&g.Assembler)
