@@ -17,18 +17,18 @@ type Error struct {
 	Msg    string
 }
 
-// Error returns the place and the message. The first line is not named: most texts have no other.
-func (e *Error) Error() string { return placeOf(e.Line, e.Column) + ": " + e.Msg }
+// Error returns the position and the message. Line 1 is not mentioned, because most texts have one line.
+func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
 
-func placeOf(line, column int) string {
+func positionText(line, column int) string {
 	if line == 1 {
 		return fmt.Sprintf("column %d", column)
 	}
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// located returns line and column of a character of a text, which is counted from 1.
-func located(text string, at int) (line, column int) {
+// lineAndColumn returns the line and the column of character number at. All three count from 1.
+func lineAndColumn(text string, at int) (line, column int) {
 	line, column = 1, 1
 	for _, r := range text {
 		if at--; at == 0 {
@@ -41,14 +41,14 @@ func located(text string, at int) (line, column int) {
 	return line, column
 }
 
-// mistake makes the error of a character of a text.
-func mistake(text string, at int, msg string) *Error {
-	line, column := located(text, at)
+// errorAt returns the error of character number at, counted from 1.
+func errorAt(text string, at int, msg string) *Error {
+	line, column := lineAndColumn(text, at)
 	return &Error{line, column, msg}
 }
 
-// Formula is an expression as people write it, parsed and not yet typed: which dtypes its operands have is told by
-// [Formula.Code]. It is immutable.
+// Formula is the syntax tree of an expression. It has no dtypes: [Formula.Code] types it for given operands. It is
+// immutable.
 type Formula struct {
 	text    string
 	params  []string
@@ -57,14 +57,14 @@ type Formula struct {
 	tuple   bool // the results are in parentheses
 }
 
-// let names a value: name = value;
+// let is a definition: name = value;
 type let struct {
 	name  string
 	value *node
 	col   int
 }
 
-// node is a number, a name, an operator or a call.
+// node is a number, a name, an operator or a call of the syntax tree.
 type node struct {
 	kind  nodeKind
 	text  string // the name, the operator, the function
@@ -84,10 +84,10 @@ const (
 	callNode
 )
 
-// defaultParams are the names of operands where none are given.
+// defaultParams are the names of operands if [Parse] is given none.
 var defaultParams = []string{"x", "y", "z", "a", "b", "c", "d", "u", "v", "w"}
 
-// constants are the names of numbers.
+// constants are the predefined names of numbers.
 var constants = map[string]tensor.Scalar{
 	"inf": tensor.FloatScalar(math.Inf(1)), "nan": tensor.FloatScalar(math.NaN()), "pi": tensor.FloatScalar(math.Pi),
 	"e": tensor.FloatScalar(math.E), "True": tensor.BoolScalar(true), "False": tensor.BoolScalar(false),
@@ -99,8 +99,8 @@ func (f *Formula) Params() []string { return slices.Clone(f.params) }
 // Results returns the number of results.
 func (f *Formula) Results() int { return len(f.results) }
 
-// Attrs returns the names that are neither operands nor defined by the formula, in the order in which they are first
-// used: the numbers that [Formula.Code] must be given.
+// Attrs returns the free names of the formula in the order of first use: neither operands nor defined in the text.
+// [Formula.Code] needs a number for each.
 func (f *Formula) Attrs() []string {
 	var names []string
 	defined := map[string]bool{}
@@ -130,8 +130,8 @@ func (f *Formula) Attrs() []string {
 	return names
 }
 
-// uses returns how many operands the formula has where it was parsed without names of them: up to the last of
-// x, y, z, a, b, c, d, u, v, w that it names.
+// uses returns the number of operands of a formula that was parsed without names of operands: the position, from 1, of
+// the last name of params that occurs.
 func (f *Formula) uses(params []string) int {
 	most := 0
 	var walk func(n *node)
@@ -152,8 +152,8 @@ func (f *Formula) uses(params []string) int {
 	return most
 }
 
-// String returns the canonical text, which parses to the same formula: spaces around operators, and no parentheses
-// that are not needed.
+// String returns the canonical text, with spaces around operators and without redundant parentheses. It parses to the
+// same formula.
 func (f *Formula) String() string {
 	var b strings.Builder
 	for _, l := range f.lets {
@@ -179,7 +179,7 @@ func (f *Formula) String() string {
 	return b.String()
 }
 
-// print writes a node where operators that bind less than level need parentheses.
+// print writes a node, in parentheses if its operator binds less than level.
 func (n *node) print(b *strings.Builder, level int) {
 	own := n.binds()
 	if own < level {
@@ -220,7 +220,7 @@ func (n *node) print(b *strings.Builder, level int) {
 	}
 }
 
-// binds is how strongly the operator of a node binds.
+// binds returns the precedence of the operator of a node.
 func (n *node) binds() int {
 	switch n.kind {
 	case unaryNode:
@@ -237,7 +237,7 @@ func (n *node) binds() int {
 	return powerLevel + 1
 }
 
-// literal writes a number so that it is read as the same: a float has a point or an exponent.
+// literal returns the text of a number. A float has a point or an exponent, so that it is read as a float again.
 func literal(s tensor.Scalar) string {
 	switch {
 	case s.DType().IsComplex():

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder makes a [Code] instruction by instruction. An instruction that was made before is not made again. The first
-// mistake is kept, and told by [Builder.Build]; what follows it is made of nothing.
+// Builder makes a [Code], instruction by instruction. Equal instructions are made once. The builder keeps the first
+// error, which [Builder.Build] returns; later values are [None].
 type Builder struct {
 	code Code
 	seen map[Inst]Value
 	err  error
 }
 
-// NewBuilder returns a builder of a code with operands of these dtypes in memory.
+// NewBuilder returns a builder of a code whose operands in memory have these dtypes.
 func NewBuilder(in ...tensor.DType) *Builder {
 	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
 	for k, d := range in {
@@ -29,7 +29,7 @@ func NewBuilder(in ...tensor.DType) *Builder {
 	return b
 }
 
-// DType returns the dtype of a value, or Invalid for none.
+// DType returns the dtype of a value, or Invalid for None.
 func (b *Builder) DType(v Value) tensor.DType {
 	if v < 0 || int(v) >= len(b.code.Insts) {
 		return tensor.Invalid
@@ -37,7 +37,7 @@ func (b *Builder) DType(v Value) tensor.DType {
 	return b.code.Insts[v].DType
 }
 
-// Operand returns the dtype of an operand in memory, or Invalid where there is none.
+// Operand returns the dtype of operand i in memory, or Invalid if there is no such operand.
 func (b *Builder) Operand(i int) tensor.DType {
 	if i < 0 || i >= len(b.code.In) {
 		return tensor.Invalid
@@ -45,7 +45,7 @@ func (b *Builder) Operand(i int) tensor.DType {
 	return b.code.In[i]
 }
 
-// Inst returns the instruction that makes a value, an Invalid one of no value.
+// Inst returns the instruction that makes a value, or one with Op Invalid for None.
 func (b *Builder) Inst(v Value) Inst {
 	if v < 0 || int(v) >= len(b.code.Insts) {
 		return Inst{A: None, B: None, C: None}
@@ -53,7 +53,7 @@ func (b *Builder) Inst(v Value) Inst {
 	return b.code.Insts[v]
 }
 
-// Fail keeps an error, if it is the first.
+// Fail records an error unless there is one already. It returns None.
 func (b *Builder) Fail(err error) Value {
 	if b.err == nil {
 		b.err = err
@@ -61,7 +61,7 @@ func (b *Builder) Fail(err error) Value {
 	return None
 }
 
-// Make adds an instruction, or finds it.
+// Make adds an instruction, or returns the value of an equal one.
 func (b *Builder) Make(i Inst) Value {
 	for k, v := range []*Value{&i.A, &i.B, &i.C} {
 		if i.Op != Load && k >= i.Op.Args() {
@@ -83,10 +83,10 @@ func (b *Builder) Make(i Inst) Value {
 	return at
 }
 
-// Load returns the element of an operand, or its real part.
+// Load returns the element of an operand, or the real part of a complex one.
 func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
 
-// LoadImag returns the imaginary part of an element of a complex operand.
+// LoadImag returns the imaginary part of the element of a complex operand.
 func (b *Builder) LoadImag(operand int) Value { return b.load(operand, 1) }
 
 func (b *Builder) load(operand int, part uint64) Value {
@@ -100,7 +100,7 @@ func (b *Builder) load(operand int, part uint64) Value {
 	return b.Make(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
 }
 
-// Const returns a number, rounded to a dtype or wrapped in it.
+// Const returns a constant of a dtype. x is rounded, or wrapped for integers.
 func (b *Builder) Const(d tensor.DType, x float64) Value {
 	switch d {
 	case tensor.Float32:
@@ -120,8 +120,7 @@ func (b *Builder) Const(d tensor.DType, x float64) Value {
 	return b.Int(d, int64(x))
 }
 
-// Int returns an integer of a dtype, wrapped, or the number of a float dtype that is nearest; of bool whether x is
-// not 0.
+// Int returns a constant of a dtype: x wrapped for integers, the nearest number for floats, x != 0 for bool.
 func (b *Builder) Int(d tensor.DType, x int64) Value {
 	if d.IsFloat() {
 		return b.Const(d, float64(x))
@@ -136,7 +135,7 @@ func (b *Builder) Int(d tensor.DType, x int64) Value {
 	return b.Make(Inst{Op: Const, DType: d, Imm: imm})
 }
 
-// Element returns a constant of a dtype by its bytes in memory, as many as an element has.
+// Element returns a constant given by the bytes of one element of the dtype.
 func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	var imm [8]byte
 	if !d.Valid() || d.IsComplex() || len(bytes) != d.Size() {
@@ -146,7 +145,7 @@ func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
-// Number returns part 0 of a plain number as an element of a dtype, or part 1, the imaginary one, of a complex dtype.
+// Number returns part 0 of a plain number as an element of a dtype. Part 1 is the imaginary part, for complex dtypes.
 func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
 		return b.Fail(fmt.Errorf("expr: part %d of a number as %v", part, d))
@@ -158,8 +157,8 @@ func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	return b.Element(d, bytes[part*d.Size():][:d.Size()])
 }
 
-// Do applies a primitive operation or an elementary function whose result has the dtype of its last operand, or
-// bool for comparisons.
+// Do applies a primitive operation or an elementary function. The result has the dtype of the last operand, or bool for
+// comparisons.
 func (b *Builder) Do(o Op, args ...Value) Value {
 	if len(args) != o.Args() || len(args) == 0 {
 		return b.Fail(fmt.Errorf("expr: %v of %d operands, not %d", o, len(args), o.Args()))
@@ -177,7 +176,7 @@ func (b *Builder) Do(o Op, args ...Value) Value {
 	return b.Make(i)
 }
 
-// Convert returns a value in another dtype, by c10::convert's rules.
+// Convert returns a value in another dtype, by the rules of c10::convert.
 func (b *Builder) Convert(d tensor.DType, v Value) Value {
 	if b.DType(v) == d {
 		return v
@@ -185,7 +184,7 @@ func (b *Builder) Convert(d tensor.DType, v Value) Value {
 	return b.Make(Inst{Op: Convert, DType: d, A: v})
 }
 
-// Bits returns the bits of a value as another dtype of its size.
+// Bits reinterprets the bits of a value as another dtype of the same size.
 func (b *Builder) Bits(d tensor.DType, v Value) Value {
 	if b.DType(v) == d {
 		return v
@@ -193,20 +192,20 @@ func (b *Builder) Bits(d tensor.DType, v Value) Value {
 	return b.Make(Inst{Op: Bits, DType: d, A: v})
 }
 
-// Reduce folds a value over all elements of a row: see the operation of that name.
+// Reduce folds a value over all elements of a row: see [Reduce].
 func (b *Builder) Reduce(o Op, v Value) Value {
 	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
-// Scan folds a value over the elements of a row up to this one: see the operation of that name.
+// Scan folds a value over the elements of a row up to the current one: see [Scan].
 func (b *Builder) Scan(o Op, v Value) Value {
 	return b.Make(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
-// Position returns the place of the element in its row: see the operation of that name.
+// Position returns the index of the element in its row: see [Position].
 func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
 
-// Call applies a function that only Go can compute, in float32 or float64.
+// Call applies a Go function, in float32 or float64.
 func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	if f == nil {
 		return b.Fail(errors.New("expr: a call of no function"))
@@ -224,7 +223,7 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 		at = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
-	// An operand that is not there repeats the first, so that every Call has three.
+	// A Call always has three operands: missing ones repeat the first.
 	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(at)}
 	if len(args) > 1 {
 		i.B = args[1]
@@ -235,13 +234,13 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	return b.Make(i)
 }
 
-// Inline adds the instructions of another code. of gives what stands for part 0 or 1 of its operand; the outputs come
-// back.
+// Inline adds the instructions of another code and returns its outputs. of returns the value of part 0 or 1 of an
+// operand of that code.
 func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
 	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
-// inline is Inline with instructions, but loads and calls, made as somebody else has it.
+// inline is Inline where as makes the instructions other than loads and calls.
 func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
@@ -278,11 +277,41 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Valu
 	return out
 }
 
-// Real is an output of one value, in its dtype.
+// Rewrite builds the code anew. each returns the value that replaces an instruction, whose operands are values of the
+// new code already.
+func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
+	if each == nil {
+		return nil, errors.New("expr: Rewrite needs a function")
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	b := NewBuilder(c.In...)
+	b.code.Funcs = c.Funcs
+	at := make([]Value, len(c.Insts))
+	move := func(v Value) Value {
+		if v == None {
+			return None
+		}
+		return at[v]
+	}
+	for k, i := range c.Insts {
+		if i.Op != Load {
+			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
+		}
+		at[k] = each(b, i)
+	}
+	out := make([]Output, len(c.Out))
+	for k, o := range c.Out {
+		out[k] = Output{o.DType, move(o.Re), move(o.Im)}
+	}
+	return b.Build(out...)
+}
+
+// Real returns an output of one value, in the dtype of the value.
 func (b *Builder) Real(v Value) Output { return Output{DType: b.DType(v), Re: v, Im: None} }
 
-// Build returns the code, without instructions that no output needs, or the first mistake. The builder must not be used
-// any more.
+// Build returns the code without dead instructions, or the first error. The builder must not be used afterwards.
 func (b *Builder) Build(out ...Output) (*Code, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -300,7 +329,7 @@ func (b *Builder) Build(out ...Output) (*Code, error) {
 	return c.prune(), nil
 }
 
-// prune drops what no output needs and numbers the rest anew. Operands stay.
+// prune removes dead instructions and renumbers the others. Operands keep their numbers.
 func (c *Code) prune() *Code {
 	live := make([]bool, len(c.Insts))
 	mark := func(v Value) {

@@ -7,14 +7,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// builtin is an operator or function that is made of instructions here; what can be said as text is in the library.
+// builtin is an operator or a function that Go code expands into instructions. Functions that can be written in terms
+// of others are text in library.go.
 type builtin struct {
 	least, most int // operands
 	apply       func(t *typer, x []value) value
-	typed       bool // its result is no plain number, even of plain numbers
+	typed       bool // the result has a dtype even if all operands are plain numbers
 }
 
-// builtins has operators by their signs, unary ones with the word unary before them, and functions by names.
+// builtins maps operator signs and function names. The keys of unary operators have the prefix "unary ".
 var builtins map[string]builtin
 
 func init() {
@@ -54,7 +55,7 @@ func init() {
 	}
 }
 
-// arity returns how many operands a function takes.
+// arity returns the least and the greatest number of operands of a function.
 func arity(name string) (least, most int, ok bool) {
 	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
 		return b.least, b.most, true
@@ -69,13 +70,13 @@ func arity(name string) (least, most int, ok bool) {
 	return least, most, ok && isName(name)
 }
 
-// named is an operator that the library has as a function.
+// named returns the implementation of an operator that is a function of the library.
 func named(name string) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value { return t.call(name, x) }
 }
 
-// both applies an operation to the parts of complex numbers, or to real ones.
-func (t *typer) both(o Op, d tensor.DType, x ...value) value {
+// eachPart applies an operation to each part of complex numbers, or to real numbers.
+func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	re, im := make([]Value, len(x)), make([]Value, len(x))
 	for k, v := range x {
 		re[k], im[k] = v.re, v.im
@@ -87,34 +88,34 @@ func (t *typer) both(o Op, d tensor.DType, x ...value) value {
 	return v
 }
 
-func (t *typer) refuse(d tensor.DType, refused bool, what string) {
-	if refused {
-		t.fail("%s of %v has no meaning", what, d)
+func (t *typer) reject(d tensor.DType, rejected bool, what string) {
+	if rejected {
+		t.fail("%s of %v is undefined", what, d)
 	}
 }
 
 func add(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	if d == tensor.Bool {
-		return t.both(Or, d, x...)
+		return t.eachPart(Or, d, x...)
 	}
-	return t.both(Add, d, x...)
+	return t.eachPart(Add, d, x...)
 }
 
 func sub(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool, "subtraction (^ is what differs)")
-	return t.both(Sub, d, x...)
+	t.reject(d, d == tensor.Bool, "subtraction (^ is what differs)")
+	return t.eachPart(Sub, d, x...)
 }
 
-// mul computes complex products in float64, as Go does: less is lost where the products cancel.
+// mul computes complex products in float64, as Go does: less accuracy is lost where products cancel.
 func mul(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	switch {
 	case d == tensor.Bool:
-		return t.both(And, d, x...)
+		return t.eachPart(And, d, x...)
 	case !d.IsComplex():
-		return t.both(Mul, d, x...)
+		return t.eachPart(Mul, d, x...)
 	}
 	part := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
 	a, b, c, e := part(x[0].re), part(x[0].im), part(x[1].re), part(x[1].im)
@@ -129,50 +130,50 @@ func div(t *typer, x []value) value {
 	if d.IsComplex() {
 		return t.call("complex /", x)
 	}
-	return t.both(Div, d, x...)
+	return t.eachPart(Div, d, x...)
 }
 
 func neg(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool, "a sign (~ or not negates)")
-	return t.both(Neg, d, x...)
+	t.reject(d, d == tensor.Bool, "a sign (~ or not negates)")
+	return t.eachPart(Neg, d, x...)
 }
 
 func positive(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool, "a sign")
+	t.reject(d, d == tensor.Bool, "a sign")
 	return x[0]
 }
 
 func invert(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, !d.IsIntegral(true), "~")
-	return t.both(Not, d, x...)
+	t.reject(d, !d.IsIntegral(true), "~")
+	return t.eachPart(Not, d, x...)
 }
 
-// truth converts to bool: what is not 0 is true, NaN too.
+// truth converts to bool: every value but 0 is true, NaN included.
 func (t *typer) truth(v value) value { return t.convert(v, tensor.Bool) }
 
-func not(t *typer, x []value) value { return t.both(Not, tensor.Bool, t.truth(x[0])) }
+func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.truth(x[0])) }
 
 func logical(o Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value { return t.both(o, tensor.Bool, t.truth(x[0]), t.truth(x[1])) }
+	return func(t *typer, x []value) value { return t.eachPart(o, tensor.Bool, t.truth(x[0]), t.truth(x[1])) }
 }
 
 func bitwise(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
-		t.refuse(d, !d.IsIntegral(true), "an operation on bits")
-		return t.both(o, d, x...)
+		t.reject(d, !d.IsIntegral(true), "an operation on bits")
+		return t.eachPart(o, d, x...)
 	}
 }
 
-// shift takes the lowest 5 bits of the count, of 64-bit integers 6, as PyTorch has it from the processor: narrow
-// integers are shifted as 32-bit numbers, whose lowest bits are kept.
+// shift uses the lowest 5 bits of the count, or 6 for 64-bit integers, as PyTorch on x86 does. Integers of less than 32
+// bits are shifted as 32-bit integers and truncated.
 func shift(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
-		t.refuse(d, !d.IsIntegral(false), "a shift")
+		t.reject(d, !d.IsIntegral(false), "a shift")
 		wide := d
 		if d.Size() < 4 {
 			if wide = tensor.Uint32; d.IsSigned() {
@@ -192,7 +193,7 @@ func compare(o Op, exchange bool) func(t *typer, x []value) value {
 		}
 		v := value{d: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
 		if d.IsComplex() {
-			t.refuse(d, o != Eq && o != Ne, "an order")
+			t.reject(d, o != Eq && o != Ne, "an order")
 			join := And
 			if o == Ne {
 				join = Or
@@ -219,57 +220,57 @@ func where(t *typer, x []value) value {
 func extremum(o, ofBools Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
-		t.refuse(d, d.IsComplex(), "an order")
+		t.reject(d, d.IsComplex(), "an order")
 		if d == tensor.Bool {
-			return t.both(ofBools, d, x...)
+			return t.eachPart(ofBools, d, x...)
 		}
-		return t.both(o, d, x...)
+		return t.eachPart(o, d, x...)
 	}
 }
 
 func fma(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
-	t.refuse(d, d.IsComplex(), "fma")
-	return t.both(FMA, d, x...)
+	t.reject(d, d.IsComplex(), "fma")
+	return t.eachPart(FMA, d, x...)
 }
 
 func abs(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool, "abs")
+	t.reject(d, d == tensor.Bool, "abs")
 	switch d {
 	case tensor.Complex64:
 		return t.call("complex64 abs", x)
 	case tensor.Complex128:
 		return t.call("complex128 abs", x)
 	}
-	return t.both(Abs, d, x...)
+	return t.eachPart(Abs, d, x...)
 }
 
-// rounding leaves integers alone.
+// rounding returns integers unchanged.
 func rounding(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
-		t.refuse(d, d == tensor.Bool || d.IsComplex(), o.String())
+		t.reject(d, d == tensor.Bool || d.IsComplex(), o.String())
 		if d.IsIntegral(false) {
 			return x[0]
 		}
-		return t.both(o, d, x...)
+		return t.eachPart(o, d, x...)
 	}
 }
 
-// elementary1 applies an elementary function; complex numbers have theirs in the library.
+// elementary1 applies an elementary function of one operand. Complex numbers use the definitions of the library, or Go.
 func elementary1(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
 		if !d.IsComplex() {
-			return t.both(o, d, x...)
+			return t.eachPart(o, d, x...)
 		}
 		if f, ok := complexCalls[o.String()]; ok {
 			return value{d: d, re: t.b.Call(f[0], d.ToReal(), x[0].re, x[0].im),
 				im: t.b.Call(f[1], d.ToReal(), x[0].re, x[0].im)}
 		}
 		name := "complex " + o.String()
-		t.refuse(d, library[name] == nil, o.String())
+		t.reject(d, library[name] == nil, o.String())
 		return t.call(name, x)
 	}
 }
@@ -277,7 +278,7 @@ func elementary1(o Op) func(t *typer, x []value) value {
 func called(f *Func) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
-		t.refuse(d, d.IsComplex(), f.Name)
+		t.reject(d, d.IsComplex(), f.Name)
 		args := make([]Value, len(x))
 		for k, v := range x {
 			args[k] = v.re
@@ -286,30 +287,30 @@ func called(f *Func) func(t *typer, x []value) value {
 	}
 }
 
-// fmod of integers gives any number for a divisor of 0.
+// fmod of integers by 0 is unspecified.
 func fmod(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool || d.IsComplex(), "a remainder")
+	t.reject(d, d == tensor.Bool || d.IsComplex(), "a remainder")
 	if d.IsFloat() {
-		return t.both(Mod, d, x...)
+		return t.eachPart(Mod, d, x...)
 	}
 	q := t.b.Do(Mul, t.b.Do(Div, x[0].re, x[1].re), x[1].re)
 	return value{d: d, re: t.b.Do(Sub, x[0].re, q), im: None}
 }
 
-// truncDivide rounds quotients toward 0, of 16-bit floats those that were rounded to them.
+// truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
 func truncDivide(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool || d.IsComplex(), "a rounded quotient")
+	t.reject(d, d == tensor.Bool || d.IsComplex(), "a rounded quotient")
 	if d.IsFloat() {
-		return t.both(Trunc, d, t.cast(t.both(Div, d, x...), d))
+		return t.eachPart(Trunc, d, t.cast(t.eachPart(Div, d, x...), d))
 	}
-	return t.both(Div, d, x...)
+	return t.eachPart(Div, d, x...)
 }
 
 func copysign(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
-	t.refuse(d, d.IsComplex(), "a sign")
+	t.reject(d, d.IsComplex(), "a sign")
 	asBits, part := tensor.Uint32, d.OpMath()
 	sign := uint64(1) << 31
 	if part == tensor.Float64 {
@@ -322,7 +323,7 @@ func copysign(t *typer, x []value) value {
 
 func signbit(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, d.IsComplex(), "a sign")
+	t.reject(d, d.IsComplex(), "a sign")
 	v := x[0].re
 	switch d.OpMath() {
 	case tensor.Float32:
@@ -340,7 +341,7 @@ func realPart(t *typer, x []value) value {
 
 func imagPart(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.refuse(d, !d.IsComplex(), "an imaginary part")
+	t.reject(d, !d.IsComplex(), "an imaginary part")
 	return value{d: d.ToReal(), re: x[0].im, im: None}
 }
 
@@ -352,14 +353,14 @@ func conj(t *typer, x []value) value {
 	return x[0]
 }
 
-// pair makes a complex number of two real ones.
+// pair combines two real numbers into a complex number.
 func pair(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
-	t.refuse(d, d.IsComplex(), "a part")
+	t.reject(d, d.IsComplex(), "a part")
 	return value{d: d.ToComplex(), re: x[0].re, im: x[1].re}
 }
 
-// typeAs casts to the dtype of another value: a 16-bit float is rounded. asComputed leaves it as it is computed.
+// typeAs casts to the dtype of another value and rounds 16-bit floats. asComputed keeps these in float32.
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
 func asComputed(t *typer, x []value) value {
@@ -372,13 +373,13 @@ func asComputed(t *typer, x []value) value {
 	return t.convert(x[0], d)
 }
 
-// limit is the greatest or least finite number of a value's dtype.
+// limit returns the greatest or the least finite number of the dtype of a value.
 func limit(greatest bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d := t.dtype(x[0])
-		t.refuse(d, d.IsComplex() || d == tensor.Bool, "a limit")
+		t.reject(d, d.IsComplex() || d == tensor.Bool, "a limit")
 		if d.IsIntegral(false) {
-			o := Max // the neutral element of the greatest is the least
+			o := Max // the neutral element of Max is the least number
 			if greatest {
 				o = Min
 			}
@@ -393,12 +394,12 @@ func limit(greatest bool) func(t *typer, x []value) value {
 	}
 }
 
-// pow takes the cheaper ways that plain exponents of 2, 3, -1 and 0.5 have (pow_tensor_scalar_optimized_kernel), and
-// multiplies integers by repeated squaring.
+// pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
+// PyTorch does, and repeated squaring for integers.
 func pow(t *typer, x []value) value {
 	e := x[1]
 	d, x := t.promote(x...)
-	t.refuse(d, d == tensor.Bool, "a power")
+	t.reject(d, d == tensor.Bool, "a power")
 	if d.IsIntegral(false) {
 		if e.plain() {
 			if e.num.Int() < 0 {
@@ -424,10 +425,10 @@ func pow(t *typer, x []value) value {
 	if d.IsComplex() {
 		return t.call("complex **", x)
 	}
-	return t.both(Pow, d, x...)
+	return t.eachPart(Pow, d, x...)
 }
 
-// powConst is a to the power of e >= 0; overflow wraps.
+// powConst returns a to the power of e >= 0. Overflow wraps.
 func (t *typer) powConst(a Value, e int64) Value {
 	r := None
 	for ; e > 0; e >>= 1 {
@@ -448,8 +449,8 @@ func (t *typer) powConst(a Value, e int64) Value {
 	return r
 }
 
-// powInt is a to the power of e by native::powi: a negative exponent gives 0 but for bases of 1 and -1. All bits of
-// the exponent are gone through, because an expression has no loops.
+// powInt returns base to the power of e as native::powi of PyTorch does: a negative exponent gives 0, except for bases
+// 1 and -1. All bits of the exponent are processed, because an expression has no loops.
 func (t *typer) powInt(base, e Value) Value {
 	d := t.b.DType(base)
 	zero, one := t.b.Int(d, 0), t.b.Int(d, 1)

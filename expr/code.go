@@ -7,52 +7,52 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/expr/internal/elementary"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Op is what an instruction does. Operands and result have one dtype where nothing else is said; integers wrap.
+// Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
-// was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors of a [Target]; Go takes package math, computing in
-// float64, and functions of its own where that is more than 2 ulp off.
-// Expressions with a Call are computed in Go.
+// The operations. Those before Exp are primitive: they give the same bits in compiled code and in Go. The elementary
+// functions start at Exp. Compiled code uses their expansions into primitives (package expand), which are the same on
+// all processors of a target. Go uses package math in float64, or functions of its own where package math is more than
+// 2 ulp off. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
-	Const      // the number Imm: the bits of an element of the dtype, zero-extended
-	Load       // part Imm (0, or 1 for the imaginary part) of the element of operand A
-	Convert    // A in another dtype, by c10::convert's rules, and rounded to nearest even
+	Const      // the number whose bits are Imm, zero-extended
+	Load       // part Imm of the element of operand A: 0, or 1 for the imaginary part
+	Convert    // A in another dtype, by the rules of c10::convert, rounded to nearest even
 	Bits       // the bits of A as another dtype of the same size
 	Add
 	Sub
 	Mul
-	Div // of floats; of integers truncated, of a divisor of 0 any number
-	FMA // A*B + C of floats, rounded once; nothing is ever contracted that does not say so
+	Div // of integers truncated; division by 0 is unspecified
+	FMA // A*B + C of floats, rounded once; no other operations are contracted
 	Neg
-	Abs  // of the least integer that integer
-	Sqrt // of floats, rounded correctly
-	Min  // A if that is NaN or less than B, else B: what processors and PyTorch's loops do
-	Max  // A if that is NaN or greater than B, else B
+	Abs  // the least integer is its own absolute value
+	Sqrt // of floats, correctly rounded
+	Min  // A if it is NaN or less than B, else B: as processors and the loops of PyTorch do
+	Max  // A if it is NaN or greater than B, else B
 	Floor
 	Ceil
 	Trunc
 	Rint // to nearest, ties to even
-	And  // of the bits of integers, and of bools
+	And  // bitwise; of bools logical
 	Or
 	Xor
 	Not
-	Shl // by B modulo the bits of the dtype
-	Shr // arithmetic of signed integers, else logical; by B modulo the bits of the dtype
+	Shl // by B modulo the width of the dtype
+	Shr // by B modulo the width of the dtype; arithmetic for signed integers, else logical
 	Eq  // Eq, Ne, Lt and Le give bool; with NaN all but Ne are false
 	Ne
 	Lt
 	Le
-	Select // B where the bool A is true, else C
-	Mod    // C's fmod: exact, with the sign of A
-	Scale  // A*2^B of floats, rounded once, B rounded down; of an infinite B, if A is 0 or none, any number
-	Limit  // A of floats if |A| <= |B|, else |B| with the sign of A; of a NaN A |B| with any sign
-	Lookup // of float32: the number in table Imm at the lowest 5 bits of A's bits
+	Select // B if the bool A is true, else C
+	Mod    // fmod of C: exact, with the sign of A
+	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
+	Limit  // A of floats if |A| <= |B|, else |B| with the sign of A; a NaN A gives |B| with any sign
+	Lookup // of float32: entry (bits of A) mod 32 of table Imm
 	Exp
 	Exp2
 	Expm1
@@ -77,12 +77,12 @@ const (
 	Pow
 	Atan2
 	Call   // function Imm of Code.Funcs
-	Reduce // A folded by the operation Imm (Add, Mul, Min, Max, And, Or) over a row: one number for all of it
-	// Position is the place of the element in its row, an int32 from 0 on, in row-major order where a row has several
-	// dimensions. It is for codes that are run in sweeps: loops load it ([Code.Positioned]).
+	Reduce // A folded over a row by the operation Imm (Add, Mul, Min, Max, And, Or): one number per row
+	// Position is the index of the element in its row: an int32, in row-major order if a row has several dimensions. Row
+	// programs load it from an operand ([Code.Positioned]).
 	Position
-	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to this one, in their order. Floats
-	// are carried in float64 and rounded for each element. It is for codes that are run in sweeps.
+	// Scan is A folded by the operation Imm (Add, Mul) over the elements of a row up to the current one, in order. Floats
+	// are carried in float64 and rounded for each element. Only row programs run it.
 	Scan
 	numOps
 )
@@ -93,7 +93,7 @@ var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add
 	"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow",
 	"atan2", "call", "reduce", "position", "scan"}
 
-// String returns the name in listings.
+// String returns the name of the operation in listings.
 func (o Op) String() string {
 	if o < numOps {
 		return opNames[o]
@@ -101,10 +101,10 @@ func (o Op) String() string {
 	return fmt.Sprintf("op %d", uint8(o))
 }
 
-// Primitive reports whether the operation gives the same bits wherever it runs.
+// Primitive reports whether the operation gives the same bits in compiled code and in Go.
 func (o Op) Primitive() bool { return Invalid < o && o < Exp }
 
-// Elementary reports whether the operation is a function that has an expansion into primitives.
+// Elementary reports whether the operation is an elementary function, which expands into primitives.
 func (o Op) Elementary() bool { return Exp <= o && o < Call }
 
 // Args returns the number of operands.
@@ -120,23 +120,23 @@ func (o Op) Args() int {
 	return 1
 }
 
-// Value is the result of an instruction of one Code: its place among them. None is no value.
+// Value is the result of an instruction: its index in Code.Insts.
 type Value int32
 
-// None is no value.
+// None stands for the absence of a value.
 const None Value = -1
 
-// Inst is an instruction. A value of a complex dtype does not exist: there are its two parts.
+// Inst is an instruction. No value has a complex dtype: the two parts are separate values.
 type Inst struct {
 	Op    Op
 	DType tensor.DType // of the result
-	A     Value        // the first operand; for Load the number of the operand of the Code
+	A     Value        // the first operand; for Load the index of the operand in Code.In
 	B, C  Value
 	Imm   uint64
 }
 
-// Func is a function of up to three numbers that only Go can compute: float32 is handed over as float64.
-// Name is unique among all functions.
+// Func is a function of up to three numbers that only Go computes. float32 operands are converted to float64. Name is
+// unique among all functions.
 type Func struct {
 	Name string
 	F    func(a, b, c float64) float64
@@ -144,22 +144,23 @@ type Func struct {
 
 	one func(float64) float64 // F of one number, if it is one of package expr
 
-	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
+	// A complex function is two Funcs, of its real and its imaginary part. The Func of the real part has the other one and
+	// a function that computes both parts at once.
 	imag *Func
 	both func(complex128) complex128
 }
 
-// Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex
-// one, else None. One of dtype Invalid is computed for a [Fold] and stored nowhere.
+// Output is a result, stored in the dtype of memory. Im is the imaginary part of a complex output, else None. An output
+// of dtype Invalid is computed for a [Fold] and not stored.
 type Output struct {
 	DType  tensor.DType
 	Re, Im Value
 }
 
-// Code is what is computed for one element, in static single assignment: an instruction uses results of those before
-// it. It is immutable once built ([Builder]), and equal codes have equal keys.
+// Code is a computation of one element, in static single assignment: an instruction uses results of earlier
+// instructions. It is immutable once built ([Builder]). Equal codes have equal keys.
 type Code struct {
-	In    []tensor.DType // the operands as memory holds them
+	In    []tensor.DType // dtypes of the operands in memory
 	Insts []Inst
 	Out   []Output
 	Funcs []*Func
@@ -167,7 +168,7 @@ type Code struct {
 	formula *Formula
 }
 
-// Formula returns the text that the code was typed from; nil for a code that was made otherwise, or changed since.
+// Formula returns the formula that the code was typed from, or nil if the code was built or rewritten otherwise.
 func (c *Code) Formula() *Formula {
 	if c == nil {
 		return nil
@@ -177,13 +178,13 @@ func (c *Code) Formula() *Formula {
 
 // Uses returns the operands of an instruction that are values.
 func (i Inst) Uses() []Value {
-	return []Value{i.A, i.B, i.C}[:i.uses()] // short enough to be inlined, so that the list needs no memory
+	return []Value{i.A, i.B, i.C}[:i.uses()] // inlined, so that the slice is not allocated
 }
 
-// Table returns what a [Lookup] looks up: zeros where there is no such table, which [Code.Check] refuses.
+// Table returns the table of a [Lookup]. It is zero if there is no such table; [Code.Check] rejects that.
 func (i Inst) Table() (t [32]float32) {
-	if i.Imm < uint64(len(tables)) {
-		t = tables[i.Imm]
+	if i.Imm < uint64(len(elementary.Tables)) {
+		t = elementary.Tables[i.Imm]
 	}
 	return t
 }
@@ -220,17 +221,17 @@ func (c *Code) Key() string {
 	return string(b)
 }
 
-// Compilable reports whether no instruction needs Go.
+// Compilable reports whether the code has no [Call].
 func (c *Code) Compilable() bool {
 	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Call })
 }
 
-// Reduces reports whether some instruction folds a row: such a code is run in sweeps.
+// Reduces reports whether some instruction folds a row, which requires a row program.
 func (c *Code) Reduces() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Reduce })
 }
 
-// Count returns the number of instructions that compute.
+// Count returns the number of instructions other than constants and loads.
 func (c *Code) Count() int {
 	n := 0
 	for _, i := range c.Insts {
@@ -241,7 +242,7 @@ func (c *Code) Count() int {
 	return n
 }
 
-// String lists the code, a line an instruction.
+// String lists the code, one instruction per line.
 func (c *Code) String() string {
 	var b strings.Builder
 	for v, i := range c.Insts {
@@ -266,7 +267,7 @@ func (c *Code) String() string {
 	}
 	results := 0
 	for _, out := range c.Out {
-		if out.DType == tensor.Invalid { // it is not stored: a loop folds it
+		if out.DType == tensor.Invalid { // not stored: a loop folds it
 			continue
 		}
 		fmt.Fprintf(&b, "y%d.%v = v%d", results, out.DType, out.Re)
@@ -279,8 +280,7 @@ func (c *Code) String() string {
 	return b.String()
 }
 
-// Check returns what is wrong with the code; nil for one that a Builder made. The other methods are for codes with
-// which nothing is.
+// Check validates the code. Codes of a Builder are valid. The other methods require a valid code.
 func (c *Code) Check() error {
 	for k, d := range c.In {
 		if !d.Valid() {
@@ -293,7 +293,7 @@ func (c *Code) Check() error {
 		}
 	}
 	if len(c.Out) == 0 {
-		return errors.New("expr: a code without outputs")
+		return errors.New("expr: the code has no outputs")
 	}
 	for n, o := range c.Out {
 		if err := c.checkOut(o); err != nil {
@@ -317,7 +317,7 @@ func (c *Code) checkOut(o Output) error {
 		case v < 0 || int(v) >= len(c.Insts):
 			return fmt.Errorf("there is no v%d", v)
 		case c.Insts[v].DType != part:
-			return fmt.Errorf("v%d is %v, the output %v", v, c.Insts[v].DType, o.DType)
+			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, o.DType)
 		}
 	}
 	if o.Im != None && !o.DType.IsComplex() {
@@ -329,19 +329,19 @@ func (c *Code) checkOut(o Output) error {
 func (c *Code) check(at Value, i Inst) error {
 	for _, u := range i.Uses() {
 		if u < 0 || u >= at {
-			return fmt.Errorf("uses v%d, which does not come before it", u)
+			return fmt.Errorf("uses v%d, which is not an earlier value", u)
 		}
 	}
 	if !i.DType.Valid() || i.DType.IsComplex() {
-		return fmt.Errorf("its dtype is %v", i.DType)
+		return fmt.Errorf("invalid dtype %v", i.DType)
 	}
 	if i.Op == Invalid || i.Op >= numOps {
-		return errors.New("it is no operation")
+		return errors.New("unknown operation")
 	}
 	return c.checkDTypes(i)
 }
 
-// checkDTypes checks what an instruction takes and makes.
+// checkDTypes checks the dtypes of the operands and the result of an instruction.
 func (c *Code) checkDTypes(i Inst) error {
 	of := func(v Value) tensor.DType { return c.Insts[v].DType }
 	switch i.Op {
@@ -363,18 +363,18 @@ func (c *Code) checkDTypes(i Inst) error {
 	case Select:
 		return errors.Join(same(of(i.A), tensor.Bool), same(i.DType, of(i.B)), same(i.DType, of(i.C)))
 	case Reduce:
-		if err := folds(Op(i.Imm), i.DType); err != nil {
+		if err := checkFold(Op(i.Imm), i.DType); err != nil {
 			return err
 		}
 		return same(i.DType, of(i.A))
 	case Lookup:
-		if i.Imm >= uint64(len(tables)) {
+		if i.Imm >= uint64(len(elementary.Tables)) {
 			return fmt.Errorf("there is no table %d", i.Imm)
 		}
 		return errors.Join(same(i.DType, tensor.Float32), same(i.DType, of(i.A)))
 	case Scan:
 		if Scanning(Op(i.Imm), i.DType) == nil {
-			return fmt.Errorf("a scan by %v of %v", Op(i.Imm), i.DType)
+			return fmt.Errorf("%v cannot scan %v", Op(i.Imm), i.DType)
 		}
 		return same(i.DType, of(i.A))
 	case Call:
@@ -410,37 +410,37 @@ func (c *Code) checkLoad(i Inst) error {
 
 func same(a, b tensor.DType) error {
 	if a != b {
-		return fmt.Errorf("%v where %v is meant", b, a)
+		return fmt.Errorf("dtype %v, want %v", b, a)
 	}
 	return nil
 }
 
-// folds refuses what is no way to fold values of a dtype.
-func folds(o Op, d tensor.DType) error {
+// checkFold returns an error unless o can fold values of dtype d.
+func checkFold(o Op, d tensor.DType) error {
 	switch o {
 	case Add, Mul, Min, Max, And, Or:
 		return errors.Join(computes(d), takes(o, d))
 	}
-	return fmt.Errorf("a fold by %v", o)
+	return fmt.Errorf("%v cannot fold a row", o)
 }
 
-// holds refuses a constant with more bits than its dtype has, and a bool that is neither 0 nor 1.
+// holds returns an error if a constant has more bits than its dtype, or is a bool other than 0 and 1.
 func holds(d tensor.DType, imm uint64) error {
 	if n := 8 * d.Size(); n < 64 && imm>>n != 0 || d == tensor.Bool && imm > 1 {
-		return fmt.Errorf("%v does not hold %#x", d, imm)
+		return fmt.Errorf("%#x is not a value of %v", imm, d)
 	}
 	return nil
 }
 
-// computes refuses the dtypes that are converted before anything is computed.
+// computes returns an error for storage-only dtypes, which are converted before any computation.
 func computes(d tensor.DType) error {
 	if d.IsReducedFloat() {
-		return fmt.Errorf("nothing is computed in %v", d)
+		return fmt.Errorf("%v is a storage dtype: convert it before computing", d)
 	}
 	return nil
 }
 
-// takes refuses operations of dtypes in which they have no meaning.
+// takes returns an error if an operation is undefined for a dtype.
 func takes(o Op, d tensor.DType) error {
 	float, ok := d.IsFloat(), true
 	switch o {
@@ -454,7 +454,7 @@ func takes(o Op, d tensor.DType) error {
 		ok = float
 	}
 	if !ok {
-		return fmt.Errorf("it has no meaning for %v", d)
+		return fmt.Errorf("undefined for %v", d)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -68,7 +69,7 @@ func checkPairs(t *testing.T, c *expr.Code, o expr.Op, d tensor.DType) {
 	which := jittest.Some(rand.New(rand.NewPCG(1, 1)), tensor.Bool, n*n)
 	result := c.Out[0].DType
 	got := make([]byte, n*n*result.Size())
-	p, err := (&expr.Loop{Code: c, Scalar: make([]bool, 3)}).Prepare()
+	p, err := interp.New(&expr.Loop{Code: c, Scalar: make([]bool, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestConversions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := (&expr.Loop{Code: c, Scalar: []bool{false}}).Prepare()
+			p, err := interp.New(&expr.Loop{Code: c, Scalar: []bool{false}})
 			if err != nil {
 				t.Fatal(err)
 			}

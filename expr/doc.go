@@ -1,32 +1,42 @@
-// Package expr states what a pointwise computation does to one element, as data, and runs it over rows.
+// Package expr describes the computation of one element as data: the pointwise part of an op, or the folds of a row.
 //
-// A [Formula] is text as people write it: Python's operators, PyTorch's functions, plain numbers that promote as
-// PyTorch's do. [Formula.Code] types it for dtypes and gives a [Code]: instructions in static single assignment, each
-// of one dtype. A [Builder] makes codes without text. A [Loop] is a code over rows of elements with the operands that
-// are the same for a row, and with folds; [Loop.Prepare] makes it ready to run in Go, and [Code.Eval] computes one
-// element by definition.
+// A [Formula] is text: the operators of Python, the functions of PyTorch, numbers that promote as those of PyTorch.
+// [Formula.Code] types it for the dtypes of its operands and returns a [Code]: instructions in static single
+// assignment, each of one dtype, in which every conversion and rounding is explicit. A [Builder] makes a Code without
+// text. [Code.Eval] computes one element and is the definition of the results.
 //
-// Primitive operations give the same bits wherever they run. Elementary functions are package math's or our own here,
-// computed in float64 within 2 ulp, and expansions into primitives in compiled code.
+// A [Loop] is a Code over rows of elements, with optional folds: the unit of compilation. Package expr/interp runs it
+// in Go, internal/jit/vector compiles it. Elementary functions are computed within 2 ulp: package expr/expand replaces
+// them by primitive operations for compiled code, and interp calls Go functions. Primitive operations have the same
+// bits in both.
+//
+// # Rows
+//
+// A Code may fold its row ([Reduce], [Scan]) and use the index of the element in the row ([Position]).
+// [Code.RowProgram] splits such a Code into passes over the row. Folds that depend on other folds need later passes; a
+// value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two folds:
+// the extreme, and the least position at which it occurs. [RowProgram.Overlap] and [RowProgram.Pipeline] run all passes
+// in one loop, each on another row. [RowProgram.Columns] is a pass across adjacent rows. [Code.Pieces] cuts long rows
+// into pieces that are folded independently, and derives the code that combines them.
 //
 // # The language
 //
-//	x + y   x - y   x * y     of bools + is or, * is and
-//	x / y                     of integers float32
-//	x // y  x % y             rounded down, the remainder with the sign of y
-//	x ** y                    2, 3, -1, 0.5 are products, quotients and roots
+//	x + y   x - y   x * y     for bools + is or, * is and
+//	x / y                     for integers float32
+//	x // y  x % y             rounded down; the remainder has the sign of y
+//	x ** y                    the exponents 2, 3, -1 and 0.5 are products, quotients and roots
 //	-x  +x  ~x  &  |  ^  <<  >>
 //	x == y  !=  <  <=  >  >=  bool; they do not chain
-//	x and y  or  not          bool, of what is not 0
-//	where(c, x, y)            min(x, y)  max(x, y): NaN stays, as in torch.minimum
+//	x and y  or  not          bool; every number but 0 is true
+//	where(c, x, y)            min(x, y)  max(x, y): NaN propagates, as in torch.minimum
 //	float16(x)                and other dtypes: a cast, which rounds
 //	type_as(x, y)             x in the dtype of y, rounded
 //	fma(x, y, z)              x*y + z, rounded once; nothing else is contracted
 //	real(z)  imag(z)  conj(z)  complex(x, y)
-//	t = x * x; t + 1          a name for a value, each once
+//	t = x * x; t + 1          a definition; each name is defined once
 //	(x + y, x - y)            two results
 //
-// Integer operations wrap, and a divisor of 0 gives any number. Functions have the names that they have in PyTorch:
-// exp, sigmoid, gelu, gelu_tanh, leaky_relu(x, slope), softplus(x, beta, threshold), nan_to_num(x, nan, posinf,
-// neginf), logaddexp(x, y), lerp(a, b, w) and so on. Those that are made of others are text in library.go.
+// Integer operations wrap; the result of a division by 0 is unspecified. Functions have their PyTorch names: exp,
+// sigmoid, gelu, gelu_tanh, leaky_relu(x, slope), softplus(x, beta, threshold), nan_to_num(x, nan, posinf, neginf),
+// logaddexp(x, y), lerp(a, b, w) and so on. Functions that are defined in terms of others are text in library.go.
 package expr

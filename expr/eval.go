@@ -5,15 +5,16 @@ import (
 	"math/big"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr/internal/elementary"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Number is an element of any dtype by its bits, zero-extended. Im is the imaginary part of a complex one, else 0.
+// Number is an element of any dtype: its bits, zero-extended. Im is the imaginary part of a complex element, else 0.
 type Number struct{ Re, Im uint64 }
 
-// Eval computes one element: in holds the operands, and the outputs come back. It is slow, and the definition that
-// interpreter and compiled code are held against; elementary functions are package math's. It panics if there are
-// fewer operands than the code has.
+// Eval computes the outputs for one element, given the operands. It is slow: it defines the results that the
+// interpreter and compiled code are tested against. Its elementary functions are those of package math where these are
+// accurate. It panics if there are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
 		panic("expr: Eval of fewer operands than the code has")
@@ -37,7 +38,7 @@ func (c *Code) Eval(in ...Number) []Number {
 		case Bits:
 			v[k] = x[0]
 		case Lookup:
-			v[k] = uint64(math.Float32bits(tables[i.Imm][x[0]&31]))
+			v[k] = uint64(math.Float32bits(elementary.Tables[i.Imm][x[0]&31]))
 		case Select:
 			if v[k] = x[2]; x[0] != 0 {
 				v[k] = x[1]
@@ -86,7 +87,7 @@ func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
 	} else {
 		r = evalFloat(i.Op, f)
 	}
-	// What float64 makes of two float32 rounds to what float32 makes of them: it has more than twice the bits.
+	// Rounding the float64 result gives the float32 result, because float64 has more than twice as many bits.
 	if d == tensor.Float32 {
 		return uint64(math.Float32bits(float32(r)))
 	}
@@ -100,7 +101,7 @@ func truth(b bool) uint64 {
 	return 0
 }
 
-// evalFMA rounds the exact a*b + c once.
+// evalFMA returns a*b + c, rounded once.
 func evalFMA(a, b, c float64) float32 {
 	p := a * b // exact: the factors have 24 bits
 	s := p + c
@@ -114,10 +115,10 @@ func evalFMA(a, b, c float64) float32 {
 
 func evalFloat(o Op, f [3]float64) float64 {
 	a, b := f[0], f[1]
-	if g := functions1[o]; g != nil {
+	if g := elementary.Unary[o.String()]; g != nil {
 		return g(a)
 	}
-	if g := functions2[o]; g != nil {
+	if g := elementary.Binary[o.String()]; g != nil {
 		return g(a, b)
 	}
 	switch o {
@@ -157,8 +158,8 @@ func evalFloat(o Op, f [3]float64) float64 {
 	return math.RoundToEven(a)
 }
 
-// evalInt computes with integers of any width and with bools: signed ones are extended to 64 bits, and of the result
-// the bits of the dtype are kept.
+// evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits and truncates
+// the result to the dtype.
 func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
 	width := 8 * d.Size()
 	a, b := int64(x[0]), int64(x[1])
@@ -189,7 +190,7 @@ func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
 	return uint64(evalWide(d, o, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalWide computes in 64 bits, of which the lowest are right.
+// evalWide computes in 64 bits. Only the bits of dtype d are meaningful.
 func evalWide(d tensor.DType, o Op, a, b int64, x [3]uint64) int64 {
 	shift := x[1] & uint64(8*d.Size()-1)
 	switch o {

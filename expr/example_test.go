@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,7 +23,7 @@ func Example() {
 	}
 	fmt.Print(code)
 	loop := &expr.Loop{Code: code, Scalar: []bool{false, true}} // y is one number for the row
-	run, err := loop.Prepare()
+	run, err := interp.New(loop)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with exponentials of float32 below least, which is negative, computed as 0, and whether
-// there are any. Exponentials near the end of the range are subnormal, and processors take a hundred times as long for
-// operations on such numbers. Flushed are those of how far numbers are below the largest of their row, so that there is
-// a 1 beside them, and whose results are only scaled and added up, so that they make no difference beside that: the
-// logarithm of one would, and the sum over some of a row may have nothing else. NaN stays.
+// FlushExp returns the code where exponentials of float32 operands below least, which is negative, are 0. It returns c
+// and false if there are none. Results of exp near the end of its range are subnormal, and processors take a hundred
+// times as long for operations on subnormal numbers. It applies to exponentials of the difference from the maximum of
+// the row, one of which is 1, if they are only scaled and summed over the whole row: there they do not change the sum.
+// A logarithm of an exponential, or a sum over a part of the row, prevents it. NaN is preserved.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
 	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false
@@ -45,7 +45,7 @@ func (c *Code) FlushExp(least float64) (*Code, bool) {
 	return flushed, true
 }
 
-// belowMost reports whether a value is the exponential of a float32 less the largest of its row.
+// belowMost reports whether a value is the exponential of a float32 minus the maximum of its row.
 func (c *Code) belowMost(v Value) bool {
 	i := c.Insts[v]
 	if i.Op != Exp || i.DType != tensor.Float32 || c.Insts[i.A].Op != Sub {
@@ -56,11 +56,11 @@ func (c *Code) belowMost(v Value) bool {
 	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
 }
 
-// onlyAdds reports whether an exponential is only summed as it is over whole rows, or goes into results by sums and by
-// factors.
+// onlyAdds reports whether an exponential is only summed over whole rows, or reaches the results through sums and
+// factors only.
 func (c *Code) onlyAdds(e Value) bool {
-	whole := make([]bool, len(c.Insts)) // it is e, in some dtype
-	small := make([]bool, len(c.Insts)) // it may be as small as e
+	whole := make([]bool, len(c.Insts)) // the value is e, in some dtype
+	small := make([]bool, len(c.Insts)) // the value may be as small as e
 	whole[e], small[e] = true, true
 	for v := int(e) + 1; v < len(c.Insts); v++ {
 		i := c.Insts[v]

@@ -9,13 +9,13 @@ import (
 // Function is a function of the language.
 type Function struct {
 	Name string
-	// Params are the names of its operands; where it takes several numbers of them, those of the longest form.
+	// Params are the names of the operands, in the longest form if several are accepted.
 	Params []string
-	// Text is what it stands for, of floats; empty where it is built in.
+	// Text is the definition for floats; empty for built-in functions.
 	Text string
 }
 
-// Functions returns the functions of the language by their names, casts to dtypes apart.
+// Functions returns the functions of the language, sorted by name, without the casts to dtypes.
 func Functions() []Function {
 	var list []Function
 	for name, b := range builtins {
@@ -39,5 +39,5 @@ func Functions() []Function {
 	return list
 }
 
-// Names returns the names that operands have where [Parse] is given none, in order.
+// Names returns the names of operands if [Parse] is given none, in order.
 func Names() []string { return slices.Clone(defaultParams) }

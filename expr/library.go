@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// definition is a function that is made of others, as text. Its operands promote together first, plain numbers aside,
-// which stay plain. text is for floats, ints and complex for other kinds: a text of their own, or one of the words
+// definition is a function written in the language itself. Its operands are promoted together first, except plain
+// numbers. text is the definition for floats; ints and complex are definitions for those kinds, or one of the words
 // below.
 type definition struct {
 	params, text  string
@@ -18,127 +18,128 @@ type definition struct {
 }
 
 const (
-	takesBools = 1 << iota // bools are taken as integers are, else refused
-	ownDType               // plain numbers do not promote the others
+	takesBools = 1 << iota // bools are treated as integers, else rejected
+	ownDType               // plain numbers do not promote other operands
 )
 
 const (
-	alike   = "alike" // the text for floats
-	refused = ""
-	asFloat = "float" // the text for floats, of integers as float32
+	alike    = "alike" // the definition for floats
+	rejected = ""
+	asFloat  = "float" // the definition for floats; integers are converted to float32
 )
 
 func (d definition) names() []string { return strings.Fields(d.params) }
 
-// library has the definitions of a name, one for each number of operands. Names with a space are for operators.
+// library maps a name to its definitions, one for each number of operands. Names with a space are not callable: they
+// implement operators and functions of complex numbers.
 var library = map[string][]definition{
 	// Activations.
 	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, alike, takesBools}},
-	"silu":        {{"x", "x / (1 + exp(-x))", refused, alike, 0}},
-	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", refused, refused, 0}},
-	"softplus": {{"x", "softplus(x, 1, 20)", refused, refused, 0}, {"x beta threshold",
-		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", refused, refused, 0}},
-	// x * tanh(log(1 + g)), where tanh is n / (n + 1) of n = g + g^2/2, from 20 on 1, and of small g what g is less than
-	// half of: so it is rounded but once or twice beside exp.
+	"silu":        {{"x", "x / (1 + exp(-x))", rejected, alike, 0}},
+	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
+	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
+		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
+	// x * tanh(log(1 + g)) with g = exp(x): tanh is n / (n + 1) with n = g + g^2/2. For x >= 20 it is 1. For small g the
+	// formula uses the difference from g, so that few roundings add to the one of exp.
 	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
-		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", refused, refused, 0}},
-	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", refused, refused, 0}},
-	"gelu_tanh": {{"x", "0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))", refused,
-		refused, 0}},
-	"relu":  {{"x", "maximum(x, 0)", alike, refused, 0}},
-	"relu6": {{"x", "minimum(maximum(x, 0), 6)", alike, refused, 0}},
-	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", alike, refused, 0},
-		{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, 0}},
-	"hardswish":   {{"x", "x * minimum(maximum(x + 3, 0), 6) / 6", refused, refused, 0}},
-	"hardsigmoid": {{"x", "minimum(maximum(x + 3, 0), 6) / 6", refused, refused, 0}},
-	"elu": {{"x", "elu(x, 1)", refused, refused, 0},
-		{"x alpha", "where(x <= 0, alpha * expm1(x), x)", refused, refused, 0},
-		{"x alpha scale input_scale", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)", refused, refused,
+		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", rejected, rejected, 0}},
+	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},
+	"gelu_tanh": {{"x", "0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))", rejected,
+		rejected, 0}},
+	"relu":  {{"x", "maximum(x, 0)", alike, rejected, 0}},
+	"relu6": {{"x", "minimum(maximum(x, 0), 6)", alike, rejected, 0}},
+	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", alike, rejected, 0},
+		{"x lo hi", "minimum(maximum(x, lo), hi)", alike, rejected, 0}},
+	"hardswish":   {{"x", "x * minimum(maximum(x + 3, 0), 6) / 6", rejected, rejected, 0}},
+	"hardsigmoid": {{"x", "minimum(maximum(x + 3, 0), 6) / 6", rejected, rejected, 0}},
+	"elu": {{"x", "elu(x, 1)", rejected, rejected, 0},
+		{"x alpha", "where(x <= 0, alpha * expm1(x), x)", rejected, rejected, 0},
+		{"x alpha scale input_scale", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)", rejected, rejected,
 			0}},
-	"selu": {{"x", "elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)", refused, refused,
+	"selu": {{"x", "elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)", rejected, rejected,
 		0}},
-	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", refused, refused, 0}},
-	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", refused, refused, 0}},
-	"prelu":      {{"x w", "where(x > 0, x, x * w)", refused, refused, 0}},
-	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", alike, refused, ownDType}},
-	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", refused, refused, 0}},
-	"softshrink": {{"x l", "shrink(x, l, l)", refused, refused, 0}},
-	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", refused, refused, 0}},
-	"tanhshrink": {{"x", "x - tanh(x)", refused, refused, 0}},
-	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, refused, 0}},
-	"logit": {{"x", "log(x / (1 - x))", asFloat, refused, takesBools},
-		{"x eps", "t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", asFloat, refused, takesBools}},
+	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", rejected, rejected, 0}},
+	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", rejected, rejected, 0}},
+	"prelu":      {{"x w", "where(x > 0, x, x * w)", rejected, rejected, 0}},
+	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", alike, rejected, ownDType}},
+	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", rejected, rejected, 0}},
+	"softshrink": {{"x l", "shrink(x, l, l)", rejected, rejected, 0}},
+	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", rejected, rejected, 0}},
+	"tanhshrink": {{"x", "x - tanh(x)", rejected, rejected, 0}},
+	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, rejected, 0}},
+	"logit": {{"x", "log(x / (1 - x))", asFloat, rejected, takesBools},
+		{"x eps", "t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", asFloat, rejected,
+			takesBools}},
 
 	// Arithmetic.
 	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, alike, takesBools}},
 	"reciprocal": {{"x", "1 / x", asFloat, alike, takesBools}},
 	"square":     {{"x", "x ** 2", alike, alike, takesBools}},
-	"frac":       {{"x", "x - trunc(x)", refused, refused, 0}},
-	"round": {{"x", "rint(x)", alike, refused, 0}, {"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
-		"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", refused, refused,
+	"frac":       {{"x", "x - trunc(x)", rejected, rejected, 0}},
+	"round": {{"x", "rint(x)", alike, rejected, 0}, {"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
+		"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", rejected, rejected,
 		0}},
-	"deg2rad": {{"x", "x * (pi / 180)", asFloat, refused, takesBools}},
-	"rad2deg": {{"x", "x * (180 / pi)", asFloat, refused, takesBools}},
-	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, takesBools}},
-	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", refused,
+	"deg2rad": {{"x", "x * (pi / 180)", asFloat, rejected, takesBools}},
+	"rad2deg": {{"x", "x * (180 / pi)", asFloat, rejected, takesBools}},
+	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", alike, rejected, takesBools}},
+	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", rejected,
 		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", 0}},
 	"true_divide": {{"x y", "x / y", asFloat, alike, takesBools}},
 	"remainder": {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)",
-		"m = fmod(x, y); where(m != 0 and (m ^ y) < 0, m + y, m)", refused, 0}},
-	// c10::div_floor_floating: the quotient of what is left after the remainder is taken off. Of 16-bit floats PyTorch
-	// rounds every step.
+		"m = fmod(x, y); where(m != 0 and (m ^ y) < 0, m + y, m)", rejected, 0}},
+	// c10::div_floor_floating: subtract the remainder, then divide. For 16-bit floats PyTorch rounds each step.
 	"floor_divide": {{"x y", "m = fmod(x, y); q = type_as(type_as(x - m, x) / y, x); " +
 		"p = where(m != 0 and (y < 0) != (m < 0), type_as(q - 1, x), q); f = floor(p); " +
 		"g = where(type_as(p - f, x) > 0.5, f + 1, f); " +
 		"where(y == 0, x / y, where(p == 0, copysign(0, x / y), g))",
-		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m ^ y) < 0, q - 1, q)", refused, 0}},
+		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m ^ y) < 0, q - 1, q)", rejected, 0}},
 
 	// Of two numbers.
-	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", refused, takesBools}},
-	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", refused, takesBools}},
-	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, refused, takesBools}},
-	"logaddexp": {{"x y", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", refused,
-		refused, 0}},
+	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", rejected, takesBools}},
+	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", rejected, takesBools}},
+	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, rejected, takesBools}},
+	"logaddexp": {{"x y", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", rejected,
+		rejected, 0}},
 	"logaddexp2": {{"x y", "where(x == y and isinf(x), x, " +
-		"maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.693147180559945309417)", refused, refused,
+		"maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.693147180559945309417)", rejected, rejected,
 		0}},
-	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", alike, refused, takesBools}},
+	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", alike, rejected, takesBools}},
 	"hypot": {{"x y", "a = abs(float64(x)); b = abs(float64(y)); p = maximum(a, b); q = minimum(a, b) / p; " +
-		"r = where(p == 0, p, p * sqrt(1 + q * q)); as_computed(where(a == inf or b == inf, inf, r), x)", asFloat, refused,
+		"r = where(p == 0, p, p * sqrt(1 + q * q)); as_computed(where(a == inf or b == inf, inf, r), x)", asFloat, rejected,
 		takesBools}},
 
 	// Signs and classes.
-	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", alike, refused,
+	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", alike, rejected,
 		takesBools}},
 	"sgn":         {{"x", "sign(x)", alike, "where(x == 0, 0, x / abs(x))", takesBools}},
 	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", takesBools}},
 	"isnan":       {{"x", "x != x", alike, alike, takesBools}},
 	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", takesBools}},
 	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", takesBools}},
-	"isposinf":    {{"x", "x == inf", "x != x", refused, takesBools}},
-	"isneginf":    {{"x", "x == -inf", "x != x", refused, takesBools}},
+	"isposinf":    {{"x", "x == inf", "x != x", rejected, takesBools}},
+	"isneginf":    {{"x", "x == -inf", "x != x", rejected, takesBools}},
 	"logical_xor": {{"x y", "bool(x) != bool(y)", alike, alike, takesBools}},
-	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", refused, takesBools | ownDType},
-		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", refused, takesBools | ownDType},
-		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", refused,
+	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", rejected, takesBools | ownDType},
+		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", rejected, takesBools | ownDType},
+		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", rejected,
 			takesBools | ownDType}},
 
-	// Complex numbers: as Go computes them (runtime.complex128div, math/cmplx).
-	"complex64 abs": {{"z", "", refused, "a = float64(real(z)); b = float64(imag(z)); " +
+	// Complex numbers: the formulas of Go (runtime.complex128div, math/cmplx).
+	"complex64 abs": {{"z", "", rejected, "a = float64(real(z)); b = float64(imag(z)); " +
 		"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", 0}}, // squares do not overflow
-	"complex128 abs": {{"z", "", refused, "hypot(real(z), imag(z))", 0}},
-	"complex exp": {{"z", "", refused, "a = real(z); b = imag(z); r = exp(a); " +
+	"complex128 abs": {{"z", "", rejected, "hypot(real(z), imag(z))", 0}},
+	"complex exp": {{"z", "", rejected, "a = real(z); b = imag(z); r = exp(a); " +
 		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +
 		"odd = isinf(b) or isnan(b); " +
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
 		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
-	"complex log": {{"z", "", refused, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
-	// A complex quotient would make NaN of the angle beside an infinity, and lose its sign where it is 0.
-	"complex log2": {{"z", "", refused, "w = log(z); complex(real(w) / 0.693147180559945309417, " +
+	"complex log": {{"z", "", rejected, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
+	// A complex quotient would turn the angle into NaN beside an infinity, and lose the sign of a zero.
+	"complex log2": {{"z", "", rejected, "w = log(z); complex(real(w) / 0.693147180559945309417, " +
 		"imag(w) / 0.693147180559945309417)", 0}},
-	"complex log10": {{"z", "", refused, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
+	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
 		"imag(w) / 2.302585092994045684018)", 0}},
-	"complex /": {{"x y", "", refused, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
+	"complex /": {{"x y", "", rejected, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); ratio = where(big, d / c, c / d); " +
 		"low = where(big, c + ratio * d, d + ratio * c); " +
 		"p = where(big, a + b * ratio, a * ratio + b) / low; q = where(big, b - a * ratio, b * ratio - a) / low; " +
@@ -151,7 +152,7 @@ var library = map[string][]definition{
 		"v = where(zero, copysign(inf, c) * b, where(above, inf * (b1 * c - a1 * d), " +
 		"where(below, 0 * (b * c1 - a * d1), q))); " +
 		"bad = isnan(p) and isnan(q); type_as(complex(where(bad, u, p), where(bad, v, q)), x)", 0}},
-	"complex **": {{"x y", "", refused, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
+	"complex **": {{"x y", "", rejected, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
 		"m = abs(w); g = angle(w); h = a * g; turns = b != 0; " +
 		"r = m ** a * where(turns, exp(-b * g), 1); s = where(turns, h + b * log(m), h); " +
 		"v = complex(r * cos(s), r * sin(s)); " +
@@ -160,7 +161,7 @@ var library = map[string][]definition{
 		"type_as(where(w == 0, atzero, v), x)", 0}},
 }
 
-// parsed keeps the formulas of texts of the library, by text and operands.
+// parsed caches the formulas of library texts, by operands and text.
 var parsed sync.Map
 
 // formula returns the parsed text.
@@ -177,7 +178,7 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the text of a definition for a dtype, and whether integers are taken for floats first.
+// textFor returns the definition for a dtype, and whether integers are converted to floats first.
 func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	text = d.text
 	kind := text
@@ -185,7 +186,7 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	case k.IsComplex():
 		kind = d.complex
 	case k == tensor.Bool && d.flags&takesBools == 0:
-		kind = refused
+		kind = rejected
 	case k.IsIntegral(true):
 		kind = d.ints
 	}
@@ -210,7 +211,7 @@ func (t *typer) call(name string, x []value) value {
 		d = t.common(slices.DeleteFunc(slices.Clone(x), value.plain)...)
 	}
 	text, floats := list[k].textFor(d)
-	t.refuse(d, text == refused, strings.TrimPrefix(name, "complex "))
+	t.reject(d, text == rejected, strings.TrimPrefix(name, "complex "))
 	if floats {
 		d = t.float
 	}
@@ -218,11 +219,11 @@ func (t *typer) call(name string, x []value) value {
 	for at, param := range list[k].names() {
 		if env[param] = x[at]; !x[at].plain() {
 			v := t.convert(x[at], d)
-			v.zeroDim = false // within the function all are alike
+			v.zeroDim = false // within the function all operands have dimensions
 			env[param] = v
 		}
 	}
-	t.lib++
-	defer func() { t.lib-- }()
+	t.depth++
+	defer func() { t.depth-- }()
 	return t.run(list[k].formula(text), env)[0]
 }

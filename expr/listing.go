@@ -1,12 +1,13 @@
 package expr
 
-// Listing tells what was made of a [Loop], for people who want to see.
+// Listing shows the code that was generated for a [Loop], for people.
 type Listing struct {
-	Name string // which of the loops of a step it is; empty for the only one
-	Loop *Loop  // nil for machine code that no expression states, such as that of sums of products
-	// Staged marks, outputs before operands, what the loop does not read or write where it lies, but in a block of
-	// the worker's memory that is copied from there, or to there.
+	Name string // the name of the loop in its step; empty if there is only one
+	Loop *Loop  // nil for machine code without an expression, such as that of matrix products
+	// Staged marks the outputs and then the operands that the loop accesses in a buffer of the worker instead of in place:
+	// they are copied from or to that buffer.
 	Staged []bool
-	// Assembly is the machine code in the syntax of Go's assembler; empty for a loop that runs in Go, because of Why.
+	// Assembly is the machine code in the syntax of the Go assembler. It is empty for a loop that runs in Go; Why is the
+	// reason.
 	Assembly, Why string
 }

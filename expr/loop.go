@@ -8,31 +8,31 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Lanes is the number of accumulators of a [Fold]: element k of a row goes into accumulator k modulo Lanes, whatever
-// the width of vectors, so that a sum has the same bits on all processors.
+// Lanes is the number of accumulators of a [Fold]. Element k of a row goes into accumulator k mod Lanes for any vector
+// width, so that a sum has the same bits on all processors.
 const Lanes = 32
 
-// MaxOperands is the most operands and outputs that a [Loop] has together.
+// MaxOperands is the greatest number of operands and outputs of a [Loop] together.
 const MaxOperands = 24
 
-// Fold adds up a value over a row: Op is Add, Mul, Min or Max of numbers or And or Or of integers and bools, whose
-// result has the dtype of the value.
+// Fold folds a value over a row. Op is Add, Mul, Min or Max for numbers, And or Or for integers and bools. The result
+// has the dtype of the value.
 type Fold struct {
 	Op Op
 	V  Value
 }
 
-// Loop is a [Code] over rows of elements: what is compiled and run as one. Outputs lie one behind another in a row,
-// operands so or, where Scalar says it, one element stands for the whole row. An output may be the memory of an operand
-// that lies alike, and else must not overlap one.
+// Loop is a [Code] over rows of elements: the unit of compilation. Elements of outputs are contiguous in a row. So are
+// those of operands, unless Scalar says that one element stands for the whole row. An output may alias an operand with
+// the same layout and must not overlap any other.
 type Loop struct {
 	Code   *Code
 	Scalar []bool // by operand
-	// Folds add up values of Code. Those must be outputs of it or needed by one: an output whose dtype is
-	// tensor.Invalid is computed and stored nowhere.
+	// Folds fold values of Code. Each value must be an output or be used by one; an output of dtype Invalid is computed
+	// and not stored.
 	Folds []Fold
-	// Totals says that rows are folded one by one: the accumulators of each begin with [Neutral], and in the end they are
-	// combined, as [Combine] does, into one number, which is written to where accumulators would be.
+	// Totals: each row is folded by itself. The accumulators start with [Neutral] and are combined into one number per
+	// row, in the order of interp.Combine. The numbers are written where the accumulators would be.
 	Totals bool
 }
 
@@ -56,29 +56,29 @@ func (l *Loop) Key() string {
 	return b.String()
 }
 
-// Check returns what is wrong with the loop.
+// Check validates the loop.
 func (l *Loop) Check() error {
 	if l.Code == nil {
-		return errors.New("expr: a loop without a code")
+		return errors.New("expr: the loop has no code")
 	}
 	if err := l.Code.Check(); err != nil {
 		return err
 	}
 	if len(l.Scalar) != len(l.Code.In) {
-		return fmt.Errorf("expr: %d classes of stride for %d operands", len(l.Scalar), len(l.Code.In))
+		return fmt.Errorf("expr: Scalar has %d entries for %d operands", len(l.Scalar), len(l.Code.In))
 	}
 	for k, f := range l.Folds {
 		if f.V < 0 || int(f.V) >= len(l.Code.Insts) {
-			return fmt.Errorf("expr: fold %d of v%d, which there is not", k, f.V)
+			return fmt.Errorf("expr: fold %d: there is no v%d", k, f.V)
 		}
-		if err := folds(f.Op, l.Code.Insts[f.V].DType); err != nil {
+		if err := checkFold(f.Op, l.Code.Insts[f.V].DType); err != nil {
 			return fmt.Errorf("expr: fold %d: %w", k, err)
 		}
 	}
 	return nil
 }
 
-// DType returns the dtype of a fold's accumulators, or Invalid for a fold that there is not.
+// DType returns the dtype of the accumulators of a fold, or Invalid if there is no such fold.
 func (l *Loop) DType(fold int) tensor.DType {
 	if fold < 0 || fold >= len(l.Folds) {
 		return tensor.Invalid

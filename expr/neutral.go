@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0
-// alone), 1 of products, the greatest and the least number of Min and Max, all bits of And, none of Or. It is 0 for
-// dtypes in which nothing is computed.
+// Neutral returns the bits of the neutral element of a fold: 0 for Add (-0 for floats, which preserves a sum of -0), 1
+// for Mul, the greatest number for Min, the least for Max, all bits for And, 0 for Or. It is 0 for dtypes without
+// arithmetic.
 func Neutral(o Op, d tensor.DType) uint64 {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// number writes a constant as people do.
+// number returns the text of a constant.
 func number(d tensor.DType, imm uint64) string {
 	switch {
 	case d == tensor.Float32:

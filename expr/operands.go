@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// WithOperand returns the code with one more operand, behind the others, at which it does not look.
+// WithOperand returns the code with an additional, unused last operand.
 func (c *Code) WithOperand(d tensor.DType) *Code {
 	out := *c
 	out.In = append(slices.Clone(c.In), d)
 	return &out
 }
 
-// Exchanged returns the code with operands i and j exchanged. It panics where there are no such operands.
+// Exchanged returns the code with operands i and j exchanged. It panics if there are no such operands.
 func (c *Code) Exchanged(i, j int) *Code {
 	if min(i, j) < 0 || max(i, j) >= len(c.In) {
 		panic(fmt.Sprintf("expr: operands %d and %d of a code with %d", i, j, len(c.In)))
@@ -35,8 +35,8 @@ func (c *Code) Exchanged(i, j int) *Code {
 	return &out
 }
 
-// Positioned returns the code with each [Position] loaded from an operand of int32 behind the others, and whether there
-// is one: c itself where not. It panics on a code that [Code.Check] refuses.
+// Positioned returns the code with each [Position] replaced by a load of an additional last operand of int32, and true;
+// or c and false if it has none. It panics if [Code.Check] rejects the code.
 func (c *Code) Positioned() (*Code, bool) {
 	if !positions(c) {
 		return c, false

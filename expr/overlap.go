@@ -7,29 +7,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Overlap returns the code of all sweeps as one, for a loop in which each goes over a row of its own: the processor
-// then waits for memory that one reads or writes while it computes another. [Place.Element] is the sweep. The folds, of
-// all sweeps in order, are those of the outputs that are stored nowhere, which come last.
-func (s *Sweeps) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
+// Overlap returns the code of all passes as one loop, in which each pass works on a row of its own. The processor then
+// waits for the memory of one pass while it computes another. [Place.Element] is the pass. The folds of all passes, in
+// order, fold the outputs that are not stored, which come last.
+func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	o := overlapping{s: s, b: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
-// Pipeline is Overlap with what is computed once a row as part of the code: each sweep computes it of the folds of the
-// sweeps before, so that one loop can go over many rows and stop between none. Each sweep goes over so many rows
-// together: [Place.Element] counts the rows of the first, then those of the next, and operands that are the same for
-// all rows (still) are read once. The code is nil where what is computed once a row would be stored, or take a loop of
-// float32 half as many elements at a time: by functions, or as float64.
-func (s *Sweeps) Pipeline(group int, still func(operand int) bool) (c *Code, folds []Fold, in, out []Place, err error) {
+// Pipeline is Overlap where the computation once per row is part of the code: each pass computes it from the folds of
+// the passes before, so that one loop runs over many rows without stopping between them. Each pass works on group rows
+// location once: [Place.Element] numbers the rows of the first pass, then those of the next. Operands that are constant
+// across rows (still) are read once. The code is nil if a result of the computation once per row is stored, or if that
+// computation would halve the vector width of a float32 loop, because it calls functions or uses float64.
+func (s *RowProgram) Pipeline(group int, still func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
+	err error) {
 	if group < 1 || still == nil {
-		return nil, nil, nil, nil, errors.New("expr: a pipeline of no rows, or of operands of which nothing is told")
+		return nil, nil, nil, nil, errors.New("expr: a pipeline needs at least one row, and a function still")
 	}
 	wide := false
-	for k := range s.Steps {
-		wide = wide || s.Steps[k].Code != nil && s.Steps[k].Code.wide()
+	for k := range s.Passes {
+		wide = wide || s.Passes[k].Code != nil && s.Passes[k].Code.wide()
 	}
-	for k := range s.Steps {
-		w := &s.Steps[k]
+	for k := range s.Passes {
+		w := &s.Passes[k]
 		stored := slices.ContainsFunc(w.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
 		if stored || w.After != nil && (w.After.wide() && !wide || w.After.calls()) {
 			return nil, nil, nil, nil, nil
@@ -39,35 +40,35 @@ func (s *Sweeps) Pipeline(group int, still func(operand int) bool) (c *Code, fol
 	return o.build(o.number)
 }
 
-// calls reports whether there are functions.
+// calls reports whether some operation is not primitive.
 func (c *Code) calls() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
 }
 
-// wide reports whether there are values of 64 bits.
+// wordwise reports whether some value has 64 bits.
 func (c *Code) wide() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
 }
 
-// overlapping makes the code of sweeps that go over rows at once.
+// overlapping builds the code of passes that run at once.
 type overlapping struct {
-	s     *Sweeps
+	s     *RowProgram
 	b     *Builder
 	group int
 	still func(operand int) bool
 	in    []Place
-	// made is what is computed after a sweep (N) for another (Element).
+	// made has the values computed after pass N for pass Element.
 	made map[Place][]Output
 }
 
-// build makes the code, in which from gives part 0 or 1 of what a sweep finds at a place.
+// build builds the code. from returns part 0 or 1 of the value that a pass loads from a place.
 func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	var stored, folded []Output
-	for e := range o.group * len(o.s.Steps) {
-		w := &o.s.Steps[e/o.group]
+	for e := range o.group * len(o.s.Passes) {
+		w := &o.s.Passes[e/o.group]
 		if w.Code == nil {
-			return nil, nil, nil, nil, errors.New("expr: a sweep that goes over nothing")
+			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
 		}
 		made := o.b.Inline(w.Code, func(n, part int) Value {
 			p := w.In[n]
@@ -94,7 +95,7 @@ func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) 
 	return c, folds, o.in, out, nil
 }
 
-// load returns a part of what lies at a place.
+// load returns a part of the value at a place.
 func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	n := slices.Index(o.in, p)
 	if n < 0 {
@@ -104,7 +105,7 @@ func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	return o.b.load(n, uint64(part))
 }
 
-// number is load of anything but what is computed once a row, which it has computed: once for each sweep.
+// number is load, except for values that are computed once per row: it computes these, once for each pass.
 func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	k, n := o.after(p)
 	if p.Kind == AtOperand && o.still(p.N) {
@@ -113,7 +114,7 @@ func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	if n < 0 {
 		return o.load(p, d, part)
 	}
-	w, at := &o.s.Steps[k], Place{N: k, Element: p.Element}
+	w, at := &o.s.Passes[k], Place{N: k, Element: p.Element}
 	if o.made[at] == nil {
 		o.made[at] = o.b.Inline(w.After, func(n, part int) Value {
 			q := w.AfterIn[n]
@@ -124,11 +125,11 @@ func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 	return o.made[at][n].Re
 }
 
-// after returns the sweep after which a number is computed, and its place among what is.
+// after returns the pass after which a number is computed, and its index among the results of that computation.
 func (o *overlapping) after(p Place) (k, n int) {
 	if p.Kind == AtNumber {
-		for k := range o.s.Steps {
-			if n := slices.Index(o.s.Steps[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
+		for k := range o.s.Passes {
+			if n := slices.Index(o.s.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
 				return k, n
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxText, maxNodes, maxDepth and maxChain bound what is read, so that no text takes long or much memory: a sum of
-// many terms is a chain, and deep without parentheses.
+// maxText, maxNodes, maxDepth and maxChain bound the time and the memory of parsing any text. A sum of many terms is
+// deep without parentheses: maxChain bounds such chains.
 const (
 	maxText  = 1 << 16
 	maxNodes = 4096
@@ -22,7 +22,7 @@ const (
 	maxChain = 1000
 )
 
-// How strongly operators bind, as in Python. Between the comparisons and the power stand the operators of levels.
+// The precedences of operators, as in Python.
 const (
 	orLevel = 1 + iota
 	andLevel
@@ -38,19 +38,19 @@ const (
 	powerLevel
 )
 
-// levels are those of binary operators that group from the left.
+// levels maps left-associative binary operators to their precedences.
 var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel, "<": compareLevel,
 	"<=": compareLevel, ">": compareLevel, ">=": compareLevel, "|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
 	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
 	"//": productLevel, "%": productLevel}
 
-// Parse reads a formula. params are the names of its operands, in order; without any they are x, y, z, a, b, c, d, u,
-// v and w, up to the last that the text names.
+// Parse reads a formula. params are the names of its operands, in order. Without params the operands are x, y, z, a, b,
+// c, d, u, v and w, up to the last name that occurs in the text.
 //
-// The syntax is Python's: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of functions
-// by PyTorch's names, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is imaginary), inf, nan,
-// pi, e, True and False. Values may be named ahead, each name once: "t = x * x; where(t > 1, t, x)". Several results
-// are a tuple: "(x + y, x - y)". Names that are nothing else are numbers that [Formula.Code] is given.
+// The syntax is that of Python: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
+// functions by the names of PyTorch, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is
+// imaginary), inf, nan, pi, e, True and False. Definitions come first, each name once: "t = x * x; where(t > 1, t, x)".
+// Several results are a tuple: "(x + y, x - y)". All other names are numbers that [Formula.Code] is given.
 //
 // An error is an [*Error] with line and column.
 func Parse(text string, params ...string) (f *Formula, err error) {
@@ -99,10 +99,10 @@ func isName(s string) bool {
 func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
-// parser reads from left to right, one token ahead.
+// parser is a recursive-descent parser with one token of lookahead.
 type parser struct {
 	text    string
-	at      int // where the text goes on behind the token
+	at      int // offset in text behind the current token
 	tok     string
 	kind    tokenKind
 	col     int // of the token, in characters from the beginning of the text
@@ -122,7 +122,7 @@ const (
 
 // fail ends parsing; Parse returns the error.
 func (p *parser) fail(col int, format string, args ...any) {
-	panic(mistake(p.text, col, fmt.Sprintf(format, args...)))
+	panic(errorAt(p.text, col, fmt.Sprintf(format, args...)))
 }
 
 var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
@@ -161,7 +161,8 @@ func (p *parser) next() {
 	p.at += n
 }
 
-// numberLen takes whatever may belong to a number: what is wrong with it is told of the whole.
+// numberLen returns the length of all characters that may belong to a number, so that an error message quotes all of
+// them.
 func numberLen(s string) int {
 	n := 0
 	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
@@ -186,7 +187,7 @@ func (p *parser) expect(op, after string) {
 	}
 }
 
-// found tells what is there instead.
+// match describes the current token in an error message.
 func (p *parser) found() string {
 	if p.kind == endToken {
 		return ": the text ends"
@@ -207,7 +208,7 @@ func (p *parser) node(n node) *node {
 	return &n
 }
 
-// formula reads definitions and results.
+// formula parses definitions and results.
 func (p *parser) formula() *Formula {
 	f := &Formula{}
 	for {
@@ -221,7 +222,7 @@ func (p *parser) formula() *Formula {
 		v := p.expr(0)
 		if p.take("=") {
 			if v.kind != nameNode {
-				p.fail(col, "what stands before = must be a name")
+				p.fail(col, "the left side of = must be a name")
 			}
 			p.define(f, v)
 			continue
@@ -235,7 +236,7 @@ func (p *parser) formula() *Formula {
 	return f
 }
 
-// define reads the value of a name.
+// define parses the value of a name.
 func (p *parser) define(f *Formula, name *node) {
 	if p.defined[name.text] || constants[name.text].IsSet() {
 		p.fail(name.col, "%s is defined already", name.text)
@@ -258,7 +259,7 @@ func uses(n *node, name string) bool {
 	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool { return uses(a, name) })
 }
 
-// tuple reads results in parentheses, if a comma tells that they are some; else it leaves the text as it was.
+// tuple parses several results in parentheses. If there is no comma it restores the parser and returns false.
 func (p *parser) tuple(f *Formula) bool {
 	before := *p
 	p.next()
@@ -278,7 +279,7 @@ func (p *parser) tuple(f *Formula) bool {
 	return true
 }
 
-// expr reads operators that bind at least as strongly as level.
+// expr parses operators whose precedence is at least level.
 func (p *parser) expr(level int) *node {
 	if p.depth++; p.depth > maxDepth {
 		p.fail(p.col, "parentheses and operators are nested more than %d deep", maxDepth)
@@ -304,7 +305,7 @@ func (p *parser) expr(level int) *node {
 	}
 }
 
-// unary reads signs and not, and what they stand before.
+// unary parses prefix operators and powers.
 func (p *parser) unary() *node {
 	op, col := p.tok, p.col
 	switch {
@@ -324,7 +325,7 @@ func (p *parser) unary() *node {
 	return p.node(node{kind: binaryNode, text: "**", args: []*node{base, p.operand(unaryLevel)}, col: col})
 }
 
-// operand reads what a sign or a power applies to.
+// operand parses the operand of a prefix operator or the exponent of a power.
 func (p *parser) operand(level int) *node {
 	if p.kind == nameToken && p.tok == "not" {
 		p.fail(p.col, "not needs parentheses here")
@@ -332,7 +333,7 @@ func (p *parser) operand(level int) *node {
 	return p.expr(level)
 }
 
-// primary reads a number, a name, a call or what is in parentheses.
+// primary parses a number, a name, a call or an expression in parentheses.
 func (p *parser) primary() *node {
 	tok, col := p.tok, p.col
 	switch {
@@ -347,7 +348,7 @@ func (p *parser) primary() *node {
 		return p.node(node{kind: nameNode, text: tok, col: col})
 	case p.take("("):
 		n := p.expr(0)
-		p.expect(")", "for the ( of "+placeOf(located(p.text, col)))
+		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, col)))
 		return n
 	}
 	p.fail(col, "an operand is missing%s", p.found())
@@ -368,14 +369,14 @@ func (p *parser) number(tok string, col int) tensor.Scalar {
 	case !strings.ContainsAny(tok, ".eE") && isDigit(tok[len(tok)-1]) && strings.IndexByte(tok, '_') < 0:
 		p.fail(col, "%s does not fit an integer of 64 bits, or begins with 0", tok)
 	case math.IsInf(x, 0):
-		p.fail(col, "%s is no number that a float64 holds", tok)
+		p.fail(col, "%s is outside the range of float64", tok)
 	case err != nil || strings.ContainsAny(tok, "xXpP_"):
-		p.fail(col, "%s is no number", tok)
+		p.fail(col, "%s is not a number", tok)
 	}
 	return tensor.FloatScalar(x)
 }
 
-// call reads the operands of a function.
+// call parses the operands of a function.
 func (p *parser) call(name string, col int) *node {
 	n := node{kind: callNode, text: name, col: col}
 	least, most, ok := arity(name)
@@ -404,7 +405,7 @@ func operandCount(least, most int) string {
 	return fmt.Sprintf("%d operands", least)
 }
 
-// functionNames gives the names of all functions and casts, in alphabetical order.
+// functionNames yields the names of all functions and casts, in alphabetical order.
 func functionNames() func(yield func(string) bool) {
 	names := slices.Sorted(maps.Keys(builtins))
 	names = slices.AppendSeq(names, maps.Keys(library))

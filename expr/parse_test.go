@@ -67,11 +67,11 @@ func TestMistakes(t *testing.T) {
 		"u1 = t + x; t = x; u1":   "column 13: t is used before it is defined",
 		"t = x":                   `column 6: ";" is missing behind the value of t: the text ends`,
 		"t = x;":                  "column 7: an expression is missing: the text ends",
-		"x + 1.2.3":               "column 5: 1.2.3 is no number",
+		"x + 1.2.3":               "column 5: 1.2.3 is not a number",
 		"x + 99999999999999999999": "column 5: 99999999999999999999 does not fit an integer of 64 bits, " +
 			"or begins with 0",
-		"1e999 * x":               "column 1: 1e999 is no number that a float64 holds",
-		"x + 1 = y; x":            "column 1: what stands before = must be a name",
+		"1e999 * x":               "column 1: 1e999 is outside the range of float64",
+		"x + 1 = y; x":            "column 1: the left side of = must be a name",
 		"x if y else z":           `column 3: an operator is missing before "if"`,
 		"x * * y":                 `column 5: an operand is missing: found "*"`,
 		"- not x":                 "column 3: not needs parentheses here",
@@ -93,16 +93,17 @@ func TestTypingMistakes(t *testing.T) {
 		text, want string
 		in         []tensor.DType
 	}{
-		{"x * alpa", `column 5: unknown name "alpa": it is no operand, and no such number is given; did you mean alpha?`, []tensor.DType{tensor.Float32}},
-		{"1 + (x & 2)", "column 8: an operation on bits of float32 has no meaning", []tensor.DType{tensor.Float32}},
-		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 has no meaning",
+		{"x * alpa", `column 5: unknown name "alpa": it is no operand, and no such number is given; did you mean alpha?`,
 			[]tensor.DType{tensor.Float32}},
-		{"x - True", "column 3: subtraction (^ is what differs) of bool has no meaning", []tensor.DType{tensor.Bool}},
-		{"x < 1", "column 3: an order of complex64 has no meaning", []tensor.DType{tensor.Complex64}},
+		{"1 + (x & 2)", "column 8: an operation on bits of float32 is undefined", []tensor.DType{tensor.Float32}},
+		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 is undefined",
+			[]tensor.DType{tensor.Float32}},
+		{"x - True", "column 3: subtraction (^ is what differs) of bool is undefined", []tensor.DType{tensor.Bool}},
+		{"x < 1", "column 3: an order of complex64 is undefined", []tensor.DType{tensor.Complex64}},
 		{"x ** -1", "column 3: integers to negative integer powers are not allowed", []tensor.DType{tensor.Int32}},
 		{"x + y", "column 3: Promotion for uint16, uint32, uint64 types is not supported, attempted to promote " +
 			"UInt16 and Int", []tensor.DType{tensor.Uint16, tensor.Int32}},
-		{"2 * gelu(x)", "column 5: gelu of int64 has no meaning", []tensor.DType{tensor.Int64}},
+		{"2 * gelu(x)", "column 5: gelu of int64 is undefined", []tensor.DType{tensor.Int64}},
 		{"x", "column 1: 2 dtypes for 1 operands", []tensor.DType{tensor.Int64, tensor.Int8}},
 	} {
 		f, err := Parse(tc.text)
@@ -188,14 +189,14 @@ func TestLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			typed := 0
-			for _, d := range allDTypes {
+			for d := tensor.Bool; d.Valid(); d++ {
 				c, err := f.Code([]tensor.DType{d, d, d, d}[:n], Typing{})
 				switch {
 				case err == nil && c.Check() == nil:
 					typed++
 				case err == nil:
 					t.Errorf("%s of %v: %v", name, d, c.Check())
-				case !strings.Contains(err.Error(), "has no meaning") && !strings.Contains(err.Error(), "operands"):
+				case !strings.Contains(err.Error(), "is undefined") && !strings.Contains(err.Error(), "operands"):
 					t.Errorf("%s of %v: %v", name, d, err)
 				}
 			}

@@ -1,36 +1,232 @@
 package expr
 
-// pieces is a function of numbers of float32 that are not negative, by a polynomial for each of 16 or 32 intervals:
-// scripts/tables.py makes them. The lowest bits of scale*a + offset, shifted, say which interval a is in. With AVX2 16
-// are looked up in half the time, with AVX-512 a shorter polynomial for each of 32 takes less.
-type pieces struct {
-	first         uint64 // of the tables: a point of each interval, and the coefficients in what a is beyond it
-	degree        uint64
-	scale, offset float64
-	shift         uint64
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pieces splits the folds of a [Code] for rows that are cut into pieces: Each folds one piece, Join combines the folds
+// of all pieces of a row. It is immutable.
+type Pieces struct {
+	// Each folds a piece: it has an output for each fold of the code. Its last operand, after those of the code, is the
+	// index in the row of the first element of the piece: an int32, constant within the piece.
+	Each *Code
+	// Join computes the outputs of the code. Its rows have one element per piece. Its operands are the outputs of Each,
+	// and then the operands of the code that In lists, which have one element per row.
+	Join *Code
+	In   []int
+	// Waits is the number of folds that depend on another fold. If it is 0, Each needs one pass.
+	Waits int
 }
 
-// piece is the function of c*a, a product that is not rounded where what it is beyond the point is computed.
-// Operations: 5, and 2 for each degree.
-func (e *expander) piece(p *pieces, a Value, c float64) Value {
-	t := e.fma(a, e.num(c*p.scale), e.num(p.offset))
-	at := e.float(e.Do(Shr, e.int(t), e.mask(p.shift)))
-	point := e.lookup(p.first, at)
-	var beyond Value
-	if c == 1 {
-		beyond = e.sub(a, point)
-	} else {
-		beyond = e.fma(a, e.num(c), e.Do(Neg, point))
+// Pieces splits the folds of the code for rows that are cut into pieces. It returns an error if the results of the
+// Pieces do not determine the result of the row. Each fold must depend on no other fold, so that the same operation
+// combines the pieces, or be the least value among the elements equal to an extreme (an argmax or argmin):
+//
+//	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
+//
+// Of the pieces whose extreme is that of the row, or NaN, Join takes the least. uniform marks operands with one element
+// per row.
+func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
-	constant := p.first + 1
-	v := e.lookup(constant+p.degree, at)
-	for k := constant + p.degree; k > constant; k-- {
-		v = e.fma(v, beyond, e.lookup(k-1, at))
+	if len(uniform) != len(c.In) {
+		return nil, fmt.Errorf("expr: uniform has %d entries for %d operands", len(uniform), len(c.In))
 	}
-	return v
+	p := &piecer{code: c, uniform: uniform, waits: make([]bool, len(c.Insts)), at: map[Value]Value{}}
+	waits := 0
+	for v, i := range c.Insts {
+		for _, u := range i.Uses() {
+			p.waits[v] = p.waits[v] || p.waits[u] || c.Insts[u].Op == Reduce
+		}
+		switch i.Op {
+		case Scan:
+			return nil, errors.New("expr: a row with a Scan cannot be cut")
+		case Reduce:
+			p.folds = append(p.folds, Value(v))
+			if p.waits[v] {
+				waits++
+			}
+		}
+	}
+	each, err := p.each()
+	if err != nil {
+		return nil, err
+	}
+	join, err := p.join()
+	if err != nil {
+		return nil, err
+	}
+	return &Pieces{Each: each, Join: join, In: p.in, Waits: waits}, nil
 }
 
-// lookup is the number in a table that the lowest bits of a value say.
-func (e *expander) lookup(table uint64, at Value) Value {
-	return e.Make(Inst{Op: Lookup, DType: e.d, A: at, B: None, C: None, Imm: table})
+type piecer struct {
+	code    *Code
+	uniform []bool
+	waits   []bool // by value: it depends on a fold
+	folds   []Value
+
+	b      *Builder // of Join
+	at     map[Value]Value
+	in     []int
+	failed error
+}
+
+// each builds Each.
+func (p *piecer) each() (*Code, error) {
+	c := p.code.WithOperand(tensor.Int32)
+	c.Out = nil
+	for _, v := range p.folds {
+		c.Out = append(c.Out, Output{DType: c.Insts[v].DType, Re: v, Im: None})
+	}
+	b := NewBuilder(c.In...)
+	first := b.Load(len(c.In) - 1)
+	outs := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
+		func(_ Value, i Inst) Value {
+			if i.Op == Position {
+				return b.Do(Add, b.Position(), first)
+			}
+			return b.Make(i)
+		})
+	return b.Build(outs...)
+}
+
+// join builds Join.
+func (p *piecer) join() (*Code, error) {
+	p.b = NewBuilder()
+	for _, v := range p.folds {
+		p.b.code.In = append(p.b.code.In, p.code.Insts[v].DType)
+	}
+	var outs []Output
+	for _, o := range p.code.Out {
+		outs = append(outs, Output{DType: o.DType, Re: p.value(o.Re), Im: p.value(o.Im)})
+	}
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	return p.b.Build(outs...)
+}
+
+func (p *piecer) fail(format string, args ...any) Value {
+	if p.failed == nil {
+		p.failed = fmt.Errorf("expr: "+format, args...)
+	}
+	return None
+}
+
+// value builds a value that is constant within a row, or None if there is none.
+func (p *piecer) value(v Value) Value {
+	if v == None || p.failed != nil {
+		return None
+	}
+	if made, ok := p.at[v]; ok {
+		return made
+	}
+	i := p.code.Insts[v]
+	switch {
+	case i.Op == Reduce:
+		p.at[v] = p.fold(v)
+	case i.Op == Position || i.Op == Load && !p.uniform[i.A]:
+		return p.fail("an output differs within a row")
+	case i.Op == Load:
+		p.at[v] = p.b.load(p.operand(int(i.A)), i.Imm)
+	default:
+		args := [3]Value{i.A, i.B, i.C}
+		for k := range i.Uses() {
+			args[k] = p.value(args[k])
+		}
+		switch {
+		case p.failed != nil:
+			return None
+		case i.Op == Call:
+			f := p.code.Funcs[i.Imm]
+			p.at[v] = p.b.Call(f, i.DType, args[:f.Args]...)
+		default:
+			i.A, i.B, i.C = args[0], args[1], args[2]
+			p.at[v] = p.b.Make(i)
+		}
+	}
+	return p.at[v]
+}
+
+// operand returns the operand of Join for operand i of the code.
+func (p *piecer) operand(i int) int {
+	for k, have := range p.in {
+		if have == i {
+			return len(p.folds) + k
+		}
+	}
+	p.in = append(p.in, i)
+	p.b.code.In = append(p.b.code.In, p.code.In[i])
+	return len(p.b.code.In) - 1
+}
+
+// piece loads the fold of a piece.
+func (p *piecer) piece(v Value) Value {
+	for k, f := range p.folds {
+		if f == v {
+			return p.b.Load(k)
+		}
+	}
+	return p.fail("v%d is not a fold", v)
+}
+
+// fold combines the pieces of a fold.
+func (p *piecer) fold(v Value) Value {
+	i := p.code.Insts[v]
+	if !p.waits[v] {
+		return p.b.Reduce(Op(i.Imm), p.piece(v))
+	}
+	from := p.code.Insts[i.A]
+	best, nan, ok := None, false, Op(i.Imm) == Min && from.Op == Select
+	if ok {
+		best, nan, ok = p.isExtreme(from.A)
+	}
+	if !ok || p.code.Insts[from.B].Op == Reduce || p.waits[from.B] || p.code.Insts[from.C].Op != Const {
+		return p.fail("a fold depends on another one and is not an argmin or argmax")
+	}
+	x := p.piece(best)
+	is := p.b.Do(Eq, x, p.value(best))
+	if nan {
+		is = p.b.Do(Or, is, p.b.Do(Ne, x, x))
+	}
+	return p.b.Reduce(Min, p.b.Do(Select, is, p.piece(v), p.value(from.C)))
+}
+
+// isExtreme reports whether a value tests that an element equals an extreme of its row. nan: or that it is NaN.
+func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
+	i := p.code.Insts[v]
+	if i.Op != Or {
+		best, _, ok = p.isEqual(v)
+		return best, false, ok
+	}
+	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+		best, x, ok := p.isEqual(q[0])
+		if ne := p.code.Insts[q[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
+			return best, true, true
+		}
+	}
+	return None, false, false
+}
+
+// isEqual reports whether a value compares an element x with the extreme of all x of the row.
+func (p *piecer) isEqual(v Value) (best, x Value, ok bool) {
+	i := p.code.Insts[v]
+	if i.Op != Eq {
+		return None, None, false
+	}
+	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+		f := p.code.Insts[q[1]]
+		if f.Op != Reduce || f.A != q[0] || p.waits[q[1]] {
+			continue
+		}
+		switch o := Op(f.Imm); {
+		case o == Max || o == Min, (o == Or || o == And) && f.DType == tensor.Bool:
+			return q[1], q[0], true
+		}
+	}
+	return None, None, false
 }

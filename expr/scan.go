@@ -7,20 +7,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scanner is the loops of a running fold: each element is replaced by the fold of those up to it. Carries hold what was
-// folded so far.
+// Scanner has the loops of a running fold, which replaces each element by the fold of the elements up to it. A carry
+// holds the fold of the elements so far.
 type Scanner struct {
-	Carry int // bytes of a carry
-	// Begin sets n carries to what changes nothing.
+	Carry int // bytes of one carry
+	// Begin sets n carries to the neutral element.
 	Begin func(carry unsafe.Pointer, n int)
-	// Row goes along n elements from a carry, and leaves it as it is behind them. dst may be x.
+	// Row scans n elements, starting from the carry and updating it. dst may equal x.
 	Row func(carry, dst, x unsafe.Pointer, n int)
-	// Columns takes one element of each of n rows, one carry a row. dst may be x.
+	// Columns scans one element of each of n rows, each with a carry of its own. dst may equal x.
 	Columns func(carry, dst, x unsafe.Pointer, n int)
 }
 
-// Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64: nil for what no [Scan] does. Floats
-// are carried in float64.
+// Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64, and nil for everything else. The
+// carries of floats are float64.
 func Scanning(o Op, d tensor.DType) *Scanner {
 	switch {
 	case o == Add && d == tensor.Int64:
@@ -57,10 +57,10 @@ func scanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), colum
 	}
 }
 
-// fourAt returns four elements from i on: a slice of them takes longer than what is done to them.
+// fourAt returns four elements from index i. Slicing them would cost more than the arithmetic on them.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
-// sumRow and its kin take four elements in a turn, so that it matters little where the loop lies.
+// sumRow and productRow are unrolled by four, which makes their speed less sensitive to code alignment.
 func sumRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
 	s, i := *a, 0
 	dst = dst[:len(x)]
@@ -97,8 +97,8 @@ func productRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
 	*a = s
 }
 
-// sumColumns and its kin take one step of carries, four in a turn: what little else there is takes as long as wherever
-// the loop lies.
+// sumColumns and productColumns advance each carry by one element. They are unrolled by four, which makes their speed
+// less sensitive to code alignment.
 func sumColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	i := 0
 	dst, x = dst[:len(a)], x[:len(a)]
@@ -129,18 +129,18 @@ func productColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	}
 }
 
-// Unscanned returns the code for rows of one element, of which a [Scan] is the element itself: c if it has none. It
-// panics on a code that [Code.Check] refuses.
+// Unscanned returns the code for rows of one element, where the result of a [Scan] is the element itself. It returns c
+// if there is no Scan, and panics if [Code.Check] rejects the code.
 func (c *Code) Unscanned() *Code {
 	if !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Scan }) {
 		return c
 	}
-	u, err := c.rebuild(func(b *Builder, i Inst) Value {
+	u, err := c.Rewrite(func(b *Builder, i Inst) Value {
 		switch {
 		case i.Op != Scan:
 			return b.Make(i)
 		case Op(i.Imm) == Add && i.DType.IsFloat():
-			return b.Do(Add, i.A, b.Const(i.DType, 0)) // sums begin with 0, so that -0 is none
+			return b.Do(Add, i.A, b.Const(i.DType, 0)) // a sum starts from +0, so -0 becomes +0
 		}
 		return i.A
 	})

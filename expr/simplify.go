@@ -6,11 +6,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Simplify returns the code with fewer instructions and the same bits, but for those of NaN: primitive operations of
-// constants are computed, what changes nothing goes, and so do conversions to and fro. Values are numbered anew, while
-// outputs stay in their places.
+// Simplify returns an equivalent code with fewer instructions. Results have the same bits, except those of NaN. It
+// folds constants and removes operations that do not change their operand, and pairs of conversions that cancel. Values
+// are renumbered; outputs keep their positions.
 func (c *Code) Simplify() (*Code, error) {
-	return c.rebuild(func(b *Builder, i Inst) Value {
+	return c.Rewrite(func(b *Builder, i Inst) Value {
 		if v := b.constant(i); v != None {
 			return v
 		}
@@ -21,35 +21,7 @@ func (c *Code) Simplify() (*Code, error) {
 	})
 }
 
-// heldConstants returns the code with constants as 16-bit floats where they are converted to those: as they are where
-// they were given in that dtype.
-func (c *Code) heldConstants() (*Code, error) {
-	return c.rebuild(func(b *Builder, i Inst) Value {
-		if i.Op == Convert && i.DType.IsReducedFloat() {
-			if v := b.constant(i); v != None {
-				return v
-			}
-		}
-		return b.Make(i)
-	})
-}
-
-// withoutOnes returns the code without 1 among three factors: a product of two is part of a loop, and three with a sum
-// are an idiom.
-func (c *Code) withoutOnes() (*Code, error) {
-	return c.rebuild(func(b *Builder, i Inst) Value {
-		if i.Op == Mul {
-			if first := b.code.Insts[i.A]; first.Op == Mul {
-				if v := b.same(first); v != None {
-					i.A = v
-				}
-			}
-		}
-		return b.Make(i)
-	})
-}
-
-// constOf returns the bits of a value that is a constant.
+// constOf returns the bits of a value if it is a constant.
 func (b *Builder) constOf(v Value) (uint64, bool) {
 	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {
 		return 0, false
@@ -57,7 +29,7 @@ func (b *Builder) constOf(v Value) (uint64, bool) {
 	return b.code.Insts[v].Imm, true
 }
 
-// is reports whether a value is the constant x, in the very bits.
+// is reports whether a value is a constant with the bits of x.
 func (b *Builder) is(v Value, x float64) bool {
 	imm, ok := b.constOf(v)
 	if !ok {
@@ -74,8 +46,8 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant computes a primitive operation of constants, and comparisons whose result is known. A division of integers
-// is left alone, for by 0 it is any number.
+// constant folds primitive operations of constants, and comparisons with a known result. It returns None for others and
+// for integer divisions, because division by 0 is unspecified.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
 	if v, known := b.compared(i); known {
@@ -100,15 +72,15 @@ func (b *Builder) constant(i Inst) Value {
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
-// compared returns what a comparison of integers is whatever they are: one with itself, or whether one without a sign
-// is below 0.
+// compared evaluates comparisons of integers that do not depend on the operands: with itself, or an unsigned integer
+// with 0.
 func (b *Builder) compared(i Inst) (is, known bool) {
 	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
 		return false, false
 	}
 	d := b.DType(i.A)
 	switch {
-	case d.IsFloat(): // of a NaN it depends on the element
+	case d.IsFloat(): // x == x depends on whether x is NaN
 	case i.A == i.B:
 		return i.Op == Eq || i.Op == Le, true
 	case i.Op == Lt && !d.IsSigned() && b.is(i.B, 0):
@@ -117,7 +89,7 @@ func (b *Builder) compared(i Inst) (is, known bool) {
 	return false, false
 }
 
-// same returns the value that the result equals, or None. Of floats x + 0 is not x where that is -0, but x + -0 is.
+// same returns the value that the result equals, or None. For floats x + -0 is x, while x + 0 is not if x is -0.
 func (b *Builder) same(i Inst) Value {
 	float := i.DType.IsFloat()
 	switch i.Op {
@@ -185,7 +157,7 @@ func neutralOfSum(float bool) float64 {
 	return 0
 }
 
-// plainer returns an instruction of the same result that is less work, or finds more like it.
+// plainer returns a cheaper instruction with the same result, or a canonical form that more instructions share.
 func (b *Builder) plainer(i Inst) Inst {
 	switch i.Op {
 	case FMA:
@@ -223,7 +195,7 @@ func (b *Builder) plainer(i Inst) Inst {
 	return i
 }
 
-// contains reports whether every number of dtype small is one of dtype large.
+// contains reports whether dtype large represents every number of dtype small.
 func contains(large, small tensor.DType) bool {
 	bits := func(d tensor.DType) int { return 8 * d.Size() }
 	switch {

@@ -11,27 +11,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxInsts bounds the code of a formula.
+// maxInsts bounds the number of instructions of a formula.
 const maxInsts = 1 << 15
 
-// Typing is what a formula is typed by.
+// Typing holds the options of [Formula.Code].
 type Typing struct {
-	// Attrs are the numbers of Formula.Attrs. They promote as PyTorch's plain numbers do. A number with the name of an
-	// operand stands for it: nothing is loaded.
+	// Attrs are the values of the names of [Formula.Attrs]. They promote as plain numbers do in PyTorch. A number with the
+	// name of an operand replaces the operand: nothing is loaded.
 	Attrs map[string]tensor.Scalar
-	// ZeroDim tells of which operands that they have no dimensions: in promotion they give way to those that have some.
-	// None are if it is nil.
+	// ZeroDim marks operands without dimensions, which do not promote operands with dimensions. nil: there are none.
 	ZeroDim []bool
-	// Common is the dtype to which operands are brought before anything is computed, as a TensorIterator does it.
-	// Where it is Invalid they keep their own, and each operation promotes.
+	// Common is a dtype to which all operands are converted first, as TensorIterator does. If it is Invalid, operands keep
+	// their dtypes and each operation promotes.
 	Common tensor.DType
-	// Out are the dtypes of the results in memory; nil: those that typing gives.
+	// Out has the dtypes of the results in memory. nil: the dtypes that typing yields.
 	Out []tensor.DType
 }
 
-// Code types the formula for operands of these dtypes in memory, by PyTorch's promotion: plain numbers count by their
-// kind, quotients and elementary functions of integers are float32, comparisons bool. float16 and bfloat16 are computed
-// in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)); complex numbers are pairs.
+// Code types the formula for operands of these dtypes in memory, by the promotion rules of PyTorch: plain numbers
+// promote by category only, quotients and elementary functions of integers are float32, comparisons are bool. float16
+// and bfloat16 are computed in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)). Complex
+// numbers are pairs.
 //
 // An error is an [*Error] with line and column.
 func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
@@ -80,28 +80,28 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	return c, err
 }
 
-// value is a typed value. A plain number has num, and is no instruction before it meets a dtype. d may be a 16-bit
-// float, whose instructions are of float32; im is None but for complex dtypes.
+// value is a typed value. A plain number has num set and becomes an instruction when it meets a dtype. d may be a
+// 16-bit float, whose instructions are float32. im is None except for complex dtypes.
 type value struct {
 	d      tensor.DType
 	re, im Value
 	num    tensor.Scalar
-	// zeroDim is whether it was made of operands without dimensions alone.
+	// zeroDim: all operands that it depends on have no dimensions.
 	zeroDim bool
 }
 
 func (v value) plain() bool { return v.num.IsSet() }
 
-// scope has the values of names.
+// scope maps names to values.
 type scope map[string]value
 
-// typer makes instructions of a formula.
+// typer translates a formula into instructions.
 type typer struct {
-	text  string // of the formula whose mistakes are told
+	text  string // of the formula, for errors
 	b     *Builder
-	float tensor.DType // of quotients and functions of integers
-	at    *node        // where mistakes are
-	lib   int          // how many functions of the library are under way: mistakes are where they are called
+	float tensor.DType // the dtype of quotients and functions of integers
+	at    *node        // the position of errors
+	depth int          // nesting depth of library functions: errors within them are reported at the call
 }
 
 func (t *typer) fail(format string, args ...any) {
@@ -109,16 +109,16 @@ func (t *typer) fail(format string, args ...any) {
 	if t.at != nil {
 		col = t.at.col
 	}
-	panic(mistake(t.text, col, fmt.Sprintf(format, args...)))
+	panic(errorAt(t.text, col, fmt.Sprintf(format, args...)))
 }
 
 func (t *typer) require(col int, ok bool, format string, args ...any) {
 	if !ok {
-		panic(mistake(t.text, col, fmt.Sprintf(format, args...)))
+		panic(errorAt(t.text, col, fmt.Sprintf(format, args...)))
 	}
 }
 
-// run evaluates the definitions of a formula and its results.
+// run evaluates the definitions and the results of a formula.
 func (t *typer) run(f *Formula, env scope) []value {
 	for _, l := range f.lets {
 		env[l.name] = t.eval(l.value, env)
@@ -152,18 +152,18 @@ func (t *typer) eval(n *node, env scope) value {
 	if n.kind == unaryNode {
 		name = "unary " + name
 	}
-	if t.lib == 0 {
+	if t.depth == 0 {
 		t.at = n
 	}
 	v := t.apply(name, args)
-	if t.lib == 0 && !v.plain() {
+	if t.depth == 0 && !v.plain() {
 		v.zeroDim = allZeroDim(args)
 	}
 	t.require(t.at.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return v
 }
 
-// allZeroDim reports whether some of the values are no plain numbers, and none of these has dimensions.
+// allZeroDim reports whether some values are not plain numbers and none of these has dimensions.
 func allZeroDim(args []value) bool {
 	some := false
 	for _, v := range args {
@@ -175,7 +175,7 @@ func allZeroDim(args []value) bool {
 	return some
 }
 
-// apply computes an operator or a function. That of plain numbers is a plain number.
+// apply evaluates an operator or a function. For plain numbers the result is a plain number.
 func (t *typer) apply(name string, args []value) value {
 	f := builtins[name]
 	switch {
@@ -187,9 +187,9 @@ func (t *typer) apply(name string, args []value) value {
 	return t.call(name, args)
 }
 
-// number computes with plain numbers as Python does: in int64, float64 and complex128.
+// number evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) number(name string, args []value) value {
-	u := &typer{text: t.text, b: NewBuilder(), float: tensor.Float64, at: t.at, lib: t.lib}
+	u := &typer{text: t.text, b: NewBuilder(), float: tensor.Float64, at: t.at, depth: t.depth}
 	typed := make([]value, len(args))
 	for k, a := range args {
 		typed[k] = u.convert(a, a.num.DType())
@@ -238,7 +238,7 @@ func (t *typer) operand(k int, d tensor.DType) value {
 	return v
 }
 
-// output brings a value to the dtype of memory.
+// output converts a value to its dtype in memory.
 func (t *typer) output(v value, d tensor.DType) Output {
 	if !d.IsReducedFloat() {
 		v = t.convert(v, d)
@@ -250,7 +250,7 @@ func (t *typer) output(v value, d tensor.DType) Output {
 	return Output{DType: d, Re: t.narrow(v.re, d), Im: None}
 }
 
-// dtype is that of a value, of a plain number the default of its kind.
+// dtype returns the dtype of a value, or the default dtype of a plain number.
 func (t *typer) dtype(v value) tensor.DType {
 	if !v.plain() {
 		return v.d
@@ -274,7 +274,7 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	return p.Result()
 }
 
-// common is the dtype to which values promote together.
+// common returns the dtype to which values promote together.
 func (t *typer) common(args ...value) tensor.DType {
 	d, err := t.promotion(args...)
 	if err != nil {
@@ -283,13 +283,13 @@ func (t *typer) common(args ...value) tensor.DType {
 	return d
 }
 
-// promote brings values to their common dtype.
+// promote converts values to their common dtype.
 func (t *typer) promote(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
 	return d, t.all(d, args)
 }
 
-// promoteFloat does so, and takes integers for floats.
+// promoteFloat is promote where integers become floats.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
 	if d.IsIntegral(true) {
@@ -306,8 +306,8 @@ func (t *typer) all(d tensor.DType, args []value) []value {
 	return out
 }
 
-// convert brings a value to a dtype to which it promotes. A value of a 16-bit float is not rounded again, and a plain
-// number not at all: it is a number of the dtype that computes.
+// convert converts a value to a dtype to which it promotes. It does not round 16-bit floats again, nor plain numbers to
+// 16 bits: these get the dtype of the computation.
 func (t *typer) convert(v value, d tensor.DType) value {
 	part := d.ToReal().OpMath()
 	switch {
@@ -340,7 +340,7 @@ func (t *typer) convert(v value, d tensor.DType) value {
 	return w
 }
 
-// float64Const is a number of a float dtype; an integer is rounded once.
+// float64Const returns a constant of a float dtype. An integer is rounded once.
 func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	if s.DType() == tensor.Int64 {
 		i, imm := s.Int(), uint64(0)
@@ -350,7 +350,7 @@ func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	return t.b.Const(d, s.Float())
 }
 
-// narrow rounds to a 16-bit float; what was widened from one is that.
+// narrow rounds to a 16-bit float. If the value was widened from one, it returns that one.
 func (t *typer) narrow(v Value, d tensor.DType) Value {
 	if u := t.unwidened(v, d); u != None {
 		return u
@@ -358,7 +358,7 @@ func (t *typer) narrow(v Value, d tensor.DType) Value {
 	return t.b.Convert(d, v)
 }
 
-// unwidened is the 16-bit float of dtype d from which a value was widened, or None.
+// unwidened returns the 16-bit float of dtype d from which a value was widened, or None.
 func (t *typer) unwidened(v Value, d tensor.DType) Value {
 	if v != None && d.IsReducedFloat() {
 		if i := t.b.Inst(v); i.Op == Convert && t.b.DType(i.A) == d {
@@ -375,7 +375,8 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// cast converts as people ask for it: to any dtype, a complex number to its real part, and a 16-bit float is rounded.
+// cast converts to any dtype, as an explicit cast does: of a complex number it takes the real part, and it rounds
+// 16-bit floats.
 func (t *typer) cast(v value, d tensor.DType) value {
 	w := t.convert(v, d)
 	if d.IsReducedFloat() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
@@ -64,7 +65,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		return e
 	}
 	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if x, err := c.Expand(expr.Target{}); err == nil {
+		if x, err := expand.Functions(c, expand.Target{}); err == nil {
 			c = x
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -204,7 +205,7 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing 
 			return err
 		}
 	}
-	interp, err := l.Prepare()
+	interp, err := interp.New(l)
 	if err != nil {
 		return err
 	}

@@ -4,18 +4,22 @@ import (
 	"reflect"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var exprFunctions = map[string]any{
-	"expr.Combine":    expr.Combine,
-	"expr.Functions":  expr.Functions,
-	"expr.Joining":    expr.Joining,
-	"expr.Names":      expr.Names,
-	"expr.Neutral":    expr.Neutral,
-	"expr.NewBuilder": expr.NewBuilder,
-	"expr.Parse":      expr.Parse,
-	"expr.Scanning":   expr.Scanning,
+	"expr.Functions":   expr.Functions,
+	"expr.Joining":     expr.Joining,
+	"expr.Names":       expr.Names,
+	"expr.Neutral":     expr.Neutral,
+	"expr.NewBuilder":  expr.NewBuilder,
+	"expr.Parse":       expr.Parse,
+	"expr.Scanning":    expr.Scanning,
+	"expand.Functions": expand.Functions,
+	"interp.Combine":   interp.Combine,
+	"interp.New":       interp.New,
 }
 
 var exprReceivers = []reflect.Type{
@@ -23,11 +27,12 @@ var exprReceivers = []reflect.Type{
 	reflect.TypeFor[*expr.Code](),
 	reflect.TypeFor[*expr.Error](),
 	reflect.TypeFor[*expr.Formula](),
+	reflect.TypeFor[*expr.Func](),
 	reflect.TypeFor[expr.Inst](),
-	reflect.TypeFor[*expr.Interp](),
+	reflect.TypeFor[*interp.Runner](),
 	reflect.TypeFor[*expr.Loop](),
 	reflect.TypeFor[expr.Op](),
-	reflect.TypeFor[*expr.Sweeps](),
+	reflect.TypeFor[*expr.RowProgram](),
 }
 
 // formulas are texts with operands, numbers, several results and mistakes.
@@ -40,22 +45,22 @@ func init() {
 	makers[reflect.TypeFor[*expr.Builder]()] = func(w *world) any { return w.builder() }
 	makers[reflect.TypeFor[*expr.Code]()] = func(w *world) any { return w.code() }
 	makers[reflect.TypeFor[*expr.Formula]()] = func(w *world) any { return formula(pick(w, formulas)) }
-	makers[reflect.TypeFor[*expr.Sweeps]()] = func(w *world) any {
+	makers[reflect.TypeFor[*expr.RowProgram]()] = func(w *world) any {
 		b := expr.NewBuilder(tensor.Float32)
 		c, err := b.Build(b.Real(b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))))
 		if err != nil {
 			panic(err)
 		}
-		s, err := c.Sweeps([]bool{false}, []bool{true})
+		s, err := c.RowProgram([]bool{false}, []bool{true})
 		if err != nil {
 			panic(err)
 		}
-		return pick(w, []*expr.Sweeps{new(expr.Sweeps), s})
+		return pick(w, []*expr.RowProgram{new(expr.RowProgram), s})
 	}
 	makers[reflect.TypeFor[*expr.Loop]()] = func(w *world) any { return w.loop() }
-	makers[reflect.TypeFor[*expr.Interp]()] = func(w *world) any {
+	makers[reflect.TypeFor[*interp.Runner]()] = func(w *world) any {
 		c := w.code()
-		p, err := (&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}).Prepare()
+		p, err := interp.New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
 		if err != nil {
 			panic(err)
 		}

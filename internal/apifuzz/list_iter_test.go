@@ -141,7 +141,7 @@ var iterReceivers = []reflect.Type{
 // vouched are the functions that take what nobody can check, addresses above all: the caller
 // vouches for it, as their documentation says. Their own tests call them.
 var vouched = map[string]string{
-	"(expr.Interp).Run":            "addresses of operands",
+	"(interp.Runner).Run":          "addresses of operands",
 	"(iter.Iterator).ForEach":      "addresses of operands",
 	"(iter.Iterator).ForRange":     "addresses of operands",
 	"(iter.Iterator).Parallel":     "addresses of operands",

@@ -24,8 +24,9 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "report", "inspect", "experiment", "sym", "internal/contiguity", "tensor", "expr", "iter",
-	"iter/rule", "internal/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "passes/layout/wcsp",
+var packages = []string{".", "report", "inspect", "experiment", "sym", "internal/contiguity", "tensor", "expr",
+	"expr/expand", "expr/interp", "iter", "iter/rule", "internal/axes", "graph", "graphfile", "kernels", "passes",
+	"passes/layout", "passes/layout/wcsp",
 	"passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx"}
 
 // functions lists every exported function by package and name. A generic one is there

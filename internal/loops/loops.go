@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/ends"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
@@ -27,7 +28,7 @@ type Loop struct {
 	most   int   // maximum number of elements in a call of machine code
 	code   *vector.Loop
 	once   sync.Once
-	inGo   *expr.Interp
+	inGo   *interp.Runner
 	failed error
 	why    error // why there is no machine code
 }
@@ -145,7 +146,7 @@ func (l *Loop) Listing(name string) expr.Listing {
 }
 
 func (l *Loop) prepare() {
-	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })
+	l.once.Do(func() { l.inGo, l.failed = interp.New(l.loop) })
 }
 
 // callWork bounds the instructions of a call, because stopping the world waits for it: it takes less than 50 us (cos of

@@ -57,7 +57,7 @@ func every(expr.Place) bool { return true }
 // cache, which asks for the operand's rows of the tile to come: memory is read while there is much to compute.
 func (b *builder) ahead(k int, in []expr.Place) (a loops.Ahead) {
 	switch {
-	case len(b.s.Steps) == 1:
+	case len(b.s.Passes) == 1:
 		return b.aheadOf(in, every, 1, aheadOne)
 	case b.single && b.crowded(): // and k reads again what is in a cache, or a row that is put aside
 		if k == 0 {
@@ -70,7 +70,7 @@ func (b *builder) ahead(k int, in []expr.Place) (a loops.Ahead) {
 		return a
 	}
 	for n, q := range in {
-		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.s.Steps[0].In, q) {
+		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.s.Passes[0].In, q) {
 			continue
 		}
 		if d := b.tile * b.kept[0].step[b.nouts+q.N]; d != 0 && d == int(int32(d)) {

@@ -32,6 +32,6 @@ func ExampleNew() {
 			}
 		}
 	}
-	fmt.Println(len(plan.Sweeps().Steps), unsafe.Slice((*float32)(out.Pointer()), 4))
+	fmt.Println(len(plan.Program().Passes), unsafe.Slice((*float32)(out.Pointer()), 4))
 	// Output: 2 [0.25 0.25 0.75 0.75]
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
@@ -91,7 +92,7 @@ func (p *Plan) build() error {
 		if !p.overlappable() || p.group > 0 && !p.pipelineable(p.group) {
 			continue
 		}
-		p.depth = len(p.s.Steps)
+		p.depth = len(p.s.Passes)
 		if err := p.make(); err != nil || p.all != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (p *Plan) make() error {
 	for _, d := range p.s.Numbers {
 		b.numbers = append(b.numbers, b.number(d.Size()))
 	}
-	for k := range p.s.Steps {
+	for k := range p.s.Passes {
 		if err := b.step(k); err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (b *builder) place(q expr.Place, after, output bool) int {
 }
 
 func (b *builder) step(k int) error {
-	w := &b.s.Steps[k]
+	w := &b.s.Passes[k]
 	var st step
 	if w.Code != nil {
 		if err := b.loop(k, &st); err != nil {
@@ -272,7 +273,7 @@ func (b *builder) step(k int) error {
 // loop makes the loop of a sweep, for rows or columns. By rows it leaves the total of each where a row is one run that
 // one call can take, else lanes in memory, which are combined afterwards.
 func (b *builder) loop(k int, st *step) (err error) {
-	w := &b.s.Steps[k]
+	w := &b.s.Passes[k]
 	code, in, out := w.Code, w.In, w.Out
 	if b.columns {
 		if code, in, out, err = b.s.Columns(k, 1); err != nil {
@@ -288,7 +289,7 @@ func (b *builder) loop(k int, st *step) (err error) {
 	}
 	for n, f := range w.Folds {
 		d := w.Code.Insts[f.V].DType
-		fo := fold{number: b.numbers[w.Into[n]], acc: -1, upper: -1, combine: expr.Combine(f.Op, d)}
+		fo := fold{number: b.numbers[w.Into[n]], acc: -1, upper: -1, combine: interp.Combine(f.Op, d)}
 		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {

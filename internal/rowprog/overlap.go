@@ -30,12 +30,12 @@ const pipelinedRow = 512
 // overlappable reports whether sweeps can run at once: what lies between them is folds of single rows, and all of
 // it in memory of which each tile can have its own.
 func (p *Plan) overlappable() bool {
-	if !p.single || p.stages() || p.s.Scans() || p.cuts > 1 || len(p.s.Steps) < 2 ||
-		min(p.perChunk, p.units) < minTiles*len(p.s.Steps) {
+	if !p.single || p.stages() || p.s.Scans() || p.cuts > 1 || len(p.s.Passes) < 2 ||
+		min(p.perChunk, p.units) < minTiles*len(p.s.Passes) {
 		return false
 	}
-	for k := range p.s.Steps {
-		if p.s.Steps[k].Code == nil {
+	for k := range p.s.Passes {
+		if p.s.Passes[k].Code == nil {
 			return false
 		}
 	}
@@ -56,8 +56,8 @@ func (p *Plan) crowded() bool {
 		far = far || p.far(o)
 	}
 	bytes := 0
-	for k := range p.s.Steps {
-		for _, q := range p.s.Steps[k].In {
+	for k := range p.s.Passes {
+		for _, q := range p.s.Passes[k].In {
 			switch {
 			case q.Kind == expr.AtOperand && p.differs(p.nouts+q.N):
 				bytes += p.metas[p.nouts+q.N].DType.Size() * p.reduced
@@ -129,13 +129,13 @@ func (p *Plan) rowCopies(row int) int {
 		return 1
 	}
 	made, last := 0, 0
-	for k := range p.s.Steps {
-		for _, q := range p.s.Steps[k].Out {
+	for k := range p.s.Passes {
+		for _, q := range p.s.Passes[k].Out {
 			if q.Kind == expr.AtRow && q.N == row {
 				made = k
 			}
 		}
-		for _, q := range p.s.Steps[k].In {
+		for _, q := range p.s.Passes[k].In {
 			if q.Kind == expr.AtRow && q.N == row {
 				last = k
 			}

@@ -1,4 +1,4 @@
-// Package rowprog runs expressions that fold rows ([expr.Sweeps]) over tensors: dimensions are kept, or reduced to
+// Package rowprog runs expressions that fold rows ([expr.RowProgram]) over tensors: dimensions are kept, or reduced to
 // one element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from
 // sweep to sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for
 // any number of workers.
@@ -22,7 +22,7 @@ import (
 
 // Plan is an expression over rows made ready for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
-	s         *expr.Sweeps
+	s         *expr.RowProgram
 	nouts     int
 	metas     []tensor.Meta // outputs, then operands, then the places in a row if the expression asks for them
 	places    []int32       // from 0 on
@@ -109,7 +109,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, m)
 		}
 	}
-	if p.s, err = c.Sweeps(uniform, whole); err != nil {
+	if p.s, err = c.RowProgram(uniform, whole); err != nil {
 		return nil, err
 	}
 	if p.s.Scans() && len(p.red) > 1 {
@@ -218,7 +218,7 @@ func (p *Plan) cutTiles() {
 	p.units = p.pieces * p.results() / max(1, one.n)
 	work := p.tile * max(p.reduced, 1)
 	p.perChunk = max(1, grain/work)
-	if p.single && !p.stages() && len(p.s.Steps) > 1 { // of which there are many in a chunk where sweeps run at once
+	if p.single && !p.stages() && len(p.s.Passes) > 1 { // of which there are many in a chunk where sweeps run at once
 		p.perChunk = max(p.perChunk, min(max(24, p.units/64), p.units/4, 1<<19/work))
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
@@ -228,7 +228,7 @@ func (p *Plan) cutTiles() {
 		pieces, least = machine.CutUnits(p.reduced, p.tile, grain).Chunks, grain/2
 	}
 	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= least &&
-		p.once() && len(p.s.Steps[0].Folds) > 0 {
+		p.once() && len(p.s.Passes[0].Folds) > 0 {
 		p.cutRows(pieces)
 	}
 }
@@ -351,8 +351,8 @@ func (p *Plan) Scratch() int { return p.scratch }
 // Worker is told with Scratch.
 func (p *Plan) Worker() int { return p.worker }
 
-// Sweeps returns what is run.
-func (p *Plan) Sweeps() *expr.Sweeps { return p.s }
+// Program returns the row program that the plan runs.
+func (p *Plan) Program() *expr.RowProgram { return p.s }
 
 // PerElement estimates what an element takes in all sweeps where it is in the nearest cache, in nanoseconds; it is
 // 0 where no machine code was made, and nothing is known.
@@ -402,8 +402,8 @@ func (p *Plan) InPlace() [][2]int {
 
 // firstWrite is the first sweep that writes to an output, or to a row in its memory.
 func (p *Plan) firstWrite(o int) int {
-	for k := range p.s.Steps {
-		for _, q := range p.s.Steps[k].Out {
+	for k := range p.s.Passes {
+		for _, q := range p.s.Passes[k].Out {
 			if q.Kind == expr.AtOutput && q.N == o || q.Kind == expr.AtRow && p.s.Rows[q.N].Out == o {
 				return k
 			}
@@ -415,7 +415,7 @@ func (p *Plan) firstWrite(o int) int {
 // lastRead is the last sweep that reads an operand that lies as an output does: several may be the same memory.
 func (p *Plan) lastRead(o int) int {
 	last := 0
-	for k, w := range p.s.Steps {
+	for k, w := range p.s.Passes {
 		for n, list := range [2][]expr.Place{w.In, w.AfterIn} {
 			for _, q := range list {
 				if q.Kind == expr.AtOperand && p.metas[p.nouts+q.N].SameAddresses(p.metas[o]) {

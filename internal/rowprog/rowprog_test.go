@@ -259,7 +259,7 @@ func TestPlan(t *testing.T) {
 		k, in := newCall(t, rng, tc, c, full, mask)
 		ways[fmt.Sprintf("%v %d", k.plan.ByColumns(), k.plan.Phases())]++
 		k.run(t, rng)
-		name := fmt.Sprintf("seed %d: %s %v of %v, %v", seed, tc.name, mask, k.plan.Sweeps().Code.In, in)
+		name := fmt.Sprintf("seed %d: %s %v of %v, %v", seed, tc.name, mask, k.plan.Program().Code.In, in)
 		checkRows(t, name, c, in, k.outs, mask, full)
 		var bits [][]byte
 		for _, o := range k.outs {

@@ -14,7 +14,7 @@ type scan struct {
 }
 
 // scans prepares those of a sweep.
-func (b *builder) scans(w *expr.Sweep, st *step) {
+func (b *builder) scans(w *expr.RowPass, st *step) {
 	for _, q := range w.Out {
 		if q.Kind != expr.AtRow || b.s.Rows[q.N].Scan == expr.Invalid {
 			continue
@@ -59,4 +59,4 @@ func (p *Plan) scanned(s *State, t tile, st *step) {
 }
 
 // once reports whether each element is gone over once.
-func (p *Plan) once() bool { return len(p.s.Steps) == 1 && !p.s.Scans() }
+func (p *Plan) once() bool { return len(p.s.Passes) == 1 && !p.s.Scans() }

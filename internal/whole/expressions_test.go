@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -203,7 +204,7 @@ func at(in map[string]*tensor.Tensor, names []string, i int) (list []string) {
 }
 
 func interpret(t *testing.T, code *expr.Code, out *tensor.Tensor, in map[string]*tensor.Tensor, names []string) {
-	p, err := (&expr.Loop{Code: code, Scalar: make([]bool, len(names))}).Prepare()
+	p, err := interp.New(&expr.Loop{Code: code, Scalar: make([]bool, len(names))})
 	if err != nil {
 		t.Fatal(err)
 	}

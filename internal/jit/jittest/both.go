@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -32,8 +34,8 @@ type Both struct {
 	rng  *rand.Rand
 
 	loop    *expr.Loop
-	interp  *expr.Interp
-	scratch *expr.Scratch
+	interp  *interp.Runner
+	scratch *interp.Scratch
 	code    *vector.Loop
 	ptrs    []pointer
 
@@ -72,7 +74,7 @@ func Expanded(l *expr.Loop, isa machine.ISA) (*expr.Loop, error) {
 	for _, f := range l.Folds {
 		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := c.Expand(vector.TargetOf(isa))
+	e, err := expand.Functions(&c, vector.TargetOf(isa))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 
 // hold makes a loop the one that is interpreted.
 func (b *Both) hold(l *expr.Loop) (err error) {
-	if b.interp, err = l.Prepare(); err == nil {
+	if b.interp, err = interp.New(l); err == nil {
 		b.scratch = b.interp.NewScratch() // the interpreter's own outlives it by a collection or two
 	}
 	return err

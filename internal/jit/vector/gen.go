@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -64,7 +65,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	if !l.Code.Compilable() {
 		return nil, unsupported("a function without machine code")
 	}
-	l, err := expand(l, TargetOf(isa))
+	l, err := expandLoop(l, TargetOf(isa))
 	if err != nil {
 		return nil, err
 	}
@@ -93,20 +94,20 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 }
 
 // TargetOf returns the features of an instruction set that expansions use.
-func TargetOf(isa machine.ISA) expr.Target {
-	return expr.Target{Scale: isa == machine.AVX512}
+func TargetOf(isa machine.ISA) expand.Target {
+	return expand.Target{Scale: isa == machine.AVX512}
 }
 
-// expand replaces elementary functions by primitives. Values of folds are passed through as outputs that are not
+// expandLoop replaces elementary functions by primitives. Values of folds are passed through as outputs that are not
 // stored.
-func expand(l *expr.Loop, t expr.Target) (*expr.Loop, error) {
+func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
 	c.Out = slices.Clone(c.Out)
 	for _, f := range l.Folds {
 		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := c.Expand(t)
+	e, err := expand.Functions(&c, t)
 	if err != nil {
 		return nil, unsupported("%v", err)
 	}

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
+	"golang.org/x/sys/unix"
 )
 
 // levels returns the instruction sets that can be run here.
@@ -255,11 +255,11 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	var err error
 	reference := l
 	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if reference, err = expand(l, TargetOf(x.isa)); err != nil {
+		if reference, err = expandLoop(l, TargetOf(x.isa)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, err := reference.Prepare()
+	p, err := interp.New(reference)
 	if err != nil {
 		t.Fatal(err)
 	}

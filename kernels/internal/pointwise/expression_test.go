@@ -142,7 +142,7 @@ func TestExpressionMistakes(t *testing.T) {
 		{"x + sigmod(y)", "", at + `column 5: unknown function "sigmod"; did you mean sigmoid?`},
 		{"", "", at + "column 1: an expression is missing"},
 		{"x + z", "", at + `column 5: unknown name "z": it is no operand, and no such number is given`},
-		{"x & y", "", at + "column 3: an operation on bits of float32 has no meaning"},
+		{"x & y", "", at + "column 3: an operation on bits of float32 is undefined"},
 		{"t = t + x; t", "", at + "column 1: t is defined by itself"},
 		{deep, "", at + "column 202: parentheses and operators are nested more than 200 deep"},
 		{strings.Repeat("x + ", 5000) + "x", "", at},

@@ -1,0 +1,114 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+)
+
+// The reduction of float64 angles modulo pi/2, for all numbers and without branches: of numbers below 2^25 by three
+// parts of pi/2 (Cody and Waite), of greater ones by the bits of 2/pi that matter (Payne and Hanek).
+
+// angle returns q, the number of quarter turns in the lowest bits of an integer, and r + low, of a >= 0. They are NaN
+// of what is not finite.
+func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
+	near := e.lt(a, e.num(0x1p25))
+	nq, nr, nl := e.angleNear(a)
+	fq, fr, fl := e.angleFar(a)
+	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
+}
+
+// magic is a number whose sum with an integer n has n in its lowest bits.
+func (e *expander) magic() expr.Value { return e.num(0x1.8p52) }
+
+func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
+	q = e.fma(a, e.num(2/math.Pi), e.magic())
+	n := e.sub(q, e.magic())
+	first := e.fma(n, e.num(-elementary.PiOver2[0]), a)
+	second := e.mul(n, e.num(-elementary.PiOver2[1]))
+	rest := e.fma(n, e.num(-elementary.PiOver2[1]), e.Do(expr.Neg, second))
+	r, low = e.anySum(first, second)
+	return q, r, e.add(low, e.fma(n, e.num(-elementary.PiOver2[2]), rest))
+}
+
+// anySum is sum of any two numbers.
+func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
+	hi = e.add(a, b)
+	v := e.sub(hi, a)
+	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
+}
+
+// angleFar multiplies the integer m of a = m*2^k, of 53 bits, by 2/pi*2^k modulo 4, in four parts. Integers are kept
+// apart and the fractions added, so that a sum near 0 has no error above 2^-120.
+func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
+	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
+	part := e.window(a)
+	hi0 := e.mul(m, part[0])
+	lo0 := e.lost(m, part[0], hi0)
+	hi1 := e.mul(m, part[1])
+	lo1 := e.lost(m, part[1], hi1)
+	hi2 := e.mul(m, part[2])
+	lo2 := e.fma(m, part[3], e.lost(m, part[2], hi2))
+	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
+	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
+	// The sum of hi0 and lo0 is a multiple of 2^-50: that of their fractions is exact.
+	f, f1 := e.anySum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
+	n3 := rint(f)
+	g, g1 := e.anySum(lo1, hi2)
+	f, f2 := e.anySum(e.sub(f, n3), g)
+	f, f3 := e.anySum(f, f1)
+	rest := e.add(e.add(f2, f3), e.add(g1, lo2))
+	n0 = e.fma(rint(e.mul(n0, e.num(0.25))), e.num(-4), n0)
+	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.magic())
+	half, half1 := e.num(elementary.PiOver2[0]), e.num(elementary.PiOver2[1])
+	r = e.mul(f, half)
+	low = e.fma(rest, half, e.fma(f, half1, e.lost(f, half, r)))
+	return q, r, e.add(low, e.sub(a, a))
+}
+
+// window returns 2/pi * 2^k modulo 4 in parts of 52 bits, the last of 36, where a = m*2^k: the bits from number
+// exponent-1013 of twoOverPi on. Words are chosen by the bits of their number, the greatest first.
+func (e *expander) window(a expr.Value) [4]expr.Value {
+	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
+	word := make([]expr.Value, len(elementary.TwoOverPi))
+	for k, w := range elementary.TwoOverPi {
+		word[k] = e.mask(w)
+	}
+	for step := 16; step > 0; step /= 2 {
+		bit := uint64(step) << 6
+		on := e.Do(expr.Eq, e.Do(expr.And, at, e.mask(bit)), e.mask(bit))
+		for k := 0; k < step+3 && k+step < len(word); k++ {
+			word[k] = e.choose(on, word[k+step], word[k])
+		}
+	}
+	shift := e.Do(expr.And, at, e.mask(63))
+	back := e.Do(expr.Xor, shift, e.mask(63))
+	var w [3]expr.Value
+	for k := range w {
+		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift), e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), back))
+	}
+	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
+	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
+	// fraction is what 52 bits are worth behind a one that is worth unit.
+	fraction := func(v expr.Value, unit float64) expr.Value {
+		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.num(unit))
+	}
+	return [4]expr.Value{
+		fraction(right(w[0], 12), 4),
+		fraction(e.Do(expr.Or, right(left(w[0], 52), 12), right(w[1], 24)), 0x1p-50),
+		fraction(e.Do(expr.Or, right(left(w[1], 40), 12), right(w[2], 36)), 0x1p-102),
+		fraction(right(left(w[2], 28), 12), 0x1p-154),
+	}
+}
+
+// sinCosOf is sinCos of r + low.
+func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
+	z, one := e.mul(r, r), e.num(1)
+	w := e.fma(z, e.num(-0.5), one)
+	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
+	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.lost(r, r, z), e.num(-0.5)))
+	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), beyond)
+	cos = e.add(w, e.add(e.fma(z, e.num(-0.5), e.sub(one, w)), tail))
+	return sin, cos
+}

@@ -1,0 +1,218 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+)
+
+// The exponentials: x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
+
+// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935, so that 1 + r + r^2*expPoly has a relative error below 2^-26.0 in
+// float32, 2^-56.5 in float64.
+var expPoly = elementary.Poly{
+	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
+	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
+		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
+		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
+}
+
+// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347, for a relative error of r + r^2*expm1Poly below 2^-26.1 and 2^-55.5.
+var expm1Poly = elementary.Poly{
+	F32: []float64{0.49999997, 0.16666539, 0.0416677445, 0.00836705696, 0.00138393801},
+	F64: []float64{0.50000000000000056, 0.16666666666666588, 0.041666666666571692, 0.008333333333388997,
+		0.0013888888933346157, 0.00019841269724064453, 2.4801503012317778e-05, 2.7557399058131143e-06,
+		2.7626977581688249e-07, 2.5057822103961285e-08},
+}
+
+// nearest returns x/step rounded to an integer n, and 2^(n+plus): the sum with 1.5*2^mantissa has n in its lowest bits,
+// and where that number has the exponent's bias too, one shift puts it into its place.
+func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
+	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
+	t := e.fma(x, e.num(inv), magic)
+	scale = e.float(e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
+	return e.sub(t, magic), scale
+}
+
+// ln2 is the logarithm of 2 in two parts: the first as near as the dtype has it.
+func (e *expander) ln2() (hi, lo float64) {
+	return pick(e, float64(float32(math.Ln2)), math.Ln2),
+		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
+}
+
+// expRange brings x to where exp(x) is neither 0 nor infinite, or a little beyond. A sign is put on afterwards, for
+// fused operations take it along.
+func (e *expander) expRange(x expr.Value) expr.Value {
+	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
+	if i := e.Inst(x); i.Op == expr.Neg {
+		return e.Do(expr.Neg, e.low(e.high(i.A, -least), -most))
+	}
+	return e.low(e.high(x, most), least)
+}
+
+// expParts returns a polynomial p and a power s of 2 so that exp(x) = p*s*s. Steps of 2*ln 2 leave s in range where
+// exp(x) is not, so that the products overflow and become subnormal as they should. Operations: 14 (float32).
+func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
+	x = e.expRange(x)
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
+	p = e.fma(e.fma(e.eval(expPoly, r), r, e.num(1)), r, e.num(1))
+	return p, s
+}
+
+// expSum is expParts with p as a sum of two, within 2^-56: of what r and the last two steps are rounded by.
+func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
+	x, one := e.low(e.high(x, 711), -746), e.num(1)
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r1 := e.fma(n, e.num(-2*hi), x)
+	r := e.fma(n, e.num(-2*lo), r1)
+	rl := e.fma(n, e.num(-2*lo), e.sub(r1, r))
+	q := e.eval(expPoly, r)
+	v := e.fma(q, r, one)
+	p = e.fma(v, r, one)
+	vl := e.fma(q, r, e.sub(one, v))
+	low = e.fma(v, r, e.sub(one, p))
+	return p, e.fma(vl, r, e.fma(rl, p, low)), s
+}
+
+// Exp is the same to the bit for all targets: what differs is only how the power of 2 gets into the result, which is
+// rounded once.
+func (e *expander) exp(x expr.Value) expr.Value {
+	switch {
+	case e.wide():
+		return e.expByHalves(x)
+	case e.target.Scale:
+		return e.expScaled(x)
+	}
+	return e.expSquared(x)
+}
+
+// expOfParts is exp(r) and the n of float64's exp, by steps of ln 2. magic rounds to integers.
+func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
+	hi, lo := e.ln2()
+	t = e.fma(x, e.num(math.Log2E), e.num(magic))
+	n = e.sub(t, e.num(magic))
+	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
+	one := e.num(1)
+	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
+}
+
+// expByHalves is float64's exp. Without an instruction for it the power of 2 is two factors, for it might overflow
+// where the result does not, or be too small: the sum that rounds has n and twice the bias in its lowest bits, of which
+// one factor gets half, and the other what is left. The first product is exact. Operations: 17, else 21.
+func (e *expander) expByHalves(x expr.Value) expr.Value {
+	x = e.expRange(x)
+	magic := math.Ldexp(1.5, e.mantissa())
+	if e.target.Scale {
+		p, _, n := e.expOfParts(x, magic)
+		return e.Do(expr.Scale, p, n)
+	}
+	p, t, _ := e.expOfParts(x, magic+float64(2*e.bias()))
+	place := e.mask(uint64(e.mantissa()))
+	half := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), place)
+	rest := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), place), half)
+	return e.mul(e.mul(p, e.float(half)), e.float(rest))
+}
+
+// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
+var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
+
+// expPiece is exp(r) times the power of 2 that the tables have for steps of ln 2 / 4, the lowest bits of t: one has it,
+// the other what it is rounded by. Vectors of 8 numbers pick from them at once, and looking up takes no longer than a
+// product.
+func (e *expander) expPiece(r, t expr.Value, power, low uint64) expr.Value {
+	first := e.lookup(power, t)
+	return e.fma(e.horner(expQuartic, r), e.fma(r, first, e.lookup(low, t)), first)
+}
+
+// expScaled is float32's exp by steps of ln 2 / 4. What is left of numbers for which there is no power is limited, so
+// that the scale makes them 0 or infinite, or NaN. Operations: 13.
+func (e *expander) expScaled(x expr.Value) expr.Value {
+	hi, lo := e.ln2()
+	magic := e.num(math.Ldexp(1.5, e.mantissa()-2))
+	t := e.fma(x, e.num(math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.Do(expr.Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0.125))
+	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
+}
+
+// expSquared is expScaled by powers of 4, whose tables have twice the powers of 2: the factor 4^n is the square of
+// 2^n, which is in range where the result is not. Operations: 17.
+func (e *expander) expSquared(x expr.Value) expr.Value {
+	x = e.expRange(x)
+	hi, lo := e.ln2()
+	magic := e.num(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
+	t := e.fma(x, e.num(0.5*math.Log2E), magic)
+	n := e.sub(t, magic)
+	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
+	p := e.expPiece(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
+	exponent := e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
+	s := e.float(e.Do(expr.And, exponent, e.bitsOf(math.Inf(-1))))
+	return e.mul(e.mul(p, s), s)
+}
+
+// exp2 needs no constant in two parts: x = 2n + r exactly.
+func (e *expander) exp2(x expr.Value) expr.Value {
+	x = e.low(e.high(x, pick(e, 129.0, 1025.0)), pick(e, -151.0, -1076.0))
+	n, s := e.nearest(x, 0.5, 0)
+	r := e.fma(n, e.num(-2), x)
+	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.num(1))
+	return e.mul(e.mul(p, s), s)
+}
+
+// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus); what s*r + (s-2^plus) is rounded by is not lost in
+// float64, for functions that are made of this one.
+func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, math.Log2E, plus)
+	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
+	t, c := e.eval(expm1Poly, r), e.sub(s, e.num(math.Ldexp(1, plus)))
+	if !e.wide() {
+		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
+	}
+	u := e.fma(s, r, c)
+	lost := e.fma(s, r, e.sub(c, u))
+	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
+}
+
+// expm1 is computed by halves, which do not overflow before the result does. Of tiny x the halves may be subnormal, and
+// lose the sign of 0: the result is x.
+func (e *expander) expm1(x expr.Value) expr.Value {
+	in := e.low(e.high(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
+	h := e.expm1Scaled(in, -1)
+	return e.tiny(x, e.add(h, h))
+}
+
+// tiny returns x where that is so small that f(x) = x, else y.
+func (e *expander) tiny(x, y expr.Value) expr.Value {
+	return e.choose(e.lt(e.Do(expr.Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
+}
+
+// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-55.5.
+var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
+	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
+	-0.00014145012521824384, 2.5659209834456356e-05}
+
+// tanh of float32 is looked up. In float64 it is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too,
+// and what q*(1-m) lacks of m times 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there
+// is room for. Beyond the bound it is 1.
+func (e *expander) tanh(x expr.Value) expr.Value {
+	if !e.wide() {
+		return e.withSign(e.piece(&elementary.TanhPieces, e.high(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
+	}
+	a := e.high(e.Do(expr.Abs, x), 19.2)
+	n, s := e.nearest(a, -2*math.Log2E, 0)
+	hi, lo := e.ln2()
+	r := e.fma(n, e.num(lo/2), e.fma(n, e.num(hi/2), a))
+	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
+	half := e.fma(s, e.num(-0.5), e.num(0.5))
+	m := e.fma(s, p, half)
+	one := e.num(1)
+	q := e.div(m, e.sub(one, m))
+	slope := e.add(one, q)
+	rest := e.fma(e.fma(s, p, e.sub(half, m)), slope, e.fma(q, m, e.sub(m, q)))
+	return e.withSign(e.fma(rest, slope, q), e.signBit(x))
+}

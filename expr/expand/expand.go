@@ -1,0 +1,163 @@
+package expand
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Target says what processors have an instruction for, and expansions take a longer way without, to the same bits.
+type Target struct {
+	Scale bool // for Scale and Limit
+}
+
+// Functions returns the code with every elementary function replaced by primitive operations, which give the same bits
+// on all processors of a target. They are within 2 units in the last place of the true value everywhere, subnormal
+// operands and results included, with the special values of C99; the functions that make them say how. An erf of
+// float32 that only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values
+// are numbered anew, while outputs stay in their places.
+func Functions(c *expr.Code, t Target) (*expr.Code, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	near, k := nearOne(c), -1
+	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
+		k++
+		if sum := c.Insts[k]; sum.Op == expr.Add && near[sum.A] {
+			return i.A
+		} else if sum.Op == expr.Add && near[sum.B] {
+			return i.B
+		}
+		if !i.Op.Elementary() {
+			return b.Make(i)
+		}
+		f := expansions[i.Op]
+		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
+			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
+		}
+		e := &expander{Builder: b, target: t, d: i.DType}
+		if near[k] {
+			return e.onePlusErf(e.factor(i.A))
+		}
+		return f(e, i.A, i.B)
+	})
+}
+
+// expansions has a function for each elementary one: it adds the instructions of f(x) or f(x, y).
+var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
+	expr.Exp:   func(e *expander, x, _ expr.Value) expr.Value { return e.exp(x) },
+	expr.Exp2:  func(e *expander, x, _ expr.Value) expr.Value { return e.exp2(x) },
+	expr.Expm1: func(e *expander, x, _ expr.Value) expr.Value { return e.expm1(x) },
+	expr.Log:   func(e *expander, x, _ expr.Value) expr.Value { return e.log(x) },
+	expr.Log2:  func(e *expander, x, _ expr.Value) expr.Value { return e.log2(x) },
+	expr.Log10: func(e *expander, x, _ expr.Value) expr.Value { return e.log10(x) },
+	expr.Log1p: func(e *expander, x, _ expr.Value) expr.Value { return e.log1p(x) },
+	expr.Sin:   func(e *expander, x, _ expr.Value) expr.Value { return e.sin(x) },
+	expr.Cos:   func(e *expander, x, _ expr.Value) expr.Value { return e.cos(x) },
+	expr.Tan:   func(e *expander, x, _ expr.Value) expr.Value { return e.tan(x) },
+	expr.Asin:  func(e *expander, x, _ expr.Value) expr.Value { return e.asin(x) },
+	expr.Acos:  func(e *expander, x, _ expr.Value) expr.Value { return e.acos(x) },
+	expr.Atan:  func(e *expander, x, _ expr.Value) expr.Value { return e.atan(x) },
+	expr.Tanh:  func(e *expander, x, _ expr.Value) expr.Value { return e.tanh(x) },
+	expr.Sinh:  func(e *expander, x, _ expr.Value) expr.Value { return e.sinh(x) },
+	expr.Cosh:  func(e *expander, x, _ expr.Value) expr.Value { return e.cosh(x) },
+	expr.Asinh: func(e *expander, x, _ expr.Value) expr.Value { return e.asinh(x) },
+	expr.Acosh: func(e *expander, x, _ expr.Value) expr.Value { return e.acosh(x) },
+	expr.Atanh: func(e *expander, x, _ expr.Value) expr.Value { return e.atanh(x) },
+	expr.Erf:   func(e *expander, x, _ expr.Value) expr.Value { return e.erf(x) },
+	expr.Pow:   func(e *expander, x, y expr.Value) expr.Value { return e.pow(x, y) },
+	expr.Erfc:  func(e *expander, x, _ expr.Value) expr.Value { return e.erfc(x) },
+	expr.Atan2: func(e *expander, y, x expr.Value) expr.Value { return e.atan2(y, x) },
+}
+
+// expander adds instructions in one float dtype: float32 or float64. Float32's integers of its size are signed, for
+// processors convert them; float64's are not, for AVX2 has no arithmetic shift of them.
+type expander struct {
+	*expr.Builder
+	target Target
+	d      tensor.DType
+	short  bool // in float64 a result of float32's precision is enough
+}
+
+// inFloat64 computes a float32 function in float64 with float32's polynomials: where that is simpler than to carry
+// what float32 rounds away. Overflow and subnormal results are then the conversion's.
+func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
+	w := &expander{e.Builder, e.target, tensor.Float64, true}
+	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
+}
+
+func (e *expander) wide() bool { return e.d == tensor.Float64 }
+
+// pick returns what belongs to the dtype.
+func pick[T any](e *expander, f32, f64 T) T {
+	if e.wide() {
+		return f64
+	}
+	return f32
+}
+
+// word is the dtype of the integers as large as the floats, mantissa the number of bits below the exponent, bias the
+// exponent's.
+func (e *expander) word() tensor.DType { return pick(e, tensor.Int32, tensor.Uint64) }
+func (e *expander) mantissa() int      { return pick(e, 23, 52) }
+func (e *expander) bias() int          { return pick(e, 127, 1023) }
+
+func (e *expander) num(x float64) expr.Value                { return e.Const(e.d, x) }
+func (e *expander) add(a, b expr.Value) expr.Value          { return e.Do(expr.Add, a, b) }
+func (e *expander) sub(a, b expr.Value) expr.Value          { return e.Do(expr.Sub, a, b) }
+func (e *expander) mul(a, b expr.Value) expr.Value          { return e.Do(expr.Mul, a, b) }
+func (e *expander) div(a, b expr.Value) expr.Value          { return e.Do(expr.Div, a, b) }
+func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.FMA, a, b, c) }
+func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
+func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
+
+// low and high bound x, and let NaN pass.
+func (e *expander) low(x expr.Value, to float64) expr.Value  { return e.Do(expr.Max, x, e.num(to)) }
+func (e *expander) high(x expr.Value, to float64) expr.Value { return e.Do(expr.Min, x, e.num(to)) }
+
+// int and float read bits; mask is a constant among them.
+func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }
+func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.d, i) }
+func (e *expander) mask(bits uint64) expr.Value {
+	if !e.wide() {
+		bits &= math.MaxUint32
+	}
+	return e.Make(expr.Inst{Op: expr.Const, DType: e.word(), Imm: bits})
+}
+
+// bitsOf is a float constant's bits as an integer constant.
+func (e *expander) bitsOf(x float64) expr.Value {
+	if e.wide() {
+		return e.mask(math.Float64bits(x))
+	}
+	return e.mask(uint64(math.Float32bits(float32(x))))
+}
+
+// signBit is the sign of x alone, withSign x with that put on; x must not be negative.
+func (e *expander) signBit(x expr.Value) expr.Value {
+	return e.Do(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
+}
+
+func (e *expander) withSign(x, sign expr.Value) expr.Value {
+	return e.float(e.Do(expr.Or, e.int(x), sign))
+}
+
+// eval computes a polynomial by Horner's rule: latency does not matter, for the vectors of several elements are on
+// their way at once.
+func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
+	if e.short {
+		return e.horner(p.F32, x)
+	}
+	return e.horner(pick(e, p.F32, p.F64), x)
+}
+
+func (e *expander) horner(c []float64, x expr.Value) expr.Value {
+	v := e.num(c[len(c)-1])
+	for k := len(c) - 2; k >= 0; k-- {
+		v = e.fma(v, x, e.num(c[k]))
+	}
+	return v
+}

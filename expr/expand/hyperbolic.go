@@ -1,0 +1,89 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+)
+
+// The hyperbolic functions and their inverses, but for tanh.
+
+// cosh is h + 1/(4h) of h = exp(|x|)/2, which does not overflow before the result does.
+func (e *expander) cosh(x expr.Value) expr.Value {
+	p, s := e.expParts(e.Do(expr.Abs, x))
+	h := e.mul(e.mul(e.mul(p, e.num(0.5)), s), s)
+	return e.add(h, e.div(e.num(0.25), h))
+}
+
+// sinh is d + d/(2d+1) of d = expm1(|x|)/2, or 2d - d*2d/(2d+1), whose roundings matter less where d is small. Halves
+// do not overflow before the result does, and half of that, of which the quotient is taken, does not at all.
+func (e *expander) sinh(x expr.Value) expr.Value {
+	h := e.expm1Scaled(e.high(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
+	d, q := e.add(h, h), e.div(h, e.add(h, e.num(0.25)))
+	small := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
+	r := e.choose(e.lt(d, e.num(0.5)), small, e.fma(q, e.num(0.5), d))
+	return e.tiny(x, e.withSign(r, e.signBit(x)))
+}
+
+// asinh is log1p(a + (sqrt(a^2+1)-1)) of a = |x|. What is in brackets is exact enough for float32 in float64; else it
+// is a^2/(1+sqrt(a^2+1)), and where a^2 might overflow the whole is log1p(a) + ln 2.
+func (e *expander) asinh(x expr.Value) expr.Value {
+	if !e.wide() {
+		return e.inFloat64((*expander).asinh, x)
+	}
+	a, one := e.Do(expr.Abs, x), e.num(1)
+	root := e.Do(expr.Sqrt, e.fma(a, a, one))
+	if e.short {
+		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
+	}
+	big := e.lt(e.num(0x1p500), a)
+	y, low := e.sum(a, e.div(e.mul(a, a), e.add(one, root)))
+	l := e.log1pOf(e.choose(big, a, y), e.choose(big, e.num(0), low))
+	return e.withSign(e.add(l, e.choose(big, e.num(math.Ln2), e.num(0))), e.signBit(x))
+}
+
+// acosh is log1p(t + sqrt(t*(t+2))) of t = x-1, and where t^2 might overflow log1p(t) + ln 2.
+func (e *expander) acosh(x expr.Value) expr.Value {
+	if !e.wide() {
+		return e.inFloat64((*expander).acosh, x)
+	}
+	t := e.sub(x, e.num(1))
+	root := e.Do(expr.Sqrt, e.fma(t, t, e.add(t, t)))
+	var l expr.Value
+	if e.short {
+		l = e.log1p(e.add(t, root))
+	} else {
+		big := e.lt(e.num(0x1p500), t)
+		y, low := e.sum(root, t)
+		l = e.log1pOf(e.choose(big, t, y), e.choose(big, e.num(0), low))
+		l = e.add(l, e.choose(big, e.num(math.Ln2), e.num(0)))
+	}
+	return e.choose(e.lt(t, e.num(0)), e.num(math.NaN()), l)
+}
+
+// atanh is log1p(2a/(1-a))/2 of a = |x|. What the quotient q lacks is divided by 1-a, which is 1/(1+q/2).
+func (e *expander) atanh(x expr.Value) expr.Value {
+	if !e.wide() {
+		return e.inFloat64((*expander).atanh, x)
+	}
+	a, one := e.Do(expr.Abs, x), e.num(1)
+	twice, d := e.add(a, a), e.sub(one, a)
+	q := e.div(twice, d)
+	var l expr.Value
+	if e.short {
+		l = e.log1p(q)
+	} else {
+		minus := e.Do(expr.Neg, q)
+		lost := e.sub(e.sub(one, d), a)
+		rest := e.fma(minus, lost, e.fma(minus, d, twice))
+		low := e.mul(rest, e.fma(q, e.num(0.5), one))
+		l = e.log1pOf(q, e.choose(e.lt(q, e.num(0x1p60)), low, e.num(0)))
+	}
+	return e.withSign(e.mul(l, e.num(0.5)), e.signBit(x))
+}
+
+// sum returns a+b of |a| >= |b|, rounded, and what it was rounded by.
+func (e *expander) sum(a, b expr.Value) (hi, lo expr.Value) {
+	hi = e.add(a, b)
+	return hi, e.sub(b, e.sub(hi, a))
+}

@@ -1,0 +1,145 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The logarithms: x = 2^n * (1+f) with 1+f from 2/3 to 4/3, and log(1+f) = f + f^2*logPoly(f). Where n is not 0 the
+// result is not near 0, so that nothing cancels.
+
+// logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3: a relative error of f + f^2*logPoly below 2^-25.2 and 2^-56.8.
+var logPoly = elementary.Poly{
+	F32: []float64{-0.499999374, 0.333331972, -0.250077397, 0.200111225, -0.164171875, 0.139973462, -0.153829858,
+		0.140164822},
+	F64: []float64{-0.49999999999999956, 0.33333333333333154, -0.25000000000030065, 0.20000000000072352,
+		-0.16666666660783452, 0.14285714275096389, -0.12500000523380311, 0.11111111896978673, -0.099999745539779639,
+		0.09090875446145745, -0.083340729455842338, 0.076931993589097955, -0.071294750461504061,
+		0.066516132092363234, -0.064012577352166797, 0.060436788318038372, -0.045285699943779872,
+		0.042126816998526599, -0.08707598297724374, 0.084274665021539144},
+}
+
+// logPolyFine is logPoly with a term more in float32, to 2^-27.7: for logarithms to other bases, where the product with
+// that of e adds an error.
+var logPolyFine = elementary.Poly{
+	F32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
+		-0.128792837},
+	F64: logPoly.F64,
+}
+
+// frexp returns n as a float and 1+f, of a positive x. Subnormal numbers are multiplied by a power of 2 first, which
+// the exponents do not tell of: it is taken off with the bits of 2/3. Of x that is not positive or not finite the
+// parts are any numbers.
+func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
+	if e.short {
+		return e.split(x, e.originOf(elementary.TwoThirds))
+	}
+	shift := pick(e, 24, 54)
+	small := e.lt(x, e.num(math.Ldexp(1, 1-e.bias())))
+	x = e.choose(small, e.mul(x, e.num(math.Ldexp(1, shift))), x)
+	return e.split(x, e.choose(small, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
+		e.originOf(elementary.TwoThirds)))
+}
+
+func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
+	i := e.Do(expr.Sub, e.int(x), origin)
+	m = e.Do(expr.And, i, e.mask(1<<e.mantissa()-1))
+	return e.exponent(i), e.float(e.Do(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
+}
+
+// originOf gives what is taken from the bits of x, so that the exponent of the difference is n from x as origin; in
+// float64 n + 2*bias, for the exponent is read as an unsigned number there.
+func (e *expander) originOf(x float64) expr.Value {
+	if e.wide() {
+		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)
+	}
+	return e.bitsOf(x)
+}
+
+// exponent returns the exponent n in the bits i that frexp made: as a float. Processors convert 32-bit integers; of
+// 64 bits n is put into the lowest bits of 2^52.
+func (e *expander) exponent(i expr.Value) expr.Value {
+	if !e.wide() {
+		return e.Convert(e.d, e.Do(expr.Shr, i, e.mask(23)))
+	}
+	n := e.Do(expr.Or, e.Do(expr.Shr, i, e.mask(52)), e.bitsOf(0x1p52))
+	return e.sub(e.float(n), e.num(0x1p52+float64(2*e.bias())))
+}
+
+// logOf1p is log(1+f).
+func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
+	return e.fma(e.mul(f, f), e.eval(p, f), f)
+}
+
+// logEnds puts the logarithm of what has none into r: +inf and NaN of themselves, -inf of u = 0, NaN of u < 0, where u
+// is x or what the logarithm of is taken for x.
+func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
+	r = e.choose(e.lt(x, e.num(math.Inf(1))), r, x)
+	zero := e.num(0)
+	none := e.choose(e.Do(expr.Eq, u, zero), e.num(math.Inf(-1)), e.num(math.NaN()))
+	return e.choose(e.lt(zero, u), r, none)
+}
+
+// Log needs ln 2 in one constant, for it is within 2^-28 of the true value in float32, 2^-54 in float64.
+func (e *expander) log(x expr.Value) expr.Value {
+	n, m := e.frexp(x)
+	ln2, _ := e.ln2()
+	r := e.fma(n, e.num(ln2), e.logOf1p(logPoly, e.sub(m, e.num(1))))
+	return e.logEnds(x, x, r)
+}
+
+// parts returns a number as the sum of two of the dtype.
+func (e *expander) parts(hi, lo float64) (expr.Value, expr.Value) {
+	if e.d == tensor.Float32 {
+		h := float64(float32(hi))
+		return e.num(h), e.num(hi - h)
+	}
+	return e.num(hi), e.num(lo)
+}
+
+// log2 is exact of powers of 2.
+func (e *expander) log2(x expr.Value) expr.Value {
+	n, m := e.frexp(x)
+	hi, lo := e.parts(math.Log2E, elementary.Log2ERounding)
+	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
+	return e.logEnds(x, x, e.fma(l, hi, e.fma(l, lo, n)))
+}
+
+func (e *expander) log10(x expr.Value) expr.Value {
+	n, m := e.frexp(x)
+	hi, lo := e.parts(math.Log10E, 1.098319650216765e-17)
+	nhi, nlo := e.parts(math.Ln2/math.Ln10, -2.8037281277851704e-18)
+	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
+	r := e.fma(l, hi, e.fma(n, nlo, e.mul(l, lo)))
+	return e.logEnds(x, x, e.fma(n, nhi, r))
+}
+
+// log1p takes n from 1+x rounded, and f = x/2^n + (1/2^n - 1) from x, so that nothing is lost of it. 4/2^n instead of
+// 1/2^n, which is subnormal for the greatest x.
+func (e *expander) log1p(x expr.Value) expr.Value {
+	n, _, f, u := e.frexp1p(x)
+	ln2, _ := e.ln2()
+	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(logPoly, f))))
+}
+
+// log1pOf is log1p of a sum of two whose second is small. It keeps what f is rounded by, too.
+func (e *expander) log1pOf(x, low expr.Value) expr.Value {
+	n, s, f, u := e.frexp1p(x)
+	lost := e.fma(e.mul(x, e.num(0.25)), s, e.sub(e.fma(s, e.num(0.25), e.num(-1)), f))
+	lost = e.fma(e.mul(low, e.num(0.25)), s, lost)
+	ln2, _ := e.ln2()
+	r := e.fma(n, e.num(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
+	return e.tiny(x, e.logEnds(u, x, r))
+}
+
+// frexp1p returns n, s = 4/2^n, f and 1+x rounded.
+func (e *expander) frexp1p(x expr.Value) (n, s, f, u expr.Value) {
+	u = e.add(x, e.num(1))
+	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
+	up := e.Do(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
+	s = e.float(e.Do(expr.Sub, e.mask(uint64(pick(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
+	return e.exponent(i), s, e.fma(e.mul(x, e.num(0.25)), s, e.fma(s, e.num(0.25), e.num(-1))), u
+}

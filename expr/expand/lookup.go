@@ -1,0 +1,31 @@
+package expand
+
+import (
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+)
+
+// piece is the function of c*a, a product that is not rounded where what it is beyond the point is computed.
+// Operations: 5, and 2 for each degree.
+func (e *expander) piece(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
+	t := e.fma(a, e.num(c*p.Scale), e.num(p.Offset))
+	at := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
+	point := e.lookup(p.First, at)
+	var beyond expr.Value
+	if c == 1 {
+		beyond = e.sub(a, point)
+	} else {
+		beyond = e.fma(a, e.num(c), e.Do(expr.Neg, point))
+	}
+	constant := p.First + 1
+	v := e.lookup(constant+p.Degree, at)
+	for k := constant + p.Degree; k > constant; k-- {
+		v = e.fma(v, beyond, e.lookup(k-1, at))
+	}
+	return v
+}
+
+// lookup is the number in a table that the lowest bits of a value say.
+func (e *expander) lookup(table uint64, at expr.Value) expr.Value {
+	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.d, A: at, B: expr.None, C: expr.None, Imm: table})
+}

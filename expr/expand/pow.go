@@ -1,0 +1,104 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// pow is 2^(y*log2|x|) with the sign of x where y is odd. A power of a negative number that is no integer is NaN, and
+// 1^y and x^0 are 1 even of NaN. Infinite y becomes a number so great that the power of all but 1 is 0 or infinite.
+func (e *expander) pow(x, y expr.Value) expr.Value {
+	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
+	y0 := e.low(e.high(y, 0x1p100), -0x1p100)
+	var r expr.Value
+	if e.wide() {
+		r = e.power(a, y0)
+	} else {
+		w := &expander{e.Builder, e.target, tensor.Float64, true}
+		r = e.Convert(e.d, w.powerShort(w.Convert(w.d, a), w.Convert(w.d, y0)))
+	}
+	half := e.mul(y, e.num(0.5))
+	broken := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
+	odd := e.lt(e.choose(broken, e.num(0), e.num(0.25)), e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half))))
+	odd = e.Do(expr.And, odd, e.Do(expr.Not, broken))
+	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
+	none := e.Do(expr.And, broken, e.Do(expr.And, e.lt(x, e.num(0)), e.lt(a, inf)))
+	r = e.choose(none, e.num(math.NaN()), r)
+	one := e.num(1)
+	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.num(0))), one, r)
+}
+
+// powLogPoly and powExpPoly are logPoly and exp2Poly for float32's pow: errors below 2^-35.9 and, of |r| <= 1/2,
+// 2^-28.5. The logarithm's is multiplied by up to 2^7.3.
+var (
+	powLogPoly = []float64{-0.4999999994347803, 0.33333333165476414, -0.25000014631105621, 0.20000027711167265,
+		-0.16665611891755772, 0.14284161019756461, -0.12532156049649198, 0.11151270748462347, -0.09531044416175545,
+		0.085704878076228785, -0.11504551797393092, 0.10904837598576994}
+	powExpPoly = []float64{0.69314721518545697, 0.2402265279608595, 0.055503101292201623, 0.0096176911382633099,
+		0.0013406796899312081, 0.00015595075190523512}
+)
+
+// logZero is the logarithm l of a where that is positive and finite, else -inf, inf or NaN.
+func (e *expander) logZero(a, l expr.Value) expr.Value {
+	l = e.choose(e.lt(a, e.num(math.Inf(1))), l, a)
+	return e.choose(e.Do(expr.Eq, a, e.num(0)), e.num(math.Inf(-1)), l)
+}
+
+// powerShort is a^y of float32's precision. Overflow and subnormal results are the conversion's.
+func (e *expander) powerShort(a, y expr.Value) expr.Value {
+	n, m := e.frexp(a)
+	f := e.sub(m, e.num(1))
+	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.num(math.Log2E), n)
+	t := e.low(e.high(e.mul(y, e.logZero(a, l)), 300), -300)
+	n, s := e.nearest(t, 1, 0)
+	r := e.sub(t, n)
+	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
+}
+
+// power is a^y in float64. The logarithm to base 2 is a sum of two, exact to 2^-63, for y multiplies its error by up to
+// 2^10.
+func (e *expander) power(a, y expr.Value) expr.Value {
+	hi, lo := e.log2Sum(a)
+	t := e.mul(y, e.logZero(a, hi))
+	rest := e.fma(y, lo, e.lost(y, hi, t))
+	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.num(2000)), rest, e.num(0))
+	t = e.low(e.high(t, 1100), -1100)
+	n, s := e.nearest(t, 0.5, 0)
+	r := e.add(e.fma(n, e.num(-2), t), rest)
+	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.num(1))
+	return e.mul(e.mul(p, s), s)
+}
+
+// lost is what a*b was rounded by.
+func (e *expander) lost(a, b, product expr.Value) expr.Value {
+	return e.fma(a, b, e.Do(expr.Neg, product))
+}
+
+// product multiplies two sums of two.
+func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
+	hi = e.mul(a, b)
+	return hi, e.fma(a, bl, e.fma(al, b, e.lost(a, b, hi)))
+}
+
+// log2Sum is log2(a) = n + log2(m) as a sum of two, of log(m) = 2*atanh(s) with s = (m-1)/(m+1): 2s + s^3*(2/3 + ...).
+func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
+	n, m := e.frexp(a)
+	one := e.num(1)
+	f, d := e.sub(m, one), e.add(m, one)
+	dl := e.sub(m, e.sub(d, one))
+	inverse := e.div(one, d)
+	s := e.mul(f, inverse)
+	minus := e.Do(expr.Neg, s)
+	sl := e.mul(e.fma(minus, dl, e.fma(minus, d, f)), inverse)
+	z, zl := e.product(s, sl, s, sl)
+	u, ul := e.sum(e.num(2.0/3), e.mul(z, e.horner(elementary.AtanhPoly, z)))
+	v, vl := e.product(z, zl, u, e.add(ul, e.num(3.700743415417188e-17)))
+	g, gl := e.sum(e.num(2), v)
+	h, hl := e.product(s, sl, g, e.add(gl, vl))
+	k, kl := e.product(h, hl, e.num(math.Log2E), e.num(elementary.Log2ERounding))
+	hi, lo = e.sum(n, k)
+	return hi, e.add(lo, kl)
+}

@@ -1,0 +1,178 @@
+package expand
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The circular functions: x = q*pi/2 + r with |r| <= pi/4, and polynomials of r.
+
+// turns is 1/(2*pi) as a sum of float64.
+var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
+
+// quarters returns q, as an integer, and r of a float32, or of one that is in float64. They are computed in float64,
+// which serves all numbers: x times the first two parts of 1/(2*pi) has integers and fractions, of which the integers
+// go, and what a product is rounded by is an integer and a fraction again; the third has a small integer, the last
+// none.
+func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
+	w := &expander{e.Builder, e.target, tensor.Float64, true}
+	x = w.Convert(tensor.Float64, x)
+	fraction := func(c float64) expr.Value {
+		whole := w.Do(expr.Rint, w.mul(x, w.num(-c)))
+		return w.fma(x, w.num(c), whole)
+	}
+	again := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
+	t := w.add(w.add(again(fraction(turns[0])), again(fraction(turns[1]))), fraction(turns[2]))
+	n := w.Do(expr.Rint, w.mul(t, w.num(4)))
+	t = w.fma(x, w.num(turns[3]), w.fma(n, w.num(-0.25), t))
+	return w.Convert(tensor.Int32, n), w.Convert(e.d, w.mul(t, w.num(2*math.Pi)))
+}
+
+// SinCos returns the polynomials' values.
+func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
+	z := e.mul(r, r)
+	sin = e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), r)
+	cos = e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), e.fma(z, e.num(-0.5), e.num(1)))
+	return sin, cos
+}
+
+// odd reports whether bit 0 of q is set.
+func (e *expander) odd(q expr.Value) expr.Value {
+	d := e.DType(q)
+	return e.Do(expr.Eq, e.Do(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
+}
+
+// quadrant is sin of an angle in quarter q whose own sin and cos, less whole quarters, these are.
+func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
+	v := e.choose(e.odd(q), cos, sin)
+	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.d.Size()-2)))
+	return e.float(e.Do(expr.Xor, e.int(v), e.Do(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
+}
+
+// sin keeps the sign of 0.
+func (e *expander) sin(x expr.Value) expr.Value {
+	if e.wide() {
+		q, r, low := e.angle(e.Do(expr.Abs, x))
+		sin, cos := e.sinCosOf(r, low)
+		return e.float(e.Do(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
+	}
+	q, r := e.quarters(x)
+	sin, cos := e.sinCos(r)
+	return e.choose(e.Do(expr.Eq, x, e.num(0)), x, e.quadrant(q, sin, cos))
+}
+
+// cos is sin a quarter further.
+func (e *expander) cos(x expr.Value) expr.Value {
+	var q, sin, cos expr.Value
+	if e.wide() {
+		var r, low expr.Value
+		q, r, low = e.angle(e.Do(expr.Abs, x))
+		sin, cos = e.sinCosOf(r, low)
+	} else {
+		var r expr.Value
+		q, r = e.quarters(x)
+		sin, cos = e.sinCos(r)
+	}
+	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
+}
+
+// tan is sin/cos, in odd quarters -cos/sin. The quotient has the errors of both, so that float32's is taken in float64.
+func (e *expander) tan(x expr.Value) expr.Value {
+	if !e.wide() {
+		return e.inFloat64((*expander).tan, x)
+	}
+	var q, sin, cos, r, low expr.Value
+	if e.short {
+		q, r = e.quarters(x)
+		sin, cos = e.sinCos(r)
+	} else {
+		q, r, low = e.angle(e.Do(expr.Abs, x))
+		sin, cos = e.sinCosOf(r, low)
+	}
+	odd := e.odd(q)
+	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(expr.Neg, sin), cos))
+	if e.short {
+		return e.choose(e.Do(expr.Eq, x, e.num(0)), x, v)
+	}
+	return e.float(e.Do(expr.Xor, e.int(v), e.signBit(x)))
+}
+
+// AsinPoly is (asin(x)-x)/x^3 in x^2 for |x| <= 1/2, atanPoly (atan(x)-x)/x^3 for |x| <= 1: relative errors below
+// 2^-27.6 and 2^-59.9, 2^-28.5 and 2^-60.2.
+var (
+	atanPoly = elementary.Poly{
+		F32: []float64{-0.333332986, 0.199985296, -0.142640159, 0.109508812, -0.0839931443, 0.0578817166,
+			-0.0310976002, 0.0108692329, -0.00178300741},
+		F64: []float64{-0.33333333333333287, 0.19999999999990617, -0.14285714285044973, 0.11111111086670439,
+			-0.090909085509931389, 0.076922997543614965, -0.066665840704406967, 0.05881718261562336,
+			-0.052594435176758846, 0.04744960919931708, -0.042864885367472835, 0.038212225901984677,
+			-0.032789219723562753, 0.026156922047357867, -0.018619921355916891, 0.011322483068730124,
+			-0.0056154856940979448, 0.0021530446198056654, -0.00059336650615895764, 0.00010396681459647599,
+			-8.6630581032779177e-06},
+	}
+)
+
+// halfPi is pi/2 in two parts.
+func (e *expander) halfPi() (hi, lo expr.Value) { return e.parts(math.Pi/2, 6.123233995736766e-17) }
+
+// arc is asin(|x|) = s+t for |x| <= 1/2, and beyond it asin(sqrt((1-|x|)/2)) = s+t, which is half of acos(|x|).
+func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
+	a := e.Do(expr.Abs, x)
+	far = e.lt(e.num(0.5), a)
+	z := e.choose(far, e.fma(a, e.num(-0.5), e.num(0.5)), e.mul(a, a))
+	s = e.choose(far, e.Do(expr.Sqrt, z), a)
+	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), far
+}
+
+func (e *expander) asin(x expr.Value) expr.Value {
+	s, t, far := e.arc(x)
+	_, lo := e.halfPi()
+	quarter := e.num(math.Pi / 4)
+	other := e.add(quarter, e.add(e.fma(s, e.num(-2), quarter), e.fma(t, e.num(-2), lo)))
+	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
+}
+
+// acos is 2p or pi - 2p beyond 1/2, else pi/2 - p or pi/2 + p, by the sign of x.
+func (e *expander) acos(x expr.Value) expr.Value {
+	s, t, far := e.arc(x)
+	p := e.add(s, t)
+	hi, lo := e.halfPi()
+	negative := e.lt(x, e.num(0))
+	base := e.choose(negative, e.num(math.Pi), e.num(0))
+	signed := e.float(e.Do(expr.Xor, e.int(p), e.signBit(x)))
+	middle := e.add(e.sub(hi, signed), lo)
+	return e.choose(far, e.fma(signed, e.num(2), base), middle)
+}
+
+// arctan is atan(t) for |t| <= 1, added to base.
+func (e *expander) arctan(t expr.Value) expr.Value {
+	z := e.mul(t, t)
+	return e.fma(e.mul(t, z), e.eval(atanPoly, z), t)
+}
+
+// atan(x) = pi/2 - atan(1/x) beyond 1.
+func (e *expander) atan(x expr.Value) expr.Value {
+	a := e.Do(expr.Abs, x)
+	far := e.lt(e.num(1), a)
+	p := e.arctan(e.div(e.choose(far, e.num(-1), a), e.choose(far, a, e.num(1))))
+	hi, lo := e.halfPi()
+	return e.withSign(e.choose(far, e.add(e.add(p, lo), hi), p), e.signBit(x))
+}
+
+// atan2 divides the smaller by the greater. Of two zeros the quotient is 0, of two infinities 1.
+func (e *expander) atan2(y, x expr.Value) expr.Value {
+	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
+	swap := e.lt(ax, ay)
+	n, d := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
+	same := e.choose(e.Do(expr.Eq, n, e.num(0)), n, e.num(1))
+	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), same, e.div(n, d)))
+	hi, lo := e.halfPi()
+	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
+	signs := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
+	phi, plo := e.parts(math.Pi, 1.2246467991473532e-16)
+	p = e.choose(signs, p, e.add(e.sub(phi, p), plo))
+	return e.withSign(p, e.signBit(y))
+}

@@ -1,0 +1,271 @@
+package elementary
+
+import (
+	"math"
+	"math/bits"
+)
+
+// The circular functions in Go, of float64: those of package math lose the digits of what is near a multiple of pi/2,
+// and of arcs near 1. Products whose rounding matters are converted, so that no compiler fuses them.
+
+// quarterTurn is pi/2 in two parts, of which the first has 33 bits: its products with integers below 2^20 are exact.
+const (
+	quarterTurn     = 0x1.921fb544p+0
+	quarterTurnRest = 0x1.0b4611a626331p-34
+)
+
+// The bits of 2^-12 and of 1.5 * 2^52.
+const (
+	leastLeft = (1023 - 12) << 52
+	noQuarter = 0x4338 << 48
+)
+
+// reduced returns the number of quarter turns in an angle, and r + low that is left of it, of which |r| <= pi/4 or
+// little more. What is infinite or NaN leaves NaN.
+func reduced(x float64) (q int, r, low float64) {
+	a := math.Abs(x)
+	if a < 1<<20 {
+		t := float64(x*(2/math.Pi)) + 0x1.8p52
+		n := t - 0x1.8p52
+		// The difference is exact, and of the product little is lost unless hardly anything is left, or there is none.
+		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
+		r = d - p
+		// Both are asked at once: of each by itself a branch might be taken at random.
+		q, left := int64(math.Float64bits(t)-noQuarter), int64(math.Float64bits(r)&^signBit)
+		if (leastLeft-left)|((q-1)&^q) < 0 {
+			return int(q), r, (d - r) - p
+		}
+	}
+	if !(a <= math.MaxFloat64) {
+		return 0, math.NaN(), 0
+	}
+	if q, r, low = reducedFar(a); x < 0 {
+		q, r, low = -q, -r, -low
+	}
+	return q, r, low
+}
+
+// reducedFar is reduced of any x from pi/4 on: the 53 bits of x, as an integer, times those 192 bits of 2/pi behind
+// which the product has nothing but fractions, and before which nothing but whole turns.
+func reducedFar(x float64) (q int, r, low float64) {
+	b := math.Float64bits(x)
+	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
+	var w [3]uint64
+	for k := range w {
+		// A shift by 64 gives 0.
+		w[k] = TwoOverPi[at/64+uint(k)]<<(at%64) | TwoOverPi[at/64+uint(k)+1]>>(64-at%64)
+	}
+	h2, l2 := bits.Mul64(w[2], m)
+	h1, l1 := bits.Mul64(w[1], m)
+	mid, carry := bits.Add64(l1, h2, 0)
+	top := w[0]*m + h1 + carry
+	q = int(top >> 62)
+	hi, lo := top<<2|mid>>62, mid<<2|l2>>62
+	sign := 1.0
+	if hi >= 1<<63 { // nearer to the next quarter
+		var borrow uint64
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi, _ = bits.Sub64(0, hi, borrow)
+		sign = -1
+		q++
+	}
+	// Angles are never nearer than 2^-62 quarters to one.
+	z := uint(bits.LeadingZeros64(hi))
+	hi, lo = hi<<z|lo>>(64-z), lo<<z
+	unit := math.Ldexp(sign, -int(z)-64)
+	f, g := float64(hi>>11<<11)*unit, float64(hi<<53>>53)*unit+float64(lo)*unit*0x1p-64
+	r = f * PiOver2[0]
+	low = math.FMA(f, PiOver2[0], -r) + (f*PiOver2[1] + g*PiOver2[0])
+	return q, r, low
+}
+
+// sinOf and cosOf are those of r + low.
+func sinOf(r, low float64) float64 {
+	c := (*[6]float64)(SinPoly.F64)
+	z := r * r
+	v := z * r
+	p := c[1] + z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))
+	return r - ((z*(0.5*low-v*p) - low) - v*c[0])
+}
+
+func cosOf(r, low float64) float64 {
+	c := (*[6]float64)(CosPoly.F64)
+	z := r * r
+	h, lost := 0.5*z, math.FMA(r, r, -z) // without which tan would be more than 2 ulp off
+	w := 1 - h
+	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
+	return w + (((1 - w) - h) + (z*p - (r*low + 0.5*lost)))
+}
+
+func sin(x float64) float64 {
+	q, r, low := reduced(x)
+	return quadrantOf(q, r, low)
+}
+
+func cos(x float64) float64 {
+	q, r, low := reduced(x)
+	return quadrantOf(q+1, r, low)
+}
+
+// quadrantOf is sin of q quarters and r + low.
+func quadrantOf(q int, r, low float64) float64 {
+	var y float64
+	if q&1 == 0 {
+		y = sinOf(r, low)
+	} else {
+		y = cosOf(r, low)
+	}
+	if q&2 != 0 {
+		return -y
+	}
+	return y
+}
+
+// SinCos returns what sin and cos do.
+func SinCos(x float64) (sin, cos float64) {
+	q, r, low := reduced(x)
+	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	u, v := s, c
+	if q&1 != 0 { // bits are moved under the condition, without a branch
+		u, v = c, s
+	}
+	turn := uint64(q)
+	return math.Float64frombits(u ^ turn<<62&signBit), math.Float64frombits(v ^ (turn+1)<<62&signBit)
+}
+
+const signBit = 1 << 63
+
+// tan is sin/cos, or -cos/sin. Bits are moved under the condition, without a branch, which would be taken at random; so
+// they are in arcs.
+func tan(x float64) float64 {
+	q, r, low := reduced(x)
+	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	u, v := s, c
+	if q&1 != 0 {
+		u, v = c, s
+	}
+	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
+}
+
+// arc is asin(a) = s + t for 0 <= a <= 1/2, and beyond it asin(sqrt((1-a)/2)) = s + t, which is half of acos(a).
+func arc(a float64) (s, t float64) {
+	square, rest := a*a, 0.5-0.5*a
+	p, q := math.Float64bits(a), math.Float64bits(square)
+	root, below := math.Float64bits(math.Sqrt(rest)), math.Float64bits(rest)
+	if a > 0.5 {
+		p, q = root, below
+	}
+	s, z := math.Float64frombits(p), math.Float64frombits(q)
+	c := (*[13]float64)(AsinPoly.F64)
+	u := z * z
+	even := c[0] + u*(c[2]+u*(c[4]+u*(c[6]+u*(c[8]+u*(c[10]+u*c[12])))))
+	odd := c[1] + u*(c[3]+u*(c[5]+u*(c[7]+u*(c[9]+u*c[11]))))
+	return s, s * z * (even + z*odd)
+}
+
+// halfPiRest is what pi/2 is rounded by.
+const halfPiRest = 6.123233995736766e-17
+
+func asin(x float64) float64 {
+	a := math.Abs(x)
+	if !(a <= 1) {
+		return math.NaN()
+	}
+	s, t := arc(a)
+	r := math.Float64bits(s + t)
+	far := math.Float64bits(math.Pi/4 + ((math.Pi/4 - 2*s) + (halfPiRest - 2*t)))
+	if a > 0.5 {
+		r = far
+	}
+	return math.Float64frombits(r | math.Float64bits(x)&signBit)
+}
+
+func acos(x float64) float64 {
+	a := math.Abs(x)
+	if !(a <= 1) {
+		return math.NaN()
+	}
+	s, t := arc(a)
+	p := math.Copysign(s+t, x)
+	r := math.Float64bits((math.Pi/2 - p) + halfPiRest)
+	left, right := math.Float64bits(math.Pi-2*(s+t)), math.Float64bits(2*(s+t))
+	if x > 0.5 {
+		r = right
+	}
+	if x < -0.5 {
+		r = left
+	}
+	return math.Float64frombits(r)
+}
+
+// arcPoly is (atan(t)-t)/t^3 in t^2 for |t| <= tan(pi/8): a relative error of t + t^3*arcPoly below 2^-56.9.
+var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.14285714284666542, 0.11111111015256292,
+	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
+	0.039231657085083686, -0.019176885636589053}
+
+// eighth is a direction, a multiple of an eighth of a turn: where it points to, and its angle in two parts.
+type eighth struct{ x, y, angle, rest float64 }
+
+// eighths are those from positive x to positive y and, from 4 on, from negative x to that.
+var eighths = [8]eighth{
+	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
+	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},
+	{0, 1, math.Pi / 2, halfPiRest}, {},
+}
+
+const tanSixteenth = math.Sqrt2 - 1
+
+// arctan is the angle of y/x for y >= 0: that of the nearest eighth, and what is left of it once it is turned back by
+// that. Which one it is comes at random: there is no branch.
+func arctan(y, x float64) float64 {
+	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
+	a := math.Abs(x)
+	if y > a*tanSixteenth {
+		m = 1
+	}
+	if y*tanSixteenth > a {
+		n = 1
+	}
+	e := &eighths[(k+m+n)&7]
+	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
+	if d == 0 { // both are 0: what is left is 0
+		d = 1 << 62
+	}
+	if d-smallBits >= infinityBits-smallBits {
+		return arctanEnd(y, x)
+	}
+	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
+	c, z := &arcPoly, t*t
+	w := z * z
+	v := w * w
+	even := (c[0] + w*c[2]) + v*((c[4]+w*c[6])+v*(c[8]+w*c[10]))
+	odd := (c[1] + w*c[3]) + v*((c[5]+w*c[7])+v*c[9])
+	return e.angle + (t + (t*z*(even+z*odd) + e.rest))
+}
+
+const (
+	infinityBits = 0x7ff << 52
+	smallBits    = (1023 - 1000) << 52 // below it bounds may be subnormal
+)
+
+// arctanEnd is that of numbers one of which is NaN or infinite or large, or both of which are small.
+func arctanEnd(y, x float64) float64 {
+	switch infinite := math.IsInf(x, 0); {
+	case y != y || x != x:
+		return math.NaN()
+	case y > math.MaxFloat64 && infinite:
+		y, x = 1, math.Copysign(1, x)
+	case y > math.MaxFloat64:
+		y, x = 1, 0
+	case infinite:
+		y, x = 0, math.Copysign(1, x)
+	case max(y, math.Abs(x)) < 1:
+		y, x = y*0x1p+100, x*0x1p+100
+	default:
+		y, x = y*0.25, x*0.25
+	}
+	return arctan(y, x)
+}
+
+// atan2 has the sign of y also where y / x is too small for a number.
+func atan2(y, x float64) float64 { return math.Copysign(arctan(math.Abs(y), x), y) }

@@ -1,0 +1,146 @@
+package elementary
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// Functions of a complex number in Go, by the formulas of package cmplx and the real functions of this package, which
+// take half of the time. What is infinite or NaN is left to package cmplx, which tells such cases apart.
+
+// complexSqrt is cmplx.Sqrt without branches that are taken at random. Imaginary parts keep their sign, those too that
+// are nothing beside the real part.
+func complexSqrt(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
+		return cmplx.Sqrt(z)
+	}
+	scale, size := 1.0, hypotenuse(a, b)
+	if size == 0 { // squares overflow or underflow
+		up := 0x1p54
+		if scale = 0x1p-27; math.Abs(a) > 4 || math.Abs(b) > 4 {
+			up, scale = 0.25, 2
+		}
+		a, b = a*up, b*up
+		size = math.Hypot(a, b)
+	}
+	r := math.Sqrt(0.5*size + 0.5*math.Abs(a))
+	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
+	re, im := large, small
+	if a < 0 { // bits are moved under the condition
+		re, im = small, large
+	}
+	return complex(math.Float64frombits(re), math.Float64frombits(im|math.Float64bits(b)&signBit))
+}
+
+// hypotenuse is the root of a sum of squares, 0 if these may overflow or underflow. A root writes half of a register,
+// and waits for what was in it: in a loop for the element before, but not where it is a function of its own.
+//
+//go:noinline
+func hypotenuse(a, b float64) float64 {
+	square := a*a + b*b
+	if square > 0x1p-900 && square < 0x1p+900 {
+		return math.Sqrt(square)
+	}
+	return 0
+}
+
+// Parts of numbers that squares, and exponentials, do not overflow of.
+const (
+	squareWithin = 1e150
+	powerWithin  = 300
+)
+
+// inBounds reports whether the parts of a number are below bounds.
+func inBounds(z complex128, re, im float64) bool {
+	return math.Abs(real(z)) < re && math.Abs(imag(z)) < im
+}
+
+// isFinite reports whether neither part of a number is infinite or NaN.
+func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
+
+// sinhCosh returns the hyperbolic sine and cosine of an x within powerWithin.
+func sinhCosh(x float64) (sinh, cosh float64) {
+	if a := math.Abs(x); a > 1 {
+		e := 0.5 * Exp(a)
+		rest := 0.25 / e
+		return math.Copysign(e-rest, x), e + rest
+	}
+	c, z := &sinhPoly, x*x
+	w := z * z
+	s := x + x*z*((c[0]+z*c[1]+w*(c[2]+z*c[3]))+w*w*(c[4]+z*c[5]+w*(c[6]+z*c[7])))
+	return s, math.Sqrt(1 + s*s)
+}
+
+// circular is cosh(y)*sin(x) and sinh(y)*cos(x), of finite numbers. From powerWithin on, the hyperbolic functions are
+// half an exponential, which may overflow where a product with it does not, and is no number to take 0 times: it is a
+// product of two. Beyond 1400 nothing but 0 times it is a number.
+func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
+	a := math.Abs(y)
+	if a < powerWithin {
+		sinh, cosh := sinhCosh(y)
+		return sin * cosh, cos * sinh
+	}
+	root := Exp(0.5 * min(a, 1400))
+	return sin * (0.5 * root) * root, cos * math.Copysign(0.5*root, y) * root
+}
+
+func complexSin(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Sin(z)
+	}
+	sin, cos := SinCos(real(z))
+	re, im := circular(sin, cos, imag(z))
+	return complex(re, im)
+}
+
+func complexCos(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Cos(z)
+	}
+	sin, cos := SinCos(real(z))
+	re, im := circular(cos, -sin, imag(z))
+	return complex(re, im)
+}
+
+func complexSinh(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Sinh(z)
+	}
+	sin, cos := SinCos(imag(z))
+	im, re := circular(sin, cos, real(z))
+	return complex(re, im)
+}
+
+func complexCosh(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Cosh(z)
+	}
+	sin, cos := SinCos(imag(z))
+	re, im := circular(cos, sin, real(z))
+	return complex(re, im)
+}
+
+// complexTan has nothing that cancels: cos(x)^2 + sinh(y)^2 is half of cos(2x) + cosh(2y). From tanFar on the square of
+// sinh is that of half an exponential, and more would be lost in it.
+func complexTan(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Tan(z)
+	}
+	const tanFar = 20
+	sin, cos := SinCos(real(z))
+	if b := imag(z); math.Abs(b) >= tanFar {
+		return complex(4*sin*cos*Exp(-2*math.Abs(b)), math.Copysign(1, b))
+	}
+	sinh, cosh := sinhCosh(imag(z))
+	d := cos*cos + sinh*sinh
+	return complex(sin*cos/d, sinh*cosh/d)
+}
+
+func complexTanh(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Tanh(z)
+	}
+	w := complexTan(complex(-imag(z), real(z)))
+	return complex(imag(w), -real(w))
+}

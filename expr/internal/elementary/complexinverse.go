@@ -1,0 +1,99 @@
+package elementary
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// Inverse functions of a complex number by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
+// Roots of 1+z and of 1-z keep what 1-z*z loses of numbers near 1, of small and of large ones, where package cmplx has
+// sums that cancel, down to infinities for some numbers from 1e8 on; and zeros of either sign tell the sides of cuts
+// apart. Numbers of which squares overflow are so large that 1 is nothing beside them.
+
+// logOfTwice is the logarithm of the magnitude of twice a large number.
+func logOfTwice(a, b float64) float64 { return Log(math.Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
+
+// asinh is that of an x whose square does not overflow.
+func asinh(x float64) float64 {
+	a := math.Abs(x)
+	root := math.Sqrt(a*a + 1)
+	if a > 2 {
+		return math.Copysign(Log(2*a+1/(root+a)), x)
+	}
+	return math.Copysign(math.Log1p(a+a*a/(1+root)), x)
+}
+
+func complexAsinh(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !isFinite(z):
+		return cmplx.Asinh(z)
+	case !inBounds(z, squareWithin, squareWithin):
+		return complex(math.Copysign(logOfTwice(a, b), a), atan2(b, math.Abs(a)))
+	}
+	p, q := complexSqrt(complex(1+b, -a)), complexSqrt(complex(1-b, a))
+	return complex(asinh(real(p)*imag(q)-real(q)*imag(p)), atan2(b, real(p)*real(q)-imag(p)*imag(q)))
+}
+
+func complexAsin(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Asin(z)
+	}
+	w := complexAsinh(complex(-imag(z), real(z)))
+	return complex(imag(w), -real(w))
+}
+
+func complexAcos(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !isFinite(z):
+		return cmplx.Acos(z)
+	case !inBounds(z, squareWithin, squareWithin):
+		return complex(atan2(math.Abs(b), a), -math.Copysign(logOfTwice(a, b), b))
+	}
+	p, q := complexSqrt(complex(1-a, -b)), complexSqrt(complex(1+a, b))
+	return complex(2*atan2(real(p), real(q)), asinh(real(q)*imag(p)-imag(q)*real(p)))
+}
+
+func complexAcosh(z complex128) complex128 {
+	a, b := real(z), imag(z)
+	switch {
+	case !isFinite(z):
+		return cmplx.Acosh(z)
+	case !inBounds(z, squareWithin, squareWithin):
+		return complex(logOfTwice(a, b), atan2(b, a))
+	}
+	p, q := complexSqrt(complex(a-1, b)), complexSqrt(complex(a+1, b))
+	return complex(asinh(real(p)*real(q)+imag(p)*imag(q)), 2*atan2(imag(p), real(q)))
+}
+
+func complexAtanh(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Atanh(z)
+	}
+	sign := math.Copysign(1, real(z)) // it is odd
+	a, b := math.Abs(real(z)), sign*imag(z)
+	var re, im float64
+	switch {
+	case !inBounds(z, squareWithin, squareWithin):
+		h := math.Hypot(0.5*a, 0.5*b)
+		re, im = 0.25*a/h/h, math.Copysign(math.Pi/2, b)
+	case a == 1 && math.Abs(b) < 1/squareWithin: // the square of b might be 0
+		re, im = 0.5*(math.Ln2-Log(math.Abs(b))), math.Copysign(math.Pi/4, b)
+		if b == 0 {
+			im = b
+		}
+	default:
+		d := 1 - a
+		re, im = 0.25*math.Log1p(4*a/(d*d+b*b)), 0.5*atan2(2*b, d*(1+a)-b*b)
+	}
+	return complex(sign*re, sign*im)
+}
+
+func complexAtan(z complex128) complex128 {
+	if !isFinite(z) {
+		return cmplx.Atan(z)
+	}
+	w := complexAtanh(complex(-imag(z), real(z)))
+	return complex(imag(w), -real(w))
+}

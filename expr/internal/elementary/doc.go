@@ -1,0 +1,19 @@
+// Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp, and has the
+// polynomials and tables that package expand uses too. It replaces functions of package math and math/cmplx that are
+// less accurate or slower:
+//
+//   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
+//     parts, others by 192 bits of 2/pi (Payne and Hanek).
+//   - exp: 2^(k/128) from a table times a polynomial.
+//   - log, log2, log10, pow: package math cancels near 1, and is wrong for subnormal numbers on some processors. pow
+//     uses the logarithm to base 2 as a sum of two float64, exact to 2^-63.
+//   - erfc: a polynomial times exp(-x^2) as a sum of two float64.
+//   - complex functions: the formulas of math/cmplx on top of these functions; inverse functions by W. Kahan's
+//     formulas.
+//
+// # Conventions
+//
+// A product whose rounding matters is wrapped in a conversion, float64(x*y): otherwise Go may fuse it with a sum. A
+// branch whose outcome is unpredictable is replaced by a conditional move of bits, because Go compiles conditional
+// moves for integers and branches for floats. "Exact to 2^-63" bounds a relative error.
+package elementary

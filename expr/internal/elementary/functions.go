@@ -1,0 +1,40 @@
+package elementary
+
+import "math"
+
+// Unary and binaryFunctions are the elementary functions and the primitive operations of float64 that are not Go
+// operators, by the names of their operations. They are within 2 ulp, which some functions of package math are not.
+var (
+	Unary = map[string]func(float64) float64{
+		"exp": Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": Log, "log2": log2, "log10": log10,
+		"log1p": math.Log1p, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": math.Atan,
+		"sinh": sinh, "cosh": cosh, "tanh": math.Tanh, "asinh": math.Asinh, "acosh": math.Acosh, "atanh": math.Atanh,
+		"erf": math.Erf, "erfc": erfc,
+	}
+	Binary = map[string]func(a, b float64) float64{
+		"pow": Pow, "atan2": atan2, "mod": math.Mod, "scale": scaled, "limit": limited,
+	}
+)
+
+// Complex are functions of a complex number.
+var Complex = map[string]func(complex128) complex128{
+	"sqrt": complexSqrt, "sin": complexSin, "cos": complexCos, "tan": complexTan, "asin": complexAsin,
+	"acos": complexAcos, "atan": complexAtan, "sinh": complexSinh, "cosh": complexCosh, "tanh": complexTanh,
+	"asinh": complexAsinh, "acosh": complexAcosh, "atanh": complexAtanh,
+}
+
+// scaled returns x*2^floor(power), rounded once: the operation scale of package expr.
+func scaled(x, power float64) float64 {
+	if power != power {
+		return power
+	}
+	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+}
+
+// limited returns x if |x| < |to|, else |to| with the sign of x: the operation limit of package expr.
+func limited(x, to float64) float64 {
+	if to = math.Abs(to); math.Abs(x) < to {
+		return x
+	}
+	return math.Copysign(to, x)
+}

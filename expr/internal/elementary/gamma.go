@@ -1,0 +1,44 @@
+package elementary
+
+import "math"
+
+// Lgamma handles all cases where math.Lgamma is wrong by one comparison.
+func Lgamma(x float64) float64 {
+	const least, infinity = 1 << 53, infinityBits << 1
+	if b := math.Float64bits(x) << 1; b-least >= infinity-least {
+		return lgammaEnd(x)
+	}
+	v, _ := math.Lgamma(x)
+	return v
+}
+
+// lgammaEnd handles infinities, NaN and numbers near 0. As in C, the result for negative infinity is infinite, which it
+// is not in math.Lgamma. Near 0 math.Lgamma uses a logarithm that is wrong for subnormal numbers on some processors.
+func lgammaEnd(x float64) float64 {
+	if a := math.Abs(x); a < 1 {
+		return -Log(a)
+	}
+	return x * x
+}
+
+// Digamma is the derivative of lgamma. Negative numbers are reflected, numbers below 10 are shifted by the recurrence,
+// and the asymptotic series gives the rest (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
+func Digamma(x float64) float64 {
+	switch {
+	case x == 0:
+		return math.Copysign(math.Inf(1), -x)
+	case x < 0 && x == math.Floor(x):
+		return math.NaN()
+	case x < 0:
+		_, frac := math.Modf(x)
+		return Digamma(1-x) - math.Pi/math.Tan(math.Pi*frac)
+	}
+	r := 0.0
+	for x < 10 {
+		r -= 1 / x
+		x++
+	}
+	z := 1 / (x * x)
+	series := z * (1./12 - z*(1./120-z*(1./252-z*(1./240-z*(1./132-z*(691./32760-z/12))))))
+	return r + math.Log(x) - 0.5/x - series
+}

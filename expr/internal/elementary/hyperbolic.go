@@ -1,0 +1,37 @@
+package elementary
+
+import "math"
+
+// large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
+// of e that float64 holds are beyond what it scales by.
+const large = 709
+
+// halfSquare is half of e^2.
+const halfSquare = math.E * math.E / 2
+
+// sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, to 2^-66.
+var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.00019841269841269773, 2.755731922404034e-06,
+	2.505210836405804e-08, 1.6059048396350562e-10, 7.646625361656657e-13, 2.8445264169895285e-15}
+
+func sinh(x float64) float64 {
+	switch a := math.Abs(x); {
+	case a <= 1:
+		c, z := &sinhPoly, x*x
+		return x + x*z*(c[0]+z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*(c[5]+z*(c[6]+z*c[7])))))))
+	case a <= 22:
+		t := a * math.Log2E
+		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+a*Log2ERounding)
+		p *= 0.5 * powerOf2(k)
+		return math.Copysign(p-0.25/p, x)
+	case a > large:
+		return math.Copysign(math.Exp(a-2)*halfSquare, x)
+	}
+	return math.Sinh(x)
+}
+
+func cosh(x float64) float64 {
+	if a := math.Abs(x); a > large {
+		return math.Exp(a-2) * halfSquare
+	}
+	return math.Cosh(x)
+}

@@ -1,0 +1,182 @@
+package elementary
+
+import "math"
+
+// Logarithms and powers in Go, of float64: package math's logarithms to bases 2 and 10 cancel near 1, those of
+// subnormal numbers are wrong on some processors, and its powers lose what the logarithm is multiplied by. Operations
+// whose rounding matters are converted or fused, so that no compiler does either by itself.
+
+// logEnd returns the logarithm of what has none.
+func logEnd(x float64) float64 {
+	switch {
+	case x > 0: // infinite
+		return x
+	case x == 0:
+		return math.Inf(-1)
+	}
+	return math.NaN()
+}
+
+// mantissaOf returns a positive finite x as 2^n times a number from 2/3 to 4/3.
+func mantissaOf(x float64) (n, m float64) {
+	shift := 0.0
+	if x < 0x1p-1022 {
+		x, shift = x*0x1p54, 54
+	}
+	origin := math.Float64bits(TwoThirds)
+	i := math.Float64bits(x) - origin
+	return float64(int64(i)>>52) - shift, math.Float64frombits(i&(1<<52-1) + origin)
+}
+
+// logTerms returns f, f^2/2 and what log(m) is more than f - f^2/2, where m = 1+f is from 2/3 to 4/3.
+func logTerms(m float64) (f, half, rest float64) {
+	f = m - 1
+	s := f / (2 + f)
+	z := s * s
+	u := z * z
+	c := (*[8]float64)(AtanhPoly)
+	p := z * ((2.0/3 + u*(c[1]+u*(c[3]+u*(c[5]+u*c[7])))) + z*(c[0]+u*(c[2]+u*(c[4]+u*c[6]))))
+	half = float64(0.5 * f * f)
+	return f, half, s * (half + p)
+}
+
+// logParts returns log(m) of such an m as a sum, whose first number has 21 bits.
+func logParts(m float64) (hi, lo float64) {
+	f, half, rest := logTerms(m)
+	hi = math.Float64frombits(math.Float64bits(f-half) &^ (1<<32 - 1))
+	return hi, ((f - hi) - half) + rest
+}
+
+// The logarithms of 2, of e to base 2, and of 2 to base 10, in two parts. Of the first few bits are used, so that its
+// products with the first part of a logarithm, or with an exponent, are exact.
+const (
+	ln2First  = 0x1.62e42fefp-1
+	ln2Rest   = 0x1.473de6af278edp-34
+	log2E     = 0x1.71547p+0
+	log2ERest = 0x1.94ae0bf85ddf4p-22
+
+	Log2ERounding = 2.0355273740931033e-17 // what math.Log2E is rounded by
+	log10Two      = 0x1.34413509p-2
+	log10Rest     = 0x1.ef3fde623e256p-35
+)
+
+// Log is f - (f^2/2 - ...) with what the sum of it and n*log(2) is rounded by kept as far as f is large.
+func Log(x float64) float64 {
+	if !(x > 0 && x <= math.MaxFloat64) {
+		return logEnd(x)
+	}
+	n, m := mantissaOf(x)
+	f := m - 1 // what follows is logTerms, which takes a call
+	s := f / (2 + f)
+	z := s * s
+	u := z * z
+	c := (*[8]float64)(AtanhPoly)
+	p := z * ((2.0/3 + u*(c[1]+u*(c[3]+u*(c[5]+u*c[7])))) + z*(c[0]+u*(c[2]+u*(c[4]+u*c[6]))))
+	half := float64(0.5 * f * f)
+	return n*ln2First - ((half - (s*(half+p) + n*ln2Rest)) - f)
+}
+
+func log2(x float64) float64 {
+	if !(x > 0 && x <= math.MaxFloat64) {
+		return logEnd(x)
+	}
+	n, m := mantissaOf(x)
+	hi, lo := logParts(m)
+	first := hi * log2E
+	rest := (hi+lo)*log2ERest + lo*log2E
+	sum := n + first
+	return sum + (rest + ((n - sum) + first))
+}
+
+func log10(x float64) float64 {
+	if !(x > 0 && x <= math.MaxFloat64) {
+		return logEnd(x)
+	}
+	n, m := mantissaOf(x)
+	f, half, rest := logTerms(m)
+	hi := f - half
+	return n*log10Two + (hi*math.Log10E + (((f-hi)-half+rest)*math.Log10E + n*log10Rest))
+}
+
+// Pow computes what is not special itself.
+func Pow(x, y float64) float64 {
+	a := math.Abs(x)
+	if !(a > 0 && a <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
+		return math.Pow(x, y)
+	}
+	if x > 0 {
+		if x == 1 { // as bools are
+			return 1
+		}
+		return power(a, y)
+	}
+	if math.Floor(y) != y {
+		return math.NaN()
+	}
+	if half := y * 0.5; math.Floor(half) != half {
+		return -power(a, y)
+	}
+	return power(a, y)
+}
+
+// power is 2^(y*log2(a)) for positive finite a and finite y.
+func power(a, y float64) float64 {
+	hi, lo := log2Sum(a)
+	t := y * hi
+	if !(math.Abs(t) < 1100) {
+		if t > 0 {
+			return math.Inf(1)
+		}
+		return 0
+	}
+	p, _, k := powerOfSum(t, math.FMA(y, lo, math.FMA(y, hi, -t)))
+	// By halves, since 2^k may be beyond what float64 has where the result is not.
+	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
+}
+
+// powerOfSum returns 2^(t+rest) as (p+low)*2^k, for a small rest.
+func powerOfSum(t, rest float64) (p, low float64, k int64) {
+	whole := t + 0x1.8p52
+	r := (t - (whole - 0x1.8p52)) + rest
+	c := (*[13]float64)(Exp2Poly.F64)
+	z := r * r
+	u := z * z
+	even := (c[1] + z*c[3]) + u*((c[5]+z*c[7])+u*(c[9]+z*c[11]))
+	odd := (c[2] + z*c[4]) + u*((c[6]+z*c[8])+u*(c[10]+z*c[12]))
+	v := math.FMA(r, c[0], z*(even+r*odd))
+	p = 1 + v
+	return p, (1 - p) + v, int64(math.Float64bits(whole)) - int64(math.Float64bits(0x1.8p52))
+}
+
+func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
+
+// log2Sum is log2(a) of a positive finite a as a sum of two, exact to 2^-63: see [expander.log2Sum].
+func log2Sum(a float64) (hi, lo float64) {
+	n, m := mantissaOf(a)
+	f, d := m-1, m+1
+	dl := m - (d - 1)
+	inverse := 1 / d
+	s := f * inverse
+	sl := math.FMA(-s, dl, math.FMA(-s, d, f)) * inverse
+	z := s * s
+	zl := math.FMA(s, sl, math.FMA(sl, s, math.FMA(s, s, -z)))
+	c := (*[8]float64)(AtanhPoly)
+	w := z * z
+	tail := float64(z * ((c[0] + z*c[1]) + w*((c[2]+z*c[3])+w*((c[4]+z*c[5])+w*(c[6]+z*c[7])))))
+	const third = 2.0 / 3
+	u := third + tail
+	ul := (third - u) + tail + 3.700743415417188e-17
+	v, vl := product(z, zl, u, ul)
+	g := 2 + v
+	gl := (2 - g) + v + vl
+	h, hl := product(s, sl, g, gl)
+	k, kl := product(h, hl, math.Log2E, Log2ERounding)
+	hi = n + k
+	return hi, ((n - hi) + k) + kl
+}
+
+// product multiplies two sums of two.
+func product(a, al, b, bl float64) (hi, lo float64) {
+	hi = a * b
+	return hi, math.FMA(a, bl, math.FMA(al, b, math.FMA(a, b, -hi)))
+}

@@ -1,0 +1,104 @@
+package exprtest
+
+import (
+	"bufio"
+	"embed"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+//go:embed testdata/elementary.txt
+var exactValues embed.FS
+
+// Float are the types with elementary functions.
+type Float interface{ float32 | float64 }
+
+var (
+	Inf     = math.Inf(1)
+	Nan     = math.NaN()
+	NegZero = math.Copysign(0, -1)
+)
+
+// Ends are annex F of C99: what functions of one operand give for 0, -0, 1, -1, inf, -inf and NaN; tilde stands for a
+// number that is nothing special and is checked elsewhere.
+const Tilde = 12345
+
+var Ends = map[expr.Op][7]float64{
+	expr.Exp:   {1, 1, Tilde, Tilde, Inf, 0, Nan},
+	expr.Exp2:  {1, 1, 2, 0.5, Inf, 0, Nan},
+	expr.Expm1: {0, NegZero, Tilde, Tilde, Inf, -1, Nan},
+	expr.Log:   {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
+	expr.Log2:  {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
+	expr.Log10: {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
+	expr.Log1p: {0, NegZero, Tilde, -Inf, Inf, Nan, Nan},
+	expr.Sin:   {0, NegZero, Tilde, Tilde, Nan, Nan, Nan},
+	expr.Cos:   {1, 1, Tilde, Tilde, Nan, Nan, Nan},
+	expr.Tan:   {0, NegZero, Tilde, Tilde, Nan, Nan, Nan},
+	expr.Asin:  {0, NegZero, math.Pi / 2, -math.Pi / 2, Nan, Nan, Nan},
+	expr.Acos:  {math.Pi / 2, math.Pi / 2, 0, math.Pi, Nan, Nan, Nan},
+	expr.Atan:  {0, NegZero, math.Pi / 4, -math.Pi / 4, math.Pi / 2, -math.Pi / 2, Nan},
+	expr.Sinh:  {0, NegZero, Tilde, Tilde, Inf, -Inf, Nan},
+	expr.Cosh:  {1, 1, Tilde, Tilde, Inf, Inf, Nan},
+	expr.Tanh:  {0, NegZero, Tilde, Tilde, 1, -1, Nan},
+	expr.Asinh: {0, NegZero, Tilde, Tilde, Inf, -Inf, Nan},
+	expr.Acosh: {Nan, Nan, 0, Nan, Inf, Nan, Nan},
+	expr.Atanh: {0, NegZero, Inf, -Inf, Nan, Nan, Nan},
+	expr.Erf:   {0, NegZero, Tilde, Tilde, 1, -1, Nan},
+	expr.Erfc:  {1, 1, Tilde, Tilde, 0, 2, Nan},
+}
+
+// SameNumber tells zeros apart, and all NaN alike.
+func SameNumber(a, b float64) bool {
+	return a != a && b != b || a == b && math.Signbit(a) == math.Signbit(b)
+}
+
+// Ulps is how far y is from want + low, in units of T's last place there. Infinities are the numbers after the last;
+// NaN, infinities and zeros, with their signs, must be as wanted.
+func Ulps[T Float](y T, want, low float64) float64 {
+	least, mantissa, most := -1022, 52, math.Inf(1)
+	if tensor.DTypeOf[T]() == tensor.Float32 {
+		least, mantissa, most = -126, 23, 0x1p128
+	}
+	v, exact := float64(y), float64(T(want)) == want && low == 0
+	switch {
+	case want != want && v != v:
+		return 0
+	case want != want || v != v || math.Signbit(v) != math.Signbit(want):
+		return math.Inf(1)
+	case v == want && exact, math.IsInf(v, 0) && math.Abs(want) >= most:
+		return 0
+	case math.IsInf(want, 0):
+		return math.Inf(1)
+	case math.IsInf(v, 0):
+		v = math.Copysign(most, v)
+	case math.Abs(want) >= most:
+		want, low = math.Copysign(most, want), 0
+	}
+	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), least)-mantissa)
+}
+
+// EachExact reads values that were computed in 113 bits: the name of a function, operands, the value and what that
+// lacks.
+func EachExact(t testing.TB, each func(name string, x, y, want, low float64)) {
+	t.Helper()
+	f, err := exactValues.Open("testdata/elementary.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		words := strings.Fields(s.Text())
+		var v [4]float64
+		for k := range v {
+			if v[k], err = strconv.ParseFloat(words[k+1], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		each(words[0], v[0], v[1], v[2], v[3])
+	}
+}

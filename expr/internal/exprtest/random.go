@@ -1,0 +1,171 @@
+package exprtest
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+var AllDTypes = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
+	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64,
+	tensor.Complex64, tensor.Complex128}
+
+// RandomBits returns an element of a real dtype: special values, small whole numbers, and any bits.
+func RandomBits(rng *rand.Rand, d tensor.DType) uint64 {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
+		-1e-310, 6e4, 3e9, -3e9, 1e19, math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24}
+	if d == tensor.Bool {
+		return rng.Uint64() & 1
+	}
+	mask := ^uint64(0) >> (64 - 8*d.Size())
+	switch k := rng.IntN(4); {
+	case k == 0:
+		return rng.Uint64() & mask
+	case d.IsFloat() && k == 1:
+		var b uint64
+		x := special[rng.IntN(len(special))]
+		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		return b
+	case d.IsFloat():
+		var b uint64
+		x := math.Round(rng.NormFloat64()*100) / 8
+		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		return b
+	case k == 1:
+		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2}[rng.IntN(6)]
+	}
+	return uint64(rng.IntN(20)-8) & mask
+}
+
+var testFuncs = []*expr.Func{
+	{Name: "test.lgamma", Args: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
+	{Name: "test.mix", Args: 3, F: func(a, b, c float64) float64 { return a*b - c }},
+}
+
+// RandomCode makes a code of up to 12 operations on operands of random dtypes.
+func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
+	in := make([]tensor.DType, 1+rng.IntN(3))
+	for k := range in {
+		in[k] = AllDTypes[rng.IntN(len(AllDTypes))]
+	}
+	b := expr.NewBuilder(in...)
+	var values []expr.Value
+	for k, d := range in {
+		values = append(values, b.Load(k))
+		if d.IsComplex() {
+			values = append(values, b.LoadImag(k))
+		}
+	}
+	one := func() expr.Value { return values[rng.IntN(len(values))] }
+	for range 1 + rng.IntN(12) {
+		values = append(values, RandomInst(b, rng, one))
+	}
+	var outs []expr.Output
+	for k := range 1 + rng.IntN(3) {
+		v := one()
+		if k == 0 {
+			v = values[len(values)-1]
+		}
+		o := b.Real(v)
+		if d := b.DType(v); d == tensor.Float32 || d == tensor.Float64 {
+			if w := one(); rng.IntN(3) == 0 && b.DType(w) == d {
+				o = expr.Output{DType: d.ToComplex(), Re: v, Im: w}
+			}
+		}
+		outs = append(outs, o)
+	}
+	c, err := b.Build(outs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// RandomInst applies an operation that is allowed of a value, and brings further operands to its dtype.
+func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Value {
+	for {
+		v := one()
+		d := b.DType(v)
+		if d.IsReducedFloat() || rng.IntN(6) == 0 {
+			v = b.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
+				tensor.BFloat16, tensor.Bool, tensor.Int64, tensor.Uint64, tensor.Int16}[rng.IntN(10)], v)
+			if d = b.DType(v); d.IsReducedFloat() {
+				return v
+			}
+		}
+		arg := func() expr.Value {
+			if rng.IntN(3) == 0 {
+				return b.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: RandomBits(rng,
+					d)})
+			}
+			return b.Convert(d, one())
+		}
+		o := expr.Op(1 + rng.IntN(int(expr.Scan)))
+		switch o {
+		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan:
+			return b.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: RandomBits(rng, d)})
+		case expr.Bits:
+			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
+				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[d.Size()]
+			return b.Bits(to[rng.IntN(len(to))], v)
+		case expr.Select:
+			return b.Do(expr.Select, b.Convert(tensor.Bool, one()), v, arg())
+		case expr.Lookup:
+			if d != tensor.Float32 {
+				continue
+			}
+			return b.Make(expr.Inst{Op: expr.Lookup, DType: d, A: v, B: expr.None, C: expr.None,
+				Imm: uint64(rng.IntN(len(elementary.Tables)))})
+		case expr.Call:
+			if !d.IsFloat() {
+				continue
+			}
+			f := testFuncs[rng.IntN(len(testFuncs))]
+			return b.Call(f, d, []expr.Value{v, arg(), arg()}[:f.Args]...)
+		}
+		compares := o == expr.Eq || o == expr.Ne || o == expr.Lt || o == expr.Le
+		if !compares && !Defined(o, d) {
+			continue
+		}
+		args := []expr.Value{v, arg(), arg()}[:o.Args()]
+		if rng.IntN(2) == 0 && len(args) > 1 {
+			args[0], args[1] = args[1], args[0]
+		}
+		return b.Do(o, args...)
+	}
+}
+
+// SameBits reports whether two elements of a real dtype have the same bits, or are both NaN.
+func SameBits(d tensor.DType, a, b uint64) bool {
+	if a == b {
+		return true
+	}
+	switch d {
+	case tensor.Float16:
+		x, y := tensor.Half(a).Float32(), tensor.Half(b).Float32()
+		return x != x && y != y
+	case tensor.BFloat16:
+		x, y := tensor.BF16(a).Float32(), tensor.BF16(b).Float32()
+		return x != x && y != y
+	case tensor.Float32:
+		x, y := math.Float32frombits(uint32(a)), math.Float32frombits(uint32(b))
+		return x != x && y != y
+	case tensor.Float64:
+		x, y := math.Float64frombits(a), math.Float64frombits(b)
+		return x != x && y != y
+	}
+	return false
+}
+
+// Defined reports whether an operation with operands and a result of dtype d is valid.
+func Defined(o expr.Op, d tensor.DType) bool {
+	load := expr.Inst{Op: expr.Load, DType: d, A: 0, B: expr.None, C: expr.None}
+	c := expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load, {Op: o, DType: d}}, Out: []expr.Output{{d, 1,
+		expr.None}}}
+	return c.Check() == nil
+}

@@ -1,0 +1,203 @@
+package interp
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// What is computed from one operand of bytes alone has two results, or 256, and from two of bools four: they are
+// computed once, and an element is looked up.
+
+// minTableWork is the least work, in instructions, for which a table is made: less takes as long as looking it up, and
+// the table besides.
+const minTableWork = minBlockWork
+
+// source is the operands that alone a value is computed from: one of bytes, or two of bools in their order.
+type source struct{ first, second expr.Value }
+
+var (
+	otherSources = source{expr.None, expr.None} // what is computed from others
+	noSource     = source{-2, expr.None}        // a number, which may be in all tables
+)
+
+// sources finds where each value comes from. Operands that are the same for a row need no table: what depends on them
+// is computed once.
+func sources(l *expr.Loop, c *expr.Code) []source {
+	from := make([]source, len(c.Insts))
+	for v, i := range c.Insts {
+		switch from[v] = noSource; {
+		case i.Op == expr.Const:
+		case i.Op == expr.Load && i.DType.Size() == 1 && c.In[i.A] == i.DType && !l.Scalar[i.A]:
+			from[v] = source{i.A, expr.None}
+		case i.Op == expr.Load:
+			from[v] = otherSources
+		default:
+			for _, u := range i.Uses() {
+				from[v] = together(c, from[v], from[u])
+			}
+		}
+	}
+	for v := range from {
+		if from[v] == noSource {
+			from[v] = otherSources
+		}
+	}
+	return from
+}
+
+// together is where a value comes from that is computed from two.
+func together(c *expr.Code, a, b source) source {
+	switch {
+	case a == b || b == noSource:
+		return a
+	case a == noSource:
+		return b
+	case a == otherSources || b == otherSources:
+		return otherSources
+	}
+	for _, v := range []expr.Value{b.first, b.second} {
+		switch {
+		case v == expr.None || v == a.first || v == a.second:
+		case a.second == expr.None && c.In[a.first] == tensor.Bool && c.In[v] == tensor.Bool:
+			a = source{min(a.first, v), max(a.first, v)}
+		default:
+			return otherSources
+		}
+	}
+	return a
+}
+
+// tabulate puts tables in the place of what is computed from few bytes and needed by something else, where that is
+// worth it: among the idioms, which it may stand for.
+func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
+	from := sources(l, c)
+	needed := make([]bool, len(c.Insts))
+	for v, i := range c.Insts {
+		for _, u := range i.Uses() {
+			needed[u] = needed[u] || from[u] != from[v]
+		}
+	}
+	for _, o := range c.Out {
+		if needed[o.Re] = true; o.Im != expr.None {
+			needed[o.Im] = true
+		}
+	}
+	for _, f := range l.Folds {
+		needed[f.V] = true
+	}
+	for v := range c.Insts {
+		if needed[v] && from[v] != otherSources && workOf(c, expr.Value(v)) >= minTableWork {
+			found[expr.Value(v)] = byteTable(c, expr.Value(v), from[v])
+		}
+	}
+	for v, f := range found { // an idiom of two results is none where one is looked up
+		if f.other == expr.None {
+			continue
+		}
+		if g, ok := found[f.other]; ok && g.other == expr.None {
+			delete(found, v)
+		}
+	}
+}
+
+// workOf is what it takes to compute a value.
+func workOf(c *expr.Code, v expr.Value) int {
+	needed, sum := make([]bool, v+1), 0
+	needed[v] = true
+	for ; v >= 0; v-- {
+		if !needed[v] {
+			continue
+		}
+		sum += work(c.Insts[v].Op)
+		for _, u := range c.Insts[v].Uses() {
+			needed[u] = true
+		}
+	}
+	return sum
+}
+
+// byteTable computes a value for all that it may come from. Bools are 0 or 1, whose result all other bytes have, too.
+func byteTable(c *expr.Code, v expr.Value, from source) match {
+	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs, Out: []expr.Output{{c.Insts[v].DType, v,
+		expr.None}}}
+	var results [256]uint64
+	in := make([]expr.Number, len(c.In))
+	for k := range results {
+		switch at := uint64(k); {
+		case from.second != expr.None && k > 3:
+			continue
+		case from.second != expr.None:
+			in[from.first].Re, in[from.second].Re = at&1, at>>1
+		case k > 1 && c.In[from.first] == tensor.Bool:
+			results[k] = results[1]
+			continue
+		default:
+			in[from.first].Re = at
+		}
+		results[k] = part.Eval(in...)[0].Re
+	}
+	f := match{other: expr.None, uses: []expr.Value{loadOf(part, from.first)}}
+	if from.second != expr.None {
+		f.uses = append(f.uses, loadOf(part, from.second))
+	}
+	switch c.Insts[v].DType.Size() {
+	case 1:
+		f.body = lookUp[uint8](&results, from)
+	case 2:
+		f.body = lookUp[uint16](&results, from)
+	case 4:
+		f.body = lookUp[uint32](&results, from)
+	default:
+		f.body = lookUp[uint64](&results, from)
+	}
+	return f
+}
+
+// loadOf returns the instruction that reads an operand.
+func loadOf(c *expr.Code, operand expr.Value) expr.Value {
+	return expr.Value(slices.IndexFunc(c.Insts, func(i expr.Inst) bool { return i.Op == expr.Load && i.A == operand }))
+}
+
+func lookUp[U word](results *[256]uint64, from source) loopFunc {
+	t := new([256]U)
+	for k, r := range results {
+		t[k] = U(r)
+	}
+	if from.second != expr.None {
+		return lookUpPair((*[4]U)(t[:]))
+	}
+	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		if by.d == int(unsafe.Sizeof(t[0])) && by.a == 1 {
+			dst := flat[U](d, n)
+			x := flat[uint8](a, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = t[x[i]]
+			}
+			return
+		}
+		for i := range n {
+			*(*U)(unsafe.Add(d, i*by.d)) = t[*(*uint8)(unsafe.Add(a, i*by.a))]
+		}
+	}
+}
+
+// lookUpPair looks up what comes from two bools.
+func lookUpPair[U word](t *[4]U) loopFunc {
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		if *by == (strides{d: int(unsafe.Sizeof(t[0])), a: 1, b: 1}) {
+			dst := flat[U](d, n)
+			x, y := flat[uint8](a, n)[:len(dst)], flat[uint8](b, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = t[min(x[i], 1)|min(y[i], 1)<<1]
+			}
+			return
+		}
+		for i := range n {
+			x, y := *(*uint8)(unsafe.Add(a, i*by.a)), *(*uint8)(unsafe.Add(b, i*by.b))
+			*(*U)(unsafe.Add(d, i*by.d)) = t[min(x, 1)|min(y, 1)<<1]
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package interp
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// arithmetic has the loops of operations that do not go by the size of elements alone, by dtype.
+var arithmetic = func() (t table) {
+	signless[uint8](&t, tensor.Uint8, tensor.Int8)
+	signless[uint16](&t, tensor.Uint16, tensor.Int16)
+	signless[uint32](&t, tensor.Uint32, tensor.Int32)
+	signless[uint64](&t, tensor.Uint64, tensor.Int64)
+	integers[uint8, int32](&t, tensor.Uint8)
+	integers[int8, int32](&t, tensor.Int8)
+	integers[int16, int32](&t, tensor.Int16)
+	integers[int32, int32](&t, tensor.Int32)
+	integers[int64, int64](&t, tensor.Int64)
+	integers[uint16, int32](&t, tensor.Uint16)
+	integers[uint32, uint32](&t, tensor.Uint32)
+	integers[uint64, uint64](&t, tensor.Uint64)
+	floats[float32, uint32](&t, tensor.Float32)
+	floats[float64, uint64](&t, tensor.Float64)
+	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor, expr.Eq, expr.Ne, expr.Lt, expr.Le} {
+		t[o][tensor.Bool] = t[o][tensor.Uint8]
+	}
+	t[expr.Not][tensor.Bool] = notBool
+	t[expr.FMA][tensor.Float32], t[expr.FMA][tensor.Float64] = fmaV32, fmaV64
+	t[expr.Mod][tensor.Float32], t[expr.Exp][tensor.Float32], t[expr.Exp][tensor.Float64] = modV32,
+		mapEach(elementary.Exp32), expV64
+	return t
+}()
+
+// loopOps is the number of operations: Scan is the last one.
+const loopOps = expr.Scan + 1
+
+// table has the loops of operations by dtype.
+type table = [loopOps][tensor.Complex64]loopFunc
+
+// signless sets the operations whose results do not depend on the sign, for both dtypes of a size.
+func signless[T word](t *table, unsigned, signed tensor.DType) {
+	for o, f := range map[expr.Op]loopFunc{expr.Add: addV[T], expr.Sub: subV[T], expr.Mul: mulV[T], expr.Neg: negV[T],
+		expr.Eq: eqV[T], expr.Ne: neV[T],
+		expr.And: andV[T], expr.Or: orV[T], expr.Xor: xorV[T], expr.Not: notV[T], expr.Shl: shlV[T]} {
+		t[o][unsigned], t[o][signed] = f, f
+	}
+}
+
+// integers sets the operations whose results depend on the sign. W is the type in which elements are compared.
+func integers[T, W integer](t *table, d tensor.DType) {
+	t[expr.Lt][d], t[expr.Le][d], t[expr.Shr][d] = ltV[T], leV[T], shrV[T]
+	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
+	t[expr.Abs][d] = absInt[T]
+	if !d.IsSigned() {
+		t[expr.Abs][d] = moves[sizeIndex(d.Size())]
+	}
+}
+
+func floats[T float, U word](t *table, d tensor.DType) {
+	t[expr.Add][d], t[expr.Sub][d], t[expr.Mul][d], t[expr.Neg][d], t[expr.Lt][d], t[expr.Le][d] = addV[T], subV[T],
+		mulV[T], negV[T], ltV[T], leV[T]
+	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d], t[expr.Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
+	t[expr.Sqrt][d], t[expr.Floor][d], t[expr.Ceil][d] = sqrtV[T], floorV[T], ceilV[T]
+	t[expr.Trunc][d], t[expr.Rint][d] = truncV[T], rintV[T]
+	t[expr.Eq][d], t[expr.Ne][d] = eqFloat[T, U], neFloat[T, U]
+	for o := range loopOps {
+		if f := elementary.Unary[o.String()]; f != nil {
+			t[o][d] = map1[T](f)
+		}
+		if f := elementary.Binary[o.String()]; f != nil {
+			t[o][d] = map2[T](f)
+		}
+	}
+}
+
+// choose returns the loop of an instruction; nil if there is none.
+func (m *preparer) choose(i expr.Inst) loopFunc {
+	d := i.DType
+	switch i.Op {
+	case expr.Load, expr.Bits:
+		return moves[sizeIndex(d.Size())]
+	case expr.Convert:
+		conv := tensor.Converter(d, m.code.Insts[i.A].DType)
+		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) { conv(d, a, by.d, by.a, n) }
+	case expr.Select:
+		return selects[sizeIndex(d.Size())]
+	case expr.Lookup:
+		return tableBody(&elementary.Tables[i.Imm])
+	case expr.Call:
+		if d == tensor.Float32 {
+			return callBody[float32](m.code.Funcs[i.Imm])
+		}
+		return callBody[float64](m.code.Funcs[i.Imm])
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		d = m.code.Insts[i.A].DType
+	case expr.Max:
+		if b := m.code.Insts[i.B]; d.IsFloat() && b.Op == expr.Const && b.Imm == 0 {
+			if d == tensor.Float32 {
+				return reluV[uint32]
+			}
+			return reluV[uint64]
+		}
+	}
+	return arithmetic[i.Op][d]
+}
+
+// join returns the loop of an instruction together with one of its operands, which nobody else needs, and the operands
+// of both; nil if there is none.
+func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
+	u := m.code.Insts[inner]
+	switch {
+	case i.Op == expr.Convert:
+		if d := u.DType; u.Op == expr.Convert && i.DType == tensor.Float32 && m.code.Insts[u.A].DType == tensor.Float32 {
+			return rounders[d], []expr.Value{u.A}
+		}
+		return nil, nil
+	case i.Op == expr.Select && k == 0:
+		d := m.code.Insts[u.A].DType
+		if u.Op < expr.Eq || u.Op > expr.Le || d.Size() != i.DType.Size() {
+			return nil, nil
+		}
+		return choiceOf(u.Op, d), []expr.Value{u.A, u.B, i.B, i.C}
+	case i.Op == expr.Min && u.Op == expr.Max && k == 0:
+		return m.clamp(i.DType, u.B, i.B), []expr.Value{u.A, u.B, i.B}
+	}
+	t := joinedLoops[pairing{u.Op, i.Op, k == 1}]
+	if t == nil || t[i.DType] == nil {
+		return nil, nil
+	}
+	other := i.B
+	if k == 1 {
+		other = i.A
+	}
+	return t[i.DType], []expr.Value{u.A, u.B, other}
+}
+
+// clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
+// the result does not depend on the order of comparisons, or by what differs from element to element.
+func (m *preparer) clamp(d tensor.DType, low, high expr.Value) loopFunc {
+	a, b := m.code.Insts[low], m.code.Insts[high]
+	of := func(i expr.Inst) float64 {
+		if d == tensor.Float32 {
+			return float64(math.Float32frombits(uint32(i.Imm)))
+		}
+		return math.Float64frombits(i.Imm)
+	}
+	switch number := a.Op == expr.Const && b.Op == expr.Const; {
+	case !d.IsFloat() || number && of(a) < of(b):
+	case m.uniform[low] || m.uniform[high]:
+		return nil
+	case d == tensor.Float32:
+		return clampTo[float32, uint32]
+	default:
+		return clampTo[float64, uint64]
+	}
+	switch d {
+	case tensor.Uint8:
+		return clampInt[uint8, int32]
+	case tensor.Int8:
+		return clampInt[int8, int32]
+	case tensor.Int16:
+		return clampInt[int16, int32]
+	case tensor.Int32:
+		return clampInt[int32, int32]
+	case tensor.Int64:
+		return clampInt[int64, int64]
+	case tensor.Uint16:
+		return clampInt[uint16, int32]
+	case tensor.Uint32:
+		return clampInt[uint32, uint32]
+	case tensor.Uint64:
+		return clampInt[uint64, uint64]
+	case tensor.Float32:
+		return clampFloat[float32, uint32]
+	}
+	return clampFloat[float64, uint64]
+}

@@ -1,0 +1,98 @@
+package interp
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	// Ratios below these are rounded down as they are: the product of a whole number and the divisor, and its quotient,
+	// are rounded by less than a half, and float32 tells a ratio from a whole number that it is not.
+	plainRatioHalf = 256
+	plainRatioBF16 = 32
+)
+
+// asHalf and asBF16 round as the dtypes do. The last place of halves below the normal ones is that of float32 from a
+// half on.
+func asHalf(x float32) float32 {
+	const least, beyond, infinity = uint32(127-14) << 23, uint32(127+16) << 23, uint32(0xff) << 23
+	u := math.Float32bits(x)
+	a := u &^ signBit32
+	r := (a + 0xfff + a>>13&1) &^ 0x1fff
+	if low := math.Float32bits(math.Float32frombits(a) + 0.5 - 0.5); a < least {
+		r = low
+	}
+	if r >= beyond {
+		r = max(a, infinity) // a NaN stays
+	}
+	return math.Float32frombits(r | (u ^ a))
+}
+
+func asBF16(x float32) float32 {
+	u := math.Float32bits(x)
+	r := (u + 0x7fff + u>>16&1) &^ 0xffff
+	if x != x {
+		r = 0x7fc0 << 16
+	}
+	return math.Float32frombits(r)
+}
+
+// exactHalf and exactBF16 are of what the dtypes hold.
+func exactHalf(x float32) tensor.Half { return tensor.HalfOf(x) }
+
+func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >> 16) }
+
+// floorRatioHalf and floorRatioBF16 are floorRatio, of which each step is rounded.
+func floorRatioHalf(a, b tensor.Half) tensor.Half {
+	x, y := a.Float32(), b.Float32()
+	ratio := x / y
+	if plainRatio(ratio, x, plainRatioHalf) {
+		return exactHalf(floor32(ratio))
+	}
+	if y == 0 {
+		return tensor.HalfOf(ratio)
+	}
+	return exactHalf(steppedRatio(x, y, ratio, asHalf))
+}
+
+func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
+	x, y := a.Float32(), b.Float32()
+	ratio := x / y
+	if plainRatio(ratio, x, plainRatioBF16) {
+		return exactBF16(floor32(ratio))
+	}
+	if y == 0 {
+		return tensor.BF16Of(ratio)
+	}
+	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
+}
+
+// steppedRatio is the quotient of which each step is rounded.
+func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
+	m := mod32(x, y)
+	q := round(round(x-m) / y)
+	if m != 0 && (y < 0) != (m < 0) {
+		q = round(q - 1)
+	}
+	f := floor32(q)
+	return nearerRatio(ratio, q, f, round(q-f))
+}
+
+// plainRatio reports whether a ratio is below most, and not one that is 0 because it is too small for a float32.
+func plainRatio(ratio, x, most float32) bool {
+	u := math.Float32bits(ratio) &^ signBit32
+	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
+}
+
+// nearerRatio is f, to which q was rounded down, or 1 more where the rest is above a half. Zeros have the sign of the
+// ratio.
+func nearerRatio(ratio, q, f, rest float32) float32 {
+	switch {
+	case q == 0:
+		return math.Float32frombits(math.Float32bits(ratio) & signBit32)
+	case rest > 0.5:
+		return f + 1
+	}
+	return f
+}

@@ -1,0 +1,212 @@
+package interp
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Of each loop here one case is what lies one behind another, a loop over slices, and the other one any strides.
+
+// flat returns n elements that lie one behind another.
+func flat[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+
+// logicalBody returns the loop of an operation on what is not 0. The sign does not tell a float from 0.
+func logicalBody(o expr.Op) func(d tensor.DType) loopFunc {
+	return func(d tensor.DType) loopFunc {
+		mask := ^uint64(0) >> (64 - 8*d.Size())
+		if d.IsFloat() {
+			mask >>= 1
+		}
+		switch d.Size() {
+		case 1:
+			return logicalOf(o, uint8(mask))
+		case 2:
+			return logicalOf(o, uint16(mask))
+		case 4:
+			return logicalOf(o, uint32(mask))
+		}
+		return logicalOf(o, mask)
+	}
+}
+
+func logicalOf[U word](o expr.Op, mask U) loopFunc {
+	switch o {
+	case expr.And:
+		return logicalAnd(mask)
+	case expr.Or:
+		return logicalOr(mask)
+	}
+	return logicalXor(mask)
+}
+
+// logicalAnd has both conditions at hand before it joins them, or else there would be a branch.
+func logicalAnd[U word](mask U) loopFunc {
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		if by.a == size && by.b == size {
+			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			for i := range dst {
+				u, v := x[i]&mask != 0, y[i]&mask != 0
+				dst[i] = u && v
+			}
+			return
+		}
+		for i := range dst {
+			u, v := *(*U)(unsafe.Add(a, i*by.a))&mask != 0, *(*U)(unsafe.Add(b, i*by.b))&mask != 0
+			dst[i] = u && v
+		}
+	}
+}
+
+func logicalOr[U word](mask U) loopFunc {
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		if by.a == size && by.b == size {
+			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = (x[i]|y[i])&mask != 0
+			}
+			return
+		}
+		for i := range dst {
+			dst[i] = (*(*U)(unsafe.Add(a, i*by.a))|*(*U)(unsafe.Add(b, i*by.b)))&mask != 0
+		}
+	}
+}
+
+func logicalXor[U word](mask U) loopFunc {
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
+		if by.a == size && by.b == size {
+			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = (x[i]&mask != 0) != (y[i]&mask != 0)
+			}
+			return
+		}
+		for i := range dst {
+			dst[i] = (*(*U)(unsafe.Add(a, i*by.a))&mask != 0) != (*(*U)(unsafe.Add(b, i*by.b))&mask != 0)
+		}
+	}
+}
+
+// signedNumber and short are integers with a sign, and those of less than 32 bits.
+type (
+	signedNumber interface{ int8 | int16 | int32 | int64 }
+	short        interface{ int8 | int16 | uint8 | uint16 }
+)
+
+// stepOfInt is heaviside of integers: at0 where x is 0, else whether x is above 0.
+func stepOfInt[W integer](x, at0 W) W {
+	above := uint8(0)
+	if x > 0 {
+		above = 1
+	}
+	r := W(above)
+	if x == 0 {
+		r = at0
+	}
+	return r
+}
+
+// remOf gives x of a divisor of 0, as x - x / y * y does.
+func remOf[W integer](x, y W) W {
+	if exact(x, y) {
+		return x - ratioOf(x, y)*y
+	}
+	if y != 0 {
+		x %= y
+	}
+	return x
+}
+
+// exact reports whether float64 holds both numbers and tells their quotient from the next integer.
+func exact[W integer](x, y W) bool {
+	const most = 1 << 53
+	if unsafe.Sizeof(x) < 8 {
+		return true
+	}
+	if ^W(0) > 0 {
+		return uint64(x|y) < most
+	}
+	return (uint64(x)+most/2)|(uint64(y)+most/2) < most
+}
+
+// ratioOf is the quotient of integers that float64 holds, of a divisor of 0 any number: x/y is at least 1/y away from
+// an integer that it is not, and is rounded by less. It takes half as long as that of integers, and there is no divisor
+// to look out for.
+func ratioOf[W integer](x, y W) W { return W(int64(float64(x) / float64(y))) }
+
+// lowerRatioOf is that rounded down.
+func lowerRatioOf[W integer](x, y W) W { return W(int64(math.Floor(float64(x) / float64(y)))) }
+
+// exactModOf is the remainder with the sign of y of integers that float64 holds, x of a divisor of 0. It is small
+// enough to be part of a loop, as modOf is not.
+func exactModOf[W integer](x, y W) W { return x - lowerRatioOf(x, y)*y }
+
+// modOf is that of any integers.
+func modOf[W integer](x, y W) W {
+	if exact(x, y) {
+		return exactModOf(x, y)
+	}
+	r := remOf(x, y)
+	s, unlike := r, r^y
+	if unlike < 0 {
+		s = r + y
+	}
+	if r == 0 {
+		s = r
+	}
+	return s
+}
+
+// quotientOf is 0 of a divisor of 0, for which any number will do.
+func quotientOf[W integer](x, y W) W {
+	if exact(x, y) {
+		q := ratioOf(x, y)
+		if y == 0 {
+			q = 0
+		}
+		return q
+	}
+	if y != 0 {
+		return x / y
+	}
+	return 0
+}
+
+// floorOf is that rounded down, and of a divisor of 0 and what is below it -1.
+func floorOf[W integer](x, y W) W {
+	if exact(x, y) {
+		q, none := lowerRatioOf(x, y), W(0)
+		if x < 0 {
+			none--
+		}
+		if y == 0 {
+			q = none
+		}
+		return q
+	}
+	q := quotientOf(x, y)
+	m := x - q*y
+	r, unlike := q, m^y
+	if unlike < 0 {
+		r = q - 1
+	}
+	if m == 0 {
+		r = q
+	}
+	return r
+}
+
+// replaceOf puts other in the place of what is at most limit.
+func replaceOf[W integer](x, limit, other W) W {
+	r := x
+	if x <= limit {
+		r = other
+	}
+	return r
+}

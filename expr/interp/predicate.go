@@ -1,0 +1,278 @@
+package interp
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+)
+
+// An arm of a selection is what only it needs of one of its two operands. In Go it is computed together, right before
+// the selection: nothing of it in blocks whose mask is all the other way, and functions in it only where the mask asks.
+
+// predicatedBlock is a span of instructions, which are needed only where a mask is as wanted.
+type predicatedBlock struct {
+	first, end expr.Value
+	mask       expr.Value
+	want       bool
+}
+
+// minBlockWork is the least work, in instructions, for which an arm is set apart: the mask is then a loop of its own,
+// and is looked at once more.
+const minBlockWork = 6
+
+// branch is an arm while it is looked for: parent is the one that its selection is in.
+type branch struct {
+	parent, depth int
+	want          bool
+	work          int
+	list          []expr.Value
+}
+
+// blockFinder finds the branch in which each value is needed; 0 is all elements.
+type blockFinder struct {
+	code     *expr.Code
+	uses     [][]expr.Value
+	branches []branch
+	where    []int
+	arms     [][2]int // of selections: the branches where the mask is true, and false
+}
+
+// predicateBlocks returns the code with its arms together and without what nobody needs, what became of its values, and
+// the arms, outer ones before those that are in them. uses are the values that each is computed from.
+func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
+	[]predicatedBlock) {
+	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),
+		arms: make([][2]int, len(c.Insts))}
+	for v := range f.where {
+		f.where[v] = -1
+	}
+	for _, o := range c.Out {
+		f.need(o.Re, 0)
+		f.need(o.Im, 0)
+	}
+	for _, x := range folds {
+		f.need(x.V, 0)
+	}
+	for v := len(c.Insts) - 1; v >= 0; v-- {
+		f.operands(expr.Value(v))
+	}
+	return f.order()
+}
+
+// need says that a value is needed in a branch.
+func (f *blockFinder) need(v expr.Value, b int) {
+	if v == expr.None {
+		return
+	}
+	for a := f.where[v]; a >= 0 && a != b; {
+		if f.branches[a].depth >= f.branches[b].depth {
+			a = f.branches[a].parent
+		} else {
+			b = f.branches[b].parent
+		}
+	}
+	f.where[v] = b
+}
+
+// operands says where the operands of a value are needed. What is no work is needed everywhere.
+func (f *blockFinder) operands(v expr.Value) {
+	i := f.code.Insts[v]
+	switch {
+	case f.where[v] < 0:
+		return
+	case i.Op == expr.Const || i.Op == expr.Load:
+		f.where[v] = 0
+	}
+	b := f.where[v]
+	f.branches[b].work += work(i.Op)
+	if i.Op != expr.Select || !slices.Equal(f.uses[v], i.Uses()) || i.A == i.B || i.A == i.C || i.B == i.C {
+		for _, u := range f.uses[v] {
+			f.need(u, b)
+		}
+		return
+	}
+	f.need(i.A, b)
+	for k, u := range []expr.Value{i.B, i.C} {
+		f.arms[v][k] = len(f.branches)
+		f.branches = append(f.branches, branch{parent: b, depth: f.branches[b].depth + 1, want: k == 0})
+		f.need(u, f.arms[v][k])
+	}
+}
+
+// work is what an instruction takes, of which an addition is one.
+func work(o expr.Op) int {
+	switch {
+	case o == expr.Const || o == expr.Load:
+		return 0
+	case o == expr.Div || o == expr.Sqrt:
+		return 2
+	case o.Primitive():
+		return 1
+	}
+	return 10
+}
+
+// order puts what is worth it together.
+func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
+	into := make([]int, len(f.branches)) // the branch, or the nearest around it that is worth it
+	for k := len(f.branches) - 1; k > 0; k-- {
+		f.branches[f.branches[k].parent].work += f.branches[k].work
+	}
+	for k := 1; k < len(f.branches); k++ {
+		if into[k] = k; f.branches[k].work < minBlockWork {
+			into[k] = into[f.branches[k].parent]
+		}
+	}
+	// What has no operands comes first, as what it is an operand of may.
+	for _, first := range []bool{true, false} {
+		for v, b := range f.where {
+			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
+				b = into[b]
+				f.branches[b].list = append(f.branches[b].list, expr.Value(v))
+			}
+		}
+	}
+	c := &expr.Code{In: f.code.In, Funcs: f.code.Funcs}
+	at := make([]expr.Value, len(f.code.Insts))
+	for v := range at {
+		at[v] = expr.None
+	}
+	var arms []predicatedBlock
+	var emit func(b int)
+	emit = func(b int) {
+		for _, v := range f.branches[b].list {
+			i := f.code.Insts[v]
+			for _, k := range f.arms[v] {
+				if k > 0 && into[k] == k {
+					n := len(arms)
+					arms = append(arms, predicatedBlock{first: expr.Value(len(c.Insts)), mask: at[i.A], want: f.branches[k].want})
+					emit(k)
+					arms[n].end = expr.Value(len(c.Insts))
+				}
+			}
+			if i.Op != expr.Load {
+				for _, u := range []*expr.Value{&i.A, &i.B, &i.C} {
+					if *u != expr.None { // an operand that nobody needs is no operand of the loop, either
+						*u = at[*u]
+					}
+				}
+			}
+			at[v] = expr.Value(len(c.Insts))
+			c.Insts = append(c.Insts, i)
+		}
+	}
+	emit(0)
+	for _, o := range f.code.Out {
+		if o.Re = at[o.Re]; o.Im != expr.None {
+			o.Im = at[o.Im]
+		}
+		c.Out = append(c.Out, o)
+	}
+	return c, at, arms
+}
+
+// enter makes the steps that skip the arms that begin with an instruction.
+func (m *preparer) enter(v expr.Value) {
+	for len(m.arms) > 0 && m.arms[0].first == v {
+		a := m.arms[0]
+		m.arms, m.open = m.arms[1:], append(m.open, openBlock{a, len(m.body)})
+		mask := m.at[a.mask]
+		m.body = append(m.body, step{a: mask.place(), by: strides{a: mask.stride}, want: a.want})
+	}
+}
+
+// leave ends the arms that an instruction is the last of.
+func (m *preparer) leave(v expr.Value) {
+	for n := len(m.open) - 1; n >= 0 && m.open[n].arm.end == v+1; n-- {
+		at := m.open[n].step
+		m.body[at].skip = len(m.body) - at - 1
+		m.open = m.open[:n]
+	}
+}
+
+// masked has a function in an arm called only where the mask asks.
+func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
+	single := i.DType.Size() == 4
+	// The remainder of float32 takes less than the branch.
+	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
+		return
+	}
+	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.open[len(m.open)-1].arm
+	switch {
+	case f != nil && single:
+		s.f = map1Where[float32](f, a.want)
+	case f != nil:
+		s.f = map1Where[float64](f, a.want)
+	case g != nil && single:
+		s.f = map2Where[float32](g, a.want)
+	case g != nil:
+		s.f = map2Where[float64](g, a.want)
+	default:
+		return
+	}
+	s.e, s.by.e = m.at[a.mask].place(), m.at[a.mask].stride
+}
+
+// noElementWanted reports whether no element of a mask is as wanted.
+func noElementWanted(mask unsafe.Pointer, n, stride int, want bool) bool {
+	if stride == 0 {
+		return *(*bool)(mask) != want
+	}
+	all := unsafe.Slice((*uint8)(mask), n)
+	same := byte(0)
+	if !want {
+		same = 1
+	}
+	for len(all) >= 8 {
+		w := (*[8]uint8)(all)
+		if w[0] != same || w[1] != same || w[2] != same || w[3] != same || w[4] != same || w[5] != same || w[6] != same ||
+			w[7] != same {
+			return false
+		}
+		all = all[8:]
+	}
+	for _, b := range all {
+		if b != same {
+			return false
+		}
+	}
+	return true
+}
+
+// map1Where calls f for the elements where the mask e is as wanted.
+func map1Where[T float](f func(float64) float64, want bool) loopFunc {
+	g, plain := any(f).(func(T) T)
+	if !plain {
+		g = func(x T) T { return T(f(float64(x))) }
+	}
+	return func(d, a, _, _, e, _ unsafe.Pointer, n int, by *strides) {
+		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.e == 1 {
+			mask := flat[bool](e, n)
+			dst, x := flat[T](d, n)[:len(mask)], flat[T](a, n)[:len(mask)]
+			for i, m := range mask {
+				if m == want {
+					dst[i] = g(x[i])
+				}
+			}
+			return
+		}
+		for i := range n {
+			if *(*bool)(unsafe.Add(e, i*by.e)) == want {
+				*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
+			}
+		}
+	}
+}
+
+func map2Where[T float](f func(a, b float64) float64, want bool) loopFunc {
+	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
+	return func(d, a, b, _, e, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			if *(*bool)(unsafe.Add(e, i*by.e)) == want {
+				*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+			}
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package interp
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// blockBytes is how much of a value passes from instruction to instruction at a time, where elements are the widest
+// of a loop: several values of a block fit the L1 cache together, and a call is lost in the work on one. Blocks are a
+// multiple of Lanes elements, so that each begins with the first accumulator.
+const blockBytes = machine.BlockBytes
+
+// blockGap keeps values of blocks from lying at the same place of different pages, where a store holds up loads.
+const blockGap = 192
+
+// step is a body and where its operands lie; those that it has no use for are in slot 0.
+type step struct {
+	f                loopFunc
+	d, a, b, c, e, g address
+	by               strides
+	skip             int // where what lies at a mask is all the other way, how many steps are left out
+	want             bool
+	outer            bool // operands or outputs are in it
+}
+
+// address is a slot, and how many bytes behind its address the first element lies.
+type address struct{ slot, off int }
+
+// foldStep adds what lies at slot v to the accumulators of a fold.
+type foldStep struct {
+	f     func(acc, v unsafe.Pointer, n int)
+	fold  int
+	v     int
+	after int // number of steps of the body that come before it
+}
+
+// Runner is a [Loop] that was made ready to run in Go, block by block, an instruction after the other. It is
+// immutable and may run on any number of goroutines.
+//
+// What is computed lies at slots: outputs, operands, constants, values that are the same for a row, blocks of others.
+// An operand that needs no conversion is read where it lies, and the last instruction writes to the output itself: an
+// expression of one instruction is one loop over the row. Two instructions are one loop where there is one for both.
+type Runner struct {
+	outs, ins int
+	size      []int  // bytes of an element, outputs before operands
+	scalar    []bool // what stays where it is along a row
+	consts    []uint64
+	uniforms  int // values that are the same for a row
+	blocks    int
+	wide      int    // bytes of the widest element
+	block     int    // elements
+	row       []step // once a row, for one element
+	body      []step // once a block
+	folds     []foldStep
+	single    bool    // rows are one step of the body, and no more
+	together  bool    // short rows may be one block
+	totals    []total // by fold, where rows are folded one by one
+	scratch   sync.Pool
+}
+
+// total is how the accumulators of a fold begin, and how they become one number.
+type total struct {
+	size    int
+	neutral uint64
+	fill    step
+	combine func(dst, acc unsafe.Pointer, n int)
+}
+
+// New makes the loop ready to run in Go. An error says what is wrong with the loop.
+func New(l *expr.Loop) (*Runner, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	p := &Runner{outs: len(l.Code.Out), ins: len(l.Code.In)}
+	for _, o := range l.Code.Out {
+		p.size = append(p.size, o.DType.Size())
+		p.scalar = append(p.scalar, false)
+	}
+	for k, d := range l.Code.In {
+		p.size = append(p.size, d.Size())
+		p.scalar = append(p.scalar, l.Scalar[k])
+	}
+	m := newPreparer(p, l)
+	m.classify()
+	for v := range m.code.Insts {
+		m.enter(expr.Value(v))
+		if err := m.inst(expr.Value(v)); err != nil {
+			return nil, fmt.Errorf("expr: v%d: %w", v, err)
+		}
+		m.leave(expr.Value(v))
+	}
+	m.finish()
+	p.wide = max(p.wide, slices.Max(p.size))
+	p.block = blockBytes / p.wide
+	p.single = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].f != nil
+	p.markOuter()
+	if l.Totals {
+		for k, f := range l.Folds {
+			d := l.DType(k)
+			fill := step{f: moves[sizeIndex(d.Size())], by: strides{d: d.Size()}}
+			p.totals = append(p.totals, total{d.Size(), expr.Neutral(f.Op, d), fill, Combine(f.Op, d)})
+		}
+	}
+	p.scratch.New = func() any { return p.NewScratch() }
+	return p, nil
+}
+
+// location is where a value lies before numbers of slots are known: which one of its kind, the part of a complex
+// element, and the bytes from an element to the next.
+type location struct {
+	kind   locationKind
+	n      int
+	off    int
+	stride int
+}
+
+type locationKind uint8
+
+const (
+	nowhere locationKind = iota
+	atOutput
+	atOperand
+	atConst
+	atUniform
+	atBlock
+)
+
+// address numbers the kind in the upper bits of a slot, until all are known.
+func (a location) place() address { return address{int(a.kind)<<24 | a.n, a.off} }
+
+// inst makes the step of an instruction.
+func (m *preparer) inst(v expr.Value) error {
+	i := m.code.Insts[v]
+	switch {
+	case i.Op == expr.Const:
+		m.at[v] = m.newConst(i.Imm)
+		return nil
+	case m.inner[v]:
+		return nil
+	case m.inPlace(v):
+		m.at[v] = m.operand(i)
+		m.fold(v)
+		return nil
+	case m.at[v].kind != nowhere: // computed with another part
+		if !m.uniform[v] { // those are folded in the end, and are in no block
+			m.fold(v)
+			m.release(v)
+		}
+		return nil
+	}
+	s, err := m.step(v, i)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.constant[v]:
+		m.at[v] = m.newConst(0)
+		addr := func(p address) unsafe.Pointer { return unsafe.Pointer(&m.consts[p.slot&(1<<24-1)]) }
+		s.f(addr(m.at[v].place()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
+		return nil
+	case m.uniform[v]:
+		m.results(&s, v, func(expr.Value) location { return m.newUniform() })
+		m.row = append(m.row, s)
+		return nil
+	}
+	m.results(&s, v, func(w expr.Value) location { return m.result(w, m.code.Insts[w]) })
+	m.body = append(m.body, s)
+	m.fold(v)
+	m.release(v)
+	return nil
+}
+
+// results says where a step writes.
+func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
+	if m.twin[v] {
+		var there location
+		if w := m.other[v]; w != expr.None {
+			m.at[w] = give(w)
+			there = m.at[w]
+		} else {
+			there = m.newBlock(m.code.Insts[v].DType.Size())
+		}
+		s.g, s.by.g = there.place(), there.stride
+	}
+	m.at[v] = give(v)
+	s.d, s.by.d = m.at[v].place(), m.at[v].stride
+	if m.swapped[v] {
+		s.d, s.g, s.by.d, s.by.g = s.g, s.d, s.by.g, s.by.d
+	}
+}
+
+// operand says where an operand lies that is read in place.
+func (m *preparer) operand(i expr.Inst) location {
+	d := m.code.In[i.A]
+	return location{atOperand, int(i.A), int(i.Imm) * i.DType.Size(), d.Size()}
+}
+
+// step finds the body of an instruction, and where its operands lie.
+func (m *preparer) step(v expr.Value, i expr.Inst) (step, error) {
+	if i.Op == expr.Load {
+		from := m.operand(i)
+		return step{f: m.choose(i), a: from.place(), by: strides{a: from.stride}}, nil
+	}
+	s := step{f: m.joint[v]}
+	if s.f == nil {
+		s.f = m.choose(i)
+	}
+	if s.f == nil {
+		return step{}, fmt.Errorf("%v of %v cannot be computed", i.Op, i.DType)
+	}
+	for k, u := range m.uses[v] {
+		*[]*address{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].place()
+		*[]*int{&s.by.a, &s.by.b, &s.by.c, &s.by.e}[k] = m.at[u].stride
+	}
+	m.masked(&s, v, i)
+	return s, nil
+}
+
+func (m *preparer) newConst(imm uint64) location {
+	m.consts = append(m.consts, imm)
+	return location{kind: atConst, n: len(m.consts) - 1}
+}
+
+func (m *preparer) newUniform() location {
+	m.uniforms++
+	return location{kind: atUniform, n: m.uniforms - 1}
+}
+
+func (m *preparer) newBlock(size int) location {
+	m.wide = max(m.wide, size)
+	m.blocks++
+	return location{kind: atBlock, n: m.blocks - 1, stride: size}
+}
+
+// result says where an instruction writes: to an output, over an operand that nobody reads any more, or to a block.
+func (m *preparer) result(v expr.Value, i expr.Inst) location {
+	if o := m.direct[v]; o.out >= 0 {
+		return location{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
+	}
+	for _, u := range m.uses[v] {
+		if m.dies(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
+			m.last[u] = -1 // the block is not free
+			return m.at[u]
+		}
+	}
+	if n := len(m.free); n > 0 {
+		m.wide = max(m.wide, i.DType.Size())
+		b := m.free[n-1]
+		m.free = m.free[:n-1]
+		return location{kind: atBlock, n: b, stride: i.DType.Size()}
+	}
+	return m.newBlock(i.DType.Size())
+}
+
+// dies reports whether instruction v is the last to read the block of value u.
+func (m *preparer) dies(u, v expr.Value) bool { return m.last[u] == int(v) && m.at[u].kind == atBlock }
+
+// release frees the blocks of what nobody reads after an instruction.
+func (m *preparer) release(v expr.Value) {
+	for _, u := range append(slices.Clone(m.uses[v]), v) {
+		if m.dies(u, v) {
+			m.free = append(m.free, m.at[u].n)
+			m.last[u] = -1
+		}
+	}
+}
+
+// fold adds up a value as soon as it is there.
+func (m *preparer) fold(v expr.Value) {
+	for k, f := range m.folded {
+		if f.V == v {
+			from := m.dense(v)
+			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.place().slot, len(m.body)})
+		}
+	}
+}
+
+// dense brings elements one behind another, as folds want them.
+func (m *preparer) dense(v expr.Value) location {
+	from, size := m.at[v], m.code.Insts[v].DType.Size()
+	if from.stride == size {
+		return from
+	}
+	to := m.newBlock(size)
+	m.body = append(m.body, step{f: moves[sizeIndex(size)], d: to.place(), a: from.place(),
+		by: strides{d: size, a: from.stride}})
+	return to
+}
+
+// finish makes what comes at the end of a block, and numbers the slots.
+func (m *preparer) finish() {
+	for v := range m.code.Insts {
+		if m.uniform[v] {
+			m.fold(expr.Value(v))
+		}
+	}
+	for k, o := range m.code.Out {
+		if o.DType != tensor.Invalid {
+			m.store(k, o)
+		}
+	}
+	first := [...]int{atOutput: 0, atOperand: m.outs, atConst: m.outs + m.ins,
+		atUniform: m.outs + m.ins + len(m.consts), atBlock: m.outs + m.ins + len(m.consts) + m.uniforms}
+	number := func(slots ...*int) {
+		for _, s := range slots {
+			*s = first[*s>>24] + *s&(1<<24-1)
+		}
+	}
+	for _, list := range [][]step{m.row, m.body} {
+		for k := range list {
+			s := &list[k]
+			number(&s.d.slot, &s.a.slot, &s.b.slot, &s.c.slot, &s.e.slot, &s.g.slot)
+		}
+	}
+	for k := range m.folds {
+		number(&m.folds[k].v)
+	}
+}
+
+// store writes what of an output was not written at once.
+func (m *preparer) store(k int, o expr.Output) {
+	d := location{kind: atOutput, n: k}.place()
+	re := m.at[o.Re]
+	s := step{f: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.place(),
+		by: strides{d: o.DType.Size(), a: re.stride}}
+	direct := m.direct[o.Re] == (outputPart{k, 0})
+	if o.Im != expr.None {
+		im, half := m.at[o.Im], o.DType.Size()/2
+		switch there := m.direct[o.Im] == (outputPart{k, 1}); {
+		case there: // the real part alone, if any
+		case direct:
+			s.d.off, s.a, s.by.a, direct = half, im.place(), im.stride, false
+		default: // both at once, since either may lie where the other goes
+			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.place(), o.DType.Size(), im.stride
+			s.f = pairV[uint64]
+			if half == 4 {
+				s.f = pairV[uint32]
+			}
+		}
+	}
+	if !direct {
+		m.body = append(m.body, s)
+	}
+}

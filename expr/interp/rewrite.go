@@ -1,0 +1,42 @@
+package interp
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// heldConstants returns the code with constants as 16-bit floats where it converts them to those: the form of constants
+// that were given in that dtype.
+func heldConstants(c *expr.Code) (*expr.Code, error) {
+	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
+		from := b.Inst(i.A)
+		if i.Op != expr.Convert || !i.DType.IsReducedFloat() || from.Op != expr.Const {
+			return b.Make(i)
+		}
+		var imm uint64
+		tensor.Converter(i.DType, from.DType)(unsafe.Pointer(&imm), unsafe.Pointer(&from.Imm), 0, 0, 1)
+		return b.Make(expr.Inst{Op: expr.Const, DType: i.DType, Imm: imm})
+	})
+}
+
+// withoutOnes returns the code without 1 among three factors. A product of two factors joins the loop of its user;
+// three factors and a sum match a peephole.
+func withoutOnes(c *expr.Code) (*expr.Code, error) {
+	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
+		if first := b.Inst(i.A); i.Op == expr.Mul && first.Op == expr.Mul {
+			switch {
+			case isOne(b.Inst(first.B)):
+				i.A = first.A
+			case isOne(b.Inst(first.A)):
+				i.A = first.B
+			}
+		}
+		return b.Make(i)
+	})
+}
+
+func isOne(i expr.Inst) bool {
+	return i.Op == expr.Const && i.Imm != 0 && i.Imm == expr.Neutral(expr.Mul, i.DType)
+}

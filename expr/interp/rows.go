@@ -1,0 +1,101 @@
+package interp
+
+import "unsafe"
+
+// Short rows are one block together: what passes from instruction to instruction lies one behind another whatever row
+// it is of, and only steps that read operands or write outputs go row by row.
+
+// places returns where a step's operands lie, and the bytes from an element to the next of each. What it has no use
+// for has none.
+func (t *step) places() ([6]address, [6]int) {
+	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
+}
+
+// markOuter finds the steps that operands or outputs are in, and whether there are others.
+func (p *Runner) markOuter() {
+	inner := false
+	p.together = len(p.folds) == 0 && p.blocks > 0
+	for k := range p.body {
+		t := &p.body[k]
+		at, by := t.places()
+		for i := range at {
+			t.outer = t.outer || by[i] != 0 && at[i].slot < p.outs+p.ins
+		}
+		inner = inner || !t.outer
+		if t.f == nil && t.outer { // a mask whose rows lie apart
+			p.together = false
+		}
+	}
+	p.together = p.together && inner
+}
+
+// rowsTogether returns how many rows of n0 elements are a block: more than one only if what is the same for a row is
+// the same for all.
+func (p *Runner) rowsTogether(strides []int, n0, n1 int) int {
+	if !p.together || 2*n0 > p.block {
+		return 1
+	}
+	for k, scalar := range p.scalar {
+		if scalar && strides[k] != 0 {
+			return 1
+		}
+	}
+	return min(p.block/n0, n1)
+}
+
+// runTogether computes n1 rows, so many at a time.
+func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1, rows int) {
+	for j := 0; j < n1; j += rows {
+		rows = min(rows, n1-j)
+		for k, q := range ptrs {
+			if q != nil {
+				q = unsafe.Add(q, j*strides[k])
+			}
+			s.slots[k] = q
+		}
+		if j == 0 {
+			s.run(p.row, 1)
+		}
+		for k := 0; k < len(p.body); k++ {
+			switch t := &p.body[k]; {
+			case t.f == nil:
+				if noElementWanted(unsafe.Add(s.slots[t.a.slot], t.a.off), n0*rows, t.by.a, t.want) {
+					k += t.skip
+				}
+			case t.outer:
+				p.runByRow(t, s.slots, strides, n0, rows)
+			default:
+				s.run(p.body[k:k+1], n0*rows)
+			}
+		}
+	}
+}
+
+// runByRow takes a step over rows.
+func (p *Runner) runByRow(t *step, slots []unsafe.Pointer, strides []int, n0, rows int) {
+	places, by := t.places()
+	var at [6]unsafe.Pointer
+	dense := true
+	for k, x := range places {
+		at[k] = unsafe.Add(slots[x.slot], x.off)
+		switch inner := n0 * by[k]; {
+		case by[k] != 0 && x.slot < p.outs+p.ins:
+			dense = dense && strides[x.slot] == inner
+			by[k] = strides[x.slot]
+		default:
+			by[k] = inner
+		}
+	}
+	if dense {
+		n0, rows = n0*rows, 1
+	}
+	for {
+		t.f(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.by)
+		if rows--; rows == 0 {
+			return
+		}
+		for k := range at {
+			at[k] = unsafe.Add(at[k], by[k])
+		}
+	}
+}

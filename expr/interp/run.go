@@ -1,0 +1,168 @@
+package interp
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+)
+
+// Scratch is the memory that an [Interp] needs beside operands and outputs: one for each goroutine.
+type Scratch struct {
+	slots []unsafe.Pointer
+	mem   []uint64
+	lanes [][expr.Lanes]uint64 // of folds with totals
+	accs  []unsafe.Pointer     // to those
+	of    *Runner
+}
+
+// NewScratch returns memory for the loop. It serves any number of runs, one at a time.
+func (p *Runner) NewScratch() *Scratch {
+	stride := (p.block*p.wide + blockGap) / 8
+	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][expr.Lanes]uint64,
+		len(p.totals))}
+	for k := range s.lanes {
+		s.accs = append(s.accs, unsafe.Pointer(&s.lanes[k]))
+	}
+	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
+	for k := range p.consts {
+		s.slots = append(s.slots, unsafe.Pointer(&p.consts[k]))
+	}
+	for k := range p.uniforms {
+		s.slots = append(s.slots, unsafe.Pointer(&s.mem[k]))
+	}
+	for k := range p.blocks {
+		s.slots = append(s.slots, unsafe.Pointer(&s.mem[p.uniforms+k*stride]))
+	}
+	return s
+}
+
+func (s *Scratch) run(steps []step, n int) {
+	at := s.slots
+	for k := 0; k < len(steps); k++ {
+		t := &steps[k]
+		if t.f == nil {
+			if noElementWanted(unsafe.Add(at[t.a.slot], t.a.off), n, t.by.a, t.want) {
+				k += t.skip
+			}
+			continue
+		}
+		t.f(unsafe.Add(at[t.d.slot], t.d.off), unsafe.Add(at[t.a.slot], t.a.off), unsafe.Add(at[t.b.slot], t.b.off),
+			unsafe.Add(at[t.c.slot], t.c.off), unsafe.Add(at[t.e.slot], t.e.off), unsafe.Add(at[t.g.slot], t.g.off), n, &t.by)
+	}
+}
+
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, outputs before operands, and strides
+// the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
+// accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them; of a loop with
+// Totals the numbers of the rows, one behind the other.
+//
+// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run
+// trusts addresses: what they reach must be as the Loop says.
+func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
+	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
+		panic("expr: Run of other operands, or scratch memory, than the loop has")
+	}
+	if n0 <= 0 || n1 <= 0 {
+		return
+	}
+	if p.single {
+		p.runSingle(ptrs, strides, n0, n1)
+		return
+	}
+	pooled := s == nil
+	if pooled {
+		s = p.scratch.Get().(*Scratch)
+	}
+	rows := p.rowsTogether(strides, n0, n1)
+	if rows > 1 {
+		p.runTogether(s, ptrs, strides, n0, n1, rows)
+		n1 = 0
+	}
+	for j := range n1 {
+		if len(p.totals) == 0 {
+			p.runRow(s, ptrs, strides, accs, j, n0)
+			continue
+		}
+		for k := range p.totals {
+			t := &p.totals[k]
+			t.fill.f(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, nil, nil, expr.Lanes, &t.fill.by)
+		}
+		p.runRow(s, ptrs, strides, s.accs, j, n0)
+		for k := range p.totals {
+			p.totals[k].combine(unsafe.Add(accs[k], j*p.totals[k].size), s.accs[k], 1)
+		}
+	}
+	if pooled {
+		clear(s.slots[:len(ptrs)])
+		p.scratch.Put(s)
+	}
+}
+
+// runSingle computes rows of a loop that is one step, without scratch memory: short rows would take longer to begin
+// than to compute.
+func (p *Runner) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+	t := &p.body[0]
+	var at [6]unsafe.Pointer
+	var by [6]int
+	for k, place := range [...]address{t.d, t.a, t.b, t.c, t.e, t.g} {
+		if c := place.slot - len(ptrs); c >= 0 {
+			at[k] = unsafe.Pointer(&p.consts[c])
+		} else if at[k] = ptrs[place.slot]; at[k] != nil {
+			at[k], by[k] = unsafe.Add(at[k], place.off), strides[place.slot]
+		}
+	}
+	for {
+		t.f(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.by)
+		if n1--; n1 == 0 {
+			return
+		}
+		for k := range at {
+			at[k] = unsafe.Add(at[k], by[k])
+		}
+	}
+}
+
+// runRow computes row j, of n0 elements.
+func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, j, n0 int) {
+	for k, q := range ptrs {
+		if q != nil {
+			q = unsafe.Add(q, j*strides[k])
+		}
+		s.slots[k] = q
+	}
+	s.run(p.row, 1)
+	block := p.block
+	if p.blocks == 0 && len(p.body) < 2 {
+		block = math.MaxInt // nothing is put aside, and nothing is read again: one loop
+	}
+	for at := 0; at < n0; {
+		n := min(n0-at, block)
+		if len(p.folds) == 0 {
+			s.run(p.body, n)
+		} else {
+			p.runFolds(s, accs, n)
+		}
+		at += n
+		if at == n0 {
+			return
+		}
+		for k, size := range p.size {
+			if !p.scalar[k] {
+				s.slots[k] = unsafe.Add(s.slots[k], n*size)
+			}
+		}
+	}
+}
+
+// runFolds computes a block with folds between its steps.
+func (p *Runner) runFolds(s *Scratch, accs []unsafe.Pointer, n int) {
+	done := 0
+	for k := range p.folds {
+		f := &p.folds[k]
+		s.run(p.body[done:f.after], n)
+		done = f.after
+		f.f(accs[f.fold], s.slots[f.v], n)
+	}
+	s.run(p.body[done:], n)
+}

@@ -1,0 +1,445 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// RowProgram is a [Code] with folds, split into passes over a row. A pass computes the values that depend on no fold of
+// the same or a later pass. The number of passes is the nesting depth of folds: independent folds share a pass. It is
+// immutable.
+//
+// A running fold ([Scan]) is a stored row: a pass writes its operand there, the row is scanned in place, and later
+// passes read it.
+//
+// Values that are constant within a row are numbers: folds, operands with one element per row, and values that depend
+// only on these. Other values are recomputed in a later pass that needs them or, if that costs more than cache memory,
+// stored as a row.
+type RowProgram struct {
+	Code    *Code
+	Uniform []bool // by operand: it has one element per row
+	Whole   []bool // by output: it has an element for each element of the row, else one per row
+	Passes  []RowPass
+	Numbers []tensor.DType // dtypes of the values that are constant within a row and pass between passes
+	Rows    []Row
+}
+
+// RowPass is one loop over a row, followed by a computation once per row.
+type RowPass struct {
+	// Code is computed for each element; nil if there is no loop.
+	Code    *Code
+	In, Out []Place // of the operands and outputs of Code
+	Folds   []Fold  // of values of Code, each an output that is not stored
+	Into    []int   // by fold: the index in Numbers of its result
+	// After is computed once per row, from numbers and operands with one element per row; nil if there is nothing to
+	// compute.
+	After             *Code
+	AfterIn, AfterOut []Place
+}
+
+// Row is a stored row: in the memory of output Out, or in memory of its own if Out is -1. The output is the row itself,
+// or has elements of the same size and is not written before the last pass that reads the row. If Scan is Add or Mul,
+// the row is scanned after the pass that writes it: see [Scanning].
+type Row struct {
+	DType tensor.DType
+	Out   int
+	Scan  Op
+}
+
+// Scans reports whether some row is scanned.
+func (s *RowProgram) Scans() bool {
+	return s != nil && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Scan != Invalid })
+}
+
+// Place is the source of an operand of a [RowPass], or the destination of an output.
+type Place struct {
+	Kind    PlaceKind
+	N       int
+	Element int // the element of [RowProgram.Columns], or the pass of [RowProgram.Overlap]
+}
+
+// PlaceKind is the kind of a [Place].
+type PlaceKind uint8
+
+// Nowhere: an output that only a fold uses. AtOperand, AtOutput: an operand or output of the whole code. AtRow: an
+// index in RowProgram.Rows. AtNumber: an index in RowProgram.Numbers.
+const (
+	Nowhere PlaceKind = iota
+	AtOperand
+	AtOutput
+	AtRow
+	AtNumber
+)
+
+// RowProgram splits the code into passes over a row. uniform marks operands with one element per row; whole marks
+// outputs with an element for each element of the row. Other outputs must be constant within a row.
+func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if len(uniform) != len(c.In) || len(whole) != len(c.Out) {
+		return nil, fmt.Errorf("expr: uniform has %d entries and whole %d for a code with %d operands and %d outputs",
+			len(uniform),
+			len(whole), len(c.In), len(c.Out))
+	}
+	if positions(c) {
+		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
+	}
+	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, Whole: whole}, code: c}
+	s.levels()
+	s.scanRows()
+	for o := range c.Out {
+		if !whole[o] && s.outStream(o) {
+			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", o)
+		}
+	}
+	s.Passes = make([]RowPass, s.count())
+	s.after = make([][]Value, len(s.Passes))
+	for k := len(s.Passes) - 1; k >= 0; k-- {
+		if err := s.afterwards(k); err != nil {
+			return nil, err
+		}
+		if err := s.pass(k); err != nil {
+			return nil, err
+		}
+	}
+	s.host()
+	return s.RowProgram, nil
+}
+
+// splitter holds the schedule of values. A value that differs within a row has the number of the pass that computes it
+// as level. A value that is constant within a row has the number of the pass after which it is computed, -1 for before
+// the first.
+type splitter struct {
+	*RowProgram
+	code   *Code
+	stream []bool
+	level  []int
+	number []int  // by value: its index in Numbers, or -1
+	row    []int  // by value: its index in Rows, or -1
+	made   []int  // by row: the pass that writes it
+	last   []int  // by row: the last pass that reads it
+	own    []bool // by output: it is a scanned row, stored in its own memory
+	after  [][]Value
+}
+
+func (s *splitter) levels() {
+	n := len(s.code.Insts)
+	s.stream, s.level, s.number, s.row = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
+	for v, i := range s.code.Insts {
+		s.number[v], s.row[v], s.level[v] = -1, -1, -1
+		if i.Op == Load {
+			if s.stream[v] = !s.Uniform[i.A]; s.stream[v] {
+				s.level[v] = 0
+			}
+			continue
+		}
+		for _, u := range i.Uses() {
+			s.stream[v] = s.stream[v] || s.stream[u]
+		}
+		for _, u := range i.Uses() {
+			s.level[v] = max(s.level[v], s.at(u, s.stream[v] || i.Op == Reduce))
+		}
+		switch i.Op {
+		case Reduce:
+			s.stream[v], s.level[v] = false, max(s.level[v], 0)
+		case Scan:
+			s.stream[v], s.level[v] = true, max(s.at(i.A, true), 0)+1
+		}
+	}
+}
+
+// scanRows stores the scanned rows, in the memory of an output if one is the row.
+func (s *splitter) scanRows() {
+	s.own = make([]bool, len(s.code.Out))
+	for v, i := range s.code.Insts {
+		if i.Op != Scan {
+			continue
+		}
+		s.row[v] = len(s.Rows)
+		r := Row{DType: i.DType, Out: -1, Scan: Op(i.Imm)}
+		for o, out := range s.code.Out {
+			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
+				r.Out, s.own[o] = o, true
+			}
+		}
+		s.Rows = append(s.Rows, r)
+		s.made, s.last = append(s.made, s.level[v]-1), append(s.last, s.level[v]-1)
+	}
+}
+
+// location returns the first pass that can use a value in its loop or, if inPass is false, the pass after which a value
+// that is constant within a row is known.
+func (s *splitter) at(v Value, inPass bool) int {
+	if inPass && !s.stream[v] {
+		return s.level[v] + 1
+	}
+	return s.level[v]
+}
+
+func (s *splitter) outStream(o int) bool {
+	out := s.code.Out[o]
+	return s.stream[out.Re] || out.Im != None && s.stream[out.Im]
+}
+
+// outLevel returns the pass that writes an output or, for an output with one element per row, the pass after which it
+// is written.
+func (s *splitter) outLevel(o int) int {
+	out := s.code.Out[o]
+	if s.own[o] {
+		return s.level[out.Re] - 1
+	}
+	l := s.at(out.Re, s.Whole[o])
+	if out.Im != None {
+		l = max(l, s.at(out.Im, s.Whole[o]))
+	}
+	return max(l, 0)
+}
+
+func (s *splitter) count() int {
+	n := 0
+	for o := range s.code.Out {
+		n = max(n, s.outLevel(o)+1)
+	}
+	for v, i := range s.code.Insts {
+		switch i.Op {
+		case Reduce:
+			n = max(n, s.level[v]+1)
+		case Scan:
+			n = max(n, s.level[v])
+		}
+	}
+	return n
+}
+
+// known returns the number that holds a value and schedules the computation of the value.
+func (s *splitter) known(v Value) Place {
+	if s.number[v] < 0 {
+		s.number[v] = len(s.Numbers)
+		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
+		if s.code.Insts[v].Op != Reduce {
+			s.after[s.level[v]] = append(s.after[s.level[v]], v)
+		}
+	}
+	return Place{Kind: AtNumber, N: s.number[v]}
+}
+
+// emitter builds the code of a pass, or of the computation after it. Marked values become instructions, or operands if
+// from returns a place.
+type emitter struct {
+	s      *splitter
+	b      *Builder
+	marked []bool
+	places []Place
+	from   func(v Value) (Place, bool)
+}
+
+func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
+	return &emitter{s: s, b: NewBuilder(), marked: make([]bool, len(s.code.Insts)), from: from}
+}
+
+// mark marks the values that the roots depend on.
+func (e *emitter) mark(roots ...Value) {
+	top := None
+	for _, v := range roots {
+		if v != None {
+			e.marked[v], top = true, max(top, v)
+		}
+	}
+	for v := top; v >= 0; v-- {
+		if !e.marked[v] {
+			continue
+		}
+		if _, ready := e.from(v); ready {
+			continue
+		}
+		for _, u := range e.s.code.Insts[v].Uses() {
+			e.marked[u] = true
+		}
+	}
+}
+
+// operand returns the operand of the new code that is loaded from a place.
+func (e *emitter) operand(p Place, d tensor.DType) int {
+	for k, have := range e.places {
+		if have == p {
+			return k
+		}
+	}
+	e.places = append(e.places, p)
+	e.b.code.In = append(e.b.code.In, d)
+	return len(e.places) - 1
+}
+
+// emit builds the marked values and returns the new values.
+func (e *emitter) emit() []Value {
+	c := e.s.code
+	at := make([]Value, len(c.Insts))
+	for v, i := range c.Insts {
+		at[v] = None
+		if !e.marked[v] {
+			continue
+		}
+		if p, ready := e.from(Value(v)); ready {
+			at[v] = e.b.Load(e.operand(p, i.DType))
+			continue
+		}
+		switch i.Op {
+		case Load:
+			at[v] = e.b.load(e.operand(Place{Kind: AtOperand, N: int(i.A)}, c.In[i.A]), i.Imm)
+			continue
+		case Call:
+			f := c.Funcs[i.Imm]
+			at[v] = e.b.Call(f, i.DType, []Value{at[i.A], at[i.B], at[i.C]}[:f.Args]...)
+			continue
+		}
+		for _, u := range []*Value{&i.A, &i.B, &i.C}[:i.Op.Args()] {
+			*u = at[*u]
+		}
+		at[v] = e.b.Make(i)
+	}
+	return at
+}
+
+// afterwards builds the computation after pass k.
+func (s *splitter) afterwards(k int) error {
+	e := s.emitter(func(v Value) (Place, bool) {
+		i := s.code.Insts[v]
+		if i.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
+			return s.known(v), true
+		}
+		return Place{}, false
+	})
+	var outs []Output
+	var places []Place
+	for o, out := range s.code.Out {
+		if !s.Whole[o] && s.outLevel(o) == k {
+			e.mark(out.Re, out.Im)
+			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
+		}
+	}
+	for _, v := range s.after[k] {
+		e.mark(v)
+		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
+		places = append(places, Place{Kind: AtNumber, N: s.number[v]})
+	}
+	if len(outs) == 0 {
+		return nil
+	}
+	at := e.emit()
+	for n := range outs {
+		if outs[n].Re = at[outs[n].Re]; outs[n].Im != None {
+			outs[n].Im = at[outs[n].Im]
+		}
+	}
+	c, err := e.b.Build(outs...)
+	if err != nil {
+		return err
+	}
+	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, e.places, places
+	return nil
+}
+
+// pass builds the loop of pass k.
+func (s *splitter) pass(k int) error {
+	e := s.emitter(func(v Value) (Place, bool) { return s.ready(v, k) })
+	var outs []Output
+	var places []Place
+	for o, out := range s.code.Out {
+		if s.Whole[o] && s.outLevel(o) == k && !s.own[o] {
+			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
+		}
+	}
+	for r, pass := range s.made {
+		if pass != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
+			continue
+		}
+		v := s.value(r)
+		if s.Rows[r].Scan != Invalid {
+			v = s.code.Insts[v].A
+		}
+		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
+		places = append(places, Place{Kind: AtRow, N: r})
+	}
+	st := &s.Passes[k]
+	stored := len(outs)
+	for v, i := range s.code.Insts {
+		if i.Op == Reduce && s.level[v] == k {
+			outs, places = append(outs, Output{Re: i.A, Im: None}), append(places, Place{})
+			st.Folds, st.Into = append(st.Folds, Fold{Op: Op(i.Imm)}), append(st.Into, s.known(Value(v)).N)
+		}
+	}
+	if len(outs) == 0 {
+		return nil
+	}
+	for _, o := range outs {
+		s.keep(k, o.Re, o.Im)
+	}
+	for _, o := range outs {
+		e.mark(o.Re, o.Im)
+	}
+	at := e.emit()
+	for n := range outs {
+		if outs[n].Re = at[outs[n].Re]; outs[n].Im != None {
+			outs[n].Im = at[outs[n].Im]
+		}
+	}
+	c, err := e.b.Build(outs...)
+	if err != nil {
+		return err
+	}
+	for n := range st.Folds {
+		st.Folds[n].V = c.Out[stored+n].Re
+	}
+	st.Code, st.In, st.Out = c, e.places, places
+	return nil
+}
+
+// ready returns the place from which pass k loads a value, if the pass does not compute it.
+func (s *splitter) ready(v Value, k int) (Place, bool) {
+	if !s.stream[v] {
+		if s.level[v] < 0 {
+			return Place{}, false
+		}
+		return s.known(v), true
+	}
+	r := s.row[v]
+	if r < 0 || s.made[r] >= k {
+		return Place{}, false
+	}
+	s.last[r] = max(s.last[r], k)
+	return Place{Kind: AtRow, N: r}, true
+}
+
+// value returns the value that row r stores.
+func (s *splitter) value(r int) Value {
+	for v, have := range s.row {
+		if have == r {
+			return Value(v)
+		}
+	}
+	return None
+}
+
+// host places rows in the memory of outputs that are written later.
+func (s *splitter) host() {
+	taken := make([]bool, len(s.code.Out))
+	for _, r := range s.Rows {
+		if r.Out >= 0 {
+			taken[r.Out] = true
+		}
+	}
+	for r := range s.Rows {
+		for o, out := range s.code.Out {
+			if s.Rows[r].Out >= 0 {
+				break
+			}
+			if s.Whole[o] && !taken[o] && s.outLevel(o) >= s.last[r] && out.DType.Size() == s.Rows[r].DType.Size() {
+				s.Rows[r].Out, taken[o] = o, true
+			}
+		}
+	}
+}

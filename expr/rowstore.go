@@ -1,0 +1,185 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// recomputeCost is the greatest cost, in simple operations, of recomputing an element in a later pass instead of
+// storing its row: about that of a store and a load.
+const recomputeCost = 6
+
+// keep selects the values of earlier passes that pass k loads from stored rows instead of recomputing them. roots are
+// the results of the pass.
+func (s *splitter) keep(k int, roots ...Value) {
+	seen := make([]bool, len(s.code.Insts))
+	for _, v := range roots {
+		if v != None {
+			seen[v] = true
+		}
+	}
+	for v := len(seen) - 1; v >= 0; v-- {
+		if !seen[v] || !s.stream[v] {
+			continue
+		}
+		if s.level[v] < k {
+			s.store(Value(v), k)
+			continue
+		}
+		if s.code.Insts[v].Op == Scan {
+			continue // its row is stored already
+		}
+		for _, u := range s.code.Insts[v].Uses() {
+			seen[u] = true
+		}
+	}
+}
+
+// store stores the row of a value that pass k needs, or of the value that it is cheaply computed from, if recomputing
+// it is expensive.
+func (s *splitter) store(v Value, k int) {
+	expensive := func(u Value) bool { return s.stream[u] && s.row[u] < 0 && s.cost(u) > recomputeCost }
+	for steps := 0; expensive(v) && steps < 3; steps++ {
+		from, count := None, 0
+		for _, u := range s.code.Insts[v].Uses() {
+			if u != from && expensive(u) {
+				from = u
+				count++
+			}
+		}
+		if count != 1 || price(s.code.Insts[v].Op) > 1 || s.users(from) == 1 && s.reads(v, from) {
+			break
+		}
+		v = from
+	}
+	if !expensive(v) {
+		return
+	}
+	s.row[v] = len(s.Rows)
+	d := s.code.Insts[v].DType
+	s.Rows = append(s.Rows, Row{DType: d, Out: -1})
+	for o, out := range s.code.Out {
+		if out.Re == v && out.Im == None && out.DType == d && s.Whole[o] && s.outLevel(o) == s.level[v] {
+			s.Rows[len(s.Rows)-1].Out = o
+		}
+	}
+	s.made, s.last = append(s.made, s.level[v]), append(s.last, k)
+}
+
+// users returns the number of values and outputs that use v.
+func (s *splitter) users(v Value) (n int) {
+	for _, out := range s.code.Out {
+		if out.Re == v || out.Im == v {
+			n++
+		}
+	}
+	for _, i := range s.code.Insts {
+		if slices.Contains(i.Uses(), v) {
+			n++
+		}
+	}
+	return n
+}
+
+// reads reports whether v has another operand, besides stored, that differs within a row and is not stored: storing
+// only the one would require reading the other again.
+func (s *splitter) reads(v, stored Value) bool {
+	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
+		return u != stored && s.stream[u] && s.row[u] < 0
+	})
+}
+
+// cost estimates the cost of computing an element of v from operands, numbers and rows, in simple operations. It stops
+// counting above recomputeCost.
+func (s *splitter) cost(v Value) int {
+	seen, sum := map[Value]bool{v: true}, 0
+	list := []Value{v}
+	for len(list) > 0 && sum <= recomputeCost {
+		u := list[len(list)-1]
+		list = list[:len(list)-1]
+		sum += price(s.code.Insts[u].Op)
+		for _, w := range s.code.Insts[u].Uses() {
+			if s.stream[w] && s.row[w] < 0 && !seen[w] {
+				seen[w] = true
+				list = append(list, w)
+			}
+		}
+	}
+	return sum
+}
+
+// price returns the cost of an operation, in simple operations.
+func price(o Op) int {
+	switch {
+	case o == Const || o == Load || o == Position:
+		return 0
+	case o == Div || o == Sqrt:
+		return 4
+	case o == Mod || !o.Primitive():
+		return 20
+	}
+	return 1
+}
+
+// Columns returns the code of pass k for rows that are adjacent in memory: the loop runs across rows and processes some
+// consecutive elements of each row. Folds become accumulators, which are operands and outputs in the same memory, after
+// the other ones. They fold the elements in order.
+func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err error) {
+	if k < 0 || k >= len(s.Passes) {
+		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))
+	}
+	w := &s.Passes[k]
+	if w.Code == nil || elements < 1 || elements > MaxOperands {
+		return nil, nil, nil, errors.New("expr: the pass has no loop")
+	}
+	b := NewBuilder()
+	operand := func(p Place, d tensor.DType) int {
+		for n, have := range in {
+			if have == p {
+				return n
+			}
+		}
+		in, b.code.In = append(in, p), append(b.code.In, d)
+		return len(in) - 1
+	}
+	var outs []Output
+	folds := make([][]Value, len(w.Folds))
+	for e := range elements {
+		made := b.Inline(w.Code, func(n, part int) Value {
+			p := w.In[n]
+			if p.Element = e; p.Kind == AtNumber || p.Kind == AtOperand && s.Uniform[p.N] {
+				p.Element = 0
+			}
+			return b.load(operand(p, w.Code.In[n]), uint64(part))
+		})
+		for n, p := range w.Out {
+			if p.Kind != Nowhere {
+				p.Element = e
+				outs, out = append(outs, made[n]), append(out, p)
+			}
+		}
+		first := len(made) - len(w.Folds)
+		for n := range folds {
+			folds[n] = append(folds[n], made[first+n].Re)
+		}
+	}
+	for n, f := range w.Folds {
+		p := Place{Kind: AtNumber, N: w.Into[n]}
+		acc := b.Load(operand(p, b.DType(folds[n][0])))
+		for _, v := range folds[n] {
+			acc = b.Do(f.Op, acc, v)
+		}
+		outs, out = append(outs, b.Real(acc)), append(out, p)
+	}
+	c, err = b.Build(outs...)
+	return c, in, out, err
+}
+
+// Joining returns the code that combines two accumulators of a fold by op. The first operand has the earlier elements.
+func Joining(op Op, d tensor.DType) (*Code, error) {
+	b := NewBuilder(d, d)
+	return b.Build(b.Real(b.Do(op, b.Load(0), b.Load(1))))
+}
