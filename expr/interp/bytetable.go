@@ -121,8 +121,8 @@ func workOf(c *expr.Code, v expr.Value) int {
 
 // byteTable computes a value for all that it may come from. Bools are 0 or 1, whose result all other bytes have, too.
 func byteTable(c *expr.Code, v expr.Value, from source) match {
-	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs, Out: []expr.Output{{c.Insts[v].DType, v,
-		expr.None}}}
+	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs,
+		Out: []expr.Output{{DType: c.Insts[v].DType, Re: v, Im: expr.None}}}
 	var results [256]uint64
 	in := make([]expr.Number, len(c.In))
 	for k := range results {

@@ -61,6 +61,6 @@ func TestCombine(t *testing.T) {
 
 func validFold(o expr.Op, d tensor.DType) bool {
 	load := expr.Inst{Op: expr.Load, DType: d, A: 0, B: expr.None, C: expr.None}
-	c := &expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load}, Out: []expr.Output{{d, 0, expr.None}}}
-	return (&expr.Loop{Code: c, Scalar: []bool{false}, Folds: []expr.Fold{{o, 0}}}).Check() == nil
+	c := &expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load}, Out: []expr.Output{{DType: d, Re: 0, Im: expr.None}}}
+	return (&expr.Loop{Code: c, Scalar: []bool{false}, Folds: []expr.Fold{{Op: o, V: 0}}}).Check() == nil
 }

@@ -163,7 +163,7 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In)), Folds: []expr.Fold{{o, c.Out[0].Re}}}
+	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In)), Folds: []expr.Fold{{Op: o, V: c.Out[0].Re}}}
 	n0, n1 := []int{1, 31, 32, 33, 512, 700, 1100, 4100}[rng.IntN(8)], 1+rng.IntN(3)
 	l.Scalar[0] = rng.IntN(5) == 0 && !inPlace
 	x, y := newMemory(rng, d, n0, n1, l.Scalar[0]), newMemory(rng, d, n0, n1, false)

@@ -30,7 +30,7 @@ func moved(c *expr.Code) *expr.Code {
 		if v == expr.None {
 			return nil
 		}
-		m.to.Out = append(m.to.Out, expr.Output{tensor.Int64, v, expr.None})
+		m.to.Out = append(m.to.Out, expr.Output{DType: tensor.Int64, Re: v, Im: expr.None})
 	}
 	return m.to
 }

@@ -349,7 +349,8 @@ func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst
 			continue
 		}
 		part := c.Insts[bound[k]]
-		if v, ok := seen[expr.Inst{expr.Load, part.DType, part.A, part.B, part.C, i.Imm}]; ok && part.Imm == j.Imm {
+		if v, ok := seen[expr.Inst{Op: expr.Load, DType: part.DType, A: part.A, B: part.B, C: part.C, Imm: i.Imm}]; ok &&
+			part.Imm == j.Imm {
 			return v
 		}
 	}

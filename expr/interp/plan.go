@@ -66,7 +66,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	var at []expr.Value
 	m.code, at, m.arms = predicateBlocks(c, uses, l.Folds)
 	for _, f := range l.Folds {
-		m.folded = append(m.folded, expr.Fold{f.Op, at[f.V]})
+		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: at[f.V]})
 	}
 	n := len(m.code.Insts)
 	m.joint, m.other, m.first, m.uses = make([]loopFunc, n), make([]expr.Value, n), make([]expr.Value, n),

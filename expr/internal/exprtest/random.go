@@ -165,7 +165,7 @@ func SameBits(d tensor.DType, a, b uint64) bool {
 // Defined reports whether an operation with operands and a result of dtype d is valid.
 func Defined(o expr.Op, d tensor.DType) bool {
 	load := expr.Inst{Op: expr.Load, DType: d, A: 0, B: expr.None, C: expr.None}
-	c := expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load, {Op: o, DType: d}}, Out: []expr.Output{{d, 1,
-		expr.None}}}
+	c := expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load, {Op: o, DType: d}},
+		Out: []expr.Output{{DType: d, Re: 1, Im: expr.None}}}
 	return c.Check() == nil
 }
