@@ -9,7 +9,7 @@ import (
 
 // ShapeAsTensor is the op _shape_as_tensor.
 //
-// Gives the sizes of self as a vector of int64.
+// Returns the sizes of self as a vector of int64.
 func ShapeAsTensor(self *graph.Value) *graph.Value {
 	return node("_shape_as_tensor", 1, nil, self)[0]
 }
@@ -293,7 +293,7 @@ func AffineGridGenerator[A Ints](theta *graph.Value, size A, attrs ...AffineGrid
 
 // Alias is the op alias.
 //
-// Shows self as it is.
+// Returns self.
 func Alias(self *graph.Value) *graph.Value {
 	return node("alias", 1, nil, self)[0]
 }
@@ -379,7 +379,7 @@ type ArangeAttrs struct {
 	Start tensor.Scalar `attr:"start"`
 	// difference between numbers (default 1)
 	Step tensor.Scalar `attr:"step"`
-	// dtype of the result; none: int64, or float32 where a float is given
+	// dtype of the result; default: int64, or float32 if any number is a float
 	DType tensor.DType `attr:"dtype"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -387,11 +387,11 @@ type ArangeAttrs struct {
 
 // Arange is the op arange.
 //
-// Counts from start up to end, without it, by step.
+// Makes the numbers from start to end, exclusive, by step.
 //
 // Attributes:
 //
-//   - end: bound, which is not reached
+//   - end: exclusive bound
 func Arange[A Operand](g *graph.Graph, end A, attrs ...ArangeAttrs) *graph.Value {
 	return nodeIn(g, "arange", 1, with(given(attrs), "end", end))[0]
 }
@@ -452,7 +452,7 @@ func Argsort(self *graph.Value, attrs ...ArgsortAttrs) *graph.Value {
 
 // AsStridedAttrs are the optional attributes of [AsStrided].
 type AsStridedAttrs struct {
-	// offset in the storage, in elements; none: self's own
+	// offset in the storage, in elements; default: self's offset
 	StorageOffset *int `attr:"storage_offset"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -460,7 +460,7 @@ type AsStridedAttrs struct {
 
 // AsStrided is the op as_strided.
 //
-// Shows the storage that self is in with any sizes, strides and offset.
+// Views self's storage with any sizes, strides and offset.
 // The values depend on the layout of self's storage, not on self's elements.
 //
 // Attributes:
@@ -638,7 +638,7 @@ func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs 
 
 // BernoulliAttrs are the optional attributes of [Bernoulli].
 type BernoulliAttrs struct {
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -646,7 +646,7 @@ type BernoulliAttrs struct {
 
 // Bernoulli is the op bernoulli.
 //
-// Draws, for every element of self, 1 with the probability that it gives, else 0. The result is row-major.
+// Draws 1 with the probability given by each element of self, else 0. The result is row-major.
 func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 	return node("bernoulli", 1, given(attrs), self)[0]
 }
@@ -695,7 +695,7 @@ func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 
 // BlackmanWindowAttrs are the optional attributes of [BlackmanWindow].
 type BlackmanWindowAttrs struct {
-	// make one period, whose end is left out; else the window is symmetric (default true)
+	// make one period without its last element; else a symmetric window (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -721,7 +721,7 @@ func Bmm(self, mat2 *graph.Value) *graph.Value {
 
 // BroadcastTo is the op broadcast_to.
 //
-// Repeats dimensions of size 1 and adds dimensions at the front, as expand does.
+// Expands dimensions of size 1 and adds leading dimensions, as expand does.
 //
 // Attributes:
 //
@@ -732,7 +732,7 @@ func BroadcastTo[A Ints](self *graph.Value, size A) *graph.Value {
 
 // CatAttrs are the optional attributes of [Cat].
 type CatAttrs struct {
-	// dimension along which to join
+	// dimension along which to concatenate
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -740,8 +740,8 @@ type CatAttrs struct {
 
 // Cat is the op cat.
 //
-// Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory
-// format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
+// memory format that all tensors suggest, else it is row-major.
 func Cat(tensors []*graph.Value, attrs ...CatAttrs) *graph.Value {
 	return node("cat", 1, given(attrs), tensors)[0]
 }
@@ -770,18 +770,18 @@ func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
 
 // ChannelShuffle is the op channel_shuffle.
 //
-// Deals channels from groups: channel j of group i becomes channel i of group j.
+// Interleaves groups of channels: channel j of group i becomes channel i of group j.
 //
 // Attributes:
 //
-//   - groups: number of groups that channels are dealt from
+//   - groups: number of groups of channels
 func ChannelShuffle[A Int](self *graph.Value, groups A) *graph.Value {
 	return node("channel_shuffle", 1, with(nil, "groups", groups), self)[0]
 }
 
 // ChunkAttrs are the optional attributes of [Chunk].
 type ChunkAttrs struct {
-	// dimension to cut
+	// dimension to split
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -789,11 +789,11 @@ type ChunkAttrs struct {
 
 // Chunk is the op chunk.
 //
-// Cuts a dimension into at most chunks parts of equal size; the last may be smaller.
+// Splits a dimension into at most chunks parts of equal size; the last may be smaller.
 //
 // Attributes:
 //
-//   - chunks: number of parts; fewer come out where parts of equal size do not need as many
+//   - chunks: maximum number of parts
 func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Value {
 	return node("chunk", 0, with(given(attrs), "chunks", chunks), self)
 }
@@ -828,14 +828,14 @@ type CloneAttrs struct {
 
 // Clone is the op clone.
 //
-// Copies self, always. Preserve keeps the strides of a dense operand.
+// Copies self. The format preserve keeps the strides of a dense operand.
 func Clone(self *graph.Value, attrs ...CloneAttrs) *graph.Value {
 	return node("clone", 1, given(attrs), self)[0]
 }
 
 // Complex is the op complex.
 //
-// Makes complex numbers of real and imaginary parts, which broadcast together.
+// Makes complex numbers from real and imaginary parts, which are broadcast.
 func Complex(real, imag *graph.Value) *graph.Value {
 	return node("complex", 1, nil, real, imag)[0]
 }
@@ -858,7 +858,7 @@ func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value
 
 // ConcatAttrs are the optional attributes of [Concat].
 type ConcatAttrs struct {
-	// dimension along which to join
+	// dimension along which to concatenate
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -866,15 +866,15 @@ type ConcatAttrs struct {
 
 // Concat is the op concat.
 //
-// Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory
-// format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
+// memory format that all tensors suggest, else it is row-major.
 func Concat(tensors []*graph.Value, attrs ...ConcatAttrs) *graph.Value {
 	return node("concat", 1, given(attrs), tensors)[0]
 }
 
 // ConcatenateAttrs are the optional attributes of [Concatenate].
 type ConcatenateAttrs struct {
-	// dimension along which to join
+	// dimension along which to concatenate
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -882,8 +882,8 @@ type ConcatenateAttrs struct {
 
 // Concatenate is the op concatenate.
 //
-// Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory
-// format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
+// memory format that all tensors suggest, else it is row-major.
 func Concatenate(tensors []*graph.Value, attrs ...ConcatenateAttrs) *graph.Value {
 	return node("concatenate", 1, given(attrs), tensors)[0]
 }
@@ -905,11 +905,11 @@ type ConstantPadNdAttrs struct {
 
 // ConstantPadNd is the op constant_pad_nd.
 //
-// Adds a number around self, as pad does with mode constant.
+// Pads self with a number, as pad does in mode constant.
 //
 // Attributes:
 //
-//   - pad: elements to add before and after, from the last dimension on; negative numbers take away
+//   - pad: elements to add before and after, from the last dimension on; negative numbers remove elements
 func ConstantPadNd[A Ints](self *graph.Value, pad A, attrs ...ConstantPadNdAttrs) *graph.Value {
 	return node("constant_pad_nd", 1, with(given(attrs), "pad", pad), self)[0]
 }
@@ -922,7 +922,7 @@ type ContiguousAttrs struct {
 
 // Contiguous is the op contiguous.
 //
-// Is self where it is contiguous in the memory format already, else a copy that is.
+// Returns self if it is contiguous in the memory format, else a copy that is.
 func Contiguous(self *graph.Value, attrs ...ContiguousAttrs) *graph.Value {
 	return node("contiguous", 1, given(attrs), self)[0]
 }
@@ -1175,8 +1175,8 @@ type CopyAttrs struct {
 
 // Copy is the op copy.
 //
-// Gives the elements of src in the shape and dtype of self. The strides are those that to and expand give src,
-// not self's; src itself where it has the shape and dtype already.
+// Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give src,
+// not self's; src itself is returned if it has the shape and dtype already.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 	return node("copy", 1, given(attrs), self, src)[0]
 }
@@ -1298,13 +1298,13 @@ const (
 
 // DepthToSpaceAttrs are the optional attributes of [DepthToSpace].
 type DepthToSpaceAttrs struct {
-	// which part of the channel index is the place in a block: the first (DCR) or the last (CRD) (default DCR)
+	// part of the channel index that is the position in a block: the first (DCR) or the last (CRD) (default DCR)
 	Mode DepthToSpaceModeWord `attr:"mode"`
 }
 
 // DepthToSpace is the op depth_to_space.
 //
-// Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].
+// Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].
 //
 // Attributes:
 //
@@ -1342,7 +1342,7 @@ func Det(self *graph.Value) *graph.Value {
 
 // Detach is the op detach.
 //
-// Shows self as it is: without gradients there is nothing to detach.
+// Returns self; without gradients there is nothing to detach.
 func Detach(self *graph.Value) *graph.Value {
 	return node("detach", 1, nil, self)[0]
 }
@@ -1413,9 +1413,9 @@ func Dot(self, tensor_ *graph.Value) *graph.Value {
 type DropoutAttrs struct {
 	// probability that an element becomes 0 (default 0.5)
 	P *float64 `attr:"p"`
-	// drop elements; else the result is self
+	// drop elements; else return self
 	Train bool `attr:"train"`
-	// what is dropped depends on it
+	// seed of the random numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1423,7 +1423,7 @@ type DropoutAttrs struct {
 
 // Dropout is the op dropout.
 //
-// Gives self; in training sets random elements to 0 and divides the others by 1 - p.
+// Returns self; in training, sets random elements to 0 and divides the others by 1 - p.
 func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 	return node("dropout", 1, given(attrs), input)[0]
 }
@@ -1491,7 +1491,7 @@ func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Val
 
 // EmptyLikeAttrs are the optional attributes of [EmptyLike].
 type EmptyLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 	// layout of the result (default preserve)
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
@@ -1499,7 +1499,7 @@ type EmptyLikeAttrs struct {
 
 // EmptyLike is the op empty_like.
 //
-// Makes a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialised, are
+// Makes a value with the shape, dtype and layout of self. The elements, which PyTorch leaves uninitialized, are
 // zeros.
 func EmptyLike(self *graph.Value, attrs ...EmptyLikeAttrs) *graph.Value {
 	return node("empty_like", 1, given(attrs), self)[0]
@@ -1514,7 +1514,7 @@ type EmptyStridedAttrs struct {
 // EmptyStrided is the op empty_strided.
 //
 // Makes a value with the given strides, which may overlap or leave gaps. The elements, which PyTorch leaves
-// uninitialised, are zeros.
+// uninitialized, are zeros.
 //
 // Attributes:
 //
@@ -1574,7 +1574,7 @@ type ExpandAttrs struct {
 
 // Expand is the op expand.
 //
-// Repeats dimensions of size 1 and adds dimensions at the front, by strides of 0.
+// Expands dimensions of size 1 and adds leading dimensions, with strides of 0.
 //
 // Attributes:
 //
@@ -1599,7 +1599,7 @@ func Expm1(self *graph.Value) *graph.Value {
 
 // EyeAttrs are the optional attributes of [Eye].
 type EyeAttrs struct {
-	// columns; none: as many as rows
+	// number of columns; default: n
 	M *int `attr:"m"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -1613,7 +1613,7 @@ type EyeAttrs struct {
 //
 // Attributes:
 //
-//   - n: rows
+//   - n: number of rows
 func Eye[A Int](g *graph.Graph, n A, attrs ...EyeAttrs) *graph.Value {
 	return nodeIn(g, "eye", 1, with(given(attrs), "n", n))[0]
 }
@@ -1736,9 +1736,9 @@ func FftRfft(self *graph.Value, attrs ...FftRfftAttrs) *graph.Value {
 
 // FlattenAttrs are the optional attributes of [Flatten].
 type FlattenAttrs struct {
-	// first dimension to join
+	// first dimension to merge
 	StartDim int `attr:"start_dim"`
-	// last dimension to join (default -1)
+	// last dimension to merge (default -1)
 	EndDim *int `attr:"end_dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1746,14 +1746,14 @@ type FlattenAttrs struct {
 
 // Flatten is the op flatten.
 //
-// Joins a run of dimensions into one: a view where possible, else a row-major copy.
+// Merges consecutive dimensions into one: a view if possible, else a row-major copy.
 func Flatten(self *graph.Value, attrs ...FlattenAttrs) *graph.Value {
 	return node("flatten", 1, given(attrs), self)[0]
 }
 
 // Flip is the op flip.
 //
-// Reverses the order of the elements along dimensions. The result keeps self's layout.
+// Reverses the order of elements along dimensions. The result keeps self's layout.
 //
 // Attributes:
 //
@@ -1807,13 +1807,13 @@ func Frac(self *graph.Value) *graph.Value {
 
 // FullAttrs are the optional attributes of [Full].
 type FullAttrs struct {
-	// dtype of the result; none: bool, int64, float32 or complex64 after the number
+	// dtype of the result; default: bool, int64, float32 or complex64, by the number's kind
 	DType tensor.DType `attr:"dtype"`
 }
 
 // Full is the op full.
 //
-// Makes a value of one number everywhere.
+// Makes a value filled with one number.
 //
 // Attributes:
 //
@@ -1825,7 +1825,7 @@ func Full[A Ints, B Operand](g *graph.Graph, size A, fillValue B, attrs ...FullA
 
 // FullLikeAttrs are the optional attributes of [FullLike].
 type FullLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 	// layout of the result (default preserve)
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
@@ -1833,7 +1833,7 @@ type FullLikeAttrs struct {
 
 // FullLike is the op full_like.
 //
-// Makes a value of one number everywhere, with the shape, dtype and layout of self.
+// Makes a value filled with one number, with the shape, dtype and layout of self.
 //
 // Attributes:
 //
@@ -2002,7 +2002,7 @@ func Gt[A, B Operand](self A, other B) *graph.Value {
 
 // HammingWindowAttrs are the optional attributes of [HammingWindow].
 type HammingWindowAttrs struct {
-	// make one period, whose end is left out; else the window is symmetric (default true)
+	// make one period without its last element; else a symmetric window (default true)
 	Periodic *bool `attr:"periodic"`
 	// constant part (default 0.54)
 	Alpha *float64 `attr:"alpha"`
@@ -2027,7 +2027,7 @@ func HammingWindow[A Int](g *graph.Graph, windowLength A, attrs ...HammingWindow
 
 // HannWindowAttrs are the optional attributes of [HannWindow].
 type HannWindowAttrs struct {
-	// make one period, whose end is left out; else the window is symmetric (default true)
+	// make one period without its last element; else a symmetric window (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -2115,7 +2115,7 @@ func Heaviside(self, values *graph.Value) *graph.Value {
 
 // Hstack is the op hstack.
 //
-// Joins tensors along the second dimension, or vectors and numbers along their only one.
+// Concatenates tensors along the second dimension, or vectors and numbers along their only one.
 func Hstack(tensors []*graph.Value) *graph.Value {
 	return node("hstack", 1, nil, tensors)[0]
 }
@@ -2411,19 +2411,19 @@ func Linear(input, weight, bias *graph.Value) *graph.Value {
 
 // LinspaceAttrs are the optional attributes of [Linspace].
 type LinspaceAttrs struct {
-	// dtype of the result; none: float32, or complex64 where a complex number is given
+	// dtype of the result; default: float32, or complex64 if a number is complex
 	DType tensor.DType `attr:"dtype"`
 }
 
 // Linspace is the op linspace.
 //
-// Makes steps numbers from start to end, both included, at equal distances.
+// Makes steps equally spaced numbers from start to end, inclusive.
 //
 // Attributes:
 //
 //   - start: first number
 //   - end: last number
-//   - steps: how many numbers
+//   - steps: number of elements
 func Linspace[A, B Operand, C Int](g *graph.Graph, start A, end B, steps C, attrs ...LinspaceAttrs) *graph.Value {
 	return nodeIn(g, "linspace", 1, with(given(attrs), "start", start, "end", end, "steps", steps))[0]
 }
@@ -2967,16 +2967,16 @@ type MelWeightMatrixAttrs struct {
 
 // MelWeightMatrix is the op mel_weight_matrix.
 //
-// Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping triangular bands of the mel
-// scale, the columns.
+// Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping triangular bands of the mel scale,
+// the columns.
 //
 // Attributes:
 //
 //   - numMelBins: number of bands
 //   - dftLength: length of the transform whose frequencies are weighted
-//   - sampleRate: samples a second
-//   - lowerEdgeHertz: least frequency of the first band
-//   - upperEdgeHertz: greatest frequency of the last band
+//   - sampleRate: samples per second
+//   - lowerEdgeHertz: lowest frequency of the first band
+//   - upperEdgeHertz: highest frequency of the last band
 func MelWeightMatrix[A, B, C Int](g *graph.Graph, numMelBins A, dftLength B, sampleRate C, lowerEdgeHertz, upperEdgeHertz float64, attrs ...MelWeightMatrixAttrs) *graph.Value {
 	return nodeIn(g, "mel_weight_matrix", 1, with(given(attrs), "num_mel_bins", numMelBins, "dft_length", dftLength, "sample_rate", sampleRate, "lower_edge_hertz", lowerEdgeHertz, "upper_edge_hertz", upperEdgeHertz))[0]
 }
@@ -3027,24 +3027,24 @@ func Mm(self, mat2 *graph.Value) *graph.Value {
 
 // Moveaxis is the op moveaxis.
 //
-// Moves dimensions of self to other places and keeps the order of the rest.
+// Moves dimensions of self to other positions and keeps the order of the rest.
 //
 // Attributes:
 //
 //   - source: dimensions to move; a number stands for a list of one
-//   - destination: where each goes
+//   - destination: new position of each
 func Moveaxis[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
 	return node("moveaxis", 1, with(nil, "source", source, "destination", destination), self)[0]
 }
 
 // Movedim is the op movedim.
 //
-// Moves dimensions of self to other places and keeps the order of the rest.
+// Moves dimensions of self to other positions and keeps the order of the rest.
 //
 // Attributes:
 //
 //   - source: dimensions to move; a number stands for a list of one
-//   - destination: where each goes
+//   - destination: new position of each
 func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
 	return node("movedim", 1, with(nil, "source", source, "destination", destination), self)[0]
 }
@@ -3058,9 +3058,9 @@ func Mul[A, B Operand](self A, other B) *graph.Value {
 
 // MultinomialAttrs are the optional attributes of [Multinomial].
 type MultinomialAttrs struct {
-	// let an index be drawn again
+	// allow drawing an index several times
 	Replacement bool `attr:"replacement"`
-	// what the draws depend on
+	// seed of the random numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3105,11 +3105,11 @@ func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 
 // Narrow is the op narrow.
 //
-// Takes length indices of a dimension from start on. Unlike slice it clamps nothing.
+// Takes length indices of a dimension from start on. Unlike slice, it does not clamp.
 //
 // Attributes:
 //
-//   - dim: dimension to cut
+//   - dim: dimension to narrow
 //   - start: first index; from the end if negative
 //   - length: number of indices
 func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
@@ -3132,13 +3132,13 @@ func Neg(self *graph.Value) *graph.Value {
 
 // NewEmptyAttrs are the optional attributes of [NewEmpty].
 type NewEmptyAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 }
 
 // NewEmpty is the op new_empty.
 //
-// Makes a row-major value of the dtype of self. The elements, which PyTorch leaves uninitialised, are zeros.
+// Makes a row-major value of the dtype of self. The elements, which PyTorch leaves uninitialized, are zeros.
 //
 // Attributes:
 //
@@ -3277,7 +3277,7 @@ func Ones[A Ints](g *graph.Graph, size A, attrs ...OnesAttrs) *graph.Value {
 
 // OnesLikeAttrs are the optional attributes of [OnesLike].
 type OnesLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 	// layout of the result (default preserve)
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
@@ -3439,7 +3439,7 @@ func Outer(self, vec2 *graph.Value) *graph.Value {
 type PadAttrs struct {
 	// constant, reflect, replicate or circular (default constant)
 	Mode string `attr:"mode"`
-	// number to fill with, for mode constant; none: 0
+	// fill value for mode constant; default: 0
 	Value tensor.Scalar `attr:"value"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3449,8 +3449,8 @@ type PadAttrs struct {
 //
 // Adds elements around self.
 // Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last
-// 1 to 3 dimensions of a value with one or two more, and give a row-major result: reflect repeats self mirrored
-// without its edge, replicate the edge, circular self itself.
+// 1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without
+// its edge, replicate repeats the edge, circular repeats self.
 //
 // Attributes:
 //
@@ -3472,19 +3472,19 @@ func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
 
 // PixelShuffle is the op pixel_shuffle.
 //
-// Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].
+// Converts channels to blocks of pixels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].
 //
 // Attributes:
 //
-//   - upscaleFactor: side of the blocks that channels become
+//   - upscaleFactor: side of the blocks made from channels
 func PixelShuffle[A Int](self *graph.Value, upscaleFactor A) *graph.Value {
 	return node("pixel_shuffle", 1, with(nil, "upscale_factor", upscaleFactor), self)[0]
 }
 
 // PixelUnshuffle is the op pixel_unshuffle.
 //
-// Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without
-// elements stays as it is.
+// Converts blocks of pixels to channels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty
+// self is unchanged.
 //
 // Attributes:
 //
@@ -3637,7 +3637,7 @@ func Raise(g *graph.Graph, message string, attrs ...RaiseAttrs) []*graph.Value {
 type RandAttrs struct {
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3645,7 +3645,7 @@ type RandAttrs struct {
 
 // Rand is the op rand.
 //
-// Makes random numbers, evenly distributed from 0 up to 1.
+// Makes random numbers, uniformly distributed in [0, 1).
 //
 // Attributes:
 //
@@ -3656,9 +3656,9 @@ func Rand[A Ints](g *graph.Graph, size A, attrs ...RandAttrs) *graph.Value {
 
 // RandLikeAttrs are the optional attributes of [RandLike].
 type RandLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3666,18 +3666,18 @@ type RandLikeAttrs struct {
 
 // RandLike is the op rand_like.
 //
-// Makes random numbers in self's shape, evenly distributed from 0 up to 1. The result is row-major.
+// Makes random numbers in self's shape, uniformly distributed in [0, 1). The result is row-major.
 func RandLike(self *graph.Value, attrs ...RandLikeAttrs) *graph.Value {
 	return node("rand_like", 1, given(attrs), self)[0]
 }
 
 // RandintAttrs are the optional attributes of [Randint].
 type RandintAttrs struct {
-	// least number
+	// inclusive lower bound
 	Low int `attr:"low"`
 	// dtype of the result (default int64)
 	DType tensor.DType `attr:"dtype"`
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3685,11 +3685,11 @@ type RandintAttrs struct {
 
 // Randint is the op randint.
 //
-// Makes random integers from low up to high.
+// Makes random integers in [low, high).
 //
 // Attributes:
 //
-//   - high: bound, which is not reached
+//   - high: exclusive upper bound
 //   - size: sizes of the result
 func Randint[A Int, B Ints](g *graph.Graph, high A, size B, attrs ...RandintAttrs) *graph.Value {
 	return nodeIn(g, "randint", 1, with(given(attrs), "high", high, "size", size))[0]
@@ -3699,7 +3699,7 @@ func Randint[A Int, B Ints](g *graph.Graph, high A, size B, attrs ...RandintAttr
 type RandnAttrs struct {
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3718,9 +3718,9 @@ func Randn[A Ints](g *graph.Graph, size A, attrs ...RandnAttrs) *graph.Value {
 
 // RandnLikeAttrs are the optional attributes of [RandnLike].
 type RandnLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
-	// what the numbers depend on: the same seed gives the same numbers
+	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3736,7 +3736,7 @@ func RandnLike(self *graph.Value, attrs ...RandnLikeAttrs) *graph.Value {
 
 // Ravel is the op ravel.
 //
-// Makes self one-dimensional in row-major order: a view where self is contiguous, else a copy.
+// Makes self one-dimensional in row-major order: a view if self is contiguous, else a copy.
 func Ravel(self *graph.Value) *graph.Value {
 	return node("ravel", 1, nil, self)[0]
 }
@@ -3779,11 +3779,11 @@ func Remainder[A, B Operand](self A, other B) *graph.Value {
 
 // Repeat is the op repeat.
 //
-// Repeats self along its dimensions, and along new ones at the front.
+// Repeats self along its dimensions and along new leading ones.
 //
 // Attributes:
 //
-//   - repeats: how often each dimension is repeated; more numbers than dimensions add dimensions at the front
+//   - repeats: number of repetitions of each dimension; additional numbers add leading dimensions
 func Repeat[A Ints](self *graph.Value, repeats A) *graph.Value {
 	return node("repeat", 1, with(nil, "repeats", repeats), self)[0]
 }
@@ -3816,7 +3816,7 @@ func RepeatInterleaveTensor(self, repeats *graph.Value, attrs ...RepeatInterleav
 
 // Reshape is the op reshape.
 //
-// Gives self another shape: a view where possible, else a row-major copy.
+// Changes the shape of self: a view if possible, else a row-major copy.
 //
 // Attributes:
 //
@@ -3827,7 +3827,7 @@ func Reshape[A Ints](self *graph.Value, shape A) *graph.Value {
 
 // ReshapeAs is the op reshape_as.
 //
-// Gives self the shape of other, as reshape does.
+// Reshapes self to the shape of other.
 func ReshapeAs(self, other *graph.Value) *graph.Value {
 	return node("reshape_as", 1, nil, self, other)[0]
 }
@@ -4030,7 +4030,7 @@ func RoiAlign[A, B Int](input, rois *graph.Value, pooledHeight A, pooledWidth B,
 
 // RollAttrs are the optional attributes of [Roll].
 type RollAttrs struct {
-	// along which dimensions; none: along self made one-dimensional
+	// dimensions to shift along; default: the flattened self
 	Dims []int `attr:"dims"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4038,11 +4038,11 @@ type RollAttrs struct {
 
 // Roll is the op roll.
 //
-// Shifts the elements along dimensions; what leaves at one end enters at the other.
+// Shifts the elements along dimensions, cyclically.
 //
 // Attributes:
 //
-//   - shifts: by how much; a number stands for a list of one
+//   - shifts: number of positions to shift, for each of dims
 func Roll[A Ints](self *graph.Value, shifts A, attrs ...RollAttrs) *graph.Value {
 	return node("roll", 1, with(given(attrs), "shifts", shifts), self)[0]
 }
@@ -4241,11 +4241,11 @@ func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterRe
 
 // Select is the op select.
 //
-// Takes one index of a dimension and drops the dimension.
+// Takes one index of a dimension and removes the dimension.
 //
 // Attributes:
 //
-//   - dim: dimension that goes
+//   - dim: dimension to remove
 //   - index: index to take; from the end if negative
 func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 	return node("select", 1, with(nil, "dim", dim, "index", index), self)[0]
@@ -4326,11 +4326,11 @@ func Sinh(self *graph.Value) *graph.Value {
 
 // SliceAttrs are the optional attributes of [Slice].
 type SliceAttrs struct {
-	// dimension to cut
+	// dimension to slice
 	Dim int `attr:"dim"`
-	// first index; from the end if negative; none: 0
+	// first index, from the end if negative; default: 0
 	Start *int `attr:"start"`
-	// one past the last index; none: the size
+	// exclusive end; default: the size
 	End *int `attr:"end"`
 	// step between indices, positive (default 1)
 	Step *int `attr:"step"`
@@ -4340,7 +4340,7 @@ type SliceAttrs struct {
 
 // Slice is the op slice.
 //
-// Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.
+// Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.
 func Slice(self *graph.Value, attrs ...SliceAttrs) *graph.Value {
 	return node("slice", 1, given(attrs), self)[0]
 }
@@ -4418,7 +4418,7 @@ func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) 
 
 // SpaceToDepth is the op space_to_depth.
 //
-// Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].
+// Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].
 //
 // Attributes:
 //
@@ -4429,7 +4429,7 @@ func SpaceToDepth[A Int](self *graph.Value, blockSize A) *graph.Value {
 
 // SplitAttrs are the optional attributes of [Split].
 type SplitAttrs struct {
-	// dimension to cut
+	// dimension to split
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4437,8 +4437,8 @@ type SplitAttrs struct {
 
 // Split is the op split.
 //
-// Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes
-// listed.
+// Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the listed
+// sizes.
 //
 // Attributes:
 //
@@ -4449,7 +4449,7 @@ func Split[A IntOrInts](self *graph.Value, splitSize A, attrs ...SplitAttrs) []*
 
 // SplitWithSizesAttrs are the optional attributes of [SplitWithSizes].
 type SplitWithSizesAttrs struct {
-	// dimension to cut
+	// dimension to split
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4457,11 +4457,11 @@ type SplitWithSizesAttrs struct {
 
 // SplitWithSizes is the op split_with_sizes.
 //
-// Cuts a dimension into parts of the given sizes.
+// Splits a dimension into parts of the given sizes.
 //
 // Attributes:
 //
-//   - splitSizes: sizes of the parts, which add up to the dimension
+//   - splitSizes: sizes of the parts, whose sum is the dimension's size
 func SplitWithSizes[A Ints](self *graph.Value, splitSizes A, attrs ...SplitWithSizesAttrs) []*graph.Value {
 	return node("split_with_sizes", 0, with(given(attrs), "split_sizes", splitSizes), self)
 }
@@ -4482,7 +4482,7 @@ func Square(self *graph.Value) *graph.Value {
 
 // SqueezeAttrs are the optional attributes of [Squeeze].
 type SqueezeAttrs struct {
-	// dimensions to drop if their size is 1; none: all of size 1
+	// dimensions to remove if their size is 1; default: all of size 1
 	Dim []int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4490,14 +4490,14 @@ type SqueezeAttrs struct {
 
 // Squeeze is the op squeeze.
 //
-// Drops dimensions of size 1. A named dimension of another size stays.
+// Removes dimensions of size 1. A listed dimension of another size is kept.
 func Squeeze(self *graph.Value, attrs ...SqueezeAttrs) *graph.Value {
 	return node("squeeze", 1, given(attrs), self)[0]
 }
 
 // StackAttrs are the optional attributes of [Stack].
 type StackAttrs struct {
-	// place of the new dimension, from -rank-1 to rank
+	// position of the new dimension, from -rank-1 to rank
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4505,7 +4505,7 @@ type StackAttrs struct {
 
 // Stack is the op stack.
 //
-// Joins tensors of one shape along a new dimension. dtypes are promoted.
+// Concatenates tensors of the same shape along a new dimension. dtypes are promoted.
 func Stack(tensors []*graph.Value, attrs ...StackAttrs) *graph.Value {
 	return node("stack", 1, given(attrs), tensors)[0]
 }
@@ -4613,7 +4613,7 @@ func Swapdims[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
 
 // T is the op t.
 //
-// Transposes a matrix; a value of rank 0 or 1 stays as it is.
+// Transposes a matrix; a value of rank 0 or 1 is unchanged.
 func T(self *graph.Value) *graph.Value {
 	return node("t", 1, nil, self)[0]
 }
@@ -4708,18 +4708,18 @@ func Threshold[A, B Operand](self *graph.Value, threshold A, value B) *graph.Val
 //
 // Attributes:
 //
-//   - dims: how often each dimension is repeated; missing numbers at the front are 1
+//   - dims: number of repetitions of each dimension; missing leading numbers are 1
 func Tile[A Ints](self *graph.Value, dims A) *graph.Value {
 	return node("tile", 1, with(nil, "dims", dims), self)[0]
 }
 
 // ToAttrs are the optional attributes of [To].
 type ToAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 	// has no effect
 	NonBlocking bool `attr:"non_blocking"`
-	// copy even where self would do
+	// always copy
 	Copy bool `attr:"copy"`
 	// layout of the result (default preserve)
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
@@ -4727,8 +4727,7 @@ type ToAttrs struct {
 
 // To is the op to.
 //
-// Converts self to a dtype, that of other where it is given, and a memory format; is self where it has both
-// already.
+// Converts self to a dtype, or that of other, and to a memory format; returns self if it has both already.
 func To(self *graph.Value, attrs ...ToAttrs) *graph.Value {
 	return node("to", 1, given(attrs), self)[0]
 }
@@ -4784,7 +4783,7 @@ func Transpose[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
 
 // TrilAttrs are the optional attributes of [Tril].
 type TrilAttrs struct {
-	// last diagonal that stays: 0 the main one, above it positive
+	// last diagonal to keep: 0 is the main one, positive ones are above it
 	Diagonal int `attr:"diagonal"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4799,7 +4798,7 @@ func Tril(self *graph.Value, attrs ...TrilAttrs) *graph.Value {
 
 // TriuAttrs are the optional attributes of [Triu].
 type TriuAttrs struct {
-	// first diagonal that stays: 0 the main one, above it positive
+	// first diagonal to keep: 0 is the main one, positive ones are above it
 	Diagonal int `attr:"diagonal"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4821,14 +4820,14 @@ func Trunc(self *graph.Value) *graph.Value {
 
 // TypeAs is the op type_as.
 //
-// Converts self to the dtype of other; is self where it has it already.
+// Converts self to the dtype of other; returns self if it has that dtype.
 func TypeAs(self, other *graph.Value) *graph.Value {
 	return node("type_as", 1, nil, self, other)[0]
 }
 
 // UnbindAttrs are the optional attributes of [Unbind].
 type UnbindAttrs struct {
-	// dimension that goes
+	// dimension to remove
 	Dim int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4836,32 +4835,32 @@ type UnbindAttrs struct {
 
 // Unbind is the op unbind.
 //
-// Takes every index of a dimension as a value of its own.
+// Returns every index of a dimension as a separate value.
 func Unbind(self *graph.Value, attrs ...UnbindAttrs) []*graph.Value {
 	return node("unbind", 0, given(attrs), self)
 }
 
 // Unflatten is the op unflatten.
 //
-// Cuts one dimension into several.
+// Splits one dimension into several.
 //
 // Attributes:
 //
-//   - dim: dimension to cut
-//   - sizes: sizes that take its place; one may be -1
+//   - dim: dimension to split
+//   - sizes: sizes of the new dimensions; one may be -1
 func Unflatten[A Int, B Ints](self *graph.Value, dim A, sizes B) *graph.Value {
 	return node("unflatten", 1, with(nil, "dim", dim, "sizes", sizes), self)[0]
 }
 
 // Unfold is the op unfold.
 //
-// Turns a dimension into windows, whose elements make a new last dimension.
+// Divides a dimension into windows, whose elements form a new last dimension.
 //
 // Attributes:
 //
-//   - dimension: dimension to take windows of
+//   - dimension: dimension to divide into windows
 //   - size: size of a window
-//   - step: step from window to window, positive
+//   - step: distance between windows, positive
 func Unfold[A, B, C Int](self *graph.Value, dimension A, size B, step C) *graph.Value {
 	return node("unfold", 1, with(nil, "dimension", dimension, "size", size, "step", step), self)[0]
 }
@@ -4915,7 +4914,7 @@ func UniqueDim[A Int](self *graph.Value, dim A, attrs ...UniqueDimAttrs) (output
 //
 // Attributes:
 //
-//   - dim: place of the new dimension, from -rank-1 to rank
+//   - dim: position of the new dimension, from -rank-1 to rank
 func Unsqueeze[A Int](self *graph.Value, dim A) *graph.Value {
 	return node("unsqueeze", 1, with(nil, "dim", dim), self)[0]
 }
@@ -5152,7 +5151,7 @@ func VarMean(self *graph.Value, attrs ...VarMeanAttrs) (var_, mean *graph.Value)
 type ViewAttrs struct {
 	// sizes of the result; one of them may be -1
 	Size []int `attr:"size"`
-	// dtype in which the bytes are read, in place of a size
+	// dtype as which to interpret the bytes, instead of size
 	DType tensor.DType `attr:"dtype"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -5160,37 +5159,37 @@ type ViewAttrs struct {
 
 // View is the op view.
 //
-// Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.
-// With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller or
-// greater.
+// Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.
+// With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of
+// elements.
 func View(self *graph.Value, attrs ...ViewAttrs) *graph.Value {
 	return node("view", 1, given(attrs), self)[0]
 }
 
 // ViewAs is the op view_as.
 //
-// Shows self in the shape of other.
+// Views self in the shape of other.
 func ViewAs(self, other *graph.Value) *graph.Value {
 	return node("view_as", 1, nil, self, other)[0]
 }
 
 // ViewAsComplex is the op view_as_complex.
 //
-// Shows pairs of real numbers along the last dimension as complex ones. Refused where only a copy could.
+// Views pairs of real numbers along the last dimension as complex ones. It fails where a copy is needed.
 func ViewAsComplex(self *graph.Value) *graph.Value {
 	return node("view_as_complex", 1, nil, self)[0]
 }
 
 // ViewAsReal is the op view_as_real.
 //
-// Shows complex numbers as pairs of real ones along a new last dimension.
+// Views complex numbers as pairs of real ones along a new last dimension.
 func ViewAsReal(self *graph.Value) *graph.Value {
 	return node("view_as_real", 1, nil, self)[0]
 }
 
 // Vstack is the op vstack.
 //
-// Joins tensors along the first dimension; vectors count as rows.
+// Concatenates tensors along the first dimension; vectors are rows.
 func Vstack(tensors []*graph.Value) *graph.Value {
 	return node("vstack", 1, nil, tensors)[0]
 }
@@ -5229,7 +5228,7 @@ func Zeros[A Ints](g *graph.Graph, size A, attrs ...ZerosAttrs) *graph.Value {
 
 // ZerosLikeAttrs are the optional attributes of [ZerosLike].
 type ZerosLikeAttrs struct {
-	// dtype of the result; none: self's
+	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
 	// layout of the result (default preserve)
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`

@@ -13,15 +13,15 @@ import (
 
 type arangeAttrs struct {
 	Start graph.NumberOrSize `attr:"start" default:"0" doc:"first number"`
-	End   graph.NumberOrSize `attr:"end" doc:"bound, which is not reached"`
+	End   graph.NumberOrSize `attr:"end" doc:"exclusive bound"`
 	Step  tensor.Scalar      `attr:"step" default:"1" doc:"difference between numbers"`
-	DType tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
+	DType tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; default: int64, or float32 if any number is a float"`
 }
 
 // Arange is torch.arange.
 var Arange = kit.Define[arangeAttrs](graph.Op{
 	Name:    "arange",
-	Doc:     "Counts from start up to end, without it, by step.",
+	Doc:     "Makes the numbers from start to end, exclusive, by step.",
 	Infer:   inferArange,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
 	Ref:     sequenceRef(inferArange, arangeAt),
@@ -29,8 +29,8 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 		{Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
 })
 
-// inferArange computes the number of elements as at::arange_out does: from the numbers
-// as given, in float64; for int64 from integers.
+// inferArange computes the number of elements as at::arange_out does: from the given numbers in float64, for int64 from
+// integers.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
 	if t, ok, err := a.unknown(); ok {
@@ -73,15 +73,15 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// unknown returns the type where a bound is a size that is not known and all numbers are integers; ok is false
-// where that is not so. Numbers below 2^53 float64 holds as they are.
+// unknown returns the type if a bound is an unknown size and all numbers are integers; else ok is false. Integers below
+// 2^53 are exact in float64.
 func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
-	start, whole := sizeOf(a.Start)
-	end, also := sizeOf(a.End)
+	start, startInt := sizeOf(a.Start)
+	end, endInt := sizeOf(a.End)
 	d, step := a.dtype(), a.Step
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
-	if startKnown && endKnown || !whole || !also || !step.DType().IsIntegral(false) || step.Int() == 0 ||
+	if startKnown && endKnown || !startInt || !endInt || !step.DType().IsIntegral(false) || step.Int() == 0 ||
 		d == tensor.Bool || d.IsComplex() || !exactBound(start) || !exactBound(end) || !exactBound(sym.Of(int(step.Int()))) {
 		return t, false, nil
 	}
@@ -103,7 +103,7 @@ func exactBound(s sym.Int) bool {
 	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
 }
 
-// sizeOf returns an integer; false for a number that is none.
+// sizeOf returns an integer, or false for other numbers.
 func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
 	switch d := n.Number.DType(); {
 	case d == tensor.Invalid:

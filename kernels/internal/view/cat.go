@@ -12,11 +12,11 @@ import (
 )
 
 type catAttrs struct {
-	Dim int `attr:"dim" default:"0" doc:"dimension along which to join"`
+	Dim int `attr:"dim" default:"0" doc:"dimension along which to concatenate"`
 }
 
-// joinOp is an op that puts its operands one after another along a dimension. Those of a lower rank are viewed as
-// of rank first; dim returns the dimension for a call, whose first operand is then of type t.
+// joinOp is an op that concatenates its operands along a dimension. Operands of a lower rank are first viewed in that
+// rank; dim returns the dimension for a call whose first operand then has type t.
 type joinOp struct {
 	rank int
 	dim  func(c *graph.Call, t tensor.Type) int
@@ -31,12 +31,12 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 	})
 }
 
-// partLists are lists of the types of operands, for the time of a call: a join that ends a dense block has dozens, and
-// is inferred dozens of times.
+// partLists pools lists of operand types, because a concatenation at the end of a dense block has dozens of operands
+// and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// lent has the operands of a call, as they are joined, looked at in a list that is kept for other calls.
-func (j joinOp) lent(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
+// withParts calls look with the operands of a call as they are joined, in a pooled list.
+func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.join((*list)[:0], c)
 	if err != nil {
@@ -52,11 +52,11 @@ func (j joinOp) lent(c *graph.Call, look func(parts []tensor.Type)) (whole tenso
 }
 
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	t, _, err := j.lent(c, nil)
+	t, _, err := j.withParts(c, nil)
 	return c.One(t), err
 }
 
-// join returns the operands as they are joined, appended to a list, the type of the whole, and the dimension.
+// join appends the operands as they are joined to a list, and returns it with the type of the result and the dimension.
 func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int, err error) {
 	parts = kit.OperandTypes(list, c)
 	for i := range parts {
@@ -68,10 +68,10 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 	return parts, whole, dim, err
 }
 
-// joins tells the dimension where every operand has that of the result, or no elements at all.
+// joins returns the dimension if every operand has the result's rank; false otherwise.
 func (j joinOp) joins(c *graph.Call) (int, bool) {
 	same := true
-	_, dim, err := j.lent(c, func(parts []tensor.Type) {
+	_, dim, err := j.withParts(c, func(parts []tensor.Type) {
 		for i := range parts {
 			same = same && parts[i].Rank() == c.Type(i).Rank()
 		}
@@ -82,7 +82,7 @@ func (j joinOp) joins(c *graph.Call) (int, bool) {
 	return dim, true
 }
 
-// compile copies every part to its place in the output, unless it lies there.
+// compile copies each operand to its part of the output, unless it is already stored there.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	parts, whole, dim, err := j.join(nil, c)
 	if err != nil || kit.Empty(whole) {
@@ -96,7 +96,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 			continue
 		}
 		p := kit.OfNumbers(t)
-		place, err := out.Meta.Narrow(dim, at, p.Shape[dim])
+		target, err := out.Meta.Narrow(dim, at, p.Shape[dim])
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 		if c.Placed(i) {
 			continue
 		}
-		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i).Show(p)})
+		jobs = append(jobs, copies.Job{Dst: out.Show(target), Src: kit.InBuffer(c, i).Show(p)})
 	}
 	if len(jobs) == 0 {
 		return &graph.Kernel{}, nil
@@ -112,7 +112,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(jobs...), nil
 }
 
-// ref walks the parts index by index.
+// ref copies the operands index by index.
 func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parts, whole, dim, err := j.join(nil, c)
 	if err != nil {
@@ -149,8 +149,8 @@ var (
 
 func concat(name string) *graph.Op {
 	return defineJoin(graph.SchemaOf[catAttrs](), name,
-		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format "+
-			"that all tensors suggest, else it is row-major.",
+		"Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the "+
+			"memory format that all tensors suggest, else it is row-major.",
 		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[catAttrs](c).Dim }},
 		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
 }
@@ -158,16 +158,16 @@ func concat(name string) *graph.Op {
 // Hstack and Vstack are torch.hstack and torch.vstack.
 var (
 	Hstack = defineJoin(kit.NoAttrs, "hstack",
-		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
+		"Concatenates tensors along the second dimension, or vectors and numbers along their only one.",
 		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
 	Vstack = defineJoin(kit.NoAttrs, "vstack",
-		"Joins tensors along the first dimension; vectors count as rows.",
+		"Concatenates tensors along the first dimension; vectors are rows.",
 		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
 )
 
-// atLeast views an operand of a lower rank as one of rank 1 or 2 (at::atleast_1d, at::atleast_2d).
+// atLeast views an operand of a lower rank in rank 1 or 2 (at::atleast_1d, at::atleast_2d).
 func atLeast(t tensor.Type, rank int) (tensor.Type, error) {
 	switch {
 	case t.Rank() >= rank:

@@ -16,7 +16,7 @@ type cloneAttrs struct {
 // Clone is Tensor.clone.
 var Clone = kit.Define[cloneAttrs](graph.Op{
 	Name:     "clone",
-	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
+	Doc:      "Copies self. The format preserve keeps the strides of a dense operand.",
 	Params:   []graph.Param{kit.Self},
 	Identity: true,
 	AnyOrder: true,
@@ -38,9 +38,9 @@ type contiguousAttrs struct {
 
 // ContiguousOp is Tensor.contiguous.
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
-	AsInferred: "its layout is what it is asked for",
+	AsInferred: "its purpose is a specific layout",
 	Name:       "contiguous",
-	Doc:        "Is self where it is contiguous in the memory format already, else a copy that is.",
+	Doc:        "Returns self if it is contiguous in the memory format, else a copy that is.",
 	Params:     []graph.Param{kit.Self},
 	Identity:   true,
 	Kind:       graph.View,

@@ -14,8 +14,8 @@ type copyAttrs struct {
 // CopyOp is aten::copy, the functional form of Tensor.copy_.
 var CopyOp = kit.Define[copyAttrs](graph.Op{
 	Name: "copy",
-	Doc: "Gives the elements of src in the shape and dtype of self. The strides are those that to and expand give src, " +
-		"not self's; src itself where it has the shape and dtype already.",
+	Doc: "Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give " +
+		"src, not self's; src itself is returned if it has the shape and dtype already.",
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Infer:  inferCopy,
 	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
@@ -43,7 +43,7 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
 })
 
-// inferCopy is at::copy: src.to(self), expanded and cloned where the shapes differ.
+// inferCopy mirrors at::copy: src.to(self), expanded and cloned if the shapes differ.
 func inferCopy(c *graph.Call) ([]graph.Result, error) {
 	self, t, shares := c.Type(0), c.Type(1), 1
 	var err error

@@ -11,7 +11,7 @@ import (
 )
 
 // zeroed documents the elements that the ops of this file write.
-const zeroed = "The elements, which PyTorch leaves uninitialised, are zeros."
+const zeroed = "The elements, which PyTorch leaves uninitialized, are zeros."
 
 func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
 
@@ -20,7 +20,7 @@ var EmptyLike = constantLike("empty_like", "Makes a value with the shape, dtype 
 
 type newEmptyAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 }
 
 // NewEmpty is Tensor.new_empty.
@@ -58,7 +58,7 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{
 	return strided(d, a.Size, a.Stride)
 }, zero)
 
-// strided is the type that at::empty_strided allocates.
+// strided returns the type that at::empty_strided allocates.
 func strided(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 	if len(size) != len(stride) {
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",

@@ -15,7 +15,7 @@ type expandAttrs struct {
 // Expand is Tensor.expand.
 var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{
 	Name:     "expand",
-	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, by strides of 0.",
+	Doc:      "Expands dimensions of size 1 and adds leading dimensions, with strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Expand(kit.Attrs[expandAttrs](c).Size)
@@ -28,7 +28,7 @@ type broadcastToAttrs struct {
 // BroadcastTo is torch.broadcast_to.
 var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{
 	Name:     "broadcast_to",
-	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, as expand does.",
+	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as expand does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Expand(kit.Attrs[broadcastToAttrs](c).Size)

@@ -11,8 +11,8 @@ import (
 )
 
 type eyeAttrs struct {
-	N     sym.Int      `attr:"n" doc:"rows"`
-	M     *sym.Int     `attr:"m" default:"none" doc:"columns; none: as many as rows"`
+	N     sym.Int      `attr:"n" doc:"number of rows"`
+	M     *sym.Int     `attr:"m" default:"none" doc:"number of columns; default: n"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
@@ -46,7 +46,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// compileEye fills everything with zeros, then the diagonal with ones.
+// compileEye fills the result with zeros, then the diagonal with ones.
 func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	out := kit.OutBuffer(c, 0)
 	if out.Meta.Numel() == 0 {

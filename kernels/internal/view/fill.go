@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fillOp defines an op that fills fresh memory with a number: kind returns the type of the result, value the number.
+// fillOp defines an op that fills new memory with a number. kind returns the type of the result, value the number.
 func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	o.AnyOrder = true
@@ -20,8 +20,8 @@ func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Ty
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		m, number := c.Out[0], kit.NumberAtHint(value(c))
-		if places := m.Extent() - m.Offset; m.Numel() > places { // elements overlap: each place is written once
-			m = tensor.New(m.DType, places)
+		if extent := m.Extent() - m.Offset; m.Numel() > extent { // elements overlap: write the memory once
+			m = tensor.New(m.DType, extent)
 		}
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
 	}
@@ -38,7 +38,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Ty
 }
 
 type likeAttrs struct {
-	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
@@ -51,7 +51,7 @@ func constantLike(name, doc string, v int64) *graph.Op {
 		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
-// likeOf is the type of empty_like.
+// likeOf returns the type of empty_like.
 func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
 	if d != tensor.Invalid {
 		t = t.WithDType(d)

@@ -19,7 +19,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "flip",
-	Doc:    "Reverses the order of the elements along dimensions. The result keeps self's layout.",
+	Doc:    "Reverses the order of elements along dimensions. The result keeps self's layout.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if _, err := flipDims(c); err != nil {
@@ -39,7 +39,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 })
 
-// flipDims returns the dimensions from the front.
+// flipDims returns the dimensions as non-negative numbers.
 func flipDims(c *graph.Call) ([]int, error) {
 	var out []int
 	for _, d := range kit.Attrs[flipAttrs](c).Dims {

@@ -10,19 +10,19 @@ import (
 type fullAttrs struct {
 	Size      []sym.Int          `attr:"size" doc:"sizes of the result"`
 	FillValue graph.NumberOrSize `attr:"fill_value" doc:"the number, or an expression of sizes"`
-	DType     tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; none: bool, int64, float32 or complex64 after the number"`
+	DType     tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; default: bool, int64, float32 or complex64, by the number's kind"`
 }
 
 // Full is torch.full.
 var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{
 	Name:     "full",
-	Doc:      "Makes a value of one number everywhere.",
+	Doc:      "Makes a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
 }, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[fullAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
-		d = tensor.Int64 // of a size
+		d = tensor.Int64 // for sizes
 		if a.FillValue.Number.IsSet() {
 			d = numberDType(a.FillValue.Number)
 		}
@@ -30,12 +30,11 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{
 	return kit.FreshType(d, a.Size)
 }, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
 
-// numberDType is the dtype of a tensor made of a plain number: the default dtype of its
-// kind.
+// numberDType returns the default dtype of a plain number's kind.
 func numberDType(s tensor.Scalar) tensor.DType {
 	var p tensor.Promotion
 	p.AddNumber(s)
-	d, _ := p.Result() // one operand promotes with itself
+	d, _ := p.Result() // one operand never fails
 	return d
 }
 
@@ -64,15 +63,15 @@ func constantOp(name, doc string, v int64) *graph.Op {
 
 type fullLikeAttrs struct {
 	FillValue    graph.NumberOrSize  `attr:"fill_value" doc:"the number, or an expression of sizes"`
-	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-// FullLike, ZerosLike and OnesLike fill a value of the shape of another.
+// FullLike, ZerosLike and OnesLike make a filled value with the shape of another.
 var (
 	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{
 		Name:     "full_like",
-		Doc:      "Makes a value of one number everywhere, with the shape, dtype and layout of self.",
+		Doc:      "Makes a value filled with one number, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
 	}, func(c *graph.Call) (tensor.Type, error) {

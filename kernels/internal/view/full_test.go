@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestFills checks ops that make values of numbers.
+// TestFills checks the ops that make filled values.
 func TestFills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, d := range tensor.DTypes() {
@@ -19,7 +19,7 @@ func TestFills(t *testing.T) {
 			"full_like": {"fill_value": 3}, "zeros_like": nil, "ones_like": {"dtype": "float64"},
 		} {
 			if !kerneltest.AgainstRef(t, rng, op, a, m) {
-				t.Errorf("%s of %v is refused", op, d)
+				t.Errorf("%s of %v is rejected", op, d)
 			}
 		}
 		for op, a := range map[string]graph.Attrs{
@@ -36,8 +36,8 @@ func TestFills(t *testing.T) {
 	}
 }
 
-// TestRefusedNumbers checks numbers that do not fit, by PyTorch's words.
-func TestRefusedNumbers(t *testing.T) {
+// TestRejectedNumbers checks PyTorch's errors for numbers that overflow the dtype.
+func TestRejectedNumbers(t *testing.T) {
 	for _, tc := range []struct {
 		v    any
 		d    tensor.DType

@@ -50,7 +50,7 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestRearranged runs the ops that copy their operand to other places.
+// TestRearranged runs the ops that copy elements to other positions.
 func TestRearranged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	list := func(n, lo, hi int) []int {

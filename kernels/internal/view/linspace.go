@@ -13,14 +13,14 @@ import (
 type linspaceAttrs struct {
 	Start tensor.Scalar `attr:"start" doc:"first number"`
 	End   tensor.Scalar `attr:"end" doc:"last number"`
-	Steps sym.Int       `attr:"steps" doc:"how many numbers"`
-	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: float32, or complex64 where a complex number is given"`
+	Steps sym.Int       `attr:"steps" doc:"number of elements"`
+	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; default: float32, or complex64 if a number is complex"`
 }
 
 // Linspace is torch.linspace.
 var Linspace = kit.Define[linspaceAttrs](graph.Op{
 	Name:     "linspace",
-	Doc:      "Makes steps numbers from start to end, both included, at equal distances.",
+	Doc:      "Makes steps equally spaced numbers from start to end, inclusive.",
 	Infer:    inferLinspace,
 	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, linspaceAt(c)) },
 	Ref:      sequenceRef(inferLinspace, linspaceAt),
@@ -51,7 +51,7 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	}
 	for i, s := range []tensor.Scalar{a.Start, a.End} {
 		if a.Steps.Le(sym.Of(i)).Holds() {
-			break // a number that is not needed is not looked at
+			break // PyTorch does not check numbers that are not used
 		}
 		if err := kit.NumberFits(s, d); err != nil {
 			return nil, err
@@ -61,13 +61,11 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// linspaceAt counts from both ends to the middle, in the result's own precision, so that
-// the last number is end exactly (linspace_kernel). Products and sums are fused, as in
-// PyTorch's builds: it shows where an integer dtype cuts the fraction off. From eight
-// elements on PyTorch counts integers by vectors whose first element is cut off before the
-// others are counted from it, so that its results depend on the machine: in int64 it counts
-// from 1 to 9.5 by 40 otherwise on AVX2 than on AVX-512. This is what it does element by
-// element.
+// linspaceAt counts from both ends to the middle, in the result's precision, so that the last number is exactly end
+// (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer dtypes.
+// From eight elements on, PyTorch computes integers in vectors whose first element is truncated before the others are
+// computed from it, so its results depend on the vector width: in int64, from 1 to 9.5 in 40 steps differs between AVX2
+// and AVX-512. This function follows its scalar code.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[linspaceAttrs](c)
 	return kit.Spaced(a.Start, a.End, kit.NumberOf(a.Steps), a.dtype())

@@ -18,8 +18,8 @@ import (
 
 type multinomialAttrs struct {
 	NumSamples  sym.Int `attr:"num_samples" doc:"number of draws"`
-	Replacement bool    `attr:"replacement" default:"false" doc:"let an index be drawn again"`
-	Seed        int     `attr:"seed" default:"0" range:"int64" doc:"what the draws depend on"`
+	Replacement bool    `attr:"replacement" default:"false" doc:"allow drawing an index several times"`
+	Seed        int     `attr:"seed" default:"0" range:"int64" doc:"seed of the random numbers"`
 }
 
 // Multinomial is torch.multinomial.
@@ -79,7 +79,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 })
 
 // weightTree holds the weights of a row and their sums over ranges: node i is the sum of nodes 2i and 2i+1, the root is
-// node 1, and the weights are the last half. Changing a weight and finding a draw take logarithmic time.
+// node 1, and the weights are the second half. Changing a weight and finding a draw take logarithmic time.
 type weightTree []float64
 
 // leavesOf returns the number of leaves of a tree for n weights.
@@ -106,7 +106,8 @@ func (t weightTree) build(ctx context.Context, w []float64) error {
 	return nil
 }
 
-// find returns the index at which the sum of weights reaches u, below the sum of all; one of a weight above 0.
+// find returns the index at which the cumulative sum of weights exceeds u, which is below the total. The weight at the
+// index is positive.
 func (t weightTree) find(u float64) int {
 	i := 1
 	for i < len(t)/2 {
@@ -128,7 +129,7 @@ func (t weightTree) drop(at int) {
 	}
 }
 
-// draw is draw k of a row.
+// draw returns draw k of a row.
 func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
 	sum := t[1]
 	if !(sum > 0) {
@@ -142,10 +143,10 @@ func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
 	return at, nil
 }
 
-// drawBlock is the number of draws of a row that a chunk makes.
+// drawBlock is the number of draws of a row per chunk.
 const drawBlock = 1 << 16
 
-// drawLook is how many draws are made between two looks at the context.
+// drawLook is the number of draws between two checks of the context.
 const drawLook = 1 << 12
 
 // multinomial is a call prepared for fixed layouts.
@@ -153,9 +154,9 @@ type multinomial struct {
 	*multinomialAttrs
 	lines   *kit.LineSet
 	read    tensor.ConvertFunc
-	n, step int // weights of a row, and the bytes from one to the next
+	n, step int // weights of a row, and their stride in bytes
 	draws   int
-	to      int // bytes from a draw to the next
+	to      int // stride of draws, in bytes
 	tree    int // bytes of a tree
 }
 
@@ -211,7 +212,7 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	return t.build(m.Context, w)
 }
 
-// block makes a block of draws of a row.
+// block draws a block of a row.
 func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {

@@ -1,10 +1,8 @@
-// Package view has the ops that show, arrange, join and create values without computing on their elements: views,
-// copies, permutations, pads, joins, constants, random numbers.
 package view
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Arange,

@@ -18,8 +18,8 @@ var Pad = kit.Define[padAttrs](graph.Op{
 	Name: "pad",
 	Doc: "Adds elements around self.\n" +
 		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
-		"1 to 3 dimensions of a value with one or two more, and give a row-major result: reflect repeats self mirrored\n" +
-		"without its edge, replicate the edge, circular self itself.",
+		"1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without\n" +
+		"its edge, replicate repeats the edge, circular repeats self.",
 	Params: []graph.Param{kit.Self},
 	Infer:  inferPad,
 	Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
@@ -32,7 +32,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 })
 
 type constantPadAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers remove elements"`
 	Value tensor.Scalar `attr:"value" default:"0" doc:"number to fill with"`
 }
 
@@ -40,7 +40,7 @@ type constantPadAttrs struct {
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "constant_pad_nd",
-	Doc:    "Adds a number around self, as pad does with mode constant.",
+	Doc:    "Pads self with a number, as pad does in mode constant.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a := kit.Attrs[constantPadAttrs](c)
@@ -57,7 +57,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 })
 
-// inferPad is at::pad, which chooses the op for mode, dimensions and rank.
+// inferPad mirrors at::pad, which chooses the op for the mode and the number of dimensions.
 func inferPad(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[padAttrs](c), c.Type(0)
 	switch {
@@ -83,8 +83,8 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// inferConstantPad follows at::constant_pad_nd: without anything to add the result is a
-// clone of what remains.
+// inferConstantPad mirrors at::constant_pad_nd: if no number is positive, the result is a clone of the part that
+// remains.
 func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	n := t.Rank()
 	switch {
@@ -120,7 +120,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 	return c.One(out), err
 }
 
-// padsBefore are the elements that are added before each dimension.
+// padsBefore returns the number of elements added before each dimension.
 func padsBefore(pad []sym.Int, rank int) []int {
 	list, numbers := make([]int, rank), kit.NumbersOf(pad)
 	for d := range list {
@@ -129,14 +129,13 @@ func padsBefore(pad []sym.Int, rank int) []int {
 	return list
 }
 
-// tooLong reports a number that no dimension may have.
+// tooLong reports whether a number exceeds the size of any dimension.
 func tooLong(s sym.Int) bool {
 	n, known := s.Known()
 	return known && n > tensor.MaxBytes
 }
 
-// padInner returns the part of t that negative numbers leave, and whether any number is
-// positive.
+// padInner returns the part of t that negative numbers leave, and whether any number is positive.
 func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
 	n := t.Rank()
 	inner = t
@@ -173,8 +172,8 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
 
-// compileConstantPad copies the inner part and fills the border, which is cut into two
-// slabs a dimension that do not overlap: nothing is written twice.
+// compileConstantPad copies the inner part and fills the border, which is divided into two slabs per dimension without
+// overlap.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

@@ -12,7 +12,7 @@ import (
 // permuting defines a view that only reorders dimensions.
 func permuting(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
-		// Strides that number the dimensions come out in the order of the result.
+		// With stride d for dimension d, the strides of the result are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range m.Strides {
 			m.Strides[d] = d
@@ -80,7 +80,7 @@ func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 // T is Tensor.t.
 var T = permuting(kit.NoAttrs, graph.Op{
 	Name:     "t",
-	Doc:      "Transposes a matrix; a value of rank 0 or 1 stays as it is.",
+	Doc:      "Transposes a matrix; a value of rank 0 or 1 is unchanged.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	if t.Rank() > 2 {
@@ -91,7 +91,7 @@ var T = permuting(kit.NoAttrs, graph.Op{
 
 type movedimAttrs struct {
 	Source      []int `attr:"source" doc:"dimensions to move; a number stands for a list of one"`
-	Destination []int `attr:"destination" doc:"where each goes"`
+	Destination []int `attr:"destination" doc:"new position of each"`
 }
 
 // Movedim and Moveaxis are torch.movedim under its two names.
@@ -103,7 +103,7 @@ var (
 func movedim(name string) *graph.Op {
 	return permuting(graph.SchemaOf[movedimAttrs](), graph.Op{
 		Name:     name,
-		Doc:      "Moves dimensions of self to other places and keeps the order of the rest.",
+		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
 	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 		a := kit.Attrs[movedimAttrs](c)

@@ -6,9 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// philox is Philox4x32-10 of Salmon et al.: four words for a counter and a key. Element i
-// of a random op is made of the words of counter i: so the result depends on the seed
-// alone, however it is computed.
+// philox is Philox4x32-10 of Salmon et al.: four words from a counter and a key. Element i of a random op uses the
+// words of counter i, so the result depends on the seed only, and not on the division of work.
 func philox(counter, key uint64) [4]uint32 {
 	c := [4]uint32{uint32(counter), uint32(counter >> 32)}
 	k0, k1 := uint32(key), uint32(key>>32)
@@ -22,7 +21,7 @@ func philox(counter, key uint64) [4]uint32 {
 	return c
 }
 
-// uniform is a number of [0, 1) with as many bits as the dtype has.
+// uniform returns a number in [0, 1) with the precision of the dtype.
 func uniform(w [4]uint32, d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64:

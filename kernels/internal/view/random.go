@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normal is a normally distributed number, by Box and Muller.
+// normal returns a normally distributed number, by the Box-Muller transform.
 func normal(w [4]uint32) float64 {
 	u := (float64((uint64(w[0])<<32|uint64(w[1]))>>11) + 1) * 0x1p-53
 	v := float64((uint64(w[2])<<32|uint64(w[3]))>>11) * 0x1p-53
@@ -26,38 +26,38 @@ func normal(w [4]uint32) float64 {
 type randAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
-	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
 type randLikeAttrs struct {
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
-	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
 type randintAttrs struct {
-	Low   int          `attr:"low" default:"0" range:"int64" doc:"least number"`
-	High  int          `attr:"high" range:"int64" doc:"bound, which is not reached"`
+	Low   int          `attr:"low" default:"0" range:"int64" doc:"inclusive lower bound"`
+	High  int          `attr:"high" range:"int64" doc:"exclusive upper bound"`
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result"`
-	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
 type seedAttrs struct {
-	Seed int `attr:"seed" default:"0" range:"int64" doc:"what the numbers depend on: the same seed gives the same numbers"`
+	Seed int `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-// Random numbers. PyTorch takes them from a generator; here every op has its seed.
+// Random numbers. PyTorch draws them from a generator; here every op has a seed.
 var (
-	Rand  = randOp("rand", "Makes random numbers, evenly distributed from 0 up to 1.", uniform)
+	Rand  = randOp("rand", "Makes random numbers, uniformly distributed in [0, 1).", uniform)
 	Randn = randOp("randn", "Makes random numbers, normally distributed with mean 0 and variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
-	RandLike = randLikeOp("rand_like", "Makes random numbers in self's shape, evenly distributed from 0 up to 1.",
+	RandLike = randLikeOp("rand_like", "Makes random numbers in self's shape, uniformly distributed in [0, 1).",
 		uniform)
 	RandnLike = randLikeOp("randn_like", "Makes random numbers in self's shape, normally distributed with mean 0 and "+
 		"variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
 	Randint = kit.ElementOp[randintAttrs](graph.Op{
-		Name: "randint", Doc: "Makes random integers from low up to high.",
+		Name: "randint", Doc: "Makes random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[randintAttrs](c)
@@ -118,7 +118,7 @@ func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 // Bernoulli draws ones and zeros.
 var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	AnyOrder: true,
-	Name:     "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The " +
+	Name:     "bernoulli", Doc: "Draws 1 with the probability given by each element of self, else 0. The " +
 		"result is row-major.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -132,16 +132,16 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		seed := uint64(kit.Attrs[seedAttrs](c).Seed)
 		return drawKernel(c, func(i int, p float64) (float64, error) { return bernoulliAt(i, seed, p) }), nil
 	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, refused error) {
+	Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, first error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
 		i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
 		kit.EachIndex(out.Shape, func(at []int) {
 			x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
 			out.Set(tensor.FloatScalar(x), at...)
-			refused = cmp.Or(refused, err)
+			first = cmp.Or(first, err)
 			i++
 		})
-		return []*tensor.Tensor{out}, refused
+		return []*tensor.Tensor{out}, first
 	},
 	Examples: kit.OneExample(kit.F32(0, 3), nil),
 })
@@ -156,7 +156,7 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	return 0, nil
 }
 
-// drawKernel computes elements from their place in row-major order and operand 0's element.
+// drawKernel computes elements from their row-major index and operand 0's element.
 func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	m, out := c.Meta(0), c.Out[0]
@@ -185,14 +185,14 @@ func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph
 
 type dropoutAttrs struct {
 	P     float64 `attr:"p" default:"0.5" doc:"probability that an element becomes 0"`
-	Train bool    `attr:"train" default:"false" doc:"drop elements; else the result is self"`
-	Seed  int     `attr:"seed" default:"0" range:"int64" doc:"what is dropped depends on it"`
+	Train bool    `attr:"train" default:"false" doc:"drop elements; else return self"`
+	Seed  int     `attr:"seed" default:"0" range:"int64" doc:"seed of the random numbers"`
 }
 
 // Dropout is aten::dropout.
 var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	AnyOrder: true,
-	Name:     "dropout", Doc: "Gives self; in training sets random elements to 0 and divides the others by 1 - p.",
+	Name:     "dropout", Doc: "Returns self; in training, sets random elements to 0 and divides the others by 1 - p.",
 	Params: []graph.Param{kit.Input}, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[dropoutAttrs](c), c.Type(0)
@@ -211,7 +211,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[dropoutAttrs](c)
 		if !a.Train {
-			return copies.Call(c) // of a result that is pinned to another layout
+			return copies.Call(c) // the result is pinned to another layout
 		}
 		return drawKernel(c, func(i int, x float64) (float64, error) { return a.at(i, x), nil }), nil
 	},

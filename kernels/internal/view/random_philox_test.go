@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestPhilox holds the generator against the numbers of the Random123 library, by what is made of the first: rand takes
-// two words of it, and randn by Box and Muller all four.
+// TestPhilox compares the generator with the numbers of the Random123 library, through rand, which uses two words, and
+// randn, which uses all four.
 func TestPhilox(t *testing.T) {
 	w := [4]uint64{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}
 	u, v := float64((w[0]<<32|w[1])>>11)*0x1p-53, float64((w[2]<<32|w[3])>>11)*0x1p-53

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of copies, with the calls by which a machine is measured.
+// Rates lists the rates of copies, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
-	turned := func(d tensor.DType, shape ...int) graph.RateCall {
+	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
 			In: []tensor.Meta{lastOf(d, shape...)}}
 	}
@@ -29,15 +29,15 @@ func Rates() []graph.Rate {
 			{Op: "cat", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(1024, 24), kit.F32(1024, 24)}}},
 		copies.Step:   {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{stepped}}},
 		copies.Tile:   {permuted([]int{784, 8, 8}, 0, 2, 1), permuted([]int{196, 16, 16}, 0, 2, 1)},
-		copies.Narrow: {turned(tensor.Float32, 1, 3, 64, 64)},
+		copies.Narrow: {transposed(tensor.Float32, 1, 3, 64, 64)},
 		copies.Single: {permuted([]int{196, 2, 64}, 0, 2, 1), permuted([]int{64, 7, 256}, 0, 2, 1)},
 		copies.Piece:  {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
 		copies.Convert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
 			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
-		copies.Turn1:  {turned(tensor.Uint8, 1, 64, 56, 56)},
-		copies.Turn2:  {turned(tensor.Float16, 1, 64, 56, 56)},
-		copies.Turn8:  {turned(tensor.Float64, 1, 64, 28, 28)},
-		copies.Turn16: {turned(tensor.Complex128, 1, 64, 28, 28)},
+		copies.Turn1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
+		copies.Turn2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
+		copies.Turn8:  {transposed(tensor.Float64, 1, 64, 28, 28)},
+		copies.Turn16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
 	}
 	var list []graph.Rate
 	for _, r := range copies.Rates {
@@ -46,7 +46,7 @@ func Rates() []graph.Rate {
 	return list
 }
 
-// lastOf is an image with its channels last.
+// lastOf returns a channels-last image.
 func lastOf(d tensor.DType, shape ...int) tensor.Meta {
 	m, err := tensor.NewFormat(d, shape, tensor.ChannelsLast)
 	if err != nil {

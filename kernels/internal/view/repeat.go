@@ -12,17 +12,17 @@ import (
 )
 
 type repeatAttrs struct {
-	Repeats []sym.Int `attr:"repeats" doc:"how often each dimension is repeated; more numbers than dimensions add dimensions at the front"`
+	Repeats []sym.Int `attr:"repeats" doc:"number of repetitions of each dimension; additional numbers add leading dimensions"`
 }
 
 type tileAttrs struct {
-	Dims []sym.Int `attr:"dims" doc:"how often each dimension is repeated; missing numbers at the front are 1"`
+	Dims []sym.Int `attr:"dims" doc:"number of repetitions of each dimension; missing leading numbers are 1"`
 }
 
 // Repeat is Tensor.repeat, Tile torch.tile.
 var (
 	Repeat = repeatOp(graph.SchemaOf[repeatAttrs](), "repeat",
-		"Repeats self along its dimensions, and along new ones at the front.",
+		"Repeats self along its dimensions and along new leading ones.",
 		graph.Attrs{"repeats": []int{2, 1, 3}},
 		func(c *graph.Call) []sym.Int { return kit.Attrs[repeatAttrs](c).Repeats })
 	Tile = repeatOp(graph.SchemaOf[tileAttrs](), "tile",
@@ -80,8 +80,8 @@ func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Resul
 	return c.One(out), err
 }
 
-// compileRepeat sees every dimension of the output as repetitions times size, and the
-// operand as expanded along the repetitions.
+// compileRepeat splits every dimension of the output into repetitions and size, and expands the operand along the
+// repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	if dst.Meta.Numel() == 0 {

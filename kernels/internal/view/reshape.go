@@ -12,9 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// shapeOp defines an op that gives its operand another shape: a view where the strides
-// allow it, else a row-major copy. shape gives the shape, which may hold a -1; nil stands
-// for self as it is. An op that has a rule of its own sets Infer.
+// shapeOp defines an op that changes the shape of its operand: a view if the strides allow it, else a row-major copy.
+// shape returns the new shape, which may contain a -1, or nil for self unchanged. An op with its own rule sets Infer.
 func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
@@ -50,7 +49,7 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 	return kit.DefineWith(attrs, o)
 }
 
-// reshaped is at::reshape: computeStride decides, and a copy is a view of the row-major
+// reshaped mirrors at::reshape: computeStride decides between a view and a copy, which is a view of the row-major
 // clone.
 func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
 	out, ok, err := t.Reshaped(size)
@@ -71,7 +70,7 @@ type reshapeAttrs struct {
 // Reshape is Tensor.reshape.
 var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{
 	Name: "reshape",
-	Doc:  "Gives self another shape: a view where possible, else a row-major copy.",
+	Doc:  "Changes the shape of self: a view if possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
 }, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
@@ -79,20 +78,20 @@ var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{
 // ReshapeAs is Tensor.reshape_as.
 var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{
 	Name:     "reshape_as",
-	Doc:      "Gives self the shape of other, as reshape does.",
+	Doc:      "Reshapes self to the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
 }, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return c.Type(1).Shape, nil })
 
 type flattenAttrs struct {
-	StartDim int `attr:"start_dim" default:"0" doc:"first dimension to join"`
-	EndDim   int `attr:"end_dim" default:"-1" doc:"last dimension to join"`
+	StartDim int `attr:"start_dim" default:"0" doc:"first dimension to merge"`
+	EndDim   int `attr:"end_dim" default:"-1" doc:"last dimension to merge"`
 }
 
 // Flatten is torch.flatten.
 var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
 	Name:     "flatten",
-	Doc:      "Joins a run of dimensions into one: a view where possible, else a row-major copy.",
+	Doc:      "Merges consecutive dimensions into one: a view if possible, else a row-major copy.",
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
 }, func(c *graph.Call, t tensor.Type) ([]sym.Int, error) {
 	a := kit.Attrs[flattenAttrs](c)
@@ -101,7 +100,7 @@ var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
 		return shape, err
 	}
 	if len(shape) == t.Rank() {
-		return nil, nil // one dimension alone: self itself, odd strides and all
+		return nil, nil // a single dimension: self with its strides
 	}
 	return shape, nil
 })
@@ -109,12 +108,12 @@ var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{
 // Ravel is torch.ravel.
 var Ravel = shapeOp(kit.NoAttrs, graph.Op{
 	Name:     "ravel",
-	Doc:      "Makes self one-dimensional in row-major order: a view where self is contiguous, else a copy.",
+	Doc:      "Makes self one-dimensional in row-major order: a view if self is contiguous, else a copy.",
 	Infer:    inferRavel,
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 }, nil)
 
-// inferRavel views what contiguous gives: a copy even where strides would do.
+// inferRavel views the result of contiguous: it copies even if strides would allow a view.
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
 	t := c.Type(0)
 	if !t.IsContiguous() {
@@ -124,14 +123,14 @@ func inferRavel(c *graph.Call) ([]graph.Result, error) {
 }
 
 type unflattenAttrs struct {
-	Dim   int       `attr:"dim" doc:"dimension to cut"`
-	Sizes []sym.Int `attr:"sizes" doc:"sizes that take its place; one may be -1"`
+	Dim   int       `attr:"dim" doc:"dimension to split"`
+	Sizes []sym.Int `attr:"sizes" doc:"sizes of the new dimensions; one may be -1"`
 }
 
 // Unflatten is Tensor.unflatten.
 var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{
 	Name:     "unflatten",
-	Doc:      "Cuts one dimension into several.",
+	Doc:      "Splits one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[unflattenAttrs](c)

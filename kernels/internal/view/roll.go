@@ -13,8 +13,8 @@ import (
 )
 
 type rollAttrs struct {
-	Shifts []int `attr:"shifts" range:"int64" doc:"by how much; a number stands for a list of one"`
-	Dims   []int `attr:"dims" default:"" doc:"along which dimensions; none: along self made one-dimensional"`
+	Shifts []int `attr:"shifts" range:"int64" doc:"number of positions to shift, for each of dims"`
+	Dims   []int `attr:"dims" default:"" doc:"dimensions to shift along; default: the flattened self"`
 }
 
 // Roll is torch.roll.
@@ -22,7 +22,7 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:     "roll",
-	Doc:      "Shifts the elements along dimensions; what leaves at one end enters at the other.",
+	Doc:      "Shifts the elements along dimensions, cyclically.",
 	Params:   []graph.Param{kit.Self},
 	Infer:    inferRoll,
 	Compile:  compileRoll,
@@ -30,8 +30,8 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
 })
 
-// inferRoll follows at::roll, which joins the two parts of each dimension by cat: the
-// memory format is what the parts suggest.
+// inferRoll mirrors at::roll, which concatenates the two parts of each dimension: the memory format is the one that the
+// parts suggest.
 func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[rollAttrs](c), c.Type(0)
 	switch {
@@ -63,7 +63,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The parts together have the shape that there was.
+		// The shape is unchanged.
 		t, err = tensor.NewTypeFormat(t.DType, t.Shape, joinFormat([]tensor.Type{first, second}))
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
-// rollDim returns the dimension from the front.
+// rollDim returns the dimension as a non-negative number.
 func rollDim(dim, rank int) (int, error) {
 	d, err := tensor.WrapDim(dim, rank)
 	if err == nil && rank == 0 {
@@ -81,7 +81,7 @@ func rollDim(dim, rank int) (int, error) {
 	return d, err
 }
 
-// rollStart returns the index that comes first after the shift of a dimension of n elements.
+// rollStart returns the index that comes first after shifting a dimension of n elements.
 func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
 
 // rollStarts returns the first index for every dimension of the shape.
@@ -97,7 +97,7 @@ func rollStarts(shape, shifts, dims []int) ([]int, error) {
 	return out, nil
 }
 
-// rollSpans returns for every dimension the indices of the operand in order.
+// rollSpans returns, for every dimension, the spans of the operand's indices in order.
 func rollSpans(shape, starts []int) [][]copies.Span {
 	spans := copies.IdentitySpans(shape)
 	for d, s := range starts {
@@ -132,8 +132,7 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	return compileFlatRoll(dst, src, a.Shifts)
 }
 
-// compileFlatRoll rolls by row-major order between layouts that are not row-major: into
-// scratch memory, rolled on the way out.
+// compileFlatRoll rolls in row-major order between layouts that are not row-major, through scratch memory.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	d, n := src.Meta.DType, src.Meta.Numel()
 	starts, err := rollStarts([]int{n}, shifts, []int{0})
@@ -142,8 +141,7 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	}
 	size := d.Size()
 	start := starts[0]
-	// The operand is laid into scratch memory twice over, so that the rolled value is one
-	// run of it.
+	// The operand is copied to scratch memory twice, so that the rolled value is contiguous there.
 	var jobs []copies.Job
 	for k := range 2 {
 		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})
@@ -171,7 +169,7 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for i, d := range dims {
 			d, err := tensor.WrapDim(d, len(shape))
 			if err != nil {
-				panic("kernels: roll's reference met a dimension that inference refuses")
+				panic("view: roll's reference got a dimension that inference rejects")
 			}
 			n := shape[d]
 			to[d] = ((to[d]+a.Shifts[i]%n)%n + n) % n

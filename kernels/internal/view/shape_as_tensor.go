@@ -11,7 +11,7 @@ import (
 
 // ShapeAsTensor is torch._shape_as_tensor.
 var ShapeAsTensor = kit.Define[kit.None](graph.Op{
-	Name: "_shape_as_tensor", Doc: "Gives the sizes of self as a vector of int64.",
+	Name: "_shape_as_tensor", Doc: "Returns the sizes of self as a vector of int64.",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		return c.One(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil

@@ -16,7 +16,7 @@ import (
 )
 
 type pixelShuffleAttrs struct {
-	UpscaleFactor int `attr:"upscale_factor" doc:"side of the blocks that channels become"`
+	UpscaleFactor int `attr:"upscale_factor" doc:"side of the blocks made from channels"`
 }
 
 type pixelUnshuffleAttrs struct {
@@ -25,7 +25,7 @@ type pixelUnshuffleAttrs struct {
 
 type depthToSpaceAttrs struct {
 	BlockSize int    `attr:"block_size" doc:"side of the blocks"`
-	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"which part of the channel index is the place in a block: the first (DCR) or the last (CRD)"`
+	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"part of the channel index that is the position in a block: the first (DCR) or the last (CRD)"`
 }
 
 type spaceToDepthAttrs struct {
@@ -33,51 +33,51 @@ type spaceToDepthAttrs struct {
 }
 
 type channelShuffleAttrs struct {
-	Groups int `attr:"groups" doc:"number of groups that channels are dealt from"`
+	Groups int `attr:"groups" doc:"number of groups of channels"`
 }
 
-// shuffle is an op that copies with dimensions cut and reordered: split cuts the sizes of
-// the operand, perm reorders the cut dimensions, and the output's shape joins them.
+// shuffle is a copy with dimensions split and reordered: split gives the sizes of the operand's split dimensions, perm
+// reorders them, and shape merges them.
 type shuffle struct {
-	split []sym.Int // the operand's dimensions, cut
+	split []sym.Int // sizes of the operand's split dimensions
 	perm  []int
 	shape []sym.Int
-	// whole says that self has no elements and is copied as it is, as PyTorch does in
-	// pixel_unshuffle and channel_shuffle: shape, strides and all.
+	// whole says that self is empty and is copied unchanged, including its strides, as PyTorch does in pixel_unshuffle and
+	// channel_shuffle.
 	whole bool
 }
 
-// The four ways between channels and blocks, and channel_shuffle.
+// The four conversions between channels and blocks of pixels, and channel_shuffle.
 var (
 	PixelShuffle = shuffleOp(graph.SchemaOf[pixelShuffleAttrs](), "pixel_shuffle",
-		"Makes blocks of pixels of channels: [..., c*r*r, h, "+
+		"Converts channels to blocks of pixels: [..., c*r*r, h, "+
 			"w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
 	PixelUnshuffle = shuffleOp(graph.SchemaOf[pixelUnshuffleAttrs](), "pixel_unshuffle",
-		"Makes channels of blocks of pixels: [..., c, "+
-			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
+		"Converts blocks of pixels to channels: [..., c, "+
+			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
 			s.whole = kit.Empty(c.Type(0))
 			return s, err
 		})
 	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
-		"Makes blocks of pixels of channels, as ONNX's "+
+		"Converts channels to blocks of pixels, as ONNX's "+
 			"DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			a := kit.Attrs[depthToSpaceAttrs](c)
 			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
 		})
 	SpaceToDepth = shuffleOp(graph.SchemaOf[spaceToDepthAttrs](), "space_to_depth",
-		"Makes channels of blocks of pixels, as ONNX's "+
+		"Converts blocks of pixels to channels, as ONNX's "+
 			"SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
 		})
 	ChannelShuffle = shuffleOp(graph.SchemaOf[channelShuffleAttrs](), "channel_shuffle",
-		"Deals channels from groups: channel j of group "+
+		"Interleaves groups of channels: channel j of group "+
 			"i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
 )
@@ -105,18 +105,18 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 				return &graph.Kernel{}, err
 			}
 			dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-			cut, err := src.Meta.View(kit.NumbersOf(s.split))
+			split, err := src.Meta.View(kit.NumbersOf(s.split))
 			if err != nil {
 				return nil, err
 			}
-			if cut, err = cut.Permute(s.perm); err != nil {
+			if split, err = split.Permute(s.perm); err != nil {
 				return nil, err
 			}
-			place, err := dst.Meta.View(cut.Shape)
+			target, err := dst.Meta.View(split.Shape)
 			if err != nil {
 				return nil, err
 			}
-			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)}), nil
+			return copies.Kernel(copies.Job{Dst: dst.Show(target), Src: src.Show(split)}), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			s, err := spec(c)

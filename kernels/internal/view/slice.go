@@ -8,9 +8,9 @@ import (
 )
 
 type sliceAttrs struct {
-	Dim   int      `attr:"dim" default:"0" doc:"dimension to cut"`
-	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index; from the end if negative; none: 0"`
-	End   *sym.Int `attr:"end" default:"none" range:"int64" doc:"one past the last index; none: the size"`
+	Dim   int      `attr:"dim" default:"0" doc:"dimension to slice"`
+	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index, from the end if negative; default: 0"`
+	End   *sym.Int `attr:"end" default:"none" range:"int64" doc:"exclusive end; default: the size"`
 	Step  sym.Int  `attr:"step" default:"1" range:"int64" doc:"step between indices, positive"`
 }
 
@@ -18,7 +18,7 @@ type sliceAttrs struct {
 var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "slice",
-	Doc:      "Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.",
+	Doc:      "Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[sliceAttrs](c)
@@ -26,14 +26,14 @@ var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 })
 
 type selectAttrs struct {
-	Dim   int     `attr:"dim" doc:"dimension that goes"`
+	Dim   int     `attr:"dim" doc:"dimension to remove"`
 	Index sym.Int `attr:"index" doc:"index to take; from the end if negative"`
 }
 
 // Select is Tensor.select.
 var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{
 	Name:     "select",
-	Doc:      "Takes one index of a dimension and drops the dimension.",
+	Doc:      "Takes one index of a dimension and removes the dimension.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[selectAttrs](c)
@@ -41,7 +41,7 @@ var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{
 })
 
 type narrowAttrs struct {
-	Dim    int     `attr:"dim" doc:"dimension to cut"`
+	Dim    int     `attr:"dim" doc:"dimension to narrow"`
 	Start  sym.Int `attr:"start" range:"int64" doc:"first index; from the end if negative"`
 	Length sym.Int `attr:"length" doc:"number of indices"`
 }
@@ -50,7 +50,7 @@ type narrowAttrs struct {
 var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "narrow",
-	Doc:      "Takes length indices of a dimension from start on. Unlike slice it clamps nothing.",
+	Doc:      "Takes length indices of a dimension from start on. Unlike slice, it does not clamp.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[narrowAttrs](c)

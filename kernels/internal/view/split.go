@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// partsOp defines an op that makes several views of its operand.
+// partsOp defines an op that returns several views of its operand.
 func partsOp(attrs *graph.Schema, o graph.Op,
 	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
@@ -38,15 +38,15 @@ func partsOp(attrs *graph.Schema, o graph.Op,
 
 type splitAttrs struct {
 	SplitSize graph.IntOrInts `attr:"split_size" range:"int64" doc:"size of a part, or a list of the sizes of all parts"`
-	Dim       int             `attr:"dim" default:"0" doc:"dimension to cut"`
+	Dim       int             `attr:"dim" default:"0" doc:"dimension to split"`
 }
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
 var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	Images: graph.ImagePasser,
 	Name:   "split",
-	Doc: "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
-		"sizes listed.",
+	Doc: "Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
+		"listed sizes.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
@@ -58,14 +58,14 @@ var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
 })
 
 type splitSizesAttrs struct {
-	SplitSizes []sym.Int `attr:"split_sizes" doc:"sizes of the parts, which add up to the dimension"`
-	Dim        int       `attr:"dim" default:"0" doc:"dimension to cut"`
+	SplitSizes []sym.Int `attr:"split_sizes" doc:"sizes of the parts, whose sum is the dimension's size"`
+	Dim        int       `attr:"dim" default:"0" doc:"dimension to split"`
 }
 
 // SplitWithSizes is torch.split_with_sizes.
 var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{
 	Name:     "split_with_sizes",
-	Doc:      "Cuts a dimension into parts of the given sizes.",
+	Doc:      "Splits a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[splitSizesAttrs](c)
@@ -73,15 +73,15 @@ var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{
 })
 
 type chunkAttrs struct {
-	Chunks int `attr:"chunks" range:"int64" doc:"number of parts; fewer come out where parts of equal size do not need as many"`
-	Dim    int `attr:"dim" default:"0" doc:"dimension to cut"`
+	Chunks int `attr:"chunks" range:"int64" doc:"maximum number of parts"`
+	Dim    int `attr:"dim" default:"0" doc:"dimension to split"`
 }
 
 // Chunk is Tensor.chunk.
 var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	Images:   graph.ImagePasser,
 	Name:     "chunk",
-	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
+	Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := kit.Attrs[chunkAttrs](c)
@@ -89,16 +89,16 @@ var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 })
 
 type unbindAttrs struct {
-	Dim int `attr:"dim" default:"0" doc:"dimension that goes"`
+	Dim int `attr:"dim" default:"0" doc:"dimension to remove"`
 }
 
-// maxViews bounds the views of one unbind: a stride of 0 makes a dimension of any size.
+// maxViews bounds the views of one unbind, since with stride 0 a dimension has any size.
 const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
 var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{
 	Name:     "unbind",
-	Doc:      "Takes every index of a dimension as a value of its own.",
+	Doc:      "Returns every index of a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, t.Rank())
@@ -108,9 +108,9 @@ var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{
 	case t.Rank() == 0:
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
-	parts := t.Shape[dim].Specialize() // there are as many results
+	parts := t.Shape[dim].Specialize() // it is the number of results
 	if parts > maxViews {
-		return nil, fmt.Errorf("unbind of %d indices: at most %d can be made", parts, maxViews)
+		return nil, fmt.Errorf("unbind of %d indices: at most %d are supported", parts, maxViews)
 	}
 	out := make([]tensor.Type, parts)
 	for i := range out {

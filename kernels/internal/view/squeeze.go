@@ -8,13 +8,13 @@ import (
 )
 
 type squeezeAttrs struct {
-	Dim []int `attr:"dim" default:"none" doc:"dimensions to drop if their size is 1; none: all of size 1"`
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to remove if their size is 1; default: all of size 1"`
 }
 
 // Squeeze is Tensor.squeeze.
 var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{
 	Name:     "squeeze",
-	Doc:      "Drops dimensions of size 1. A named dimension of another size stays.",
+	Doc:      "Removes dimensions of size 1. A listed dimension of another size is kept.",
 	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	dims := kit.Attrs[squeezeAttrs](c).Dim
@@ -25,7 +25,7 @@ var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{
 })
 
 type unsqueezeAttrs struct {
-	Dim int `attr:"dim" doc:"place of the new dimension, from -rank-1 to rank"`
+	Dim int `attr:"dim" doc:"position of the new dimension, from -rank-1 to rank"`
 }
 
 // Unsqueeze is Tensor.unsqueeze.

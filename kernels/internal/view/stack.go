@@ -12,7 +12,7 @@ import (
 )
 
 type stackAttrs struct {
-	Dim int `attr:"dim" default:"0" doc:"place of the new dimension, from -rank-1 to rank"`
+	Dim int `attr:"dim" default:"0" doc:"position of the new dimension, from -rank-1 to rank"`
 }
 
 // Stack is torch.stack.
@@ -20,7 +20,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Name:     "stack",
-	Doc:      "Joins tensors of one shape along a new dimension. dtypes are promoted.",
+	Doc:      "Concatenates tensors of the same shape along a new dimension. dtypes are promoted.",
 	Params:   []graph.Param{kit.Tensors},
 	Infer:    inferStack,
 	Compile:  compileStack,
@@ -28,9 +28,8 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 })
 
-// inferStack follows at::stack: the operands are joined by cat along the dimension before
-// which the new one stands, and the result is viewed in the new shape; with the new
-// dimension at the end, they are joined with a dimension of size 1 each.
+// inferStack mirrors at::stack: the operands are concatenated along the dimension before which the new one is inserted,
+// and the result is viewed in the new shape; for a new last dimension, they are unsqueezed and concatenated.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
 	var buf [fewParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], c)
@@ -68,11 +67,11 @@ func compileStack(c *graph.Call) (*graph.Kernel, error) {
 	}
 	jobs := make([]copies.Job, len(c.In))
 	for i := range c.In {
-		place, err := out.Meta.Select(dim, i)
+		target, err := out.Meta.Select(dim, i)
 		if err != nil {
 			return nil, err
 		}
-		jobs[i] = copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i)}
+		jobs[i] = copies.Job{Dst: out.Show(target), Src: kit.InBuffer(c, i)}
 	}
 	return copies.Kernel(jobs...), nil
 }

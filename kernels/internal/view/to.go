@@ -11,9 +11,9 @@ import (
 )
 
 type toAttrs struct {
-	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 	NonBlocking  bool                `attr:"non_blocking" default:"false" doc:"has no effect"`
-	Copy         bool                `attr:"copy" default:"false" doc:"copy even where self would do"`
+	Copy         bool                `attr:"copy" default:"false" doc:"always copy"`
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
@@ -21,14 +21,14 @@ type toAttrs struct {
 var To = kit.Define[toAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "to",
-	Doc: "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has " +
+	Doc: "Converts self to a dtype, or that of other, and to a memory format; returns self if it has " +
 		"both already.",
 	Params:   []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
 	Identity: true,
 	Kind:     graph.View,
 	Infer:    inferTo,
 	Impls:    []graph.Impl{copies.Impl(copies.Call)},
-	// A conversion beside other loops is part of one: what it makes never is in memory.
+	// A conversion can be fused into neighbouring loops, so that its result is never stored.
 	Expression: func(c *graph.Call) (*expr.Code, error) {
 		res, err := inferTo(c)
 		if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
@@ -57,8 +57,8 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
-// convert is to's rule. What is no-op is decided by the format that the strides suggest
-// (to_will_alias), not, as for contiguous, by the format that they have.
+// convert implements the rule of `to`. Whether a conversion has no effect depends on the format that the strides
+// suggest (to_will_alias), unlike in contiguous.
 func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
@@ -71,7 +71,7 @@ func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat
 var TypeAs = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
 	Name:     "type_as",
-	Doc:      "Converts self to the dtype of other; is self where it has it already.",
+	Doc:      "Converts self to the dtype of other; returns self if it has that dtype.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Identity: true,
 	Kind:     graph.View,

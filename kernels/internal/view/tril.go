@@ -11,11 +11,11 @@ import (
 )
 
 type trilAttrs struct {
-	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"last diagonal that stays: 0 the main one, above it positive"`
+	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"last diagonal to keep: 0 is the main one, positive ones are above it"`
 }
 
 type triuAttrs struct {
-	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"first diagonal that stays: 0 the main one, above it positive"`
+	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"first diagonal to keep: 0 is the main one, positive ones are above it"`
 }
 
 // Tril and Triu are torch.tril and torch.triu.
@@ -34,7 +34,7 @@ var (
 		})
 )
 
-// bounded returns row + diagonal + more within 0 and cols; diagonal may be any number.
+// bounded returns row + diagonal + more, clamped to [0, cols]; diagonal may be any number.
 func bounded(row, diagonal, more, cols int) int {
 	return row + min(max(diagonal, -row-more), cols-row-more) + more
 }
@@ -71,7 +71,7 @@ func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, ro
 	})
 }
 
-// compileTriangle writes row by row: zeros, the part that stays, zeros.
+// compileTriangle writes each row: zeros, the kept part, zeros.
 func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {

@@ -8,15 +8,15 @@ import (
 )
 
 type unfoldAttrs struct {
-	Dimension int     `attr:"dimension" doc:"dimension to take windows of"`
+	Dimension int     `attr:"dimension" doc:"dimension to divide into windows"`
 	Size      sym.Int `attr:"size" doc:"size of a window"`
-	Step      sym.Int `attr:"step" doc:"step from window to window, positive"`
+	Step      sym.Int `attr:"step" doc:"distance between windows, positive"`
 }
 
 // Unfold is Tensor.unfold.
 var Unfold = viewOp(graph.SchemaOf[unfoldAttrs](), graph.Op{
 	Name:     "unfold",
-	Doc:      "Turns a dimension into windows, whose elements make a new last dimension.",
+	Doc:      "Divides a dimension into windows, whose elements form a new last dimension.",
 	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[unfoldAttrs](c)

@@ -13,15 +13,15 @@ import (
 
 type viewAttrs struct {
 	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read, in place of a size"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype as which to interpret the bytes, instead of size"`
 }
 
 // View is Tensor.view, of sizes or of a dtype.
 var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{
 	Name: "view",
-	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
-		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller " +
-		"or greater.",
+	Doc: "Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.\n" +
+		"With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of " +
+		"elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
@@ -35,10 +35,10 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{
 	return viewDType(t, a.DType)
 })
 
-// viewDType is at::native::view_dtype.
+// viewDType mirrors at::native::view_dtype.
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
-	refuse := func(what string, by int, got sym.Int) error {
+	mismatch := func(what string, by int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
 			what, by, t.DType.TorchName(), d.TorchName(), got)
 	}
@@ -50,7 +50,7 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(),
 			d.TorchName())
 	case t.Strides[last].Ne(sym.Of(1)).Holds():
-		return t, refuse("self.stride(-1)", 1, t.Strides[last])
+		return t, mismatch("self.stride(-1)", 1, t.Strides[last])
 	case old > size:
 		by := sym.Of(old / size)
 		out.Offset, out.Shape[last] = out.Offset.Mul(by), out.Shape[last].Mul(by)
@@ -62,7 +62,7 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	by := sym.Of(size / old)
 	fits := func(what string, s *sym.Int) error {
 		if rest := s.Mod(by); rest.Ne(sym.Int{}).Holds() {
-			return refuse(fmt.Sprintf("%s %% %v", what, by), 0, rest)
+			return mismatch(fmt.Sprintf("%s %% %v", what, by), 0, rest)
 		}
 		*s = s.Div(by)
 		return nil
@@ -84,15 +84,15 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 // ViewAs is Tensor.view_as.
 var ViewAs = viewOp(kit.NoAttrs, graph.Op{
 	Name:     "view_as",
-	Doc:      "Shows self in the shape of other.",
+	Doc:      "Views self in the shape of other.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
 
 // Detach and Alias are the identity as a view.
 var (
-	Detach = identity("detach", "Shows self as it is: without gradients there is nothing to detach.")
-	Alias  = identity("alias", "Shows self as it is.")
+	Detach = identity("detach", "Returns self; without gradients there is nothing to detach.")
+	Alias  = identity("alias", "Returns self.")
 )
 
 func identity(name, doc string) *graph.Op {
@@ -104,13 +104,13 @@ func identity(name, doc string) *graph.Op {
 type asStridedAttrs struct {
 	Size   []sym.Int `attr:"size" doc:"sizes of the result"`
 	Stride []sym.Int `attr:"stride" doc:"strides of the result, in elements"`
-	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; none: self's own"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; default: self's offset"`
 }
 
 // AsStrided is Tensor.as_strided.
 var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
 	Name: "as_strided",
-	Doc: "Shows the storage that self is in with any sizes, strides and offset.\n" +
+	Doc: "Views self's storage with any sizes, strides and offset.\n" +
 		"The values depend on the layout of self's storage, not on self's elements.",
 	Storage:  true,
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),

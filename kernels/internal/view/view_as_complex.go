@@ -13,10 +13,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ViewAsReal and ViewAsComplex show complex numbers as pairs and pairs as complex numbers.
+// ViewAsReal and ViewAsComplex view complex numbers as pairs of real ones, and pairs as complex numbers.
 var (
 	ViewAsReal = kit.Define[kit.None](graph.Op{
-		Name: "view_as_real", Doc: "Shows complex numbers as pairs of real ones along a new last dimension.",
+		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
@@ -38,8 +38,8 @@ var (
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
 	})
 	ViewAsComplex = kit.Define[kit.None](graph.Op{
-		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where " +
-			"only a copy could.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+		Name: "view_as_complex", Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
+			"where a copy is needed.", Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))
 			return c.Shared(t, 0), err
@@ -102,7 +102,7 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 // Complex is torch.complex.
 var Complex = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
-	Name:     "complex", Doc: "Makes complex numbers of real and imaginary parts, which broadcast together.",
+	Name:     "complex", Doc: "Makes complex numbers from real and imaginary parts, which are broadcast.",
 	Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		d, other := c.Type(0).DType, c.Type(1).DType

@@ -11,11 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file holds what the padding modes reflect, replicate and circular permit, and
-// which element of the operand they read.
+// This file computes the padding modes reflect, replicate and circular: the calls they accept and the elements they
+// read.
 
-// borderShape returns the shape of the result, or the refusal of the op for the mode and
-// the number of dimensions (reflection_pad, replication_pad, _pad_circular).
+// borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
+// (reflection_pad, replication_pad, _pad_circular).
 func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	n, rank := len(a.Pad)/2, t.Rank()
 	shape := slices.Clone(t.Shape)
@@ -50,7 +50,7 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// bounded47 keeps a number from wrapping around when others are added: no value has such sizes.
+// bounded47 clamps a number so that sums do not wrap; no value has sizes beyond the bounds.
 func bounded47(s sym.Int) sym.Int {
 	if n, known := s.Known(); known {
 		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
@@ -58,7 +58,7 @@ func bounded47(s sym.Int) sym.Int {
 	return s
 }
 
-// borderKernel is the name that PyTorch's messages give the kernel.
+// borderKernel returns the name of the kernel in PyTorch's messages.
 func borderKernel(mode string, n int) string {
 	switch {
 	case mode == "replicate":
@@ -69,7 +69,7 @@ func borderKernel(mode string, n int) string {
 	return fmt.Sprintf("reflection_pad%dd", n)
 }
 
-// sizesByName prints sizes as "D: 1 H: 2 W: 3".
+// sizesByName formats sizes as "D: 1 H: 2 W: 3".
 func sizesByName(size []sym.Int) string {
 	s := ""
 	for i, n := range size {
@@ -78,14 +78,14 @@ func sizesByName(size []sym.Int) string {
 	return s[1:]
 }
 
-// checkBatch refuses values without elements in a dimension other than the batch.
+// checkBatch rejects values that are empty in a dimension other than the batch.
 func checkBatch(mode string, t tensor.Type, n int) error {
 	dims := t.Shape
 	if t.Rank() == n+2 || mode == "reflect" && n == 1 {
 		dims = dims[1:]
 	}
 	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
-		dims = dims[1:] // as written in reflection_pad2d: dimension 0 is not looked at
+		dims = dims[1:] // like reflection_pad2d, which ignores dimension 0
 	}
 	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.Is(s, 0) }) {
 		return nil
@@ -176,8 +176,8 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	return list
 }
 
-// borderTables gives, for every padded dimension, the operand's index for every index of
-// the output; nil for dimensions that are not padded.
+// borderTables returns, for every padded dimension, the operand's index for each index of the output; nil for other
+// dimensions.
 func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
@@ -206,9 +206,8 @@ func borderTable(mode string, n, before, after int) []int {
 	if mode != "circular" || len(t) == 0 {
 		return t
 	}
-	// What is added is copied from the result itself, so that numbers of opposite signs
-	// repeat what is left, not the operand. Where too little is left PyTorch copies memory
-	// that it has not written; here the operand goes around.
+	// The padding is copied from the result itself, so with numbers of opposite signs it repeats the remaining part, not
+	// the operand. Where too little remains, PyTorch copies uninitialized memory; here the operand wraps around.
 	first, last := max(before, 0), len(t)-max(after, 0)
 	for i := range first {
 		t[i] = t[last-before+i]
@@ -222,10 +221,10 @@ func borderTable(mode string, n, before, after int) []int {
 type padAttrs struct {
 	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
 	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
-	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
 }
 
-// value returns the number to fill with.
+// value returns the fill value.
 func (a *padAttrs) value() tensor.Scalar {
 	if a.Value.IsSet() {
 		return a.Value
@@ -233,7 +232,7 @@ func (a *padAttrs) value() tensor.Scalar {
 	return tensor.IntScalar(0)
 }
 
-// padded returns the numbers for dimension d of a value of the given rank.
+// padded returns the padding of dimension d of a value of the given rank.
 func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	if at := 2 * (rank - 1 - d); at < len(pad) {
 		return pad[at], pad[at+1]

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// showFunc maps the type of a view's operand to the type of the view. storage is the number of elements in
-// the operand's storage, for an op that is marked to depend on it ([graph.Op.Storage]).
+// showFunc maps the type of a view's operand to the type of the view. storage is the number of elements in the
+// operand's storage, for ops that depend on it ([graph.Op.Storage]).
 type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines an op whose result shares the storage of its first operand.
@@ -22,7 +22,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
-		if o.Storage { // to find it takes a walk to the root of a chain of views
+		if o.Storage { // finding it walks to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := show(c, c.Type(0), storage)
@@ -41,8 +41,7 @@ func viewOp(attrs *graph.Schema, o graph.Op, show showFunc) *graph.Op {
 	return kit.DefineWith(attrs, o)
 }
 
-// copyShown compiles views that have been pinned to layouts of their own: the elements
-// that the views show are copied.
+// copyShown compiles views whose results are pinned to other layouts, as copies.
 func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
 	res, err := infer(c)
 	if err != nil {
@@ -51,7 +50,7 @@ func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (
 	var jobs []copies.Job
 	for i, r := range res {
 		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
-			return nil, errors.New("a view that finds elements where its operand has none cannot be copied")
+			return nil, errors.New("a non-empty view of an empty operand cannot be copied")
 		}
 		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(c, i), Src: kit.InBuffer(c, 0).Show(r.Meta())})
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fewParts is how many operands need no memory for their types while they are inferred.
+// fewParts is the number of operands whose types need no allocation during inference.
 const fewParts = 4
 
-// joined returns the type of the join of parts, and the dimension from the front
-// (TORCH_PRECOMPUTE_META_FUNC(cat)). One-dimensional values without elements are passed
-// over in all but dtype and format: once they were the only empty values there were.
+// joined returns the type of the concatenation of parts, and the dimension as a non-negative number
+// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and format, since early
+// versions of PyTorch had no other empty values.
 func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
@@ -46,7 +46,7 @@ func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 			return *t, 0, err
 		}
 		sum := shape[dim].Add(t.Shape[dim])
-		if n, known := sum.Known(); known { // one that no value may hold must not wrap around on the way
+		if n, known := sum.Known(); known { // clamp sizes that no value can have, so that sums do not wrap
 			sum = sym.Of(min(n, tensor.MaxBytes))
 		}
 		shape[dim] = sum
@@ -60,7 +60,7 @@ func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 
 func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.Is(t.Shape[0], 0) }
 
-// joins is check_cat_shape_except_dim.
+// joins mirrors check_cat_shape_except_dim.
 func joins(first, shape []sym.Int, dim, at int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
@@ -74,8 +74,7 @@ func joins(first, shape []sym.Int, dim, at int) error {
 	return nil
 }
 
-// joinFormat is cat_compute_output_memory_format: the format that all parts suggest, else
-// contiguous.
+// joinFormat mirrors cat_compute_output_memory_format: the format that all parts suggest, else contiguous.
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
 	f := parts[0].SuggestMemoryFormat(false)
 	for i := range parts[1:] {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sequence compiles an op whose elements depend on their index in one dimension.
+// sequence compiles an op whose elements are a function of their index in one dimension.
 func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
 	m := c.Out[0]

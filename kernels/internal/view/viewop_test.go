@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// TestViewsCopied compiles views as copies, which pins ask for.
+// TestViewsCopied compiles views as copies, which pinned layouts require.
 func TestViewsCopied(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	calls := map[string]func(rank int, shape []int) graph.Attrs{
@@ -52,12 +52,12 @@ func TestViewsCopied(t *testing.T) {
 			}
 		}
 		if done == 0 {
-			t.Errorf("%s: every call was refused", name)
+			t.Errorf("%s: every call was rejected", name)
 		}
 	}
 }
 
-// TestPermutes checks the permutations that views tell the passes.
+// TestPermutes checks the permutations that views declare to passes.
 func TestPermutes(t *testing.T) {
 	x := kit.F32(2, 3, 4)
 	for _, tc := range []struct {

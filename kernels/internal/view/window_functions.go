@@ -13,19 +13,19 @@ import (
 
 type windowAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period without its last element; else a symmetric window"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
 type hammingAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period without its last element; else a symmetric window"`
 	Alpha        float64      `attr:"alpha" default:"0.54" doc:"constant part"`
 	Beta         float64      `attr:"beta" default:"0.46" doc:"factor of the cosine"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
-// Windows of signal processing: sums of cosines.
+// Window functions of signal processing: sums of cosines.
 var (
 	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Makes a Hann window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
@@ -42,7 +42,7 @@ var (
 		})
 )
 
-// windowOp defines an op whose elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x), of an x from 0 to 2*pi.
+// windowOp defines an op whose elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x) for x from 0 to 2*pi.
 func windowOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
 	o := graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
@@ -77,15 +77,15 @@ func windowOp(attrs *graph.Schema, name, doc string,
 type melAttrs struct {
 	NumMelBins     sym.Int      `attr:"num_mel_bins" doc:"number of bands"`
 	DftLength      sym.Int      `attr:"dft_length" doc:"length of the transform whose frequencies are weighted"`
-	SampleRate     int          `attr:"sample_rate" doc:"samples a second"`
-	LowerEdgeHertz float64      `attr:"lower_edge_hertz" doc:"least frequency of the first band"`
-	UpperEdgeHertz float64      `attr:"upper_edge_hertz" doc:"greatest frequency of the last band"`
+	SampleRate     int          `attr:"sample_rate" doc:"samples per second"`
+	LowerEdgeHertz float64      `attr:"lower_edge_hertz" doc:"lowest frequency of the first band"`
+	UpperEdgeHertz float64      `attr:"upper_edge_hertz" doc:"highest frequency of the last band"`
 	DType          tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
-// MelWeightMatrix is ONNX's; PyTorch has none.
+// MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
 var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{
-	Name: "mel_weight_matrix", Doc: "Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping " +
+	Name: "mel_weight_matrix", Doc: "Makes the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
 		"triangular bands of the mel scale, the columns.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},

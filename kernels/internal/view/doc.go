@@ -1,0 +1,11 @@
+// Package view has the ops that arrange, concatenate and create values without arithmetic on their elements: views
+// ([Permute], [Slice], [Expand], [View]), copies ([Clone], [To]), reshapes ([Reshape], [Flatten]), concatenation
+// ([Cat], [Stack]), padding ([Pad]), rearrangement ([Roll], [PixelShuffle]), constants ([Full], [Arange]) and random
+// numbers ([Rand], [Dropout]).
+//
+// A view ([viewOp]) shares its operand's storage: it maps the operand's type to a new type and runs no kernel. It is
+// compiled as a copy only if its result is pinned to another layout. The other ops are compiled to copies
+// (kernels/internal/copies): between strided layouts, or by spans, which are runs of indices with a constant step.
+//
+// Random ops have a seed and use a counter-based generator (philox.go), so results depend on the seed only.
+package view
