@@ -29,36 +29,36 @@ type calibrateFlags struct {
 	each   time.Duration
 }
 
-// calibrateReport is what calibrate prints.
+// calibrateReport is the document of calibrate.
 type calibrateReport struct {
-	File    string           `json:"file" doc:"Where the profile was kept; empty if nowhere."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which stands in plans."`
-	TookS   float64          `json:"took_s" doc:"How long it took, in seconds."`
-	Profile *machine.Profile `json:"profile" doc:"The profile: what plans are priced by from now on."`
-	Points  []calibratePoint `json:"points" doc:"The calls that were measured."`
+	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which plans have."`
+	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
+	Profile *machine.Profile `json:"profile" doc:"The profile, which estimates use from now on."`
+	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 
 type calibratePoint struct {
-	Of        string  `json:"of" doc:"The inner kernel, or the kind of access, that the call is for."`
-	Unit      string  `json:"unit" doc:"What its rate is the price of."`
-	Bytes     float64 `json:"bytes" doc:"The bytes that the call goes over."`
-	NS        float64 `json:"ns" doc:"The median of the times that were measured, in nanoseconds."`
-	Predicted float64 `json:"predicted_ns" doc:"What the profile predicts for the call, in nanoseconds."`
+	Of        string  `json:"of" doc:"The inner kernel or kind of access of the call."`
+	Unit      string  `json:"unit" doc:"The unit of its rate."`
+	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
+	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
+	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
 func calibrateCommand() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure this machine for the cost model",
-		Long: `Measures what bytes take by cache and kind of access, what each inner kernel takes for a unit of
-its work, and what a step costs, on one core and in less than a minute. Calls are run as networks
-run them, after others have driven constants out of the near caches, and medians of many times
-count: let nothing else run meanwhile.
+		Short: "Measure this machine for cost estimates",
+		Long: `Measures memory bandwidth by cache and kind of access, the inner kernels, and the overhead of a
+step, on one core, in less than a minute. Calls run as in networks: earlier calls have evicted
+constants from the near caches. The results are medians of many runs; run nothing else meanwhile.
 
-The profile is kept in the user's cache folder, by processor, instruction set and version. From
-then on run, bench, plan, explain and compare price work by it; without one they use a default
-for the instruction set. plan says which. --out writes it elsewhere, for --costs.`,
+The profile is stored in the user's cache folder, by processor, instruction set and version. From
+then on run, bench, plan, explain and compare use it for estimates; without one they use a default
+for the instruction set. plan shows the profile in use. --out writes the profile to another file,
+for --costs.`,
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
@@ -68,7 +68,7 @@ for the instruction set. plan says which. --out writes it elsewhere, for --costs
 				return exit.Wrongf("--rounds %d: want at least 1", f.rounds)
 			}
 			if f.each <= 0 {
-				return exit.Wrongf("--each %v: want more than no time", f.each)
+				return exit.Wrongf("--each %v: want a positive time", f.each)
 			}
 			return runCalibrate(cmd, f)
 		}),
@@ -117,8 +117,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	return out.Flush()
 }
 
-// keepProfile writes a profile to a file, or to where this machine's is kept. A cache folder that cannot be written
-// is said, and is no failure.
+// keepProfile writes a profile to path, or to the cache folder if path is empty, and returns the file. A cache folder
+// that cannot be written is reported on stderr and is not an error.
 func keepProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, error) {
 	text, err := p.JSON()
 	if err != nil {
@@ -137,25 +137,25 @@ func keepProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, e
 		})
 	}
 	if err != nil && !given {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the profile is kept nowhere: %v; --out FILE writes it\n", outfile.Cause(err))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the profile was not stored: %v; --out FILE writes it\n", outfile.Cause(err))
 		return "", nil
 	}
 	return path, err
 }
 
-// write prints what was measured for a reader.
+// write prints the measured rates.
 func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	p := d.Profile
 	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", p.CPU, p.Instructions,
 		format.Nanoseconds(p.StepPS/1e3), d.TookS)
 	if d.File != "" {
-		fmt.Fprintf(w, "kept in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
+		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
 	columns := []term.Column{term.WholeCol("bytes")}
 	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
 		columns = append(columns, term.WholeCol(access))
 	}
-	term.WriteList(w, show, "Memory, by the bytes that a call goes over", memoryRows(p), columns,
+	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(p), columns,
 		func(row []any) []any { return row })
 	units, seen := map[string]string{}, []string{}
 	for _, x := range d.Points {
@@ -178,7 +178,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	})
 }
 
-// memoryRows are the rates of memory in GB/s, by the bytes that a call goes over and the kind of access.
+// memoryRows lists the rates of memory in GB/s by the bytes of a call and the kind of access.
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
 	m := &p.Memory

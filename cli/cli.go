@@ -1,12 +1,5 @@
-// Package cli is the command line of graphrun as a library: a program with a strategy, ops or passes of its own has
-// every command for them.
-//
-//	func main() {
-//		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))
-//	}
-//
-// A strategy is then selected by --strategy NAME, compared by default, and listed in help and completions. Ops are
-// found in graph files and listed by the command ops.
+// Package cli is the command line of graphrun as a library. A program can add its own strategies, ops, ONNX operators
+// and passes to all commands:
 package cli
 
 import (

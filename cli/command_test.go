@@ -184,7 +184,7 @@ func TestExitCodes(t *testing.T) {
 		{"infer --jsn " + good, 2, "did you mean --json?"},
 		{"run --seed x " + good, 2, "--seed x: want a whole number that is not negative"},
 		{"run --seed -1 " + good, 2, "--seed -1: want a whole number that is not negative"},
-		{"run --seed 99999999999999999999 " + good, 2, "want a number nearer to 0"},
+		{"run --seed 99999999999999999999 " + good, 2, "the number is out of range"},
 		{"bench --runs 1e3 " + good, 2, "--runs 1e3: want a whole number"},
 		{"run --json=maybe " + good, 2, "--json maybe: want true or false"},
 		{"run " + good + " --dim", 2, "--dim: a value is missing"},

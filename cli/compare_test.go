@@ -112,11 +112,12 @@ func TestCompareTable(t *testing.T) {
 	head, rest, _ := strings.Cut(out, "\n")
 	if !regexp.MustCompile(`^N  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
 		`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != len(graphrun.Strategies()) ||
-		!strings.Contains(rest, "2 runs each, 1 thread, 2 in a row behind one that is not measured, in rounds of random") ||
+		!strings.Contains(rest, "2 runs each, 1 thread, turns of 2 runs after an unmeasured one, in rounds of random") ||
 		!strings.Contains(rest, "∞") {
 		t.Errorf("got\n%s", out)
 	}
-	for turn, want := range map[string]string{"9": "2 in a row behind one that is not measured, in", "2": "1 in a row",
+	for turn, want := range map[string]string{"9": "turns of 2 runs after an unmeasured one, in",
+		"2": "turns of 1 run after",
 		"1": "1 thread, in rounds"} {
 		out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "2", "--turn", turn, "--threads", "1")
 		if !strings.Contains(out, "2 runs each, ") || !strings.Contains(out, want) {
@@ -147,7 +148,7 @@ func TestCompareRefuses(t *testing.T) {
 	path := write(t, "g.json", sized)
 	for args, want := range map[string]string{
 		"":                                 "compare wants a graph file, or several, got none",
-		path + " --dim N=1,1":              "--dim N=1,1: 1 is there twice",
+		path + " --dim N=1,1":              "--dim N=1,1: 1 is listed twice",
 		path + " --dim N=1,x":              "--dim N=x: want a symbol and its size, as in N=8",
 		path + " --dim N=1 --dim N=2":      "--dim gives N twice: 1 and 2",
 		path + " --dim M=1,2":              "has no symbolic dimension \"M\"",
@@ -157,7 +158,7 @@ func TestCompareRefuses(t *testing.T) {
 		path + " --csv out.txt":            "--csv out.txt: want a .csv file",
 		path + " --csv /nonexistent/o.csv": "there is no folder /nonexistent",
 		path + " --turn 0":                 "--turn 0: want at least 1",
-		path + " --json --markdown":        "--json and --markdown both say how to print",
+		path + " --json --markdown":        "--json and --markdown exclude each other",
 		path + " --strategies wishful":     `unknown strategy "wishful"`,
 		path + " --pin q=contiguous":       "--pin q=contiguous",
 		path + " none.json":                "there is no such file",
@@ -185,7 +186,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	r = call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate")
-	if r.code != exit.CodeWrong || !strings.Contains(r.out, "2 runs each, not all that was asked for, ") {
+	if r.code != exit.CodeWrong || !strings.Contains(r.out, "2 runs each, incomplete, ") {
 		t.Errorf("exit %d, %s", r.code, r.out)
 	}
 }
@@ -194,7 +195,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 func TestSweepTells(t *testing.T) {
 	a := write(t, "a.json", sized)
 	r := call(t, "compare", a, a, "--threads", "1,2", "--runs", "1", "--json")
-	if r.code != exit.CodeDone || strings.Count(r.errors, "is assumed") != 1 || strings.Count(r.errors, "made up") != 1 {
+	if r.code != exit.CodeDone || strings.Count(r.errors, "is assumed") != 1 || strings.Count(r.errors, "generated") != 1 {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	if doc := decode[compareDoc](t, r.out); doc.Assumed["N"] != 2 || doc.Strategies[0].Dims["N"] != 2 {

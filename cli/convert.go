@@ -28,15 +28,14 @@ func convertCommand(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
 		Short: "Write a model as a readable graph file",
-		Long: `Writes an .onnx model, or a graph file, as a graph file in JSON that can be read and edited, one
-node a line. Weights go into a .safetensors file beside it, under the names of their constants;
-small constants stay in the graph file. Weights that already are in a file which OUT can name
-stay there. Running OUT gives the same bits as running IN, but where sizes of a model stay
-open and shapes are computed from them: there, sums may round otherwise.
+		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
+to a .safetensors file with the same base name, under the names of their constants; small constants
+stay in the graph file, and weights stay in a file that OUT can refer to. OUT gives the same bits as
+IN, except where shapes are computed from symbolic sizes of a model: there, sums may round
+differently.
 
-Symbolic sizes of a model stay symbols, unless --dim fixes them for good: shapes that the
-model computes from them are then known, and the graph is simpler. OUT and the weights are
-written as a whole or not at all.`,
+Symbolic sizes of a model stay symbols unless --dim fixes them. Shapes that the model computes
+from fixed sizes are known, and the graph is simpler. OUT and the weights are written atomically.`,
 		Example: `  graphrun convert model.onnx model.json
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -111,8 +110,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims [
 	return err
 }
 
-// loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols; a model that needs
-// them to be known is refused with the way out.
+// loadConvert reads the graph to convert. Sizes that --dim does not fix stay symbols. If a model needs them, the error
+// says how to fix them.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
 	f, err := ext.Open(ctx, path, dims, false)
 	if err != nil {
@@ -132,16 +131,16 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 	return g, command.Infer(ctx, g)
 }
 
-// maxInline is the most elements of a constant that stays readable in the graph file.
+// maxInline is the largest number of elements of a constant in the graph file.
 const maxInline = 64
 
-// isWeight reports whether a constant belongs into the file of weights: where it is large,
-// and that can hold it.
+// isWeight reports whether a constant belongs into the file of weights: it is large, and the format supports its dtype
+// and name.
 func isWeight(v *graph.Value) bool {
 	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
 }
 
-// writeWeights writes a .safetensors file, which appears as a whole or not at all.
+// writeWeights writes a .safetensors file atomically.
 func writeWeights(ctx context.Context, path string, names []string, data []*tensor.Tensor) error {
 	entries := make([]safetensors.Entry, len(names))
 	for i, name := range names {

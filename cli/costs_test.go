@@ -79,7 +79,7 @@ func TestHostileCosts(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	aside := "graphrun: note: the profile of this machine is left aside: " + path
+	aside := "graphrun: note: the profile of this machine is ignored: " + path
 	if r := call(t, "plan", graph); r.code != exit.CodeDone || !strings.HasPrefix(r.errors, aside) ||
 		!strings.Contains(r.out, "the default profile") {
 		t.Errorf("exit %d, %s", r.code, r.errors)

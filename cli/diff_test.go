@@ -33,7 +33,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("copies %+v, steps %+v", doc.OnlySecond, doc.Steps)
 	}
 	out := succeed(t, "diff", path, "--no-fusion", "--pin", "conv1=contiguous")
-	for _, want := range []string{"optimal pinned", "Values laid out otherwise\n", "channels-last", "row-major",
+	for _, want := range []string{"optimal pinned", "Values with different layouts\n", "channels-last", "row-major",
 		"Copies that only optimal pinned makes\n", `"conv1" is pinned to contiguous`, "Steps that differ\n", "estimated cost"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -116,7 +116,7 @@ func TestExplainFirstBreak(t *testing.T) {
 	if r := explanation(t, path, "--first-break", "channels_last_3d"); r.Value != nil {
 		t.Errorf("%+v", r.Value)
 	}
-	for format, want := range map[string]string{"contiguous": "first is the first that loses contiguous\n",
+	for format, want := range map[string]string{"contiguous": "first is the first value that loses contiguous\n",
 		"channels_last_3d": "nothing loses channels_last_3d"} {
 		if out := succeed(t, "explain", path, "--first-break", format); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: %s", format, out)
@@ -149,7 +149,7 @@ func TestExplainRefuses(t *testing.T) {
 		"explain " + path:                                      "wants a graph file and the name of a value",
 		"explain " + path + " nothing":                         path + `: there is no value "nothing"`,
 		"explain " + path + " x --first-break contiguous":      "wants one graph file",
-		"explain " + path + " --first-break preserve":          `no value lies in memory format "preserve"`,
+		"explain " + path + " --first-break preserve":          `no value has memory format "preserve"`,
 		"explain " + path + " --first-break chanels_last":      "did you mean channels_last?",
 		"explain " + path + " x --strategy fast":               "strategy",
 		"explain missing.json --first-break contiguous --json": "missing.json",
@@ -165,7 +165,7 @@ func TestExplainNeedlessCopy(t *testing.T) {
 	out := succeed(t, "explain", "../examples/models/residual.json", "y", "--dim", "N=2",
 		"--strategy", "propagate")
 	_, tail, found := strings.Cut(out, "\nThe copy of act2 into [2048,256,16,1]\n")
-	if !found || !strings.Contains(tail, "nothing is lost: one of the cheapest plans has no such copy\n") {
+	if !found || !strings.Contains(tail, "the same cost: one of the cheapest plans has no such copy\n") {
 		t.Fatalf("%s", out)
 	}
 	for line := range strings.Lines(tail) {

@@ -67,7 +67,7 @@ func TestInferJSON(t *testing.T) {
 func TestInferGuards(t *testing.T) {
 	path := write(t, "g.json", turned)
 	got := succeed(t, "infer", path)
-	for _, want := range []string{"[N,3]  [1,N]", "\nholds while Ne(N, 1), which z (add) asks for\n"} {
+	for _, want := range []string{"[N,3]  [1,N]", "\nholds while Ne(N, 1), required by z (add)\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
@@ -154,7 +154,7 @@ func TestInferOfUnknownSizes(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, got)
 		}
 	}
-	if text := succeed(t, "infer", path); !strings.Contains(text, "which r (gather_nd) asks for and binds K=2\n") {
+	if text := succeed(t, "infer", path); !strings.Contains(text, "required by r (gather_nd) and binds K=2\n") {
 		t.Error(text)
 	}
 }

@@ -124,7 +124,7 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 		wants      []string
 	}{
 		{"--input x=nowhere.npy --seed 1", "nz",
-			[]string{`input "y": its size N is not known`, `attribute "size": the size N is not known`}},
+			[]string{`input "y": its size N is unknown`, `attribute "size": the size N is not known`}},
 		{"--input x=nowhere.npy --seed 1 --dim N=3", "ny nz full", []string{`input "x": `}},
 		{"--input x=nowhere.npy --seed 1 --input y=" + one(4), "ny nz full", []string{`input "x": `}},
 		{"--input x=" + one(3, 2) + " --input y=" + one(4) + " --input z=" + one(1), "nx nz full",

@@ -45,7 +45,7 @@ func TestMadeUpIndices(t *testing.T) {
 				for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"},
 					{"compare", path, "--runs", "1"}} {
 					r := call(t, append(command, "--seed", seed)...)
-					if want := "graphrun: note: made up from seed " + seed + ": inputs ids, narrow\n"; r.code != exit.CodeDone ||
+					if want := "graphrun: note: generated from seed " + seed + ": inputs ids, narrow\n"; r.code != exit.CodeDone ||
 						r.errors != want {
 						t.Errorf("%v: exit %d, stderr %q, want %q", command[0], r.code, r.errors, want)
 					}
@@ -62,7 +62,7 @@ func TestMadeUpBlame(t *testing.T) {
 		r := call(t, command...)
 		if r.code != exit.CodeFailed ||
 			!strings.Contains(r.errors, "\n"+path+":2:12: node \"q\" (floor_divide): ZeroDivisionError") ||
-			!strings.Contains(r.errors, "input d were made up (integers from 0 to 9") ||
+			!strings.Contains(r.errors, "input d were generated (integers from 0 to 9") ||
 			!strings.Contains(r.errors, "--inputs") {
 			t.Errorf("%s: exit %d, stderr %q", command[0], r.code, r.errors)
 		}
@@ -74,7 +74,7 @@ func TestMadeUpBlame(t *testing.T) {
 		}
 		given.SetFlat(7, tensor.IntScalar(0))
 		r = call(t, append(command, "--inputs", saved(t, map[string]*tensor.Tensor{"d": given}))...)
-		if r.code != exit.CodeFailed || strings.Contains(r.errors, "made up") {
+		if r.code != exit.CodeFailed || strings.Contains(r.errors, "generated") {
 			t.Errorf("%s of a zero: exit %d, stderr %q", command[0], r.code, r.errors)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTimedInputs(t *testing.T) {
 			t.Errorf("%s of another shape: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x}), "--seed", "3")...)
-		if r.code != exit.CodeDone || r.errors != "graphrun: note: made up from seed 3: inputs b, i\n" {
+		if r.code != exit.CodeDone || r.errors != "graphrun: note: generated from seed 3: inputs b, i\n" {
 			t.Errorf("%s with a seed: exit %d, %s", command, r.code, r.errors)
 		}
 	}

@@ -112,14 +112,14 @@ func TestOpsFilter(t *testing.T) {
 		t.Errorf("got\n%s", pages)
 	}
 	for args, want := range map[string]string{
-		"ops zzz*":              `no op is like "zzz*"`,
+		"ops zzz*":              `no op matches "zzz*"`,
 		"ops [a":                "a pattern has",
 		"ops --kind pointwise":  "want one of follows, view, requires, own",
 		"ops --dtype f12":       "want one of int, uint, half, float, complex",
 		"ops --kind veiw":       "want one of follows, view, requires, own; did you mean view?",
 		"ops --dtype flaot32":   "did you mean float32?",
-		"ops add --kind view":   "no op is like that",
-		"ops --search xyzzyxyz": "no op is like that",
+		"ops add --kind view":   "no op matches",
+		"ops --search xyzzyxyz": "no op matches",
 		"ops add sofmax":        "did you mean softmax?",
 	} {
 		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {

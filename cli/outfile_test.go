@@ -132,7 +132,7 @@ func TestUnwritableInPlainWords(t *testing.T) {
 		t.Error(got)
 	}
 	if got := outfile.Cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
-		"no file can be made there" {
+		"no file can be created there" {
 		t.Error(got)
 	}
 }

@@ -105,7 +105,7 @@ func TestFor(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--for -1s":          "--for -1s: want more than 0",
-		"--for 1s --runs 20": "--runs and --for both say how long to measure",
+		"--for 1s --runs 20": "--runs and --for exclude each other",
 		"--for soon":         "--for soon: want a time such as 3s",
 	} {
 		if r := call(t, append([]string{"bench", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||

@@ -33,15 +33,15 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd() // it remembers where to print
-	refuseUnknown(root)
+	root.InitDefaultCompletionCmd() // it keeps the output streams
+	rejectUnknown(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exit.CodeDone
 	}
 	var e *exit.Error
 	if !errors.As(err, &e) {
-		// Cobra's own: unknown commands and flags, wrong numbers of arguments.
+		// An error of Cobra: an unknown command or flag, a wrong number of arguments.
 		e = &exit.Error{Code: exit.CodeWrong, Err: err}
 	}
 	if e.Err != nil {
@@ -50,7 +50,7 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	return e.Code
 }
 
-func init() { cobra.EnableCommandSorting = false } // what is used most is first
+func init() { cobra.EnableCommandSorting = false } // the most common commands come first
 
 func newRoot(ext *command.Extensions) *cobra.Command {
 	root := &cobra.Command{
@@ -58,14 +58,14 @@ func newRoot(ext *command.Extensions) *cobra.Command {
 		Short: "Infer, plan and run dataflow graphs over strided tensors",
 		Long: `graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch.
 
-A graph is a JSON file: inputs, constants, nodes named after PyTorch's ops, outputs. Wherever
-a graph file is named, an .onnx model is taken too.
+A graph is a JSON file with inputs, constants, nodes and outputs; ops have the names of PyTorch. All
+commands accept .onnx models, too.
 
 Results go to standard output, messages and progress to standard error. On a terminal, tables
-are cut to its width (or COLUMNS); into a pipe or a file everything is written out.
-Ctrl-C ends a command: bench and compare print what they have measured. A second one kills.
+are cut to its width (or COLUMNS); output to pipes and files is complete.
+Ctrl-C ends a command: bench and compare print the measurements so far. A second one kills it.
 
-Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupted.`,
+Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun plan examples/models/residual.json
   graphrun run model.onnx --inputs in.npz --outputs out.npz
@@ -92,8 +92,8 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 	return root
 }
 
-// checkEmpty refuses flags that are given and empty, as by a shell's variable that is not set:
-// a run without --inputs would make its inputs up.
+// checkEmpty rejects string flags with an empty value, as an unset shell variable produces: run without --inputs would
+// generate its inputs.
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
@@ -103,7 +103,7 @@ func checkEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// unknownCommand says what the name may have been meant for.
+// unknownCommand suggests the command that was probably meant.
 func unknownCommand(root *cobra.Command, name string) error {
 	var names []string
 	for _, c := range root.Commands() {
@@ -114,9 +114,8 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return exit.Wrongf("unknown command %q%s\nSee graphrun --help.", name, format.DidYouMean(name, names))
 }
 
-// refuseUnknown makes Cobra's own commands fail on names that there are not, instead of
-// printing help as if it had been asked for.
-func refuseUnknown(root *cobra.Command) {
+// rejectUnknown makes Cobra's own commands fail on unknown names; by default they print help and succeed.
+func rejectUnknown(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
@@ -146,7 +145,7 @@ func refuseUnknown(root *cobra.Command) {
 
 func colorFlag(root *cobra.Command) {
 	root.PersistentFlags().String("color", term.ColorModes[0],
-		"use colours `WHEN`: auto (on terminals), always, never; with NO_COLOR set there are none")
+		"use colors `WHEN`: auto (on terminals), always, never; NO_COLOR disables them")
 	command.CompleteFrom(root, "color", term.ColorModes)
 }
 

@@ -20,7 +20,7 @@ import (
 // documentNames lists the commands that print documents.
 func documentNames() []string { return slices.Sorted(maps.Keys(documents)) }
 
-// schemaNames lists what there are schemas of beside the graph file: documents, and files that plan writes or reads.
+// schemaNames lists the documents and the files of plan that have a schema.
 func schemaNames() []string {
 	return append(documentNames(), slices.Sorted(maps.Keys(writtenFiles))...)
 }
@@ -28,15 +28,14 @@ func schemaNames() []string {
 func schemaCommand(ext *command.Extensions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND|FILE]",
-		Short: "Print a JSON Schema of the graph file, or of what a command prints",
-		Long: `Prints a JSON Schema (2020-12) of the graph file, made from the same table of ops that graphs
-are checked against, so that editors complete ops and attributes, show their documentation and
-mark mistakes. What takes more than a look at the file (names of values, cycles, shapes) is left
-to graphrun infer.
+		Short: "Print a JSON Schema of the graph file, or of the output of a command",
+		Long: `Prints a JSON Schema (2020-12) of the graph file, from the same table of ops that validates
+graphs: editors complete ops and attributes, show their documentation, and mark mistakes. graphrun
+infer finds further mistakes, such as unknown names of values, cycles and wrong shapes.
 
-With the name of a command, prints a schema of what that command prints under --json:
-` + strings.Join(documentNames(), ", ") + `. Documents have no other keys than
-those; each says its version. And of the files that plan writes or reads beside:
+With the name of a command, prints a schema of the output of that command with --json:
+` + strings.Join(documentNames(), ", ") + `. Documents have no
+further keys; each has its version. Files that plan writes or reads have schemas, too:
 ` + strings.Join(slices.Sorted(maps.Keys(writtenFiles)), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json
@@ -59,7 +58,7 @@ those; each says its version. And of the files that plan writes or reads beside:
 	}
 }
 
-// atMostOneDocument wants nothing, or the name of a command that prints a document.
+// atMostOneDocument accepts no argument or the name of a document.
 func atMostOneDocument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return command.Misused(cmd, "schema wants one command at most, got %d", len(args))

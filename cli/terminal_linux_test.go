@@ -72,7 +72,7 @@ func uncolored(s string) string {
 }
 
 // prose begins lines that are no table, and may be as long as they need to be.
-var prose = regexp.MustCompile("^(strategy|estimated|no plan costs less:|take|hand|graphrun: note:) ")
+var prose = regexp.MustCompile("^(strategy|estimated|proved:|take|pass|graphrun: note:) ")
 
 // TestTerminalWidth holds every table to the width of the terminal.
 func TestTerminalWidth(t *testing.T) {

@@ -24,15 +24,14 @@ func verifyCommand(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE CERTIFICATE",
 		Short: "Check the certificate of a plan against the graph",
-		Long: `Checks what graphrun plan --strategy optimal --certificate wrote. The graph is planned again up to its
-layouts, with the sizes, the pins and the profile of the certificate, which states the problem of layouts anew; it
-must be that of the certificate, entry by entry. Then the cost of what was chosen is added up, and the proof that no
-choice costs less is checked, by a program of its own that shares nothing with the solver.
+		Long: `Checks a certificate of graphrun plan --strategy optimal --certificate. It plans the graph again up to
+the layouts, with the sizes, pins and cost profile of the certificate, and compares the layout problem
+with that of the certificate, entry by entry. Then it adds up the cost of the solution and checks the
+proof of the lower bound. The checker shares no code with the solver.
 
-What is proved is that nothing that can be chosen costs less by the prices of the profile. Whether the machine keeps
-to them is for graphrun bench to say.
+The proof is about the estimated costs of the profile; graphrun bench measures actual times.
 
-Exit code 0 if the certificate holds, 1 with the reason if it does not, 2 for a file that is no certificate.`,
+Exit code 0: the certificate holds; 1: it does not, with the reason; 2: the file is no certificate.`,
 		Example: `  graphrun plan model.onnx --strategy optimal --certificate plan.cert.json
   graphrun verify model.onnx plan.cert.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -92,8 +91,8 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 }
 
-// loadSized reads a graph and gives those of its symbols sizes that there are sizes of. What does not fit is found when
-// the graph is compared with what was certified.
+// loadSized reads a graph and binds its symbols to the given sizes. Sizes of other symbols are ignored: the comparison
+// with the certificate reports them.
 func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes map[string]int) (*graph.Graph, error) {
 	f, err := ext.Open(ctx, path, nil, false)
 	if err != nil {
@@ -121,7 +120,8 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 			format.Nanoseconds(v.BoundNS),
 			format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
-	fmt.Fprintf(w, "holds for graph %.12s, strategy %s: %s and %s of costs are those of the certificate, the cost adds "+
-		"up, and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
-		"table"))
+	fmt.Fprintf(w,
+		"holds for graph %.12s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
+			"up, and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
+			"table"))
 }

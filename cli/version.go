@@ -17,9 +17,9 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long: `Prints the version of the module, the commit that it was built from ("modified" where files
-differed from it), and the version of Go; and which instructions the machine code has that is made
-while graphs run, and whether for a matrix unit, or why there is none. graphrun --version prints the same.`,
+		Long: `Prints the version of the module, the commit of the build ("modified" if files differed from it),
+the version of Go, and the instruction set of the generated machine code, or the reason why there is
+none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    command.NoArguments,
 		RunE: exit.Coded(func(cmd *cobra.Command, _ []string) error {
@@ -29,7 +29,7 @@ while graphs run, and whether for a matrix unit, or why there is none. graphrun 
 	}
 }
 
-// versionText tells module version, commit where the build recorded one, and toolchain.
+// versionText returns the version of the module, the commit if the build recorded one, and the toolchain.
 func versionText() string {
 	version, settings := "(devel)", map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -51,7 +51,7 @@ func versionText() string {
 		machineCode())
 }
 
-// machineCode tells what loops run as.
+// machineCode describes the machine code that loops use.
 func machineCode() string {
 	if err := jit.Available(); err != nil {
 		return fmt.Sprintf("no machine code: %v", err)

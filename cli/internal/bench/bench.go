@@ -40,10 +40,10 @@ type flags struct {
 	dims, pins    []string
 	hints         []map[string]int
 	costs         string
-	prices        *machine.Profile // that costs names
+	prices        *machine.Profile // of --costs
 }
 
-// check looks at the flags alone.
+// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.runs < 1 {
 		return exit.Wrongf("--runs %d: want at least 1", f.runs)
@@ -60,7 +60,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return checkTrace(f.trace)
 }
 
-// workers is the number of workers that the flags ask for.
+// workers returns the number of workers.
 func (f *flags) workers() int {
 	if f.threads == 0 {
 		return runtime.GOMAXPROCS(0)
@@ -68,28 +68,27 @@ func (f *flags) workers() int {
 	return f.threads
 }
 
-const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
-from --seed, as run does. Prints the median and the spread of the time of a run; loading,
-planning and compiling are not part of it. Some runs before the measured ones warm caches and
-buffers up; the segments of a graph whose shapes depend on data are planned in these.
+const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else generated
+from --seed, as in run. Prints the median and the spread of the time of a run, without loading,
+planning and compiling. Unmeasured runs warm up caches and buffers first; in these, segments of a
+graph with data-dependent shapes are planned.
 
-Three calls are measured, some runs of each in alternation: "Run", whose results take new memory and
-are dropped; "Run, Release", which gives the memory of results back; and "RunInto", which writes
+Three ways to call a program are measured in alternation: "Run", whose results take new memory and
+are dropped; "Run, Release", which releases the memory of results; and "RunInto", which writes
 existing tensors. In JSON the times of Run are at the top, those of the others under "released"
 and "into". The time of a run includes its set-up and the delivery of results; --profile shows
 the time of the steps alone.
 
---for measures for some time instead of a number of runs of each, one at least.
+--for measures for a time instead of a number of runs, at least one run of each way.
 
---profile tells where the time goes, by op, step and worker, beside what a core of the machine can
-do. It profiles an extra RunInto after every four measured ones, later after every 64; extra
-runs are not in the measured times. Bytes and operations are those that the implementation of an op has,
-each operand read once.
+--profile shows the time by op, step and worker, and the rates as parts of the speed of a core. After
+every four measured runs, later after every 64, an extra RunInto is profiled; extra runs are not in
+the measured times. Bytes and operations are those of the implementation, with each operand read once.
 
---trace makes one more run after the measured ones, and writes what every worker did in it, steps
-and chunks, and the memory in use, in Chrome's trace event format: ui.perfetto.dev shows it.
+--trace makes one more run after the measured ones, and writes the steps and chunks of every worker
+and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
 
-Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
+Ctrl-C ends the measurement: the measurements so far are printed ("interrupted" is true in JSON), no
 trace is written, and the exit code is 130.`
 
 func Command(ext *command.Extensions) *cobra.Command {
@@ -108,7 +107,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
 			switch changed := cmd.Flags().Changed; {
 			case changed("for") && changed("runs"):
-				return exit.Wrongf("--runs and --for both say how long to measure: want one of them")
+				return exit.Wrongf("--runs and --for exclude each other")
 			case changed("for") && f.span <= 0:
 				return exit.Wrongf("--for %v: want more than 0", f.span)
 			}
@@ -117,9 +116,9 @@ func Command(ext *command.Extensions) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().DurationVar(&f.span, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
-	cmd.Flags().BoolVar(&f.profile, "profile", false, "tell where the time goes: by op, by step and by worker")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "show the time by op, step and worker")
 	cmd.Flags().StringVar(&f.trace, "trace", "",
-		"write what every worker did in one run to `OUT.json`, for Perfetto")
+		"write a trace of one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
@@ -180,11 +179,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	})
 }
 
-// Document is what bench prints.
+// Document is the output of bench.
 type Document struct {
 	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
 	Threads     int    `json:"threads" doc:"The workers of a run."`
-	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was interrupted."`
 	experiment.Spread
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*report.Costs
@@ -206,7 +205,7 @@ func callReportOf(times []float64) CallReport {
 	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
 }
 
-// show prints what was measured.
+// show prints the measurements.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f flags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &Document{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
@@ -240,7 +239,7 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f flags, cut bool) err
 	return out.Flush()
 }
 
-// writeTimes prints a row for each way to call the program that was measured.
+// writeTimes prints a row for each way to call the program.
 func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	t := term.NewTable(term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs"), term.WholeCol("threads"),
 		term.WholeCol("median"),
@@ -258,7 +257,7 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	t.Write(w, to)
 }
 
-// benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
+// benchRunner compiles a graph for measurement. The segments of a dynamic graph are planned in their first run.
 func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.

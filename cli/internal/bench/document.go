@@ -17,34 +17,34 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// ProfileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them
-// that took no longer than their median.
+// ProfileDoc has the times by op, step and worker. Times are means over the profiled runs that took no longer than the
+// median.
 type ProfileDoc struct {
-	Profile  profiledDoc `json:"profile" doc:"The runs that --profile looked at, and what the machine can do."`
-	ByOp     []timeDoc   `json:"by_op" doc:"The time by what is computed, the most first."`
-	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the most first."`
+	Profile  profiledDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
+	ByOp     []timeDoc   `json:"by_op" doc:"The time by op, the longest first."`
+	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the longest first."`
 	ByWorker []workerDoc `json:"by_worker" doc:"The time by worker."`
 }
 
 type profiledDoc struct {
-	Runs   int     `json:"runs" doc:"How many runs were looked at, between those that were measured."`
-	Median float64 `json:"median_ns" doc:"The median time of these, in nanoseconds, with what looking at them costs."`
-	Run    float64 `json:"run_ns" doc:"The mean time of the half of them that times by op, step and worker are of."`
-	Idle   float64 `json:"idle_share" doc:"The part of all workers' time that they are at no step."`
-	GBs    float64 `json:"machine_gbs" doc:"What a core reads and writes by the profile of the machine, in GB/s."`
-	GFLOPs float64 `json:"machine_gflops" doc:"What a core computes by the profile of the machine, in GFLOP/s."`
+	Runs   int     `json:"runs" doc:"The number of profiled runs, which are not measured ones."`
+	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
+	Run    float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs, of which the other times are means."`
+	Idle   float64 `json:"idle_share" doc:"The part of the time of all workers that is outside steps."`
+	GBs    float64 `json:"machine_gbs" doc:"The memory bandwidth of a core in the cost profile, in GB/s."`
+	GFLOPs float64 `json:"machine_gflops" doc:"The speed of a core in the cost profile, in GFLOP/s."`
 }
 
-// timeDoc is what was spent on steps of one kind.
+// timeDoc has the time of the steps of one kind.
 type timeDoc struct {
-	Op     string   `json:"op" doc:"The op; of a step that computes several nodes theirs: exp+neg*2."`
-	Calls  float64  `json:"calls" doc:"How often it runs in a run."`
-	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it, without what a lone worker does at others between."`
-	Busy   float64  `json:"busy_ns" doc:"The time in a run of all workers that are at it, added up."`
-	Share  float64  `json:"share" doc:"The part that busy_ns has of that of all steps."`
-	Priced float64  `json:"predicted_ns" doc:"What the steps are estimated to take one worker in a run."`
-	GBs    *float64 `json:"gbs" doc:"Bytes read and written over time_ns, in GB/s; null where the op does not tell."`
-	GFLOPs *float64 `json:"gflops" doc:"Operations over time_ns, in GFLOP/s, a function such as exp as one; null if none."`
+	Op     string   `json:"op" doc:"The op; for a step of several nodes all of them: exp+neg*2."`
+	Calls  float64  `json:"calls" doc:"The number of calls in a run."`
+	Time   float64  `json:"time_ns" doc:"The time in a run from the start of the first worker to the end of the last, without other steps of a lone worker in between."`
+	Busy   float64  `json:"busy_ns" doc:"The sum of the times of all workers in a run."`
+	Share  float64  `json:"share" doc:"The part of busy_ns of all steps."`
+	Priced float64  `json:"predicted_ns" doc:"The estimated time in a run of one worker."`
+	GBs    *float64 `json:"gbs" doc:"Bytes read and written over time_ns, in GB/s; null if the op does not state its bytes."`
+	GFLOPs *float64 `json:"gflops" doc:"Operations over time_ns, in GFLOP/s; a function such as exp is one operation; null for none."`
 	bytes  float64
 	ops    float64
 }
@@ -56,18 +56,18 @@ type stepDoc struct {
 }
 
 type workerDoc struct {
-	Worker int     `json:"worker" doc:"Its number; worker 0 is the one that calls the run."`
-	Busy   float64 `json:"busy_ns" doc:"The time in a run that it is at steps."`
+	Worker int     `json:"worker" doc:"The number of the worker; worker 0 is the caller of the run."`
+	Busy   float64 `json:"busy_ns" doc:"The time in steps, in a run."`
 	Idle   float64 `json:"idle_ns" doc:"The rest of the run."`
 }
 
-// doc sums the profile up. It is nil where no run was looked at. ops are the ops of nodes by name.
+// doc summarizes the profile; nil if no run was profiled. ops has the ops of nodes by name.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
-	calm := p.calm()
-	if len(calm) == 0 {
+	undisturbed := p.undisturbed()
+	if len(undisturbed) == 0 {
 		return nil
 	}
-	prices, runs := cmp.Or(p.prices, machine.UsualProfile()), float64(len(calm))
+	prices, runs := cmp.Or(p.prices, machine.UsualProfile()), float64(len(undisturbed))
 	var took, busy float64
 	workers := 0
 	all := make([]float64, len(p.samples))
@@ -77,7 +77,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	}
 	slices.Sort(all)
 	d := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
-	for _, i := range calm {
+	for _, i := range undisturbed {
 		took += float64(p.samples[i].took) / runs
 		for w, b := range p.samples[i].busy {
 			d.ByWorker[w].Busy += float64(b) / runs
@@ -89,7 +89,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	}
 	d.Profile = profiledDoc{Runs: len(p.samples), Median: *experiment.SpreadOf(all).Median, Run: took,
 		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
-	d.ByStep = p.steps(calm, ops)
+	d.ByStep = p.steps(undisturbed, ops)
 	d.ByOp = byOp(d.ByStep)
 	for i := range d.ByStep {
 		d.ByStep[i].rates(busy)
@@ -100,15 +100,16 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return d
 }
 
-// steps sums up by step. Steps of one name and kind, as a graph has that is compiled for several shapes, are one.
-func (p *profile) steps(calm []int, ops map[string]string) []stepDoc {
+// steps sums the times by step. Steps with the same name and kind, of a graph that is compiled for several shapes, are
+// one.
+func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	place := map[key]int{}
 	for _, t := range p.order {
 		prices := layout.For(p.prices, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
-		for _, sample := range calm {
+		for _, sample := range undisturbed {
 			for i, s := range t.times[sample] {
 				sums[i].busy += s.busy
 				sums[i].span += s.span
@@ -126,14 +127,14 @@ func (p *profile) steps(calm []int, ops map[string]string) []stepDoc {
 				place[k] = at
 				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
-			list[at].count(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(calm)))
+			list[at].count(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(undisturbed)))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
 }
 
-// predicted is what a node is estimated to take one worker, in nanoseconds.
+// predicted returns the estimated time of a node on one worker, in nanoseconds.
 func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
 	for _, w := range n.Works() {
 		ns += prices.NS(w)
@@ -155,7 +156,7 @@ func stepsOf(r *exec.Run) []exec.Step {
 	return list
 }
 
-// kindOf tells what a step computes: the ops of its nodes.
+// kindOf returns the ops of the nodes of a step.
 func kindOf(s exec.Step, ops map[string]string) string {
 	if len(s.Ops) < 2 {
 		return s.Node.Op.Name
@@ -177,7 +178,7 @@ func kindOf(s exec.Step, ops map[string]string) string {
 	return strings.Join(kinds, "+")
 }
 
-// opsByName lists the ops of a graph's nodes.
+// opsByName returns the ops of the nodes of a graph.
 func opsByName(g *graph.Graph) map[string]string {
 	ops := make(map[string]string, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -186,7 +187,7 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// count adds what a step took in so many runs.
+// count adds the time of a step in the given number of runs.
 func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
@@ -197,7 +198,7 @@ func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	d.ops += w.Flops * calls
 }
 
-// rates fills in what is relative.
+// rates computes shares and rates.
 func (d *timeDoc) rates(busy float64) {
 	d.Share = d.Busy / max(1, busy)
 	if d.bytes > 0 && d.Time > 0 {
@@ -210,7 +211,7 @@ func (d *timeDoc) rates(busy float64) {
 	}
 }
 
-// byOp sums up by what is computed.
+// byOp sums the times by op.
 func byOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
 	place := map[string]int{}
@@ -233,10 +234,10 @@ func byOp(steps []stepDoc) []timeDoc {
 	return list
 }
 
-// mostSteps bounds the steps that are printed as text.
-const mostSteps = 40
+// maxSteps bounds the steps in text output.
+const maxSteps = 40
 
-// write prints the profile for a reader; median is that of the runs that nobody looked at.
+// write prints the profile. median is the median of the runs without profile.
 func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	p := &d.Profile
 	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
@@ -248,7 +249,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)
 	})
-	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), mostSteps)],
+	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).IfRoom()},
 			rates...), func(s stepDoc) []any {
 			nodes := "-"
@@ -257,7 +258,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 			}
 			return append([]any{s.Name, s.Op, nodes}, s.cells(p)...)
 		})
-	if more := len(d.ByStep) - mostSteps; more > 0 {
+	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s that take less; --json lists them\n", format.Count(more, "step"))
 	}
 	term.WriteList(w, show, "Workers", d.ByWorker, []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"),
@@ -267,7 +268,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// cells are those of a line: of a core's limit is the larger part of what memory and arithmetic can do.
+// cells returns the cells of a row. The last one is the greater of the parts of a core's bandwidth and arithmetic
+// speed.
 func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {

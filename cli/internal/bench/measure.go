@@ -22,10 +22,10 @@ const (
 	ways
 )
 
-// String names the way as tables do.
+// String returns the name of the way in tables.
 func (w way) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
 
-// runner runs one program again and again and keeps the times.
+// runner runs a program repeatedly and keeps the times.
 type runner struct {
 	strategy string
 	program  *graphrun.Program
@@ -36,7 +36,7 @@ type runner struct {
 	trace    *chromeTrace
 }
 
-// once runs the program, and notes the time if it is measured.
+// once runs the program and, if measured, records the time.
 func (r *runner) once(ctx context.Context, how way, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
@@ -63,7 +63,7 @@ func (r *runner) once(ctx context.Context, how way, measured bool) error {
 		r.out = make(map[string]*tensor.Tensor, len(out))
 		for name, t := range out {
 			m := t.Meta
-			if m.Offset = 0; m.OverlapsItself() { // RunInto refuses such a tensor
+			if m.Offset = 0; m.OverlapsItself() { // RunInto rejects such a tensor
 				m = tensor.New(m.DType, m.Shape...)
 			}
 			r.out[name] = tensor.Empty(m)
@@ -72,8 +72,8 @@ func (r *runner) once(ctx context.Context, how way, measured bool) error {
 	return nil
 }
 
-// look makes an extra run under a tracer. When ctx ends, there is no error.
-func (r *runner) look(ctx context.Context, how way, by exec.Tracer) error {
+// traced makes an extra run with a tracer. If ctx ends, there is no error.
+func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
 	r.observed.Tracer = by
 	err := r.once(ctx, how, false)
 	r.observed.Tracer = nil
@@ -83,13 +83,13 @@ func (r *runner) look(ctx context.Context, how way, by exec.Tracer) error {
 	return err
 }
 
-// until is how long is measured.
+// until is the end of a measurement: a number of runs, or a time.
 type until struct {
 	runs int
-	span time.Duration // if set, in place of runs
+	span time.Duration // if not 0, instead of runs
 }
 
-// over reports whether enough was measured.
+// over reports whether the measurement has ended.
 func (u until) over(runs int, took time.Duration) bool {
 	if u.span > 0 {
 		return runs > 0 && took >= u.span
@@ -97,7 +97,7 @@ func (u until) over(runs int, took time.Duration) bool {
 	return runs >= u.runs
 }
 
-// total is the number of runs, warm-up included; 0 where nobody knows it.
+// total returns the number of measured runs; 0 if it is unknown.
 func (u until) total() int {
 	if u.span > 0 {
 		return 0
@@ -105,8 +105,8 @@ func (u until) total() int {
 	return int(ways) * u.runs
 }
 
-// turnRuns is the number of consecutive runs that are measured of each way. One unmeasured run comes first: it leaves
-// the caches as a run of this way does.
+// turnRuns is the number of consecutive measured runs of each way. One unmeasured run precedes them, so that the caches
+// have the state that this way leaves.
 const turnRuns = 10
 
 // measure warms up and measures the ways in alternation. When ctx ends, it returns nil and keeps the times so far.
@@ -154,7 +154,7 @@ func (r *runner) warm(ctx context.Context, how way) error {
 func (r *runner) measureOne(ctx context.Context, how way) error {
 	err := r.once(ctx, how, true)
 	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
-		err = r.look(ctx, how, r.profile)
+		err = r.traced(ctx, how, r.profile)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -162,15 +162,15 @@ func (r *runner) measureOne(ctx context.Context, how way) error {
 	return err
 }
 
-// profileEvery is how many runs are measured for each of the first that are profiled, and profileFirst how many those
-// are; profileRarely, for each of those that follow: a run that comes after a profiled one finds less in caches.
+// The first profileFirst profiled runs follow every profileEvery measured runs, later ones every profileRarely: the run
+// after a profiled one has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16
 	profileRarely = 64
 )
 
-// profiles reports whether a run is profiled after measured run i.
+// profiles reports whether a profiled run follows measured run i.
 func (r *runner) profiles(i int) bool {
 	if r.profile == nil || r.profile.full() {
 		return false

@@ -10,72 +10,71 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// observer is a program's tracer: it hands what runs do to the one who looks, if any, and else lets runs go
-// untold, which then cost what they do without a tracer. Who looks changes between runs only.
+// observer is the tracer of a program. It forwards events to the current tracer, if any; otherwise runs cost as much as
+// without a tracer. The tracer may change only between runs.
 type observer struct{ exec.Tracer }
 
-// BeginRun tells of a run, if somebody looks.
+// BeginRun forwards the event.
 func (o *observer) BeginRun(r *exec.Run) bool { return o.Tracer != nil && o.Tracer.BeginRun(r) }
 
-// EndRun tells that a run is over, if somebody looks.
+// EndRun forwards the event.
 func (o *observer) EndRun(r *exec.Run, err error) {
 	if o.Tracer != nil {
 		o.Tracer.EndRun(r, err)
 	}
 }
 
-// profile sums up where the time of runs goes. Every worker notes what it does in memory of its own, which is
-// summed up when a run ends.
+// profile collects the times of steps. Each worker writes to its own memory, which is summed at the end of a run.
 type profile struct {
 	start   time.Time
 	tables  map[*graph.Graph]*profiledGraph
 	order   []*profiledGraph
-	busy    []time.Duration // of the run that is looked at, by worker
+	busy    []time.Duration // of the current run, by worker
 	samples []profiledRun
-	room    int // times of steps that may still be kept
+	room    int // remaining number of times
 	prices  *machine.Profile
-	clock   time.Duration // what it takes to look at the clock, which is in every step's time once
+	clock   time.Duration // the cost of reading the clock, which each time of a step includes once
 }
 
-// profileRoom bounds the times that a profile keeps, of steps in runs; profiledRuns bounds the runs.
+// profileRoom bounds the number of times of a profile, profiledRuns the number of runs.
 const (
 	profileRoom  = 1 << 22
 	profiledRuns = 500
 )
 
-// profiledRun is a run that was looked at, with all runs within it.
+// profiledRun is a profiled run, with its nested runs.
 type profiledRun struct {
 	took time.Duration
-	busy []time.Duration // what each worker was at steps
+	busy []time.Duration // time in steps by worker
 }
 
-// profiledGraph is what is known of the steps of a graph, which may run several times within a run.
+// profiledGraph has the times of the steps of a graph, which may run several times within a run.
 type profiledGraph struct {
-	run   *exec.Run // the first
+	run   *exec.Run // the first run
 	sum   []stepTime
 	times map[int][]stepTime // by sample
 	free  []*runNotes
 }
 
-// stepTime is the time of a step in a run: of all workers together, and from when the first took it up until the last
-// left it. Runs within the step are not in it.
+// stepTime is the time of a step in a run: busy of all workers together, span from the start of the first to the end of
+// the last. Nested runs are not included.
 type stepTime struct {
 	busy, span time.Duration
 	calls      int
 }
 
-// runNotes are what is noted of a run while it goes on.
+// runNotes has the times of the current run.
 type runNotes struct {
 	graph   *profiledGraph
 	began   time.Duration
 	workers []workerNotes
 }
 
-// workerNotes are a worker's. Only worker 0 makes runs within a step.
+// workerNotes has the times of a worker. Only worker 0 makes nested runs.
 type workerNotes struct {
-	began, within time.Duration // of the step that it is at: since when, and what runs within took
+	began, within time.Duration // of the current step: its start, and the time of nested runs
 	steps         []stepNotes
-	_             [64]byte // workers write side by side
+	_             [64]byte // no false sharing
 }
 
 type stepNotes struct {
@@ -87,7 +86,7 @@ func newProfile() *profile {
 	return &profile{tables: map[*graph.Graph]*profiledGraph{}, room: profileRoom, start: time.Now(), clock: ClockCost()}
 }
 
-// ClockCost measures the time that a call of the clock takes.
+// ClockCost measures the time of reading the clock.
 func ClockCost() time.Duration {
 	start, cost := time.Now(), time.Microsecond
 	last := time.Since(start)
@@ -98,12 +97,12 @@ func ClockCost() time.Duration {
 	return cost
 }
 
-// full reports whether enough runs were looked at.
+// full reports whether enough runs were profiled.
 func (p *profile) full() bool {
 	return len(p.samples) > 0 && p.room <= 0 || len(p.samples) >= profiledRuns
 }
 
-// BeginRun makes room for what the run's steps take.
+// BeginRun allocates memory for the times of the steps.
 func (p *profile) BeginRun(r *exec.Run) bool {
 	if r.Parent == nil {
 		p.start, p.busy = time.Now(), make([]time.Duration, r.Workers)
@@ -125,7 +124,7 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-// notes are empty ones for a run.
+// notes returns empty notes for a run.
 func (t *profiledGraph) notes(r *exec.Run) *runNotes {
 	if n := len(t.free); n > 0 {
 		notes := t.free[n-1]
@@ -139,14 +138,14 @@ func (t *profiledGraph) notes(r *exec.Run) *runNotes {
 	return notes
 }
 
-// BeginStep notes when a worker takes up a step.
+// BeginStep records the start of a step on a worker.
 func (p *profile) BeginStep(w exec.Work) {
 	at := &w.Run.Data.(*runNotes).workers[w.Worker]
 	at.within = 0
 	at.began = time.Since(p.start)
 }
 
-// EndStep notes what a worker spent at a step.
+// EndStep records a worker's time in a step.
 func (p *profile) EndStep(w exec.Work, done bool) {
 	now := time.Since(p.start) - p.clock
 	at := &w.Run.Data.(*runNotes).workers[w.Worker]
@@ -163,13 +162,13 @@ func (p *profile) EndStep(w exec.Work, done bool) {
 	}
 }
 
-// BeginChunk does nothing: steps are what is told.
+// BeginChunk does nothing: the profile is by step.
 func (p *profile) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
 func (p *profile) EndChunk(exec.Work, error) {}
 
-// EndRun adds what a run took to that of the run that it is within. Of one that fails nothing is kept.
+// EndRun adds the time of a nested run to the outer one. It drops failed runs.
 func (p *profile) EndRun(r *exec.Run, err error) {
 	notes, ok := r.Data.(*runNotes)
 	if !ok {
@@ -200,7 +199,7 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	}
 }
 
-// add adds what the workers noted of a step, and clears it.
+// add adds the times of a step on all workers and clears them.
 func (p *profile) add(notes *runNotes, step int) {
 	var all stepNotes
 	var busy time.Duration
@@ -224,14 +223,14 @@ func (p *profile) add(notes *runNotes, step int) {
 		*s = stepNotes{}
 	}
 	if span := max(0, all.last-all.first-all.within); lone {
-		sum.span += min(span, busy) // between its turns the worker was at other steps
+		sum.span += min(span, busy) // the worker computed other steps in between
 	} else {
 		sum.span += span
 	}
 }
 
-// calm are the samples that took no longer than the median: what disturbs a machine only makes runs longer.
-func (p *profile) calm() []int {
+// undisturbed lists the samples that took no longer than the median: disturbances only make runs longer.
+func (p *profile) undisturbed() []int {
 	all := make([]int, len(p.samples))
 	for i := range all {
 		all[i] = i

@@ -20,20 +20,20 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// chromeTrace notes what each worker does in one run, for Perfetto and Chrome's trace viewer. Each worker writes to a
-// track of its own; runs within the run are on the track of worker 0, who makes them.
+// chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track; nested runs
+// are on the track of worker 0, which makes them.
 type chromeTrace struct {
 	start  time.Time // of the run
 	tracks []track   // by worker
 }
 
-// track is what one worker does.
+// track has the spans of a worker.
 type track struct {
-	open  []time.Duration // when what is not over yet began
+	open  []time.Duration // starts of the open spans
 	spans []span
 }
 
-// span is a run, a step or a chunk. Those with a node are steps, if their phase is -1, or chunks.
+// span is a run (no node), a step (phase -1) or a chunk.
 type span struct {
 	from, to     time.Duration
 	run          *exec.Run
@@ -50,7 +50,7 @@ func (t *track) pop(s span, now time.Duration) {
 	t.spans = append(t.spans, s)
 }
 
-// BeginRun makes the tracks of the run's workers, who are not at work yet.
+// BeginRun creates the tracks of the workers.
 func (c *chromeTrace) BeginRun(r *exec.Run) bool {
 	if r.Parent == nil {
 		c.start, c.tracks = time.Now(), nil
@@ -62,36 +62,35 @@ func (c *chromeTrace) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-// EndRun notes a run.
+// EndRun records a run.
 func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
 	c.tracks[0].pop(span{run: r}, time.Since(c.start))
 }
 
-// BeginStep notes when a worker takes up a step.
+// BeginStep records the start of a step on a worker.
 func (c *chromeTrace) BeginStep(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
 
-// EndStep notes a worker's part in a step.
+// EndStep records a worker's part of a step.
 func (c *chromeTrace) EndStep(w exec.Work, _ bool) {
 	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
 }
 
-// BeginChunk notes when a chunk begins.
+// BeginChunk records the start of a chunk.
 func (c *chromeTrace) BeginChunk(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
 
-// EndChunk notes a chunk.
+// EndChunk records a chunk.
 func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
 	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk},
 		time.Since(c.start))
 }
 
-// The one process of a trace. A worker's thread is one more than its number: Perfetto takes thread 0 for the one with
-// the process's number, so that worker 0 would share a track with another, and that thread for the main one, who is
-// worker 0 here.
+// The process of a trace. Thread IDs are worker numbers plus 1: Perfetto takes a thread with the ID of the process for
+// its main thread, and thread 0 for the one with the ID of the process, so that two workers would share a track.
 const (
 	tracePID  = 1
 	firstTID  = 1
-	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfettos of before 2023 take times to be in that unit
-	traceTail = "\n]}"                  // no new line: one in a later block than the brace is refused
+	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfetto before 2023 reads times in that unit
+	traceTail = "\n]}"                  // no newline: Perfetto rejects one in another block than the brace
 )
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
@@ -106,11 +105,11 @@ type traceEvent struct {
 	Args  any      `json:"args"`
 }
 
-// stepArgs are what is told of a step, and of the chunks of one.
+// stepArgs describes a step and its chunks.
 type stepArgs struct {
 	Op    string   `json:"op"`
 	Step  int      `json:"step"`
-	Nodes []string `json:"nodes,omitzero"` // that it computes, where they are several
+	Nodes []string `json:"nodes,omitzero"` // if several
 	Impl  string   `json:"impl,omitzero"`
 	DType string   `json:"dtype,omitzero"` // of the first result
 	Shape []int    `json:"shape,omitzero"`
@@ -141,14 +140,14 @@ type orderArgs struct {
 	Index int `json:"sort_index"`
 }
 
-// stepsTold are what is told of the steps of graphs.
-type stepsTold struct {
+// stepDescriptions describes the steps of graphs.
+type stepDescriptions struct {
 	ops   map[string]string // the ops of nodes by name
 	steps map[*graph.Graph][]*stepArgs
 }
 
-// args are what is told of a step.
-func (t *stepsTold) args(s span) *stepArgs {
+// args describes a step.
+func (t *stepDescriptions) args(s span) *stepArgs {
 	list := t.steps[s.run.Graph]
 	if list == nil {
 		list = make([]*stepArgs, s.run.Steps)
@@ -160,7 +159,7 @@ func (t *stepsTold) args(s span) *stepArgs {
 	return list[s.step]
 }
 
-func (t *stepsTold) describe(s exec.Step, i int) *stepArgs {
+func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	a := &stepArgs{Op: kindOf(s, t.ops), Step: i}
 	if len(s.Ops) > 1 {
 		a.Nodes = s.Ops
@@ -177,8 +176,8 @@ func (t *stepsTold) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro is a time as events have it. Perfetto multiplies by 1000 and drops the fraction, and then drops spans that end
-// after the one around them: a product that is a little less than the nanoseconds would be one off.
+// micro returns a time in microseconds. Perfetto multiplies it by 1000 and drops the fraction, and drops spans that end
+// after the enclosing one: a product slightly less than the nanoseconds would be one off.
 func micro(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -187,20 +186,20 @@ func micro(d time.Duration) *float64 {
 	return &us
 }
 
-func (s span) event(worker int, told *stepsTold) traceEvent {
+func (s span) event(worker int, steps *stepDescriptions) traceEvent {
 	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: tracePID, TID: firstTID + worker}
 	switch {
 	case s.node == nil:
 		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
 	case s.phase < 0:
-		e.Name, e.Cat, e.Args = s.node.Name, "step", told.args(s)
+		e.Name, e.Cat, e.Args = s.node.Name, "step", steps.args(s)
 	default:
-		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{told.args(s), s.phase, s.chunk}
+		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{steps.args(s), s.phase, s.chunk}
 	}
 	return e
 }
 
-// write writes the run as a trace, an event a line. ops are the ops of nodes by name.
+// write writes the trace, one event a line. ops has the ops of nodes by name.
 func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
 	sep := traceHead
 	put := func(e traceEvent) error {
@@ -210,10 +209,10 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		sep = ",\n"
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
-	told := &stepsTold{ops, map[*graph.Graph][]*stepArgs{}}
+	steps := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
 	err := put(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
-		err = c.writeTrack(worker, told, put)
+		err = c.writeTrack(worker, steps, put)
 	}
 	for _, m := range c.memory() {
 		if err != nil {
@@ -227,7 +226,7 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 	return err
 }
 
-func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEvent) error) error {
+func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(traceEvent) error) error {
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}
 	order := name
@@ -237,28 +236,28 @@ func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEven
 			return err
 		}
 	}
-	// Of spans that begin at the same time the one around the others goes first; it was over last.
+	// Enclosing spans precede the spans that begin at the same time; they ended last.
 	spans := slices.Clone(c.tracks[worker].spans)
 	slices.Reverse(spans)
 	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
 	})
 	for _, s := range spans {
-		if err := put(s.event(worker, told)); err != nil {
+		if err := put(s.event(worker, steps)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// memoryAt is what values hold from some time on.
+// memoryAt is the memory of values from a time on.
 type memoryAt struct {
 	at   time.Duration
 	held memoryArgs
 }
 
-// memory tells when how much of the arenas and the outputs of programs is in use: each value from the first step that
-// touches it until the last, an output until the end of the run that makes it.
+// memory returns the memory of arenas and outputs over time. A value holds memory from the first step that touches it
+// to the last, an output until the end of its run.
 func (c *chromeTrace) memory() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {
@@ -276,7 +275,7 @@ func (c *chromeTrace) memory() []memoryAt {
 	for _, r := range runs {
 		changes = append(changes, changesOf(r, steps[r.run])...)
 	}
-	// What is given back at a time goes before what is taken then.
+	// Releases precede allocations at the same time.
 	slices.SortFunc(changes, func(a, b memoryAt) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.held.Arena+a.held.Outputs, b.held.Arena+b.held.Outputs))
 	})
@@ -291,7 +290,7 @@ func (c *chromeTrace) memory() []memoryAt {
 	return all
 }
 
-// changesOf lists what a run takes and gives back.
+// changesOf lists the allocations and releases of a run.
 func changesOf(run span, steps []span) []memoryAt {
 	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
 	seen := make([]bool, run.run.Steps)
@@ -322,15 +321,15 @@ func changesOf(run span, steps []span) []memoryAt {
 	return list
 }
 
-// traceRun looks at one more run, if a trace is wanted and nobody has interrupted.
+// traceRun makes a traced run if --trace is given and the context has not ended.
 func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	return r.look(ctx, byRun, r.trace)
+	return r.traced(ctx, byRun, r.trace)
 }
 
-// checkTrace refuses a --trace that could not be written.
+// checkTrace returns an error if the file of --trace cannot be written.
 func checkTrace(path string) error {
 	if path != "" && filepath.Ext(path) != ".json" {
 		return exit.Wrongf("--trace %s: want a .json file", path)

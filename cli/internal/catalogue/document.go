@@ -7,53 +7,53 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Document is what ops prints.
+// Document is the output of ops.
 type Document struct {
-	Ops document.Stream[OpDoc] `json:"ops" doc:"The ops that were asked for."`
+	Ops document.Stream[OpDoc] `json:"ops" doc:"The selected ops."`
 }
 
-// OpDoc is the page of an op.
+// OpDoc describes an op.
 type OpDoc struct {
-	Name            string        `json:"name" doc:"Its name, PyTorch's."`
+	Name            string        `json:"name" doc:"The name, as in PyTorch."`
 	Doc             string        `json:"doc" doc:"What it does."`
-	Kind            string        `json:"kind" of:"kind" doc:"What it asks of layouts."`
-	DTypes          []string      `json:"dtypes" of:"dtype" doc:"What the most general operand may hold."`
-	Operands        []operandDoc  `json:"operands" doc:"What it takes as inputs, in their order."`
-	Attributes      []attrDoc     `json:"attributes" doc:"What it takes as attributes."`
-	Others          string        `json:"others,omitzero" doc:"What attributes of other names are; left out where there are none."`
+	Kind            string        `json:"kind" of:"kind" doc:"The layout rule of the op."`
+	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the most general operand."`
+	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
+	Attributes      []attrDoc     `json:"attributes" doc:"The attributes."`
+	Others          string        `json:"others,omitzero" doc:"The meaning of attributes with other names; absent if there are none."`
 	Outputs         []string      `json:"outputs" doc:"The names of its results if several."`
-	Results         *int          `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
+	Results         *int          `json:"results" doc:"The number of its results; null if it depends on attributes and shapes."`
 	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
-	Formulas        []FormulaDoc  `json:"formulas,omitempty" doc:"What it computes for one element; left out where no formula says it."`
-	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may have, for the op that takes one."`
-	Implementations []implDoc     `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
-	AnyOrder        bool          `json:"any_order" doc:"Whether results are written in whatever order of dimensions is asked for."`
-	AsInferred      string        `json:"as_inferred,omitzero" doc:"Why results are written only as the op lays them out; left out where some implementation writes other orders."`
+	Formulas        []FormulaDoc  `json:"formulas,omitempty" doc:"The formulas of one element; absent if there are none."`
+	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions of formulas, for the op that takes a formula."`
+	Implementations []implDoc     `json:"implementations" doc:"The implementations; of equally good ones the first is chosen."`
+	AnyOrder        bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
+	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results have the layout of the op only; absent if an implementation writes other orders."`
 }
 
-// implDoc is a way to compute an op.
+// implDoc describes an implementation.
 type implDoc struct {
-	Name string `json:"name" doc:"Its name, by which a pin asks for it."`
-	Doc  string `json:"doc" doc:"What it is, and which calls it takes."`
+	Name string `json:"name" doc:"The name, which pins use."`
+	Doc  string `json:"doc" doc:"The algorithm, and the calls that it supports."`
 }
 
 type operandDoc struct {
 	Name      string                      `json:"name" doc:"The name of the operand."`
 	Optional  bool                        `json:"optional" doc:"Whether it may be null or left out."`
-	Number    bool                        `json:"number" doc:"Whether a plain number will do."`
-	Variadic  bool                        `json:"variadic" doc:"Whether it is one or more tensors, the whole of the inputs."`
-	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that may stand for it as a number."`
-	Overload  string                      `json:"overload,omitzero" doc:"The overload that such a number makes."`
-	Index     bool                        `json:"index" doc:"Whether integers in it are places or lengths in another operand."`
-	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"What it may hold; null where no example of the op has it."`
+	Number    bool                        `json:"number" doc:"Whether it may be a number."`
+	Variadic  bool                        `json:"variadic" doc:"Whether it is a list of tensors, which is all inputs."`
+	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that may replace it by a number."`
+	Overload  string                      `json:"overload,omitzero" doc:"The overload that such a number selects."`
+	Index     bool                        `json:"index" doc:"Whether its integers are indices into or lengths of another operand."`
+	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"Its dtypes; null if no example of the op has it."`
 }
 
 type attrDoc struct {
 	Name     string   `json:"name" doc:"The name of the attribute."`
-	Type     string   `json:"type" doc:"What it is, in words."`
+	Type     string   `json:"type" doc:"The type in words."`
 	Required bool     `json:"required" doc:"Whether it must be given."`
-	Default  any      `json:"default" doc:"Its value where it is not given, as in graph files; null for none."`
-	Choices  []string `json:"choices,omitempty" doc:"The words that it may be; left out where there is no such list."`
+	Default  any      `json:"default" doc:"The default, as in graph files; null for none."`
+	Choices  []string `json:"choices,omitempty" doc:"The allowed strings; absent if there is no such list."`
 	Doc      string   `json:"doc,omitzero" doc:"What it does."`
 }
 

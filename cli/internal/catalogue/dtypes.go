@@ -10,8 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are the dtypes that ops mostly support together, by the names that the
-// catalogue lists them under.
+// dtypeGroups are groups of dtypes that most ops support together, with their names in listings.
 var dtypeGroups = []struct {
 	name    string
 	members []tensor.DType
@@ -27,7 +26,7 @@ var dtypeGroups = []struct {
 // dtypeSet is a set of dtypes.
 type dtypeSet map[tensor.DType]bool
 
-// String lists groups that are whole by their names, and others dtype by dtype.
+// String lists complete groups by name and other dtypes one by one.
 func (s dtypeSet) String() string {
 	if len(s) == len(tensor.DTypes()) {
 		return "all"
@@ -54,7 +53,7 @@ func (s dtypeSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// dtypesNamed returns the dtypes that a name stands for: one, or a group; nil for none.
+// dtypesNamed returns the dtypes with a name: one dtype or a group; nil for an unknown name.
 func dtypesNamed(name string) []tensor.DType {
 	for _, g := range dtypeGroups {
 		if g.name == name {
@@ -67,7 +66,7 @@ func dtypesNamed(name string) []tensor.DType {
 	return nil
 }
 
-// dtypeNames lists the names of dtypes and of groups of them.
+// dtypeNames lists the names of groups and dtypes.
 func dtypeNames() []string {
 	var names []string
 	for _, g := range dtypeGroups {
@@ -81,7 +80,7 @@ func dtypeNames() []string {
 	return names
 }
 
-// holds reports whether all of the dtypes are in the set.
+// holds reports whether the set has all of the dtypes.
 func (s dtypeSet) holds(all []tensor.DType) bool {
 	for _, d := range all {
 		if !s[d] {
@@ -91,7 +90,7 @@ func (s dtypeSet) holds(all []tensor.DType) bool {
 	return true
 }
 
-// names lists the dtypes of a set, in their usual order.
+// names lists the dtypes of the set in the order of [tensor.DTypes].
 func (s dtypeSet) names() []string {
 	names := []string{}
 	for _, d := range tensor.DTypes() {
@@ -102,14 +101,14 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// dtypes is what an op supports, found by asking it: its examples are inferred with every
-// dtype in the places of the one that they have.
+// dtypes has the dtypes that an op supports: those for which inference accepts an example of the op after a
+// substitution of dtypes.
 type dtypes struct {
 	operands map[int]dtypeSet // by index
 	attr     dtypeSet         // of the attribute dtype
 }
 
-// dtypesOf asks an op. Operands that have the same dtype in an example change together.
+// dtypesOf tries all dtypes. Operands with the same dtype in an example change together.
 func dtypesOf(o *graph.Op) dtypes {
 	s := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range o.Examples {
@@ -141,7 +140,7 @@ func (s *dtypes) add(ex graph.Example, from, d tensor.DType) {
 	}
 }
 
-// exampleDTypes lists the dtypes of an example's operands, each once.
+// exampleDTypes lists the dtypes of an example's operands without repetition.
 func exampleDTypes(ex graph.Example) []tensor.DType {
 	var list []tensor.DType
 	for _, m := range ex.In {
@@ -152,7 +151,7 @@ func exampleDTypes(ex graph.Example) []tensor.DType {
 	return list
 }
 
-// accepts asks for an example with one dtype in the places of another.
+// accepts reports whether inference accepts an example after one dtype is replaced by another.
 func accepts(o *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 	c, err := exampleCall(o, ex, from, to)
 	if err == nil {
@@ -178,7 +177,7 @@ func exampleCall(o *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.C
 	return c, err
 }
 
-// dtypesOfAttr asks for the examples with every dtype asked for as the result's.
+// dtypesOfAttr returns the dtypes that the attribute dtype supports.
 func dtypesOfAttr(o *graph.Op) dtypeSet {
 	set := dtypeSet{}
 	for _, ex := range o.Examples {
@@ -196,8 +195,8 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes that the catalogue lists: those of the operand that supports the
-// most, the first of these; for an op without operands those of its results.
+// main returns the dtypes for listings: those of the first operand with the most dtypes; without operands, those of the
+// results.
 func (s dtypes) main() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {
@@ -211,7 +210,7 @@ func (s dtypes) main() dtypeSet {
 	return best
 }
 
-// operand tells the dtypes of an operand; nothing where no example has it.
+// operand lists the dtypes of an operand; it is empty if no example has the operand.
 func (s dtypes) operand(i int) string {
 	if s.operands[i] == nil {
 		return ""

@@ -12,23 +12,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FormulaDoc is what an op computes for one element, for some dtypes.
+// FormulaDoc is the formula of one element for some dtypes.
 type FormulaDoc struct {
-	Expr   string   `json:"expr" doc:"The formula: x, y, z are the operands in their order, other names attributes."`
-	DTypes []string `json:"dtypes" of:"dtype" doc:"Of which dtypes of operands."`
+	Expr   string   `json:"expr" doc:"The formula: x, y, z are the operands in order, other names are attributes."`
+	DTypes []string `json:"dtypes" of:"dtype" doc:"The dtypes of the operands."`
 }
 
-// FunctionDoc is a function of formulas.
+// FunctionDoc is a function that formulas may use.
 type FunctionDoc struct {
 	Name   string   `json:"name" doc:"Its name."`
-	Params []string `json:"params" doc:"Its operands; of a function that takes several numbers of them, the most."`
-	Expr   string   `json:"expr,omitzero" doc:"What it stands for, of floats; left out where it is built in."`
+	Params []string `json:"params" doc:"The operands; for a variable number of them, the greatest."`
+	Expr   string   `json:"expr,omitzero" doc:"Its definition for floats; absent for a built-in function."`
 }
 
 // expressionOp is the op whose attribute is a formula.
 const expressionOp = "pointwise"
 
-// formulasOf asks an op for the formulas of its examples, with every dtype in the places of those that they have.
+// formulasOf returns the formulas of the examples of an op, for all dtypes.
 func formulasOf(o *graph.Op) (list []FormulaDoc) {
 	if o.Pointwise == nil || o.Name == expressionOp {
 		return nil
@@ -60,7 +60,7 @@ func withFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
 	return list
 }
 
-// functionsOf lists the functions of formulas, for the op that takes one.
+// functionsOf lists the functions of formulas for the op that takes a formula.
 func functionsOf(o *graph.Op) (list []FunctionDoc) {
 	if o.Name != expressionOp {
 		return nil
@@ -71,8 +71,7 @@ func functionsOf(o *graph.Op) (list []FunctionDoc) {
 	return list
 }
 
-// describeFormulas prints what the op computes for one element, and the functions that there are for the op that is
-// told so by its user.
+// describeFormulas prints the formulas of an op, and the functions for the op that takes a formula.
 func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
 	if list := formulasOf(o); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")

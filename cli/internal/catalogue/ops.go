@@ -1,4 +1,4 @@
-// Package catalogue is the command ops: it lists ops and prints their pages.
+// Package catalogue is the command ops, which lists ops and prints their pages.
 package catalogue
 
 import (
@@ -30,19 +30,19 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ops [NAME | PATTERN]...",
 		Short: "List the ops, or show the pages of some",
-		Long: `Lists the ops with their operands and attributes, or shows what those that are named take and
-give. Names, operands, attributes and defaults are those of PyTorch's aten.
+		Long: `Lists the ops with their operands and attributes, or shows the pages of named ops. Names, operands,
+attributes and defaults are those of PyTorch's aten.
 
-A name with * ? or [a-z] in it is a pattern, and lists what it matches. --kind, --dtype and
---search narrow the list down further. Quote patterns, or the shell takes them for files.
+A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
+restrict the list further. Quote patterns, or the shell expands them to files.
 
-dtypes are those of the operand that supports the most: int stands for uint8 and int8 to int64,
-uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
-for both complex ones. The page of an op has those of every operand.
+The listed dtypes are those of the operand that supports the most: int stands for uint8 and int8 to
+int64, uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
+for both complex dtypes. The page of an op has the dtypes of every operand.
 
-The kind tells what an op asks of layouts: follows (pointwise: PyTorch's permutation rule lays
-the result out), view (maps strides, shares storage), requires (takes some layouts only), own
-(takes any layout, the result has one of its own).`,
+The kind is the layout rule of the op: follows (pointwise: PyTorch's permutation rule determines the
+result's layout), view (maps strides, shares storage), requires (reads some layouts only), own (reads any
+layout; the result has a layout of its own).`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
   graphrun ops 'conv*' '*_pool2d'
@@ -63,15 +63,14 @@ the result out), view (maps strides, shares storage), requires (takes some layou
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
-	fl.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all of a group, as in float")
+	fl.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all dtypes of a group such as float")
 	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
 	command.CompleteFrom(cmd, "kind", Kinds())
 	command.CompleteFrom(cmd, "dtype", dtypeNames())
 	return cmd
 }
 
-// choose returns the ops that are asked for, and whether their pages are: that is so where
-// every one is called by its name.
+// choose returns the selected ops, and whether to print their pages: that is so if all are selected by name.
 func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
 		return nil, false, exit.Wrongf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
@@ -89,13 +88,13 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 			dtypes != nil && !dtypesOf(o).main().holds(dtypes)
 	})
 	if len(list) == 0 {
-		return nil, false, exit.Wrongf("no op is like that; graphrun ops lists all of them")
+		return nil, false, exit.Wrongf("no op matches; graphrun ops lists all of them")
 	}
 	return list, pages, nil
 }
 
-// opsNamed returns the ops that names and patterns stand for, each once; all for none. It
-// tells whether there were names only.
+// opsNamed returns the ops that names and patterns select, without repetition; all ops for no name. named is false if
+// there was a pattern.
 func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error) {
 	if len(args) == 0 {
 		return slices.Clone(f.ext.Ops()), false, nil
@@ -134,12 +133,12 @@ func (f flags) opsLike(pattern string) ([]*graph.Op, error) {
 		}
 	}
 	if found == nil {
-		return nil, exit.Wrongf("no op is like %q; graphrun ops lists all of them", pattern)
+		return nil, exit.Wrongf("no op matches %q; graphrun ops lists all of them", pattern)
 	}
 	return found, nil
 }
 
-// mentions reports whether all words are somewhere in an op's name or documentation.
+// mentions reports whether the name or documentation of an op has all words.
 func mentions(o *graph.Op, words string) bool {
 	text := strings.ToLower(o.Name + " " + o.Doc)
 	for _, w := range strings.Fields(strings.ToLower(words)) {
@@ -158,12 +157,12 @@ func Kinds() []string {
 	return names
 }
 
-// unknownOp names the op that may have been meant.
+// unknownOp returns the error for an unknown op, with a suggestion.
 func unknownOp(ext *command.Extensions, name string) error {
 	if graph.SuggestOp(name, ext.Lookup) != "" {
 		return graph.NoOp(name, ext.Lookup)
 	}
-	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" { // one that begins so
+	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" { // an op with this prefix
 		return fmt.Errorf("there is no op %q%s", name, hint)
 	}
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)
@@ -177,7 +176,7 @@ func opNamesOf(list []*graph.Op) []string {
 	return names
 }
 
-// showOps prints ops: their pages, a line for each, or JSON.
+// showOps prints the pages of ops, a line for each, or JSON.
 func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	switch {
@@ -208,7 +207,7 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t.Write(w, show)
 }
 
-// shortened cuts a signature that would widen the whole list; the page of the op has all of it.
+// shortened cuts a long signature in the list of ops; the page of the op has all of it.
 func shortened(s string, most int) string {
 	if len(s) <= most {
 		return s

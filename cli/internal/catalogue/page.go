@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// signature lists operands and attributes as a call would have them.
+// signature returns operands and attributes in the form of a call.
 func signature(o *graph.Op) string {
 	var parts []string
 	for _, p := range o.Params {
@@ -78,7 +78,7 @@ func describeOp(w io.Writer, show term.Display, o *graph.Op) {
 	}
 	switch {
 	case o.Many:
-		fmt.Fprintln(w, "\nOutputs: as many as attributes and shapes make; name them under \"outputs\".")
+		fmt.Fprintln(w, "\nOutputs: their number depends on attributes and shapes; name them under \"outputs\".")
 	case len(o.Outputs) > 1:
 		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(o.Outputs, ", "))
 	}
@@ -91,15 +91,15 @@ func layoutText(o *graph.Op) string {
 	case graph.View:
 		return "view: strides are mapped and storage is shared where possible"
 	case graph.Requires:
-		return "requires: takes some layouts, others are copied first"
+		return "requires: reads some layouts; others are copied first"
 	}
 	if o.AnyOrder {
-		return "own: takes any layout, the result has one of its own, and any order that is asked for"
+		return "own: reads any layout; the result has a layout of its own, or any requested order"
 	}
 	if o.AsInferred != "" {
-		return "own: takes any layout, the result has one of its own (" + o.AsInferred + ")"
+		return "own: reads any layout; the result has a layout of its own (" + o.AsInferred + ")"
 	}
-	return "own: takes any layout, the result has one of its own"
+	return "own: reads any layout; the result has a layout of its own"
 }
 
 func paramText(o *graph.Op, p graph.Param) string {

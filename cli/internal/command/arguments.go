@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// OneFile is the argument check of the commands that take one graph file.
+// OneFile accepts exactly one graph file as argument.
 func OneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return Misused(cmd, "%s wants one graph file, got %s", cmd.Name(), format.Count(len(args), "argument"))
@@ -30,7 +30,7 @@ func CompleteGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// NoArguments is the argument check of the commands that take none.
+// NoArguments accepts no argument.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Misused(cmd, "%s takes no arguments, got %q", cmd.Name(), args[0])
@@ -38,7 +38,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Misused is an error about the arguments of a command, with how it is called.
+// Misused is an error about the arguments of a command, followed by its usage.
 func Misused(cmd *cobra.Command, format string, args ...any) error {
 	return exit.Wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
 }
@@ -49,8 +49,7 @@ func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FlagError says what is wrong with a flag: which one may have been meant, or what its value
-// has to be.
+// FlagError improves an error about a flag: it suggests a similar flag, or describes the values that the flag takes.
 func FlagError(cmd *cobra.Command, err error) error {
 	msg := err.Error()
 	var unknown *pflag.NotExistError
@@ -66,7 +65,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
 	case errors.As(err, &value) && errors.Is(err, strconv.ErrRange):
-		msg = fmt.Sprintf("--%s %s: want a number nearer to 0", value.GetFlag().Name, value.GetValue())
+		msg = fmt.Sprintf("--%s %s: the number is out of range", value.GetFlag().Name, value.GetValue())
 	case errors.As(err, &value):
 		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
 	}
@@ -80,7 +79,7 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// wanted tells in words what values a flag takes.
+// wanted describes the values of a flag.
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
@@ -101,7 +100,7 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabels are what files are called in results, by path: their names, or the paths of those that share one.
+// FileLabels returns the names of files in results, by path: base names, or paths for files that share one.
 func FileLabels(paths []string) map[string]string {
 	labels, owner := map[string]string{}, map[string]string{}
 	for _, path := range paths {

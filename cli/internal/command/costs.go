@@ -14,16 +14,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// CostsFlag says by which profile of a machine work is priced.
+// CostsFlag adds --costs, which names the cost profile.
 func CostsFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "costs", "", "price work by the profile of a machine in `FILE`, which calibrate wrote "+
-		"(default: that of this machine, where it was calibrated)")
+	cmd.Flags().StringVar(path, "costs", "", "estimate costs with the profile in `FILE`, which calibrate wrote "+
+		"(default: that of this machine, if it was calibrated)")
 	_ = cmd.MarkFlagFilename("costs", "json")
 }
 
-// Prices reads the profile that --costs names; without it that of this machine, where graphrun calibrate has kept
-// one. It is nil where nobody measured. A kept profile that cannot be read is said, and is no failure: without it
-// everything goes as on a machine that nobody measured.
+// Prices reads the cost profile that --costs names, by default the one that graphrun calibrate stored for this machine.
+// It returns nil, which stands for the built-in profile, if there is none. A stored profile that cannot be read is
+// reported on stderr and ignored.
 func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
@@ -34,7 +34,7 @@ func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	}
 	path, err := machine.ProfilePath()
 	if err != nil {
-		return nil, nil // no home, no cache
+		return nil, nil // no cache folder
 	}
 	p, err := machine.ReadProfile(path)
 	switch {
@@ -43,7 +43,7 @@ func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
 	default:
 		if _, missing := os.Stat(path); missing == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is left aside: %s: %v\n", path,
+			fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is ignored: %s: %v\n", path,
 				outfile.Cause(err))
 		}
 	}

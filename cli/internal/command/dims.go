@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// ParseDims reads values of --dim: N=8. A symbol has one size.
+// ParseDims reads values of --dim with one size each, as in N=8.
 func ParseDims(list []string) (map[string]int, error) {
 	dims := map[string]int{}
 	for _, s := range list {
@@ -30,8 +30,8 @@ func ParseDims(list []string) (map[string]int, error) {
 	return dims, nil
 }
 
-// Combinations reads values of --dim that may have several sizes, N=1,2,4, and returns every combination as values that
-// have one each; the last symbol changes fastest.
+// Combinations reads values of --dim with one or more sizes, as in N=1,2,4. It returns every combination as values with
+// one size each; the last symbol changes fastest.
 func Combinations(list []string) ([][]string, error) {
 	all := [][]string{nil}
 	for _, s := range list {
@@ -41,7 +41,7 @@ func Combinations(list []string) ([][]string, error) {
 		for _, combination := range all {
 			for i, size := range each {
 				if slices.Contains(each[:i], size) {
-					return nil, exit.Wrongf("--dim %s: %s is there twice", s, size)
+					return nil, exit.Wrongf("--dim %s: %s is listed twice", s, size)
 				}
 				more = append(more, append(slices.Clip(combination), name+"="+size))
 			}
@@ -56,7 +56,7 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// checkDims refuses sizes of symbols that there are not.
+// checkDims rejects sizes of unknown symbols.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}
 	known := slices.Sorted(maps.Keys(symbols))

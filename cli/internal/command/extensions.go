@@ -1,4 +1,4 @@
-// Package command has the flags that several commands share, and loads graphs as these flags demand.
+// Package command has what several commands share: extensions, flags, and the loading of graphs.
 package command
 
 import (
@@ -22,8 +22,8 @@ type Extensions struct {
 	find            graph.Lookup
 }
 
-// Complete makes the ops known by their names. It rejects a strategy without a name, and names that two strategies or
-// two ops share.
+// Complete prepares the lookup of ops. It returns an error if a strategy has no name, or if two strategies or two ops
+// have the same name.
 func (e *Extensions) Complete() (err error) {
 	for i, s := range e.AddedStrategies {
 		switch {
@@ -38,18 +38,18 @@ func (e *Extensions) Complete() (err error) {
 	return err
 }
 
-// Strategies lists the built-in strategies, then those that were added.
+// Strategies lists the built-in strategies and then the added ones.
 func (e *Extensions) Strategies() []graphrun.Strategy {
 	return slices.Concat(graphrun.Strategies(), e.AddedStrategies)
 }
 
-// Ops lists the ops of package kernels, then those that were added.
+// Ops lists the built-in ops and then the added ones.
 func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.AddedOps) }
 
-// Lookup finds an op by its name; nil if there is none.
+// Lookup returns the op with that name, nil if there is none.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.find(name) }
 
-// Compile is [graphrun.CompileContext] with the passes that were added.
+// Compile is [graphrun.CompileContext] with the passes of the extensions.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
 	o.Passes = e.Passes
 	return graphrun.CompileContext(ctx, g, o)

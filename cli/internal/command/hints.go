@@ -15,16 +15,17 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// mostHints bounds the sizes for which a graph is planned.
-const mostHints = 16
+// maxHints bounds the number of size combinations that are planned.
+const maxHints = 16
 
-// HintFlag is [DimFlag] for commands that plan a graph for several sizes.
+// HintFlag adds --dim for commands that can plan a graph for several sizes.
 func HintFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8`; or, as in N=1,64, sizes "+
-		"for which it is planned, where others are served by the nearest plan (repeatable)")
+		"to plan for; other sizes use the nearest plan (repeatable)")
 }
 
-// SplitHints takes values of --dim that have several sizes out, and returns every combination of these.
+// SplitHints separates the values of --dim with one size from those with several, and returns every combination of the
+// latter.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
 	var several []string
 	for _, s := range dims {
@@ -41,9 +42,9 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(all) > mostHints {
-		return nil, nil, exit.Wrongf("--dim: these are %d combinations of sizes, and %d are planned at most", len(all),
-			mostHints)
+	if len(all) > maxHints {
+		return nil, nil, exit.Wrongf("--dim: %d combinations of sizes, the maximum is %d", len(all),
+			maxHints)
 	}
 	for _, combination := range all {
 		hint, err := ParseDims(combination)
@@ -64,14 +65,14 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 	return fixed, hints, nil
 }
 
-// NoteUnplanned tells of the sizes of --dim for which there is no plan.
+// NoteUnplanned reports the sizes of --dim that have no plan.
 func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
 	for _, h := range (*program.Program)(p).Refused() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(h.Sizes), h.Why)
 	}
 }
 
-// BindHints gives symbols that nobody gave a size that of the first hint. The graph is to be inferred again.
+// BindHints binds symbols without a size to those of the first hint. The graph must be inferred again.
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil

@@ -11,14 +11,13 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// Open reads a graph file or a model, with sizes still open but for those of --dim. With some it
-// goes on past what is wrong.
-func (e *Extensions) Open(ctx context.Context, path string, dims []string, some bool) (*graphrun.File, error) {
+// Open reads a graph file or a model. Sizes without a value in dims stay open. With keepGoing, mistakes are skipped.
+func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool) (*graphrun.File, error) {
 	bound, err := ParseDims(dims)
 	if err != nil {
 		return nil, err
 	}
-	l := graphrun.Loader{Sizes: bound, KeepGoing: some, Lookup: e.Lookup, Operators: e.Operators}
+	l := graphrun.Loader{Sizes: bound, KeepGoing: keepGoing, Lookup: e.Lookup, Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
 		return nil, exit.Wrong(err)
@@ -26,8 +25,7 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, some 
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
-// Graph returns the graph of a file, with all sizes bound, and what was read past. It is yet to be
-// inferred.
+// Graph returns the graph of a file with all sizes bound, not yet inferred, and the mistakes that were skipped.
 func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &missing)) {
@@ -36,10 +34,11 @@ func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph
 	return g, missing, nil
 }
 
-// OpenGraph is openFile and Graph.
-func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, some bool) (*graph.Graph, graph.Errors,
+// OpenGraph is [Extensions.Open] followed by [Graph].
+func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, keepGoing bool) (*graph.Graph,
+	graph.Errors,
 	error) {
-	f, err := e.Open(ctx, path, dims, some)
+	f, err := e.Open(ctx, path, dims, keepGoing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,7 +54,7 @@ func (e *Extensions) loadGraph(ctx context.Context, path string, dims []string) 
 	return g, Infer(ctx, g)
 }
 
-// LoadPinned is loadGraph with the pins of the command line.
+// LoadPinned reads, binds and infers a graph file or a model, with the pins of the command line.
 func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []string) (*graph.Graph, error) {
 	g, err := e.loadGraph(ctx, path, dims)
 	if err == nil {
@@ -64,8 +63,8 @@ func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []s
 	return g, err
 }
 
-// Infer infers a graph. The error holds every node that is refused for a reason of
-// its own.
+// Infer infers a graph. The error lists every node that is rejected for a reason of its own, not for that of an
+// operand.
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())
@@ -75,8 +74,8 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
-// RejectDynamic says of a graph whose shapes depend on data what cannot be done with it, and the first node
-// that decides some.
+// RejectDynamic returns an error if shapes of the graph depend on data. It names the first such node; what states what
+// the command cannot do.
 func RejectDynamic(g *graph.Graph, what string) error {
 	known := program.KnownOf(g)
 	if known == nil {

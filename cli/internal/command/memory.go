@@ -13,20 +13,19 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// CollectEarly tells the garbage collector how much memory there is, unless the user has
-// (GOMEMLIMIT): by itself it lets garbage grow to the size of what is in use, and where
-// memory is short that ends the process.
+// CollectEarly sets the memory limit of the garbage collector unless GOMEMLIMIT is set. Without a limit, garbage may
+// grow to the size of the live heap, which ends the process if memory is short.
 func CollectEarly() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, leastHeap)))
+		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, minHeap)))
 	}
 }
 
-// leastHeap is a heap in which a small graph runs without the collector always at work.
-const leastHeap = 256 << 20
+// minHeap is a heap in which a small graph runs without constant garbage collection.
+const minHeap = 256 << 20
 
-// NoteLimit says so where a run needs more than GOMEMLIMIT. That is a hint to the garbage
-// collector, no limit: the run goes on, and the collector goes round and round.
+// NoteLimit warns if a run needs more than GOMEMLIMIT. That is a soft limit: the run continues, with much garbage
+// collection.
 func NoteLimit(cmd *cobra.Command, p *graphrun.Program) {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {

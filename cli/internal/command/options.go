@@ -10,20 +10,20 @@ import (
 )
 
 func FusionFlag(cmd *cobra.Command, p *bool) {
-	cmd.Flags().BoolVar(p, "no-fusion", false, "make a step of each node, to see what fusing nodes does")
+	cmd.Flags().BoolVar(p, "no-fusion", false, "make each node a step of its own, to see the effect of fusion")
 }
 
 func ExactFlag(cmd *cobra.Command, p *bool) {
-	cmd.Flags().BoolVar(p, "exact", false, "compute every node by its definition's formula: without implementations "+
-		"that are faster by another and round otherwise")
+	cmd.Flags().BoolVar(p, "exact", false, "compute every node by the formula of its definition, without faster "+
+		"implementations that round differently")
 }
 
-// SolveLimit is --solver-time-limit.
+// SolveLimit is the flag --solver-time-limit.
 type SolveLimit struct{ span time.Duration }
 
 func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search `TIME` at most, such as 500ms, "+
-		"for the cheapest plan where it is not found at once; 0s: not at all. What is not settled by then is told as a gap")
+	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
+		"for the cheapest plan; 0s: no search. The remaining gap is shown")
 }
 
 func (l *SolveLimit) Check() error {
@@ -33,7 +33,8 @@ func (l *SolveLimit) Check() error {
 	return nil
 }
 
-// Option is what [graphrun.Options] want, where 0 is the usual time.
+// Option returns the value for [graphrun.Options], in which 0 stands for the default and a negative value for no
+// search.
 func (l *SolveLimit) Option() time.Duration {
 	if l.span == 0 {
 		return -1
@@ -47,7 +48,7 @@ func ThreadsFlag(cmd *cobra.Command, p *int) {
 
 func CheckThreads(n int) error {
 	if n < 0 {
-		return exit.Wrongf("--threads %d: want a positive number, or 0, which stands for GOMAXPROCS", n)
+		return exit.Wrongf("--threads %d: want a positive number, or 0 for GOMAXPROCS", n)
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 
 func PinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
-		"demand a layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (its other layouts are copies "+
-			"of that), or how a node is computed, NODE=impl:NAME (repeatable)")
+		"pin the layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (other layouts are copies "+
+			"of it), or the implementation of a node, NODE=impl:NAME (repeatable)")
 }
 
-// ApplyPins demands what --pin says, and infers again.
+// ApplyPins applies the values of --pin and infers the graph again.
 func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	type demanded struct {
 		name string
@@ -24,7 +24,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	}
 	said := map[demanded]graph.Pin{}
 	for _, text := range pins {
-		// The name of a value may have = in it, a pin has none.
+		// A pin has no "=", but the name of a value may have.
 		at := strings.LastIndexByte(text, '=')
 		if at <= 0 {
 			return exit.Wrongf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
@@ -46,7 +46,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	if len(pins) == 0 {
 		return nil
 	}
-	if err := Infer(ctx, g); err != nil { // as a view of what is pinned
+	if err := Infer(ctx, g); err != nil { // views of pinned values change, too
 		return exit.Wrongf("--pin %s: %w", strings.Join(pins, ", "), err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
+// DefaultStrategy is the default of --strategy.
 const DefaultStrategy = "optimal"
 
 // StrategyFlag adds --strategy with its completion.
@@ -29,7 +30,7 @@ func (e *Extensions) StrategyNames() []string {
 	return names
 }
 
-// Strategy returns a strategy that [checkStrategy] let pass.
+// Strategy returns the strategy with a name that [Extensions.CheckStrategy] accepted.
 func (e *Extensions) Strategy(name string) graphrun.Strategy {
 	for _, s := range e.Strategies() {
 		if s.Name() == name {
@@ -39,7 +40,7 @@ func (e *Extensions) Strategy(name string) graphrun.Strategy {
 	return graphrun.Optimal
 }
 
-// CheckStrategy reports a strategy that does not exist.
+// CheckStrategy returns an error for an unknown strategy.
 func (e *Extensions) CheckStrategy(name string) error {
 	if slices.Contains(e.StrategyNames(), name) {
 		return nil
@@ -47,7 +48,7 @@ func (e *Extensions) CheckStrategy(name string) error {
 	return exit.Wrongf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
 }
 
-// CompleteStrategies completes the last name of a list, which shells take as one word.
+// CompleteStrategies completes the last name of a comma-separated list, which is one word to shells.
 func (e *Extensions) CompleteStrategies(_ *cobra.Command, _ []string, typed string) ([]string,
 	cobra.ShellCompDirective) {
 	head := typed[:strings.LastIndex(typed, ",")+1]

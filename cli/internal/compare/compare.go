@@ -38,12 +38,12 @@ type flags struct {
 	threads         []int
 	runs, turn      int
 	costs           string
-	prices          *machine.Profile // that costs names
+	prices          *machine.Profile // of --costs
 	noFusion, exact bool
 	solver          command.SolveLimit
 	json            bool
 	markdown        bool
-	// Files that are written beside what is printed; empty for none.
+	// Files that are written in addition to the output; empty for none.
 	csv, benchstat, report string
 }
 
@@ -52,32 +52,30 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare FILE...",
 		Short: "Measure strategies side by side and check that they agree",
-		Long: `Runs graphs under several strategies on the same inputs, in rounds: in each round every strategy has
-its turn, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
-A turn is three runs in a row, of which the first is not measured, since it finds in the caches what
-another strategy left there (--turn 1 measures every run, each after one of another strategy).
-Inputs come from --inputs and --input, else they are made from --seed, as run does. With several
-files, sizes (--dim N=1,2,4) or numbers of threads (--threads 1,2), every combination is measured.
+		Long: `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
+turn, in random order, so that disturbances of the machine affect all strategies equally. A turn is
+three consecutive runs; the first is not measured, because another strategy left its caches (--turn 1
+measures every run). Inputs come from --inputs and --input, else they are generated from --seed, as in
+run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
+measured.
 
-For each strategy it shows
-  cost      what the model estimates for the plan, on one core, and by how much that exceeds the
-            least that any plan costs, where a strategy proves such a bound (gap)
-  median    of the measured times, and how far its 95% confidence interval reaches (±)
-  vs        the difference from the first strategy, where it is significant (Mann-Whitney U test,
-            p < 0.05), else ~
-  copies    that were inserted, their bytes, and the bytes of all that steps read and make (moved)
-  peak      memory beside inputs and constants, and with the constants (+weights)
-  plan      the time of planning and compiling, once constants are computed and machine code is made
+Columns for each strategy:
+  cost      the estimated cost of the plan on one core, and the gap to a proved lower bound
+  median    of the measured times, with its 95% confidence interval (±)
+  vs        the difference from the first strategy if significant (Mann-Whitney U test, p < 0.05), else ~
+  copies    the inserted copies, their bytes, and the bytes that all steps read and write (moved)
+  peak      memory without inputs and constants, and with constants (+weights)
+  plan      the time of planning and compiling, without folded constants and generated code
 
-and checks that all outputs have the same values: integers and bools exactly, floats within 2e-5
-(float32) of the largest value, with --exact of each value. Values that differ are a failure (exit code 1).
+All outputs must have the same values: integers and bools exactly, floats within 2e-5 (float32) of the
+largest value, with --exact of each value. Differing values are a failure (exit code 1).
 
---csv writes a row for each run, with all that is constant repeated, for pandas and R; --benchstat
-writes what Go's benchmarks print, for benchstat -col /strategy; --report a page for browsers.
+--csv writes a row for each run, with constant properties repeated, for pandas and R; --benchstat
+writes the format of Go benchmarks, for benchstat -col /strategy; --report writes an HTML page.
 With --json every row has its samples, in the order of the runs.
 
-Ctrl-C ends the measurement, and so does what fails: what was measured until then is printed and
-written ("interrupted" is true in JSON). The exit code is 130 then, or that of the failure.`,
+Ctrl-C or a failure ends the measurement; the measurements so far are printed and written
+("interrupted" is true in JSON). The exit code is then 130, or that of the failure.`,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
   graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
@@ -112,10 +110,11 @@ func (f *flags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
-	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
-	fl.IntVar(&f.turn, "turn", 3, "run each `N` times in a row and measure all of them but the first, or with 1 all")
+	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up")
+	fl.IntVar(&f.turn, "turn", 3,
+		"run each strategy `N` times in a turn and measure all runs but the first, or with 1 all")
 	fl.IntSliceVar(&f.threads, "threads", nil,
-		"run on `N,M` workers, one number after the other; 0 is GOMAXPROCS, the default")
+		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
@@ -143,7 +142,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return exit.Wrongf("--turn %d: want at least 1", f.turn)
 	}
 	if f.json && f.markdown {
-		return exit.Wrongf("--json and --markdown both say how to print: want one of them")
+		return exit.Wrongf("--json and --markdown exclude each other")
 	}
 	for i, n := range f.threads {
 		if err := command.CheckThreads(n); err != nil {
@@ -201,7 +200,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range paths { // before anything is measured
+	for _, path := range paths { // before the measurement
 		if _, err := os.Stat(path); err != nil {
 			return exit.Wrong(files.InFile(path, err))
 		}
@@ -214,7 +213,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return err
 	}
 	s.Interrupted = err != nil || cut != nil
-	shown := s.show(cmd) // what was measured before something failed
+	shown := s.show(cmd) // also after a failure
 	switch {
 	case cut != nil:
 		return cmp.Or(shown, cut)
@@ -224,20 +223,19 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	return shown
 }
 
-// comparison is what was measured so far. Of each combination of a file, sizes and threads the first row is the base.
+// comparison has the measurements so far. The first row of each combination of file, sizes and threads is the base.
 type comparison struct {
 	flags       flags
-	files       map[string]string // what files are called, by path
+	files       map[string]string // labels of files by path
 	rows        []Row
-	Interrupted bool     // before all of it was done
-	Unchecked   bool     // for some there were no outputs to compare
-	Different   []string // what values differ, and by how much
+	Interrupted bool     // the measurement is not complete
+	Unchecked   bool     // some outputs were not compared
+	Different   []string // differences of values
 	notes       report.Notes
-	seen        map[string]bool // of what was told beside results
+	seen        map[string]bool // notes that were printed
 }
 
-// measureAll measures every combination. When the context ends there is an error, and the rows have what was measured
-// until then.
+// measureAll measures every combination. If the context ends, it returns an error and keeps the rows so far.
 func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
 	for _, path := range paths {
 		for _, dims := range sizes {
@@ -250,7 +248,7 @@ func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 			}
 			j.End()
 			if t.Graph != nil {
-				s.tell(cmd, path, t)
+				s.printNotes(cmd, path, t)
 			}
 			if err != nil {
 				return err
@@ -268,14 +266,14 @@ func (s *comparison) load(j *progress.Job, path string, dims []string) (t inputs
 	if err != nil {
 		return inputs.Workload{}, err
 	}
-	err = command.RejectDynamic(t.Graph, "the graph can be run and measured, but plans of it are not compared as a whole")
+	err = command.RejectDynamic(t.Graph, "the graph runs in segments, whose plans are not compared")
 	if err != nil {
 		return inputs.Workload{}, exit.InFile(path, err)
 	}
 	return t, nil
 }
 
-// measure measures the strategies on one number of threads. dims are the sizes that were given.
+// measure measures the strategies on one number of threads. dims are the values of --dim.
 func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, dims []string, threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
@@ -302,9 +300,8 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	return exit.Stopped(j.Context)
 }
 
-// compile plans a graph by every strategy, and finds what any plan costs at least. The constants that the first program
-// computes and packs, and its machine code, are the others' too, so each is compiled again while all are there: what
-// that takes can be compared.
+// compile compiles a graph with every strategy and returns a lower bound on the cost of any plan. Programs share folded
+// and packed constants and machine code, so all are compiled twice: only the second times are comparable.
 func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
 	var first []experiment.Candidate
@@ -328,8 +325,8 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 	return list, bound, err
 }
 
-// sizesOf returns the sizes of a graph's symbols and the given sizes: the import of an ONNX model replaces symbols with
-// given sizes by numbers.
+// sizesOf returns the sizes of the symbols of a graph and those of --dim: the import of an ONNX model replaces given
+// symbols by numbers.
 func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := command.ParseDims(given)
 	if err != nil {
@@ -347,7 +344,7 @@ func sizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	return sizes, nil
 }
 
-// add keeps what was measured of one combination.
+// add adds the measurements of one combination.
 func (s *comparison) add(path string, dims map[string]int, threads int, c *experiment.Comparison) {
 	for _, m := range c.Rows {
 		s.rows = append(s.rows, Row{s.files[path], dims, threads, m})
@@ -361,8 +358,8 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 	s.Unchecked = s.Unchecked || !c.Outputs
 }
 
-// tell prints what should be known beside the results, each thing once, and keeps it for documents.
-func (s *comparison) tell(cmd *cobra.Command, path string, t inputs.Workload) {
+// printNotes prints each note once and keeps it for documents.
+func (s *comparison) printNotes(cmd *cobra.Command, path string, t inputs.Workload) {
 	n := report.NotesOf(t.Graph)
 	if text := fmt.Sprint(path, n); !s.seen[text] {
 		s.seen[text] = true
@@ -377,7 +374,7 @@ func (s *comparison) tell(cmd *cobra.Command, path string, t inputs.Workload) {
 	}
 }
 
-// show prints the comparison and writes the files that were asked for, and fails if values differ.
+// show prints the comparison and writes the files. It returns an error if values differ.
 func (s *comparison) show(cmd *cobra.Command) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if s.flags.json {
@@ -395,7 +392,7 @@ func (s *comparison) show(cmd *cobra.Command) error {
 		if file.path == "" {
 			continue
 		}
-		// What was measured before an interruption is worth a file.
+		// Files are written after an interruption, too.
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), file.path, file.write); err != nil {
 			return err
 		}

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// writeCSV writes a row for each run, in the order of the runs, with what is the same for all runs of a strategy in
-// each. What nobody knows is empty.
+// writeCSV writes a row for each run in order, with the constant properties of its strategy. Unknown values are empty.
 func (s *comparison) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"file"}
@@ -17,7 +16,7 @@ func (s *comparison) writeCSV(w io.Writer) error {
 	}
 	head = append(head, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
 		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms")
-	_ = out.Write(head) // errors are those of Flush
+	_ = out.Write(head) // Flush returns the error
 	for _, r := range s.rows {
 		first := []string{r.File}
 		for _, name := range symbols {
@@ -40,7 +39,7 @@ func (s *comparison) writeCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// decimal prints a number as programs read it; empty for none.
+// decimal formats a number for programs; empty for nil.
 func decimal(x *float64) string {
 	if x == nil {
 		return ""

@@ -17,16 +17,16 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Document is what compare prints.
+// Document is the output of compare.
 type Document struct {
-	Interrupted bool     `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	Interrupted bool     `json:"interrupted" doc:"Whether the measurement was interrupted."`
 	Equal       bool     `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string `json:"differences" doc:"The outputs that differ, in words."`
-	Strategies  []Row    `json:"strategies" doc:"The strategies on each file, with each sizes and threads; the first is the base."`
+	Strategies  []Row    `json:"strategies" doc:"The strategies for each file, sizes and threads; the first is the base."`
 	report.Notes
 }
 
-// Row is a strategy that was measured.
+// Row is a measured strategy.
 type Row struct {
 	File    string         `json:"file" doc:"The file of the graph."`
 	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
@@ -39,7 +39,7 @@ func (s *comparison) doc() *Document {
 		Strategies: s.rows, Notes: s.notes}
 }
 
-// Place names what a row was measured on: file, sizes and threads.
+// Place returns file, sizes and threads of a row.
 func (r *Row) Place() string {
 	parts := []string{r.File}
 	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
@@ -59,12 +59,12 @@ func (s *comparison) symbols() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// varies reports whether a text is not the same in all rows.
+// varies reports whether a text differs between rows.
 func (s *comparison) varies(of func(*Row) string) bool {
 	return slices.ContainsFunc(s.rows, func(r Row) bool { return of(&r) != of(&s.rows[0]) })
 }
 
-// dimText is the size of a symbol in a row; empty where the graph has none of the name.
+// dimText returns the size of a symbol in a row, "-" if the graph has no such symbol.
 func (r *Row) dimText(name string) string {
 	if n, ok := r.Dims[name]; ok {
 		return strconv.Itoa(n)
@@ -72,7 +72,7 @@ func (r *Row) dimText(name string) string {
 	return "-"
 }
 
-// table lays the rows out: what tells the combinations apart, then what [experiment.TableOf] makes of them.
+// table has the columns that distinguish combinations, then those of [experiment.TableOf].
 func (s *comparison) table() *term.Table {
 	var t term.Table
 	texts := func(c term.Column, of func(*Row) string) {
@@ -105,7 +105,7 @@ func (s *comparison) table() *term.Table {
 	return &t
 }
 
-// runs is the least number of runs that a row has.
+// runs returns the least number of runs of a row.
 func (s *comparison) runs() int {
 	n := s.flags.runs
 	for _, r := range s.rows {
@@ -114,20 +114,21 @@ func (s *comparison) runs() int {
 	return n
 }
 
-// caption says how it was measured, and what columns hold.
+// caption describes the measurement and the columns.
 func (s *comparison) caption() string {
 	text := format.Count(s.flags.runs, "run") + " each"
 	switch {
 	case s.Interrupted && s.runs() < s.flags.runs:
 		text = fmt.Sprintf("interrupted after %d of %s", s.runs(), text)
 	case s.Interrupted:
-		text += ", not all that was asked for"
+		text += ", incomplete"
 	}
 	if len(s.rows) > 0 && !s.varies(func(r *Row) string { return strconv.Itoa(r.Threads) }) {
 		text += ", " + format.Count(s.rows[0].Threads, "thread")
 	}
 	if s.flags.turn > 1 {
-		text += fmt.Sprintf(", %d in a row behind one that is not measured", min(s.flags.turn-1, s.flags.runs))
+		text += fmt.Sprintf(", turns of %s after an unmeasured one",
+			format.Count(min(s.flags.turn-1, s.flags.runs), "run"))
 	}
 	return text + ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test, p < 0.05)"

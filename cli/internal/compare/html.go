@@ -13,7 +13,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("report").Parse(pageText))
 
-// writeHTML writes the comparison as a page of its own: no scripts, nothing loaded.
+// writeHTML writes the comparison as a self-contained page without scripts.
 func (s *comparison) writeHTML(w io.Writer) error {
 	t := s.table()
 	page := struct {
@@ -44,15 +44,14 @@ func (s *comparison) writeHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, page)
 }
 
-// pageRow is a row of the page: the cells of the table, and a bar for the median in percent of the slowest that it is
-// compared with.
+// pageRow is a row of the table, with the median in percent of the slowest strategy of the same combination.
 type pageRow struct {
 	Cells   []string
-	First   bool // of those that are compared with each other
+	First   bool // of a combination
 	Percent float64
 }
 
-// slowest is the greatest median of those that are compared with each other, by the place where they were measured.
+// slowest returns the greatest median by [Row.Place].
 func (s *comparison) slowest() map[string]float64 {
 	most := map[string]float64{}
 	for _, r := range s.rows {

@@ -31,24 +31,24 @@ type flags struct {
 	dims, pins            []string
 	json, noFusion, exact bool
 	costs                 string
-	prices                *machine.Profile // that costs names
+	prices                *machine.Profile // of --costs
 }
 
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "diff FILE [FILE2]",
-		Short: "Show what two plans do differently, and what it costs",
-		Long: `Plans a graph in two ways, or two versions of it, and shows what the second plan does differently: which
-values are laid out otherwise, which copies only one of them makes, and why, which steps are computed by another
-implementation, in other groups or at another cost, the greatest difference in cost first, and the totals of both.
+		Short: "Show the differences of two plans and their costs",
+		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: values
+with other layouts, copies of one plan only with their reasons, steps with other implementations, groups or
+costs (the greatest difference in cost first), and the totals of both plans.
 
-The two ways are the two of --strategies. --pin applies to the second plan alone, so that with one strategy, or none
-named, what is compared is the graph without pins and with them. A second file is planned by the second strategy.
-Without any of these it is propagate and channels_last.
+The plans use the two strategies of --strategies. --pin applies to the second plan only, so that with one
+strategy or none the graph is compared with its pinned form. A second file is planned with the second
+strategy. Without any of these, the strategies are propagate and channels_last.
 
-Values, copies and steps are matched by content: by what they are made of, by what becomes of them, and by name where
-both graphs have it; never by place. Plans that do the same are said to be the same; the exit code is 0 in any case.`,
+Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
+name if both graphs have it; never by position. Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
   graphrun diff model.json --pin conv1=channels_last
   graphrun diff old.onnx new.onnx --strategies channels_last --json`,
@@ -65,7 +65,7 @@ both graphs have it; never by place. Plans that do the same are said to be the s
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.strategies, "strategies", nil,
-		"plan the first and the second by strategies `A,B`; one is for both")
+		"plan the first and the second with strategies `A,B`; a single one is for both")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	command.FusionFlag(cmd, &f.noFusion)
@@ -76,7 +76,7 @@ both graphs have it; never by place. Plans that do the same are said to be the s
 	return cmd
 }
 
-// ways are the strategies of the first plan and of the second.
+// ways returns the strategies of the two plans.
 func (f *flags) ways(files int) (list [2]string, err error) {
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
@@ -103,7 +103,7 @@ func (f *flags) ways(files int) (list [2]string, err error) {
 	return list, nil
 }
 
-// Document is what diff prints.
+// Document is the output of diff.
 type Document struct {
 	Files []string `json:"files" doc:"The file of the first plan, and that of the second."`
 	*experiment.Difference
@@ -154,7 +154,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// program loads and plans a file. The graph is there where it could be loaded.
+// program loads and plans a file. The graph is not nil if it could be loaded.
 func (f *flags) program(j *progress.Job, path, strategy string, pinned bool) (g *graph.Graph, p *graphrun.Program,
 	err error) {
 	var pins []string
@@ -168,12 +168,12 @@ func (f *flags) program(j *progress.Job, path, strategy string, pinned bool) (g 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := command.RejectDynamic(g, "the graph can be run, but there is no plan of it as a whole"); err != nil {
+	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return g, nil, exit.InFile(path, err)
 	}
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
-			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // it may be for another machine
+			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func (f *flags) program(j *progress.Job, path, strategy string, pinned bool) (g 
 	return g, p, nil
 }
 
-// writeDifference prints what differs for a reader.
+// writeDifference prints the differences.
 func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 	first, second := r.First.Strategy, r.Second.Strategy
 	if r.Files[0] != r.Files[1] {
@@ -192,10 +192,10 @@ func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 		second += " pinned"
 	}
 	if r.Same {
-		fmt.Fprintf(w, "the plans are the same: %s and %s lay every value out alike and run the same steps\n", first, second)
+		fmt.Fprintf(w, "the plans are the same: %s and %s choose the same layouts and steps\n", first, second)
 	}
 	writeTotals(w, show, r, first, second)
-	term.WriteList(w, show, "Values laid out otherwise", r.Values,
+	term.WriteList(w, show, "Values with different layouts", r.Values,
 		[]term.Column{term.NameCol("value"), term.ListCol(first),
 			term.PhraseCol("layout", 12), term.ListCol(second), term.PhraseCol("layout",
 				12)}, func(d experiment.ValueDifference) []any {
@@ -233,7 +233,7 @@ func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 	}
 }
 
-// writeTotals prints the totals of both plans side by side.
+// writeTotals prints the totals of both plans.
 func writeTotals(w io.Writer, show term.Display, r *Document, first, second string) {
 	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
 	a, b := &r.First, &r.Second
@@ -280,7 +280,7 @@ func signed(ns float64) string {
 	return "0"
 }
 
-// stepNames names what steps compute, a few of many steps.
+// stepNames names the nodes of steps; of many steps the first ones.
 func stepNames(steps []experiment.StepSummary) string {
 	const most = 6
 	var names []string
@@ -293,7 +293,7 @@ func stepNames(steps []experiment.StepSummary) string {
 	return strings.Join(names, ", ")
 }
 
-// stepText tells by what steps are computed: the implementation of one, else how many there are.
+// stepText returns the implementation of a single step, or the number of steps.
 func stepText(steps []experiment.StepSummary) string {
 	switch len(steps) {
 	case 0:

@@ -1,4 +1,7 @@
-// Package document writes JSON documents from structs, and derives their JSON Schemas.
+// Package document writes the JSON documents of commands and derives their JSON Schemas.
+//
+// A document is a struct. Each field has its key as a json tag and a sentence as a doc tag. [Schema] describes the
+// struct, [Write] writes it, and the text output of a command is printed from the same struct.
 package document
 
 import (
@@ -15,18 +18,13 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// A document is what a command prints under --json: a struct whose fields have the keys as json
-// tags and a sentence each as doc tags. [Schema] describes it from these, [Write]
-// writes it, and what the command prints as text it takes from the same struct.
-
-// Version is that of every document.
+// Version is the version of every document.
 const Version = 1
 
-// Stream is a list of a document of which only one item is in memory at a time. A nil one is
-// none.
+// Stream is a list in a document whose items are made one at a time. A nil stream is written as an empty list.
 type Stream[T any] func(yield func(item *T) bool)
 
-// lister is a stream of any type.
+// lister is a stream of any item type.
 type lister interface {
 	write(item func(v any))
 	ItemType() reflect.Type
@@ -39,7 +37,7 @@ func (s Stream[T]) write(item func(v any)) {
 // ItemType returns the type of an item.
 func (Stream[T]) ItemType() reflect.Type { return reflect.TypeFor[T]() }
 
-// StreamOf makes the items of a document from those of a list.
+// StreamOf returns a stream that converts the items of a list.
 func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	return func(yield func(*T) bool) {
 		var x T
@@ -51,7 +49,7 @@ func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	}
 }
 
-// TextOrNull is a string that is written as null where it is empty.
+// TextOrNull is a string; the empty one is written as null.
 type TextOrNull string
 
 // MarshalJSONTo writes the string, or null.
@@ -64,7 +62,7 @@ func (s TextOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (TextOrNull) mayBeNull() {}
 
-// ListOrNull is a list that is written as null where it is nil.
+// ListOrNull is a list; a nil one is written as null.
 type ListOrNull[T any] []T
 
 // MarshalJSONTo writes the list, or null.
@@ -77,13 +75,12 @@ func (l ListOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (ListOrNull[T]) mayBeNull() {}
 
-// itemOptions write what is on a line. Invalid UTF-8 becomes the replacement character.
+// itemOptions are the options for a line. Invalid UTF-8 becomes the replacement character.
 var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
-// Write writes a document, a struct by its address: a key a line, and of lists of objects
-// an item a line. Errors of w come out at its Flush; what cannot be encoded is a mistake in the
-// program.
+// Write writes a document, given by its address: one key a line, and one item a line in lists of objects. Errors of w
+// appear at its Flush. A value that cannot be encoded panics.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, itemOptions)
@@ -132,12 +129,11 @@ func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
 // member is a key of a document.
 type member struct {
 	key      string
-	optional bool // it is left out where it is zero
+	optional bool // left out if zero
 	field    reflect.StructField
 }
 
-// membersOf goes through the keys of a struct that are there, embedded structs' among them, with
-// their values.
+// membersOf iterates over the keys of a struct that are present, with their values; embedded structs are flattened.
 func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 	return func(yield func(member, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -147,7 +143,7 @@ func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 			}
 			x, err := v.FieldByIndexErr(f.Index)
 			if err != nil || m.optional && x.IsZero() {
-				continue // of an embedded struct that there is not
+				continue // a field of a nil embedded struct
 			}
 			if !yield(m, x) {
 				return
@@ -156,13 +152,13 @@ func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 	}
 }
 
-// memberOf reads a field's tag; false for a field that is no key.
+// memberOf reads a field's tags; false for a field without a key.
 func memberOf(f reflect.StructField) (member, bool) {
 	key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// errorOf is a mistake in a graph, in words for those who do not read Go.
+// errorOf describes an error without terms of Go.
 func errorOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
 	m.Message = exit.Plain(e.Err)
@@ -177,7 +173,7 @@ func Mistakes(errs []*graph.Error) []report.Mistake {
 	return list
 }
 
-// NotNil makes a nil list empty.
+// NotNil returns an empty list for nil.
 func NotNil[T any](v []T) []T {
 	if v == nil {
 		return []T{}

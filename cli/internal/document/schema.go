@@ -21,14 +21,14 @@ func Schema(t reflect.Type, title string, words map[string]func() []string) map[
 	return root
 }
 
-// schemaBuilder collects the structs that are in a document.
+// schemaBuilder collects the definitions of the structs in a document.
 type schemaBuilder struct {
 	defs  map[string]any
 	words map[string]func() []string
 }
 
-// object describes a struct. It may have no keys but its own. Those of an embedded struct that need
-// not be there are there together or not at all.
+// object describes a struct, which has no further keys. The keys of an optional embedded struct are all present or all
+// absent.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	together := map[int][]string{} // by embedded struct
@@ -48,7 +48,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 			required = append(required, m.key)
 		}
 	}
-	if len(properties) == 0 { // its keys are told nowhere
+	if len(properties) == 0 { // its keys are not known
 		return map[string]any{"type": "object"}
 	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
@@ -64,7 +64,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	return s
 }
 
-// behindPointer reports whether a field is of an embedded struct that need not be there.
+// behindPointer reports whether a field belongs to an embedded pointer.
 func behindPointer(t reflect.Type, index []int) bool {
 	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
 		f := t.Field(i).Type
@@ -90,13 +90,13 @@ func (b schemaBuilder) nullable(m member) map[string]any {
 	return s
 }
 
-// definitionOf is the name of a struct in schemas: bench.stepDoc and StepReport are both a step.
+// definitionOf returns the name of a struct in schemas: stepDoc and StepReport are both named step.
 func definitionOf(t reflect.Type) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// value describes a type; of names what strings in it may be.
+// value describes a type. of names the list of allowed strings.
 func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
 		return map[string]any{"type": "array", "items": b.value(l.ItemType(), of)}
@@ -108,7 +108,7 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	case reflect.Struct:
 		name := definitionOf(t)
 		if b.defs[name] == nil {
-			b.defs[name] = map[string]any{} // it may hold others of its kind
+			b.defs[name] = map[string]any{} // the struct may be recursive
 			b.defs[name] = b.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}

@@ -1,4 +1,4 @@
-// Package exit has errors that carry the exit code of the process, and the signals that end a command.
+// Package exit has the exit codes of the command line, errors that carry one, and contexts that end with a signal.
 package exit
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The exit codes.
+// Exit codes: success; failure of the command; a wrong call or file.
 const (
 	CodeDone   = 0
 	CodeFailed = 1
 	CodeWrong  = 2
 )
 
-// Error carries an exit code. A nil err has been reported already.
+// Error carries an exit code. If Err is nil, the error was already printed.
 type Error struct {
 	Code int
 	Err  error
@@ -39,22 +39,22 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrong marks an error as the caller's or the file's.
+// Wrong marks an error of the call or of a file.
 func Wrong(err error) error { return &Error{CodeWrong, err} }
 
-// Wrongf is wrong for a message made here.
+// Wrongf is [Wrong] with a formatted message.
 func Wrongf(format string, args ...any) error { return Wrong(fmt.Errorf(format, args...)) }
 
-// Failed marks an error as a failure of what was asked for.
+// Failed marks a failure of the command.
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// Coded makes errors without a code of their own failures.
+// Coded wraps the action of a command: errors without an exit code become failures.
 func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {
 			var short *tensor.MemoryError
 			if errors.As(err, &short) {
-				err = Failed(err) // wherever it comes from, neither call nor file is wrong
+				err = Failed(err) // not a mistake in the call or the file
 			}
 		}()
 		defer tensor.CatchMemory(&err)
@@ -67,8 +67,7 @@ func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command,
 	}
 }
 
-// Plain is an error in words for those who do not read Go: the system's refusal of a file
-// without the name of the call, a number that is none without the name of its parser.
+// Plain returns the message of an error without names of Go functions.
 func Plain(err error) string {
 	text := err.Error()
 	var file *fs.PathError
@@ -82,7 +81,7 @@ func Plain(err error) string {
 	return text
 }
 
-// InFile puts the file's name before an error that has no place in it.
+// InFile adds the name of a file to an error that has no place in it.
 func InFile(path string, err error) error {
 	var one *graph.Error
 	if errors.As(err, &one) && one.File != "" {

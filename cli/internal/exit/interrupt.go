@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// signalled is why a context ended.
+// signalled is the cause of a context that a signal ended.
 type signalled struct{ what syscall.Signal }
 
-// Error says it in a word.
+// Error returns the effect of the signal.
 func (s signalled) Error() string {
 	if s.what == syscall.SIGTERM {
 		return "terminated"
@@ -19,8 +19,7 @@ func (s signalled) Error() string {
 	return "interrupted"
 }
 
-// UntilSignal returns a context that the first Ctrl-C ends, or a request to terminate. The
-// second one ends the process as if there were none of this.
+// UntilSignal returns a context that ends with the first SIGINT or SIGTERM. The second signal has its default effect.
 func UntilSignal() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	first := make(chan os.Signal, 1)
@@ -37,10 +36,10 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// exitSignalled is the exit code after signal 0, by the convention of shells.
+// exitSignalled plus the number of a signal is the exit code after it, as in shells.
 const exitSignalled = 128
 
-// Stopped returns how a command ends whose context did; nil while it did not.
+// Stopped returns the error of a command whose context has ended, else nil.
 func Stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -50,7 +49,7 @@ func Stopped(ctx context.Context) error {
 	return &Error{exitSignalled + int(why.what), why}
 }
 
-// StoppedOr says that a run was interrupted, where it was.
+// StoppedOr returns [Stopped] for an error after the context has ended, else the error.
 func StoppedOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return Stopped(ctx)

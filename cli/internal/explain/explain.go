@@ -44,18 +44,17 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "explain FILE VALUE",
-		Short: "Tell why a value lies as it does, and what becomes of it",
-		Long: `Tells of one value why it has the strides that graphrun infer shows: what the permutation rule saw
-of each operand, and each comparison of two dimensions with the operand that decided it; or of what it is
-a view; or the rule of its op. Then what becomes of it under the strategy: the step that computes it, and
-with what in one loop; copies that are made of it or for it, and why; and which of the nodes beside it could
-have been one step with it and are not, and why.
+		Short: "Explain the layout and the computation of a value",
+		Long: `Explains why a value has the strides that graphrun infer shows: the operands of the permutation rule and
+each comparison of two dimensions, with the operand that decided it; or the base of a view; or the rule of
+its op. Then it shows how a program computes the value under the strategy: the step and the nodes fused into
+it, copies of the value with their reasons, and adjacent nodes that were not fused, with the reasons.
 
-Sizes that are not given stay unknown in the first part, as in graphrun infer: strides are expressions, shown with the
-conditions under which they hold. The second part is for the assumed sizes.
+Sizes without a value stay symbols in the first part, as in graphrun infer: strides are expressions with
+the conditions under which they hold. The second part is for the assumed sizes.
 
---first-break names the first node that reads a value in a memory format and gives one that is not in it, as
-the graph is written, and explains that one. No VALUE is wanted then.`,
+--first-break finds and explains the first node with an operand in a memory format and a result that is
+not in it, in the graph as written. VALUE is then omitted.`,
 		Example: `  graphrun explain examples/models/residual.json joined
   graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
   graphrun explain model.json --first-break channels_last`,
@@ -90,10 +89,10 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 	return cmd
 }
 
-// Document is what explain prints.
+// Document is the output of explain.
 type Document struct {
-	Breaks document.TextOrNull `json:"breaks" doc:"The format that --first-break asked for; null for none."`
-	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null where --first-break found none."`
+	Breaks document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
+	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found none."`
 	*inspect.Explanation
 	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which value and layout hold; run and copies are for these sizes."`
 	report.Notes
@@ -128,7 +127,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	err = j.Do(progress.Planning, func() (err error) {
 		r, err = f.explained(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
-			MemoryLimit: -1}) // it may be for another machine
+			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	j.End()
@@ -150,10 +149,10 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	})
 }
 
-// breakFormats are the memory formats that a value can lose.
+// breakFormats are the memory formats of --first-break.
 var breakFormats = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
-// formatOf is the format that --first-break names; none where it is not given.
+// formatOf parses --first-break.
 func formatOf(name string) (tensor.MemoryFormat, error) {
 	if name == "" {
 		return tensor.NoFormat, nil
@@ -161,11 +160,11 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
 		return format, nil
 	}
-	return tensor.NoFormat, exit.Wrongf("--first-break: no value lies in memory format %q: want one of %s%s", name,
+	return tensor.NoFormat, exit.Wrongf("--first-break: no value has memory format %q: want one of %s%s", name,
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
-// explained explains the value of a name, or the first that loses a format.
+// explained explains the named value, or the first one that loses a format.
 func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	o graphrun.Options) (*Document, error) {
 	r := &Document{Notes: report.NotesOf(g)}
@@ -193,11 +192,11 @@ func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value strin
 	if r.Value = &d; d.Dynamic {
 		infer.SymbolicValue(&d, known.Unbacked(), v)
 	}
-	return r, r.leaveOpen(g, v)
+	return r, r.describeSymbolically(g, v)
 }
 
-// leaveOpen describes value and layout as expressions over the sizes that were not given, if any.
-func (r *Document) leaveOpen(g *graph.Graph, v *graph.Value) error {
+// describeSymbolically describes value and layout by expressions over the sizes without a value, if any.
+func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s, err := infer.SymbolicOf(g, nil, false)
 	if err != nil || s == nil {
 		return err
@@ -241,21 +240,21 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 	return seen
 }
 
-// Write prints an explanation for a reader.
+// Write prints an explanation.
 func Write(w io.Writer, show term.Display, r *Document) {
 	if r.Value == nil {
-		fmt.Fprintf(w, "nothing loses %s: no node reads a value that is in it alone, and gives one that is not\n", r.Breaks)
+		fmt.Fprintf(w, "nothing loses %s: no node has operands in this format only and a result in another one\n", r.Breaks)
 		return
 	}
 	if r.Breaks != "" {
-		fmt.Fprintf(w, "%s is the first that loses %s\n", r.Value.Name, r.Breaks)
+		fmt.Fprintf(w, "%s is the first value that loses %s\n", r.Value.Name, r.Breaks)
 	}
 	WriteLayout(w, show, r)
 	infer.WriteGuards(w, r.Guards)
-	writeFate(w, show, r.Explanation, r.Assumed)
+	writeExecution(w, show, r.Explanation, r.Assumed)
 }
 
-// WriteLayout tells what a value is, and why it lies so in the graph as written.
+// WriteLayout prints the type of a value and the reason for its layout in the graph as written.
 func WriteLayout(w io.Writer, show term.Display, r *Document) {
 	v := r.Value
 	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
@@ -273,7 +272,7 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 	}
 	fmt.Fprintf(w, "\n\n%s\n%s\n", show.Paint(term.Strong, "Layout as written"),
 		format.Wrap(r.Layout.Why, show.ProseWidth()))
-	term.WriteList(w, show, "What the permutation rule sees", r.Layout.Operands,
+	term.WriteList(w, show, "Operands of the permutation rule", r.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
 	term.WriteList(w, show, "Comparisons of dimensions", r.Layout.Sort,
@@ -290,7 +289,8 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 	}
 }
 
-func writeFate(w io.Writer, show term.Display, e *inspect.Explanation, assumed map[string]int) {
+// writeExecution prints how the program computes a value.
+func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assumed map[string]int) {
 	f := &e.Run
 	head := "Under strategy " + f.Strategy
 	if len(assumed) > 0 {
@@ -305,7 +305,7 @@ func writeFate(w io.Writer, show term.Display, e *inspect.Explanation, assumed m
 		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(f.Reads, ", "), "nothing"))
 	}
 	if len(f.Strides) > 0 {
-		fmt.Fprintf(w, "it lies by %s\n", format.Ints(f.Strides))
+		fmt.Fprintf(w, "its strides are %s\n", format.Ints(f.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
 	list := make([]report.Copy, len(e.Copies))
@@ -319,19 +319,19 @@ func writeFate(w io.Writer, show term.Display, e *inspect.Explanation, assumed m
 	sections.WriteApart(w, show, e.Apart)
 }
 
-// writeSides tells why the two sides of a copy disagree, and what it would cost to do without.
+// writeSides prints the reasons for the two layouts of a copy, and the cost of a plan without it.
 func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
 	for _, side := range []struct {
 		what string
 		path []string
-	}{{"written so because", c.Written}, {"wanted so because", c.Wanted}} {
+	}{{"computed so because", c.Written}, {"required so because", c.Wanted}} {
 		for i, step := range side.path {
 			what := ""
 			if i == 0 {
 				what = side.what
 			}
-			fmt.Fprintf(w, "  %-20s%s\n", what, step)
+			fmt.Fprintf(w, "  %-21s%s\n", what, step)
 		}
 	}
 	if c.WithoutNS == nil {
@@ -339,13 +339,13 @@ func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
 	}
 	what := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*c.WithoutNS))
 	if *c.WithoutNS == 0 {
-		what = "nothing is lost: one of the cheapest plans has no such copy"
+		what = "the same cost: one of the cheapest plans has no such copy"
 	}
-	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
+	fmt.Fprintf(w, "  %-21s%s\n", "without it", what)
 	if c.Instead == nil {
 		return
 	}
 	if otherwise := c.Instead.String(); otherwise != "" {
-		fmt.Fprintf(w, "  %-20s%s\n", "", format.Printable(otherwise))
+		fmt.Fprintf(w, "  %-21s%s\n", "", format.Printable(otherwise))
 	}
 }

@@ -1,4 +1,4 @@
-// Package format prints numbers, sizes and names for readers.
+// Package format formats values for text output.
 package format
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Ints prints sizes or strides in one word: [2,3]. Words keep columns apart for awk.
+// Ints formats sizes or strides without blanks, so that awk sees one column: [2,3].
 func Ints(v []int) string {
 	return strings.ReplaceAll(fmt.Sprint(v), " ", ",")
 }
 
-// Printable writes control characters out: names come from files, and must neither break a
-// table nor speak to the terminal.
+// Printable escapes control characters: names come from files and must not affect the terminal.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -35,7 +34,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Count prints a number of things: "1 step", "2 steps".
+// Count formats a number of things: "1 step", "2 steps".
 func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"s") }
 
 func CountIrregular(n int, one, many string) string {
@@ -45,10 +44,10 @@ func CountIrregular(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Bytes prints a number of bytes in the largest binary unit that leaves it over 1.
+// Bytes formats a number of bytes in the largest binary unit of which there is at least one.
 func Bytes(n int) string { return machine.Bytes(n) }
 
-// Nanoseconds prints a time in the unit that suits it: "812.3µs".
+// Nanoseconds formats a time: "812.3µs".
 func Nanoseconds(ns float64) string {
 	x, unit := ns, 0
 	for ; x >= 1000 && unit < 3; unit++ {
@@ -57,7 +56,7 @@ func Nanoseconds(ns float64) string {
 	return fmt.Sprintf("%.4g%s", x, [...]string{"ns", "µs", "ms", "s"}[unit])
 }
 
-// Wrap breaks the lines of a text at blanks, at most width columns wide where words allow.
+// Wrap breaks the lines of a text at blanks so that they fit into width columns where possible.
 func Wrap(text string, width int) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -82,7 +81,7 @@ func Wrap(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Difference is what the second number is more than the first, and in percent of it.
+// Difference formats y minus x, with the percentage of x.
 func Difference(x, y float64, format func(float64) string) string {
 	switch {
 	case x == y:
@@ -95,7 +94,7 @@ func Difference(x, y float64, format func(float64) string) string {
 	return fmt.Sprintf("+%s (%+.1f%%)", format(y-x), 100*(y/x-1))
 }
 
-// Sizes lists sizes by symbol.
+// Sizes formats sizes by symbol: "N=1, M=2".
 func Sizes(sizes map[string]int) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
@@ -112,4 +111,13 @@ func Strings[T fmt.Stringer](list []T) []string {
 		out = append(out, x.String())
 	}
 	return out
+}
+
+// Few lists the first items, and the number of the others.
+func Few(list []string) string {
+	const most = 4
+	if more := len(list) - most; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
+	}
+	return strings.Join(list, ", ")
 }

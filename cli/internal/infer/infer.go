@@ -34,23 +34,22 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "infer FILE",
 		Short: "Show the dtype, shape, strides and aliases of every value",
-		Long: `Applies PyTorch's propagation rules to the graph as it is written: nothing is fused,
-moved or dropped. Data are not touched.
+		Long: `Applies PyTorch's propagation rules to the graph as written: no node is fused, moved or dropped,
+and no data are read.
 
-flags are those that hold of contiguous, channels_last, channels_last_3d and
-non_overlapping_and_dense. An alias is the value whose storage a view shares.
+Flags are contiguous, channels_last, channels_last_3d and non_overlapping_and_dense. An alias is the
+value whose storage a view shares.
 
-Sizes that nobody gives stay unknown: sizes, strides and offsets are expressions over symbols, flags hold for
-all sizes, and conditions tell when others do. Inference goes the way of the sizes that are assumed where it
-must branch, and what it thereby asks of sizes is told: the table holds while that does. With --classes it
-goes all ways, up to 16 classes of sizes, and what differs is a Where(condition, a, b). A note lists the symbols for
-which a minimum of 2 would remove guards.
+Sizes without a value stay symbols: sizes, strides and offsets are expressions, flags hold for all
+sizes, and conditions state when other flags hold. At a branch on sizes, inference follows the assumed
+sizes and prints the condition as a guard: the table holds for all sizes that satisfy the guards. With
+--classes it follows all branches, up to 16 classes of sizes, and differing results are printed as
+Where(condition, a, b). A note lists the symbols for which a minimum of 2 would remove guards.
 
-Where a shape depends on data, so that it is known only when the graph runs, what is known ahead
-is shown: the dtype, sizes and strides, where u0, u1 ... stand for sizes that only the run tells; what
-is not known is "?" (in JSON null, and "dynamic" is true). Sizes with different names may turn out equal,
-and expressions hold for the sizes that nodes do not refuse. The graph then runs in segments, which graphrun
-plan shows; the last column tells which makes a value.`,
+If a shape depends on data, inference prints the dtype and the sizes and strides that are known; u0,
+u1 ... are sizes that only the run determines, and "?" is unknown (in JSON null, and "dynamic" is true).
+Different names may have equal sizes, and expressions hold for the sizes that nodes accept. The graph
+runs in segments, which graphrun plan shows; the last column is the segment that computes a value.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
   graphrun infer model.json --dim N=16`,
@@ -61,10 +60,10 @@ plan shows; the last column tells which makes a value.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and "+
-		"infer the rest")
-	cmd.Flags().BoolVar(&f.classes, "classes", false, "infer all classes of sizes that are not given, where there are "+
-		"at most 16, instead of that of the sizes that are assumed")
+	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list rejected nodes and unreadable constants as errors, "+
+		"and infer the other nodes")
+	cmd.Flags().BoolVar(&f.classes, "classes", false, "infer all classes of unknown sizes, if there are at most 16, "+
+		"instead of the class of the assumed sizes")
 	command.DimFlag(cmd, &f.dims)
 	return cmd
 }
@@ -127,8 +126,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return err
 }
 
-// inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
-// error ends the command; with --keep-going refused nodes do not make one.
+// inferGraph returns the graph, nil if nothing of it can be shown, and its errors. err ends the command; with
+// --keep-going rejected nodes are not such an error.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
@@ -151,7 +150,7 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 // byPlace compares errors by their places in the file.
 func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
-// inOrder sorts refused nodes by their places.
+// inOrder sorts the errors of rejected nodes by place.
 func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
 	errs := make([]*graph.Error, 0, len(refused))
 	for _, e := range refused {
@@ -161,7 +160,7 @@ func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
 	return errs
 }
 
-// mistakes lists what an error from loading holds.
+// mistakes lists the errors in an error from loading.
 func mistakes(err error) []*graph.Error {
 	var all graph.Errors
 	var one *graph.Error
@@ -174,7 +173,7 @@ func mistakes(err error) []*graph.Error {
 	return []*graph.Error{{Err: err}}
 }
 
-// inferred calls f with every value that has a meta.
+// inferred calls f with every value that has a type.
 func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	if g == nil {
 		return
@@ -190,29 +189,29 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	})
 }
 
-// Document is what infer prints.
+// Document is the output of infer.
 type Document struct {
-	Values document.Stream[ValueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
-	Errors []report.Mistake          `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
-	Guards []GuardDoc                `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
+	Values document.Stream[ValueDoc] `json:"values" doc:"The inputs, constants and outputs of nodes."`
+	Errors []report.Mistake          `json:"errors" doc:"The rejected nodes, and constants that cannot be read."`
+	Guards []GuardDoc                `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which the document holds."`
 	Fewer  *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
 	report.Notes
 	segments bool // shapes depend on data
 }
 
-// ValueDoc is what infer says of a value.
+// ValueDoc describes a value.
 type ValueDoc struct {
 	Name       string              `json:"name" doc:"The name of the value."`
-	Op         string              `json:"op" doc:"The op that makes it, input or constant."`
-	DType      document.TextOrNull `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
+	Op         string              `json:"op" doc:"The op that computes it; input or constant."`
+	DType      document.TextOrNull `json:"dtype" of:"dtype" doc:"The dtype; null if unknown."`
 	Shape      report.Sizes        `json:"shape" doc:"Its sizes; null if unknown."`
-	Strides    report.Sizes        `json:"strides" doc:"Steps in elements; null if unknown."`
-	Offset     *report.Size        `json:"offset" doc:"Where it begins; null if unknown."`
-	Flags      []string            `json:"flags" of:"flag" doc:"What holds of its strides, for all sizes."`
+	Strides    report.Sizes        `json:"strides" doc:"The strides in elements; null if unknown."`
+	Offset     *report.Size        `json:"offset" doc:"The offset in elements; null if unknown."`
+	Flags      []string            `json:"flags" of:"flag" doc:"The layout flags that hold for all sizes."`
 	AliasOf    document.TextOrNull `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
-	Conditions map[string]string   `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
+	Conditions map[string]string   `json:"conditions,omitzero" doc:"The conditions under which other flags hold."`
 	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
-	Segment    *int                `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
+	Segment    *int                `json:"segment,omitzero" doc:"The first segment of the plan that computes it."`
 }
 
 func ValueDocOf(v *graph.Value, known *program.Known) ValueDoc {
@@ -254,7 +253,7 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 		segments: g != nil && g.Dynamic()}
 }
 
-// writeInferTable prints the values as columns.
+// writeInferTable prints the values as a table.
 func writeInferTable(w io.Writer, show term.Display, r *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SymbolicOf infers a graph for the sizes that nobody gave; nil where there are none, or where shapes depend on
-// data: see [program.Known.Unbacked]. Refused nodes are left out.
+// SymbolicOf infers a graph for symbolic sizes. It returns nil if all sizes are known, or if shapes depend on data: see
+// [program.Known.Unbacked]. Rejected nodes are dropped.
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
@@ -39,16 +39,16 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbo
 	return g.Symbolic(nil)
 }
 
-// GuardDoc is what the sizes that infer shows hold for.
+// GuardDoc is a condition on sizes.
 type GuardDoc struct {
-	Condition string              `json:"condition" doc:"What must hold of the sizes, in Eq, Ne, Lt, Le, &, |."`
-	Node      document.TextOrNull `json:"node" doc:"The node, or the input, whose inference asks for it; null for none."`
-	Op        document.TextOrNull `json:"op" doc:"Its op, or input; null for none."`
-	Binds     map[string]int      `json:"binds,omitzero" doc:"The symbols that have one size from here on."`
-	Refusal   string              `json:"refusal,omitzero" doc:"What happens where it does not hold, where that was looked at."`
+	Condition string              `json:"condition" doc:"The condition, in Eq, Ne, Lt, Le, &, |."`
+	Node      document.TextOrNull `json:"node" doc:"The node or input whose inference requires it; null for none."`
+	Op        document.TextOrNull `json:"op" doc:"The op of the node, or input; null for none."`
+	Binds     map[string]int      `json:"binds,omitzero" doc:"The symbols that it binds to a size."`
+	Refusal   string              `json:"refusal,omitzero" doc:"The error if it does not hold, if that was examined."`
 }
 
-// GuardsOf lists the guards of symbolic inference; nil for none.
+// GuardsOf lists the guards of symbolic inference; nil if s is nil.
 func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	if s == nil {
 		return nil
@@ -79,7 +79,7 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	return list
 }
 
-// joinExclusions puts Lt(k, x) in the place of Ne(x, least), ..., Ne(x, k), where least is the minimum of the symbol.
+// joinExclusions replaces Ne(x, least), ..., Ne(x, k) by Lt(k, x), where least is the minimum of the symbol.
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var of []int
 	for {
@@ -104,7 +104,7 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	return list
 }
 
-// causeOf returns an error without its place, which the guard's node tells.
+// causeOf returns an error without its place.
 func causeOf(err error) error {
 	var e *graph.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -113,7 +113,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// WriteGuards prints below the table what it holds for.
+// WriteGuards prints the conditions under which a table holds.
 func WriteGuards(w io.Writer, guards []GuardDoc) {
 	for i, g := range guards {
 		head := "holds while "
@@ -122,7 +122,7 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 		}
 		fmt.Fprintf(w, "%s%s", head, g.Condition)
 		if g.Node != "" {
-			fmt.Fprintf(w, ", which %s (%s) asks for", format.Printable(string(g.Node)), g.Op)
+			fmt.Fprintf(w, ", required by %s (%s)", format.Printable(string(g.Node)), g.Op)
 		}
 		for j, name := range slices.Sorted(maps.Keys(g.Binds)) {
 			word := ","
@@ -138,7 +138,7 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SymbolicValue puts what holds for all sizes in the place of what holds at the hints.
+// SymbolicValue replaces the type at the hints by the one for all sizes.
 func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	w := s.Graph.Value(v.Name)
 	if w == nil || w.Dynamic {
@@ -168,7 +168,7 @@ func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	}
 }
 
-// flagsOf are the flags of values.
+// flagsOf are the layout flags of values.
 var flagsOf = []struct {
 	name      string
 	predicate tensor.Predicate
@@ -179,8 +179,8 @@ var flagsOf = []struct {
 	{"non_overlapping_and_dense", tensor.IsNonOverlappingAndDense},
 }
 
-// conditionOf returns when a predicate holds. The formula says it for any number of classes of sizes; where it does not
-// show that all or none are such, as its comparisons may hang together, a few classes are looked at one by one.
+// conditionOf returns the condition of a predicate. The formula holds for any number of size classes. If it does not
+// simplify to a constant, because its comparisons depend on each other, a few classes are enumerated.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.If(p).Decide()
@@ -200,8 +200,8 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 }
 
 const (
-	// maxClasses bounds the classes of sizes that are looked at for one flag.
+	// maxClasses bounds the size classes that are enumerated for a flag.
 	maxClasses = 16
-	// flagSteps bounds the steps of a formula whose classes are listed: each class takes as many steps again.
+	// flagSteps bounds the steps of a formula whose classes are enumerated: each class takes as many steps.
 	flagSteps = 1 << 12
 )

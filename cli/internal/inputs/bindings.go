@@ -13,16 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bindings are the sizes of symbols that --dim and the shapes of given inputs tell.
+// bindings are the sizes of symbols that follow from --dim and the shapes of input arrays.
 type bindings struct {
 	dims   map[string]int
-	from   map[string]string // the input that told a size, by symbol
+	from   map[string]string // the input that determined a size, by symbol
 	bounds map[string]graph.Bounds
 }
 
-// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs.
-// An array that cannot be the input's is refused and binds none. What has a symbol that only a refused one would have
-// bound is refused too: a size that is made up is none of its results.
+// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of input arrays. An array
+// that does not fit its input is rejected and binds no symbol. Inputs with a symbol that only rejected arrays would
+// bind are rejected, too: a generated size would not be meaningful.
 func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
@@ -36,7 +36,7 @@ func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Gr
 	return g, err
 }
 
-// bind finds the sizes that the arrays tell, and refuses those that cannot be the inputs'.
+// bind binds the symbols of one input. With an error it binds none.
 func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		a, ok := g.arrays[v.Name]
@@ -44,7 +44,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 			continue
 		}
 		if err := b.bind(v, a.meta); err != nil {
-			if err := g.refuse(v.Name, err); err != nil {
+			if err := g.reject(v.Name, err); err != nil {
 				return err
 			}
 		}
@@ -59,7 +59,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.Unknown, d.Symbol) })
 		if i >= 0 && g.Lost[v.Name] == nil {
-			g.Lost[v.Name] = fmt.Errorf("its size %s is not known: an input that cannot be read would tell it",
+			g.Lost[v.Name] = fmt.Errorf("its size %s is unknown: it depends on an input that cannot be read",
 				v.Dims[i].Symbol)
 		}
 	}
@@ -100,7 +100,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	return nil
 }
 
-// misfit is the error of an array of another dtype or shape than the input's.
+// misfit is the error for an array with another dtype or shape than the input.
 func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
 	shape := make([]string, 0, len(v.Dims))
 	for _, n := range v.Meta.Shape {
@@ -123,8 +123,8 @@ func (b *bindings) misfit(v *graph.Value, m tensor.Meta) error {
 		strings.Join(shape, ", "))
 }
 
-// mayHold reports whether an array of one dtype can stand for an input of another: uint16 may be
-// the bits of bfloat16, which numpy lacks.
+// mayHold reports whether an array of one dtype can be an input of another: numpy has no bfloat16, so uint16 may hold
+// its bits.
 func mayHold(array, input tensor.DType) bool {
 	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// AddFlags adds the flags of the commands that run graphs.
+// AddFlags adds the flags for inputs.
 func (s *Sources) AddFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")
 	fl.StringArrayVar(&s.files, "input", nil, "read one input, as in `NAME=FILE.npy` (repeatable)")
-	fl.Uint64Var(&s.Seed, "seed", 0, "make up inputs from seed `N`")
+	fl.Uint64Var(&s.Seed, "seed", 0, "generate inputs from seed `N`")
 	_ = cmd.MarkFlagFilename("inputs", "npz")
 }
 
-// Check looks at the flags alone.
+// Check validates the flags without reading files.
 func (s *Sources) Check(cmd *cobra.Command) error {
 	s.generate = cmd.Flags().Changed("seed")
 	seen := map[string]bool{}

@@ -13,25 +13,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Set are the values that a graph runs on, and where they come from.
+// Set has the inputs of a run, and their origin.
 type Set struct {
 	Values    map[string]*tensor.Tensor
-	Generated []*graph.Value // those that no file gave
+	Generated []*graph.Value // inputs without an array
 	Seed      uint64
-	extra     string // arrays of the archive that no input takes, empty if there are none
+	extra     string // names the unused arrays of the archive, empty for none
 }
 
-// generatedIntegers are those that made-up integer inputs hold, unless they are indices of
-// fewer places.
+// generatedIntegers are the values of generated integer inputs, unless they are indices into fewer elements.
 var generatedIntegers = []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 
 func newSet(seed uint64) *Set {
 	return &Set{Values: map[string]*tensor.Tensor{}, Seed: seed}
 }
 
-// integersFor returns the integers that each made-up input of an inferred graph may hold.
-// Where none of the usual ones will do, they are made up all the same: it is not for the
-// command to say that the graph cannot run.
+// integersFor returns the integers that each generated input of an inferred graph may hold. If the graph accepts none
+// of the usual ones, these are used nevertheless: the error is then that of the run.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {
@@ -42,25 +40,25 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	}
 }
 
-// Print notes what should be known of the inputs.
+// Print prints the notes about the inputs.
 func (in *Set) Print(cmd *cobra.Command) {
 	for _, text := range in.Notes() {
 		term.Note(cmd, "%s", text)
 	}
 }
 
-// Notes tell which inputs were made up, and which arrays were not used.
+// Notes lists the generated inputs and the unused arrays.
 func (in *Set) Notes() (list []string) {
 	if in.extra != "" {
 		list = append(list, in.extra)
 	}
 	if len(in.Generated) > 0 {
-		list = append(list, fmt.Sprintf("made up from seed %d: %s", in.Seed, in.names()))
+		list = append(list, fmt.Sprintf("generated from seed %d: %s", in.Seed, in.names()))
 	}
 	return list
 }
 
-// names lists the inputs that were made up, a few of many.
+// names lists the generated inputs; of many it lists the first ones.
 func (in *Set) names() string {
 	const most = 6
 	var names []string
@@ -77,12 +75,12 @@ func (in *Set) names() string {
 	return what + strings.Join(names, ", ")
 }
 
-// Blame adds to the error of a run that values may be at fault that nobody gave.
+// Blame adds to the error of a run that generated values may be the cause.
 func (in *Set) Blame(err error) error {
 	var e *exit.Error
 	if err == nil || len(in.Generated) == 0 || errors.As(err, &e) {
 		return err
 	}
-	return fmt.Errorf("%w\nThe values of %s were made up (integers from 0 to 9, real numbers from -1 to 1): "+
-		"give others with --inputs.", err, in.names())
+	return fmt.Errorf("%w\nThe values of %s were generated (integers from 0 to 9, real numbers from -1 to 1): "+
+		"pass other values with --inputs.", err, in.names())
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Given are the arrays that files give for inputs, found but not read: what their headers
-// say decides whether they will do, and a few bytes may stand for gigabytes.
+// Given has the arrays that files provide for inputs. Only their headers have been read: a small file may describe
+// gigabytes.
 type Given struct {
 	arrays  map[string]array // by input
-	extra   []string         // keys of the archive that are no inputs
-	path    string           // of the archive, empty if none
+	extra   []string         // keys of the archive without an input
+	path    string           // of the archive, empty for none
 	archive *npz.Archive
 
-	// Of a command that goes on past what cannot be had; lost is nil where it does not.
-	Lost    map[string]error // inputs that cannot be had, by name, and why
-	Unknown []string         // symbols whose sizes only those would have told
-	Missing graph.Errors     // what the graph was read past
+	// With --keep-going; Lost is nil without it.
+	Lost    map[string]error // unavailable inputs by name, with the reason
+	Unknown []string         // symbols whose sizes only these inputs determine
+	Missing graph.Errors     // mistakes that were skipped when the graph was read
 }
 
-// array is one of them.
+// array is an array of a file.
 type array struct {
 	meta tensor.Meta
 	read func() (*tensor.Tensor, error)
@@ -39,9 +39,8 @@ func (g *Given) Close() {
 	}
 }
 
-// refuse notes that an input cannot be had, and why. Where the command does not go on without
-// it, that is the error.
-func (g *Given) refuse(name string, err error) error {
+// reject records that an input is unavailable. Without --keep-going it returns the error.
+func (g *Given) reject(name string, err error) error {
 	if g.Lost == nil {
 		return exit.Wrongf("input %q: %w", name, err)
 	}
@@ -50,7 +49,7 @@ func (g *Given) refuse(name string, err error) error {
 	return nil
 }
 
-// read finds the arrays that files give, by input name, and reads their headers.
+// read finds the arrays of inputs and reads their headers.
 func (s Sources) read(inputs []*graph.Value) (*Given, error) {
 	out := &Given{arrays: map[string]array{}, path: s.archive}
 	if s.KeepGoing {
@@ -94,14 +93,14 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 		m, err := a.Meta(name)
 		if err == nil {
 			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
-		} else if err := out.refuse(name, err); err != nil {
+		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// findFiles finds the files that give one input each, whatever the archive has for it.
+// findFiles finds the files of single inputs, which take precedence over the archive.
 func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
@@ -112,15 +111,14 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 		if err == nil {
 			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
 			delete(out.Lost, name)
-		} else if err := out.refuse(name, err); err != nil {
+		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// findMissing refuses the inputs that nobody gives, where some are given and none is to be made
-// up.
+// findMissing rejects inputs without an array if some inputs have one and --seed is not given.
 func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
 	if s.generate || s.archive == "" && len(s.files) == 0 {
 		return nil
@@ -129,7 +127,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
 		if _, ok := out.arrays[v.Name]; ok || out.Lost[v.Name] != nil {
 			continue
 		}
-		err := fmt.Errorf("is missing%s: give it too, or --seed to make it up", out.insteadOf(v.Name))
+		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.insteadOf(v.Name))
 		if out.Lost == nil {
 			return exit.Wrongf("input %q %w", v.Name, err)
 		}
@@ -142,8 +140,7 @@ func isInput(inputs []*graph.Value, name string) bool {
 	return slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name })
 }
 
-// insteadOf says what the archive has where it lacks an input, and which of that may be
-// meant.
+// insteadOf lists the arrays of an archive that lacks an input, with a suggestion.
 func (g *Given) insteadOf(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
@@ -151,7 +148,7 @@ func (g *Given) insteadOf(name string) string {
 	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.extra))
 }
 
-// others says which arrays of the archive no input takes.
+// others describes the arrays of the archive that no input takes.
 func (g *Given) others() string {
 	if g == nil || len(g.extra) == 0 {
 		return ""

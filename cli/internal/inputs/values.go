@@ -14,19 +14,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sources says where the values of a graph's inputs come from.
+// Sources are the flags that state where the values of inputs come from.
 type Sources struct {
 	archive  string   // .npz with an array for each input, empty if none
 	files    []string // NAME=FILE.npy
 	Seed     uint64   // for inputs that no file gives
-	generate bool     // make up what files leave out, even where some are given
+	generate bool     // generate missing inputs, even if some have arrays
 
-	KeepGoing bool // past constants that cannot be read and nodes that are wrong
+	KeepGoing bool // skip unreadable constants and invalid nodes
 }
 
-// ReadValues returns a tensor for every input of a bound graph, in the layout that the graph
-// declares: the given ones, and others made from the seed. No data are read before all fit into
-// memory. given is closed, and tells which inputs cannot be had after all.
+// ReadValues returns a tensor for every input of a bound graph, in its declared layout: arrays of files, and generated
+// values for the other inputs. It checks that everything fits into memory before it reads data. It closes given and
+// adds to its unavailable inputs.
 func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	defer given.Close()
 	if err := fit(g, given); err != nil {
@@ -42,7 +42,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 		t, err := s.value(v, a, integers)
 		switch {
 		case err != nil:
-			if err := given.refuse(v.Name, err); err != nil {
+			if err := given.reject(v.Name, err); err != nil {
 				return nil, err
 			}
 			continue
@@ -54,7 +54,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	return in, nil
 }
 
-// value reads the array for an input, or makes one up where there is none.
+// value reads the array of an input, or generates one.
 func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
@@ -66,8 +66,7 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	return place(t, v.Meta)
 }
 
-// fit refuses more inputs than there is memory for: first those that nothing reads, then the
-// largest.
+// fit rejects inputs that exceed the memory: first unused ones, then the largest.
 func fit(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
@@ -111,7 +110,7 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return reads
 }
 
-// place lays values, given in logical order, out as m says.
+// place returns the values, given in logical order, in the layout of m.
 func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != m.DType {
@@ -127,8 +126,8 @@ func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	return out, nil
 }
 
-// generate returns values that depend on seed, name and logical index only, whatever the
-// layout: reals and complex parts uniform in [-1, 1), each integer as likely, fair bools.
+// generate returns values that depend on seed, name and logical index, not on the layout: reals and complex parts
+// uniform in [-1, 1), and uniform integers and bools.
 func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -141,12 +140,12 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 	rows := out
 	switch {
 	case m.IsContiguous():
-	case m.Numel() > m.Extent(): // elements share memory: there are values for the storage alone
+	case m.Numel() > m.Extent(): // elements share memory: generate the storage
 		rows = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
 	default:
 		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
 	}
-	// A block at a time: all values as float64 would take many times the memory of bytes.
+	// Convert in blocks: float64 takes eight times the memory of bytes.
 	n, size := rows.Numel(), m.DType.Size()
 	flat := make([]float64, per*min(n, 1<<12))
 	convert := tensor.Converter(m.DType, wide)

@@ -10,12 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Workload is a graph to be measured, and values for its inputs.
+// Workload is a graph to measure, with its inputs.
 type Workload struct {
 	Graph  *graph.Graph
 	Inputs *Set
 }
 
+// LoadWorkload reads a graph with its pins and hints, and the inputs.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int,
 	src Sources) (t Workload, err error) {
@@ -37,8 +38,8 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	return Workload{g, in}, err
 }
 
-// Load reads a graph file or a model and the values that files give for its inputs, whose
-// shapes bind its symbols together with those of --dim. It is yet to be inferred.
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. Their shapes and --dim bind the
+// symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
 	error) {
 	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
@@ -73,7 +74,7 @@ func (w *Workload) DropConstants() {
 	for _, v := range w.Graph.Constants {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
 	}
-	for i, v := range w.Inputs.Generated { // a value leads to its graph
+	for i, v := range w.Inputs.Generated { // a value refers to its graph
 		at := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
 		w.Inputs.Generated[i] = w.Graph.Inputs[at]
 	}

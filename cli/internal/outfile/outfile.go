@@ -1,4 +1,4 @@
-// Package outfile writes files that appear as a whole or not at all.
+// Package outfile writes files atomically: a file exists with its whole content or not at all.
 package outfile
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable refuses a file that a command would not be able to write, before it has
-// done the work of which the file is the result. It leaves nothing behind.
+// CheckWritable returns an error if a file cannot be written, before a command starts the work whose result it is. It
+// leaves nothing behind.
 func CheckWritable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -36,7 +36,7 @@ func tryWriting(path string) error {
 	case err == nil && st.IsDir():
 		return errors.New("that is a folder")
 	case err == nil && !st.Mode().IsRegular():
-		return nil // a pipe or a device: opening it may wait for whoever reads
+		return nil // a pipe or a device: opening it may block
 	case err == nil:
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -58,7 +58,7 @@ func tryWriting(path string) error {
 	return os.Remove(f.Name())
 }
 
-// Cause is what the system says of a file that cannot be written, in plain words.
+// Cause returns the reason of the system without path and system call.
 func Cause(err error) error {
 	var e *fs.PathError
 	var renamed *os.LinkError
@@ -68,14 +68,14 @@ func Cause(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("no file can be made there")
+		return errors.New("no file can be created there")
 	}
 	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
-// linked is where a link leads whose file is still to be made; any other path is as it was.
+// linked follows links to a file that does not exist yet; it returns other paths unchanged.
 func linked(path string) string {
-	for range 40 { // as many as systems follow
+	for range 40 { // the limit of Linux
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -91,8 +91,7 @@ func linked(path string) string {
 	return path
 }
 
-// createBeside creates a file under a name of its own in the folder of path, with the rights
-// that new files get.
+// createBeside creates a file with a unique name in the folder of path, with the default permissions.
 func createBeside(path string) (*os.File, error) {
 	for try := 0; ; try++ {
 		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
@@ -103,9 +102,8 @@ func createBeside(path string) (*os.File, error) {
 	}
 }
 
-// Write writes a file that appears as a whole or not at all: whatever fails, one that
-// was there stays as it was, and so it does when ctx ends. Links are followed; pipes and
-// devices are written to, and so is a file in a folder that takes no others.
+// Write writes a file atomically: after an error, or when ctx ends, an existing file is unchanged. Links are followed.
+// Pipes, devices, and files in folders that are not writable are written in place.
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
 	err := replaceFile(ctx, path, write)
 	if err == nil || ctx.Err() != nil {
@@ -133,7 +131,7 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename there is none
+	defer os.Remove(f.Name()) // no effect after the rename
 	err = writeAndClose(ctx, f, write)
 	if err == nil && old != nil {
 		err = os.Chmod(f.Name(), old.Mode().Perm())
@@ -152,7 +150,7 @@ func writeInPlace(ctx context.Context, path string, write func(io.Writer) error)
 	return writeAndClose(ctx, f, write)
 }
 
-// writeAndClose writes through a buffer, until ctx ends.
+// writeAndClose writes through a buffer until ctx ends.
 func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(whileAlive{ctx, f}, 1<<16)
 	err := write(w)
@@ -165,7 +163,7 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	return err
 }
 
-// whileAlive refuses to write once its context has ended.
+// whileAlive returns an error from Write once its context has ended.
 type whileAlive struct {
 	ctx context.Context
 	w   io.Writer

@@ -14,7 +14,7 @@ func TestCaseText(t *testing.T) {
 		"all sizes":                                {},
 		"Lt(N, 3) | Eq(L, 1)":                      {Holds: []string{"Lt(N, 3) | Eq(L, 1)"}},
 		"Le(1, N) & (Lt(N, 3) | Eq(L, 1))":         {Holds: []string{"Le(1, N)", "Lt(N, 3) | Eq(L, 1)"}},
-		"Lt(N, 1) (the graph refuses these sizes)": {Holds: []string{"Lt(N, 1)"}, Refused: true},
+		"Lt(N, 1) (the graph rejects these sizes)": {Holds: []string{"Lt(N, 1)"}, Refused: true},
 	} {
 		assert.Equal(t, want, caseText(c))
 	}

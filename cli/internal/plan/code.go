@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/inspect"
 )
 
-// writeCode prints what a step runs for a reader.
+// writeCode prints the generated code of a step.
 func writeCode(w io.Writer, show term.Display, c *inspect.StepCode) {
 	fmt.Fprintf(w, "step %s: %s\n", c.Step, strings.Join(c.Ops, ", "))
 	if c.Why != "" {

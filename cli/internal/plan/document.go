@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Document is what plan prints: the report of a program, and the answers to the flags.
+// Document is the output of plan: the report of a program and the results of flags.
 type Document struct {
 	report.Plan
 	Measured    *MeasuredPlan            `json:"measured,omitzero" doc:"The measurements of --measure; steps have their times."`
@@ -22,7 +22,7 @@ type Document struct {
 	Code        *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step of --code."`
 }
 
-// planDocOf returns the document of a program without answers to flags.
+// planDocOf returns the document of a program without results of flags.
 func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report()} }
 
 // MeasuredPlan compares measured times of steps with their estimates.
@@ -41,7 +41,7 @@ type RejectedPlan struct {
 	CostNS   float64 `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 }
 
-// WithinMemory tells how good a plan is among those that --max-memory admits.
+// WithinMemory is the quality of a plan among those that --max-memory admits.
 type WithinMemory struct {
 	Tried        int     `json:"tried" doc:"The number of cheaper plans that need more memory."`
 	LowerBoundNS float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of the admitted plans."`

@@ -20,19 +20,20 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// limits are what a plan may not exceed.
+// limits are --max-copies and --max-memory.
 type limits struct {
 	copies  int
-	counted bool   // whether copies are bounded
-	memory  string // as written, empty for none
+	counted bool   // whether --max-copies is given
+	memory  string // as written; empty for none
 	bytes   int
 }
 
 func (l *limits) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail where more than `N` copies are inserted, but for those of "+
-		"constants, and list them with their reasons")
-	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans of which a run needs more than `BYTES`, such as "+
-		"64MiB: the cheapest of another strategy that needs no more is taken instead")
+	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted, constants aside, and "+
+		"list them with their reasons")
+	cmd.Flags().StringVar(&l.memory, "max-memory", "",
+		"reject plans whose run needs more than `BYTES`, such as 64MiB, and "+
+			"take the cheapest plan within the limit instead")
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
@@ -48,11 +49,11 @@ func (l *limits) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// bytesOf are the units of sizes, in bytes.
+// bytesOf are the units of sizes in bytes.
 var bytesOf = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
-// parseBytes reads a size: 64MiB, 1.5 GB, 4096.
+// parseBytes parses a size: 64MiB, 1.5 GB, 4096.
 func parseBytes(text string) (int, error) {
 	at := strings.LastIndexAny(text, "0123456789.") + 1
 	unit, known := bytesOf[strings.TrimSpace(text[at:])]
@@ -63,13 +64,14 @@ func parseBytes(text string) (int, error) {
 	return int(n * unit), nil
 }
 
-// bytesNeeded is what a run on one worker needs in all: --max-memory counts it, since plans do not depend on threads.
+// bytesNeeded returns the memory of a run on one worker, which --max-memory limits: plans do not depend on the number
+// of threads.
 func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// keep returns the program if it needs no more than --max-memory. Else it returns the cheapest of the plans of other
-// strategies, and of the cheapest plans of all, that does, with a report that lists those that were rejected.
+// keep returns the program if it needs no more than --max-memory. Otherwise it returns the cheapest admitted plan among
+// those of other strategies and the cheapest plans, with a report that lists the rejected plans.
 func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
@@ -98,19 +100,19 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 	return f.best, f.report, nil
 }
 
-// fitting looks for the cheapest plan that needs no more memory than it may.
+// fitting searches for the cheapest plan within a memory limit.
 type fitting struct {
 	ext      *command.Extensions
 	limit    int
 	graph    *graph.Graph
 	options  graphrun.Options
 	rejected []RejectedPlan
-	least    *Document         // of the plans that were rejected, the one that needs least
-	best     *graphrun.Program // nil: none so far
+	least    *Document         // the rejected plan that needs the least memory
+	best     *graphrun.Program // nil for none so far
 	report   *Document         // of best
 }
 
-// try plans by a strategy. Plans that need too much are listed by the names of strategies alone.
+// try compiles the plan of a strategy. A rejected plan is listed if listed is true.
 func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
 	f.options.Strategy = s
 	p, err := f.ext.Compile(ctx, f.graph, f.options)
@@ -131,16 +133,15 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	return nil
 }
 
-// mostTried is how many of the cheapest plans are compiled to see what they need.
-const mostTried = 16
+// maxTried bounds the cheapest plans that are compiled.
+const maxTried = 16
 
-// cheapest tries the cheapest plans one after another, until one needs no more or none can be cheaper than the best so
-// far. As they come in the order of their costs, what any plan that needs no more costs at least is known then. It is
-// nil for a graph whose cheapest plans are not known.
+// cheapest tries the cheapest plans in the order of cost until one fits, or none can be cheaper than the best so far.
+// The next cost is then a lower bound for plans that fit. It returns nil if the cheapest plans are not known.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
-	list, err := experiment.Best(p, mostTried)
+	list, err := experiment.Best(p, maxTried)
 	if err != nil {
-		return nil, nil // shapes depend on data, or the problem is too large: strategies are all there is
+		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
 	w := &WithinMemory{}
 	for _, c := range list {
@@ -162,14 +163,14 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMem
 	return w, nil
 }
 
-// asCheap reports whether there is a plan that costs no more, but for the rounding of sums.
+// asCheap reports whether a plan was found that costs at most ns, except for rounding.
 func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
 
 func rejectedOf(r *Document) RejectedPlan {
 	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
 }
 
-// refusal tells what stands in the way of all strategies, by the plan that needs least.
+// refusal is the error if no plan fits; it describes the plan that needs the least memory.
 func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	within *WithinMemory) error {
 	var needs []string
@@ -179,11 +180,12 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	m := least.Memory
 	also := ""
 	if within != nil {
-		also = fmt.Sprintf(", and so do the %s of all", format.CountIrregular(within.Tried, "cheapest plan",
+		also = fmt.Sprintf("; the %s need more, too", format.CountIrregular(within.Tried, "cheapest plan",
 			"cheapest plans"))
 	}
-	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; of what %s needs, "+
-		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), also,
+	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
+		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
+		", "), also,
 		least.Strategy,
 		format.Bytes(m.Inputs), format.Bytes(m.Constants), format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
 	for i, h := range m.Largest {
@@ -195,8 +197,8 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	return errors.New(text)
 }
 
-// tell says which plans were rejected, and what that costs.
-func (l *limits) tell(cmd *cobra.Command, r *Document) {
+// printRejected prints the rejected plans and the cost of their rejection.
+func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	if len(r.Rejected) == 0 {
 		return
 	}
@@ -206,15 +208,15 @@ func (l *limits) tell(cmd *cobra.Command, r *Document) {
 		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(wanted.CostNS),
 		format.Difference(wanted.CostNS, r.CostNS, format.Nanoseconds))
 	if w := r.Within; w != nil && w.Optimal {
-		term.Note(cmd, "no plan that needs no more costs less: that follows from the order in which plans come by their cost")
+		term.Note(cmd, "it is the cheapest plan within the limit")
 	} else if w != nil {
-		term.Note(cmd, "a plan that needs no more costs %s at least: the %d cheapest of all need more",
+		term.Note(cmd, "a plan within the limit costs at least %s: the %d cheapest plans need more",
 			format.Nanoseconds(w.LowerBoundNS),
 			w.Tried)
 	}
 }
 
-// countCopies fails where there are more copies than --max-copies, of values that are no constants, and lists them.
+// countCopies returns an error that lists the copies if there are more than --max-copies, constants aside.
 func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
 	if !l.counted {
 		return nil

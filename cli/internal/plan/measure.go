@@ -17,28 +17,28 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepWatch is a tracer that keeps the times of each step, by the name of its node. It is for runs of one worker.
+// stepWatch is a tracer that collects the times of each step by name, for runs of one worker.
 type stepWatch struct {
 	took  map[string][]float64  // in nanoseconds
-	turns map[int]time.Duration // of a step that is not done yet, in all
+	turns map[int]time.Duration // times of unfinished steps
 	began time.Time
-	clock time.Duration // what it takes to look at the clock
+	clock time.Duration // the cost of reading the clock
 }
 
 func newStepWatch() *stepWatch {
 	return &stepWatch{took: map[string][]float64{}, turns: map[int]time.Duration{}, clock: bench.ClockCost()}
 }
 
-// BeginRun wants to be told of all runs.
+// BeginRun traces all runs.
 func (s *stepWatch) BeginRun(*exec.Run) bool { return true }
 
 // EndRun does nothing.
 func (s *stepWatch) EndRun(*exec.Run, error) {}
 
-// BeginStep notes when.
+// BeginStep records the start.
 func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 
-// EndStep keeps the time.
+// EndStep records the time.
 func (s *stepWatch) EndStep(w exec.Work, done bool) {
 	s.turns[w.Step] += max(time.Since(s.began)-s.clock, 1)
 	if done {
@@ -47,21 +47,20 @@ func (s *stepWatch) EndStep(w exec.Work, done bool) {
 	}
 }
 
-// BeginChunk does nothing: steps are what is told.
+// BeginChunk does nothing: times are by step.
 func (s *stepWatch) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
 func (s *stepWatch) EndChunk(exec.Work, error) {}
 
-// How long plan --measure runs: so many runs at least, and so long.
+// The least number and total time of the runs of plan --measure.
 const (
 	measureRuns = 10
 	measureSpan = time.Second
 )
 
-// measurePlan runs a program on inputs that are made up, with one worker, and puts the median time of each step beside
-// what it was estimated to cost: the least is that of a processor that had rested, and no run has it for all steps.
-// Watch is the program's tracer.
+// measurePlan runs a program on generated inputs with one worker and sets the median time of each step. The minimum
+// would be that of a rested processor, which no run reaches for all steps. watch is the tracer of the program.
 func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {
@@ -104,11 +103,11 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 	return nil
 }
 
-// writeMeasured prints what was predicted beside what was measured.
+// writeMeasured prints measured and estimated times.
 func writeMeasured(w io.Writer, m *MeasuredPlan) {
 	if m != nil {
-		fmt.Fprintf(w, "%s by one worker: steps take %s in all, and %s were estimated\n"+
-			"a step's estimate is off by %s in the median, and by %s in the worst tenth\n", format.Count(m.Runs, "run"),
+		fmt.Fprintf(w, "%s by one worker: measured time of all steps %s, estimated %s\n"+
+			"relative error of the estimates: median %s, 90th percentile %s\n", format.Count(m.Runs, "run"),
 			format.Nanoseconds(m.MeasuredNS), format.Nanoseconds(m.PredictedNS), format.Percent(m.MedianError),
 			format.Percent(m.P90Error))
 	}

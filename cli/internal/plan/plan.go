@@ -38,62 +38,57 @@ type flags struct {
 	study                              problemFlags
 }
 
-const help = `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
-inserted and why, the nodes that were elided and why, the nodes that were computed ahead because
-they depend on constants alone, the nodes for which others run, the constants that were packed for
-the implementations that read them, and the steps with their loops, buffers and estimated costs.
+const help = `Plans a graph and shows the result: the effect of each pass, inserted copies with their reasons, removed
+and folded nodes, composite nodes with their replacements, packed constants, and the steps with their loops,
+buffers and estimated costs.
 
-Peak memory is that of the arena, the outputs and the scratch of one worker. What a run needs in
-all is listed by what it is for: inputs, constants, constants packed into the forms in which
-implementations read them, the arena in which intermediate values take turns, outputs, and the scratch of all
-workers.
+Peak memory is that of the arena, the outputs and the scratch memory of one worker. The memory of a run is
+listed by purpose: inputs, constants, constants packed for implementations, the arena of intermediate values,
+outputs, and the scratch memory of all workers.
 
-The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
-NODE=impl:NAME forces another.
+graphrun ops NAME lists the implementations of an op; --pin NODE=impl:NAME selects one for a node.
 
---measure runs the plan with one worker and shows the median time of each step beside its estimate.
+--measure runs the plan with one worker and shows the median time of each step with its estimate.
 
-A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
-are the operands' byte strides.
+A loop is the coalesced iteration shape, fastest dimension first, followed by the byte strides of the
+operands, outputs first.
 
-Pointwise nodes that go over the same elements run as one step, in one loop; what stays apart though
-one node reads another is listed, and why. --code shows what was generated for a step, or for the
-step that computes a node: the expression, a value a line; which operands its loop reads one element
-behind the other, which have one element for a whole row (broadcast), and which pass through blocks
-(staged); and the machine code, or why the loop runs in Go.
+Nodes over the same elements are fused into one step. Adjacent nodes that are not fused are listed with the
+reason. --code shows the generated code of a step, or of the step that computes a node: the expression, one
+value a line; the access to each operand (contiguous, broadcast along rows, or staged through blocks); and the
+machine code, or the reason why the loop is interpreted.
 
---max-copies N fails (exit code 1) where more copies are inserted, but for those of constants, and lists
-them with their reasons. --max-memory BYTES rejects the plan if a run of it on one worker needs more
-in all: the cheapest of the plans of other strategies and of the cheapest plans of all that needs no more is
-shown instead, what that costs is said ("rejected" in JSON), and whether none that needs no more costs less,
-or how much less it could ("within_memory"). Where there is no such plan, the error tells what takes most.
+--max-copies N fails (exit code 1) if more copies are inserted, constants aside, and lists them with their
+reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The cheapest plan within the
+limit, of other strategies or among the cheapest plans, is shown instead, with the difference in cost ("rejected"
+in JSON) and a lower bound for plans within the limit ("within_memory"). If there is none, the error lists the
+largest values.
 
-Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told: what is
-not found at once is searched for until the time of --solver-time-limit is up. What a caller could change, the
-layout of an input or of an output, is said where that saves a thousandth of the cost or more. --certificate
-writes what graphrun verify checks. --problem writes the problem of layouts, and --solution applies the labels
-that a solver of your own has found, in the place of a strategy. --k-best K lists the K cheapest plans that
-differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan would be
-the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
+With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
+--solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save
+at least a thousandth of the cost. --certificate writes a proof for graphrun verify. --problem writes the layout
+problem, and --solution applies the labels of another solver instead of a strategy. --k-best K lists the K
+cheapest plans that differ in implementations or copies; --sensitivity shows the bandwidths of copies at which
+another plan becomes the cheapest. Both concern the cheapest plan, for any strategy.
 
-Where sizes are open, a plan serves all sizes at which its guards hold: conditions on sizes that inference and planning
-rest on. For each such plan it is said for which sizes it was priced, its guards, and its regret: how much more it costs
-than a plan that is made for these sizes, at bounds and hints, and at 64 times the hint of a symbol that has no upper
-bound. --dim N=1,64 makes a plan for each of these sizes, and others are served by the nearest whose guards hold; one
-of these sizes, but the first, for which there is no plan is told of and left out. --for-all proves a property for all
-sizes within bounds by cases, each with its conditions, or gives sizes that break it (exit code 1), or else lists the
-sizes at which it was seen to hold: no-copies, that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)', that a value
-lies in a memory format.
+With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
+and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret:
+its extra cost over a plan for other sizes, at bounds and hints, and at 64 times the hint of an unbounded symbol.
+--dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold. Except for
+the first, sizes that cannot be planned are reported and skipped. --for-all proves a property for all sizes
+within bounds by cases with their conditions, or gives sizes that break it (exit code 1), or lists the sizes at
+which it holds: no-copies means that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)' means that a value has a
+memory format.
 
-A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
-is known, for every set of layouts and sizes that comes. They are listed with what they wait for, and
-what is known of the values that they give; the one whose shapes are known ahead is planned here.`
+A graph whose shapes depend on data runs in segments. Each is planned when its inputs are known, for every set
+of layouts and sizes. The segments are listed with their inputs and what is known of their results; the segment
+whose shapes are known in advance is planned here.`
 
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Show what will run under a strategy, and why",
+		Short: "Show the plan of a graph, with reasons",
 		Long:  help,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
@@ -118,12 +113,12 @@ func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; "+
-		"what went unchecked is said")
-	fl.StringVar(&f.code, "code", "", "show the code of `STEP` alone: what it computes for an element, and what was "+
-		"generated for that; under --json beside the plan")
-	fl.BoolVar(&f.measure, "measure", false, "run it with one worker, on inputs that are made up, and show what each "+
-		"step takes beside its estimate")
+	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
+		"report what is not checked")
+	fl.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
+		"code; with --json in addition to the plan")
+	fl.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time of "+
+		"each step with its estimate")
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
@@ -137,7 +132,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	f.study.add(cmd)
 }
 
-// checked looks at the flags alone, and reads the profile that --costs names.
+// checked validates the flags and reads the cost profile.
 func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return nil, err
@@ -171,7 +166,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var p *graphrun.Program
 	var r *Document
 	watch := newStepWatch()
-	var dump bytes.Buffer // it must not mix with the line that shows progress
+	var dump bytes.Buffer // printed after the progress line is cleared
 	err = j.Do(progress.Planning, func() (err error) {
 		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
 			return err
@@ -191,7 +186,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return cut
 	}
 	command.PrintNotes(cmd, path, g)
-	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
+	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // also if planning fails
 	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
 		return exit.Wrongf("%s: %w", f.study.solution, err)
 	}
@@ -201,10 +196,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return f.finish(cmd, path, j, p, g, r, watch)
 }
 
-// finish measures and prints a plan, and holds it to what was demanded.
+// finish measures and prints a plan, and checks the limits.
 func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *graphrun.Program, g *graph.Graph,
 	r *Document, watch *stepWatch) (err error) {
-	f.limits.tell(cmd, r)
+	f.limits.printRejected(cmd, r)
 	if f.code != "" {
 		if r.Code, err = inspect.Code(p, f.code); err != nil {
 			return exit.Wrongf("%s: --code: %w", path, err)
@@ -235,7 +230,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *grap
 	return nil
 }
 
-// prove asks for what is to hold for all sizes.
+// prove checks the properties of --for-all.
 func (f *flags) prove(p *graphrun.Program, r *Document) error {
 	for _, property := range f.forAll {
 		a, err := inspect.ForAll(p, property)
@@ -247,7 +242,7 @@ func (f *flags) prove(p *graphrun.Program, r *Document) error {
 	return nil
 }
 
-// load reads the graph, with pins and the sizes of the first hint.
+// load reads the graph with pins and the sizes of the first hint.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.hints) == 0 {
 		return f.ext.LoadPinned(ctx, path, f.dims, f.pins)
@@ -271,7 +266,7 @@ func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, wa
 	o := graphrun.Options{Strategy: f.study.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
 		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(),
-		MemoryLimit: -1} // it may be for another machine
+		MemoryLimit: -1} // the plan may be for another machine
 	if f.dump {
 		o.Dump = dump
 	}
@@ -300,7 +295,7 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 	})
 }
 
-// dumpTo returns where --dump prints: messages are beside JSON.
+// dumpTo returns the destination of --dump: stderr if stdout has JSON.
 func dumpTo(cmd *cobra.Command, asJSON bool) io.Writer {
 	if asJSON {
 		return cmd.ErrOrStderr()

@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// problemFlags is what plan is asked for about the problem of layouts.
+// problemFlags are the flags about the layout problem.
 type problemFlags struct {
 	certificate, problem, solution string
 	best                           int
@@ -29,18 +29,18 @@ type problemFlags struct {
 
 func (s *problemFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&s.certificate, "certificate", "", "write what graphrun verify checks to `OUT.json`: the problem of "+
-		"layouts, what was chosen, and the proof of the bound")
-	fl.StringVar(&s.problem, "problem", "", "write the problem of layouts to `OUT.json`, for a solver of your own: "+
+	fl.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the layout "+
+		"problem, its solution, and the proof of the bound")
+	fl.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
 		"graphrun schema problem")
-	fl.StringVar(&s.solution, "solution", "", "apply the labels in `IN.json`, of a solver of your own, instead of a "+
+	fl.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
 		"strategy: graphrun schema solution")
-	fl.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in what runs")
-	fl.BoolVar(&s.sensitivity, "sensitivity", false, "tell how much faster or slower copies must be for another plan to "+
-		"be the cheapest")
+	fl.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
+	fl.BoolVar(&s.sensitivity, "sensitivity", false, "show the bandwidths of copies at which another plan becomes "+
+		"the cheapest")
 }
 
-// check refuses what cannot be, and reads the solution.
+// check validates the flags and reads the solution.
 func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	given := cmd.Flags().Changed("strategy")
 	switch {
@@ -49,7 +49,7 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	case s.solution != "" && given:
 		return exit.Wrongf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
 	case s.certificate != "" && s.solution == "" && strategy != layout.Optimal.Name():
-		return exit.Wrongf("--certificate: strategy %s states no problem that could be proved: add --strategy %s", strategy,
+		return exit.Wrongf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
 			layout.Optimal.Name())
 	}
 	for _, file := range [][2]string{{"--certificate", s.certificate}, {"--problem", s.problem}} {
@@ -71,7 +71,7 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	return nil
 }
 
-// strategy is the one to plan by.
+// strategy returns the strategy of the solution or of the flag.
 func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
 	if s.given != nil {
 		return s.given
@@ -79,7 +79,7 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// ask adds to the report what was asked for, and writes the files.
+// ask writes the requested files and adds the requested results to the report.
 func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
 	if s.problem != "" {
 		problem, err := experiment.Problem(p)
@@ -110,19 +110,19 @@ func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document
 		}
 	}
 	if r.Strategy == layout.Optimal.Name() && r.LowerBoundNS != nil {
-		r.Advice, _ = experiment.Advise(p) // nobody asked for it
+		r.Advice, _ = experiment.Advise(p) // advice is optional
 	}
 	return nil
 }
 
-// writeStudy prints what was asked for about the problem of layouts.
+// writeStudy prints advice, sensitivity and the cheapest plans.
 func writeStudy(w io.Writer, show term.Display, r *Document) {
 	if r.Advice != nil && len(r.Advice.Hints) > 0 {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "What the caller could change"))
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
 		for _, h := range r.Advice.Hints {
 			what := "take " + h.Name + " in " + h.Order
 			if h.Input {
-				what = "hand " + h.Name + " over in " + h.Order
+				what = "pass " + h.Name + " in " + h.Order
 			}
 			fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
 				changeText(h.Change))
@@ -133,7 +133,7 @@ func writeStudy(w io.Writer, show term.Display, r *Document) {
 	}
 	writeSensitivity(w, show, r.Sensitivity)
 	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
-		term.ProseCol("what it does otherwise")}, func(b experiment.Choice) []any {
+		term.ProseCol("differences")}, func(b experiment.Choice) []any {
 		return []any{format.Nanoseconds(b.CostNS), "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
 }
@@ -145,14 +145,14 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// writeSensitivity tells where another plan wins.
+// writeSensitivity prints the bandwidths of copies at which another plan is the cheapest.
 func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 	if s == nil {
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
 	if s.Slower == nil && s.Faster == nil {
-		fmt.Fprintln(w, "no copy matters: the cheapest plan stays the cheapest if copies are 1024 times slower or faster")
+		fmt.Fprintln(w, "the cheapest plan is the same for copies that are up to 1024 times slower or faster")
 		return
 	}
 	if s.CopyNS > 0 {
@@ -164,11 +164,12 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 		what string
 	}{{s.Slower, "slower"}, {s.Faster, "faster"}} {
 		if side.at == nil {
-			fmt.Fprintf(w, "%s copies: nothing changes, up to 1024 times\n", side.what)
+			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.what)
 			continue
 		}
 		times := max(side.at.Factor, 1/side.at.Factor)
-		fmt.Fprintf(w, "%s copies: another plan wins from %.4g times, %.4g GB/s instead of %.4g%s\n", side.what, times,
+		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %.4g times on, %.4g GB/s instead of %.4g%s\n", side.what,
+			times,
 			side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/inspect"
 )
 
-// writeClasses prints the plans that serve several sets of sizes: what they hold for, and what they cost elsewhere.
+// writeClasses prints the plans that serve several sets of sizes: their guards, and their costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
 	for _, c := range classes {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(c.Hint)+" and sizes like these"))
 		switch {
 		case c.Unknown != "":
-			fmt.Fprintf(w, "what it holds for is not known: %s\n", c.Unknown)
+			fmt.Fprintf(w, "the sizes for which it holds are unknown: %s\n", c.Unknown)
 		case len(c.Holds) == 0:
 			fmt.Fprintln(w, "holds for all sizes: there is no guard")
 		default:
@@ -34,7 +34,8 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 			term.ProseCol("which is"))
 		for _, r := range c.Regret {
 			if !r.Fits {
-				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-", r.Which+"; its guards do not hold: another plan serves these")
+				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-",
+					r.Which+"; its guards do not hold: another plan serves these sizes")
 				continue
 			}
 			memory := "-"
@@ -51,19 +52,19 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 	}
 }
 
-// askedBy names the node that asked for a condition, and what it left one size.
+// askedBy names the node that requires a condition, and the symbols that it binds.
 func askedBy(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
-		text = fmt.Sprintf(", asked by %s (%s)", g.Node, g.Op)
+		text = fmt.Sprintf(", required by %s (%s)", g.Node, g.Op)
 	}
 	if len(g.Binds) > 0 {
-		text += ", which leaves one size of " + strings.Join(g.Binds, ", ")
+		text += ", which fixes " + strings.Join(g.Binds, ", ")
 	}
 	return text
 }
 
-// writeForAll prints what was proved, or what breaks it.
+// writeForAll prints the results of --for-all.
 func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	for _, a := range list {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, a.Property+" for all sizes"))
@@ -72,7 +73,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(a.Broken), a.Why)
 			continue
 		case a.Proved:
-			fmt.Fprintf(w, "proved for all sizes within bounds by %s; planned at %d besides\n",
+			fmt.Fprintf(w, "proved for all sizes within bounds by %s; also planned at %d sizes\n",
 				format.Count(len(a.Cases), "case"),
 				len(a.Tried))
 		default:
@@ -88,7 +89,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	}
 }
 
-// caseText states the conditions of a case in one line, those that are alternatives in brackets.
+// caseText returns the conditions of a case in one line, alternatives in parentheses.
 func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {
@@ -105,18 +106,18 @@ func caseText(c inspect.Case) string {
 		cond = strings.Join(all, " & ")
 	}
 	if c.Refused {
-		cond += " (the graph refuses these sizes)"
+		cond += " (the graph rejects these sizes)"
 	}
 	return cond
 }
 
-// shownTried bounds the sizes that are listed in one line.
-const shownTried = 8
+// maxShown bounds the sizes in one line.
+const maxShown = 8
 
-// heldAt lists sizes that were tried.
+// heldAt lists tried sizes.
 func heldAt(tried []map[string]int) string {
 	var list []string
-	for _, sizes := range tried[:min(len(tried), shownTried)] {
+	for _, sizes := range tried[:min(len(tried), maxShown)] {
 		list = append(list, format.Sizes(sizes))
 	}
 	more := ""

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// writePlan prints the plan for a reader.
+// writePlan prints the plan as text.
 func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) {
 	exact := ""
 	if r.Exact {
@@ -80,7 +80,7 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 		term.ListCol("strides"),
 		term.WholeCol("buffer").IfRoom(), term.WholeCol("cost"), term.WholeCol("measured"),
 		term.WholeCol("fast set-up").Unless("none").IfRoom(), term.PhraseCol("loop", 24)}
-	const at = 6 // of what was measured
+	const at = 6 // the measured time
 	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
 	if !measured {
 		columns = slices.Delete(columns, at, at+1)
@@ -102,7 +102,7 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	t.Write(w, show)
 }
 
-// measuredText is a time that was measured; a dash where none was.
+// measuredText formats a measured time; a dash for none.
 func measuredText(ns *float64) string {
 	if ns == nil {
 		return "-"

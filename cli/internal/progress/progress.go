@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// progressDelay is how long work may take without a word.
+// progressDelay is the time after which a job shows its progress.
 const progressDelay = time.Second
 
 // The phases of a command's work.
@@ -31,21 +31,21 @@ const (
 	compiling = "compiling"
 	Running   = "running"
 	Writing   = "writing"
-	Printing  = "printing" // no longer shown
+	Printing  = "printing" // not shown
 )
 
-// Job is the work of a command, in phases. Where messages go to a terminal, work that takes
-// longer than [progressDelay] shows there what it is at. An interruption ends it.
+// Job is the work of a command, in phases. On a terminal it shows its progress after [progressDelay]. It ends with the
+// command's context.
 type Job struct {
 	Context     context.Context
 	name        string
 	phase       atomic.Value // string
 	done, total atomic.Int64
-	run         atomic.Pointer[exec.Run] // that is counted
+	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()
 }
 
-// Begin starts a job; the caller must end it before results are printed.
+// Begin starts a job. The caller must end it before it prints results.
 func Begin(cmd *cobra.Command, name string) *Job {
 	j := &Job{Context: cmd.Context(), name: name, finish: func() {}}
 	j.Enter(Loading)
@@ -63,38 +63,37 @@ func Begin(cmd *cobra.Command, name string) *Job {
 	return j
 }
 
-// End clears the line that shows progress. A second call does nothing.
+// End clears the progress line. A second call has no effect.
 func (j *Job) End() { j.finish() }
 
-// Enter tells what the job is at. It may be called from any goroutine.
+// Enter starts a phase. It may be called from any goroutine.
 func (j *Job) Enter(phase string) {
 	j.total.Store(0)
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is enter that does nothing once runs are counted: some plan a part of the graph on their way.
+// EnterUntilRun is [Job.Enter] until runs are counted, then it has no effect: some runs plan parts of the graph.
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
 	}
 }
 
-// BeginRun has the steps of a run counted from now on; of runs within others it is the last that
-// counts.
+// BeginRun counts the steps of a run; nested runs replace the outer one.
 func (j *Job) BeginRun(r *exec.Run) bool {
 	j.run.Store(r)
 	j.Report(0, r.Steps)
 	return true
 }
 
-// EndStep counts a step that is finished.
+// EndStep counts a finished step.
 func (j *Job) EndStep(w exec.Work, done bool) {
 	if done && j.run.Load() == w.Run {
 		j.done.Add(1)
 	}
 }
 
-// What else a tracer is told is not shown.
+// The other events of a tracer are not shown.
 
 // EndRun does nothing.
 func (j *Job) EndRun(*exec.Run, error) {}
@@ -108,14 +107,14 @@ func (j *Job) BeginChunk(exec.Work) {}
 // EndChunk does nothing.
 func (j *Job) EndChunk(exec.Work, error) {}
 
-// Report counts what a phase of work has done.
+// Report sets the progress of the phase.
 func (j *Job) Report(done, total int) {
 	j.phase.Store(Running)
 	j.done.Store(int64(done))
 	j.total.Store(int64(total))
 }
 
-// Do does a phase, which ends with the job's context.
+// Do runs a phase, which ends with the context.
 func (j *Job) Do(phase string, f func() error) (err error) {
 	j.Enter(phase)
 	if err := exit.Stopped(j.Context); err != nil {
@@ -126,7 +125,7 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 	return f()
 }
 
-// watch shows the job on a terminal until it is over.
+// watch shows the progress on a terminal until the job ends.
 func (j *Job) watch(w io.Writer, over <-chan struct{}) {
 	start := time.Now()
 	select {
@@ -138,7 +137,7 @@ func (j *Job) watch(w io.Writer, over <-chan struct{}) {
 	style := mpb.BarStyle().Build()
 	bar := p.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
 		if j.total.Load() == 0 {
-			return nil // nobody knows how much there is to do
+			return nil // the total is unknown
 		}
 		return style.Fill(w, s)
 	}), mpb.BarRemoveOnComplete(),

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
-// proveClaim proves or refutes a claim for a rank, and fails where it is not proved.
+// proveClaim proves or refutes a claim for a rank. It returns an error if the claim is not proved.
 func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	c, err := contiguity.ParseClaim(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	if err := out.Flush(); err != nil || p.Proved {
 		return err
 	}
-	return exit.Failed(nil) // the output says why
+	return exit.Failed(nil) // the output has the reason
 }
 
 func claimOf(p *contiguity.ClaimReport) *claimDoc {
@@ -71,7 +71,7 @@ func claimOf(p *contiguity.ClaimReport) *claimDoc {
 	return d
 }
 
-// writeSMT writes the question for solvers to a file, if one is named.
+// writeSMT writes the claim for SMT solvers, if a file is named.
 func writeSMT(cmd *cobra.Command, path string, text func() string) error {
 	if path == "" {
 		return nil

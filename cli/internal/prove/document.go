@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Document is what prove prints: the predicates, and of one that is named the proof.
+// Document is the output of prove: predicates, with the proof of a named one.
 type Document struct {
 	Predicates []predicateDoc `json:"predicates" doc:"The predicate that was named, or all of them."`
-	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, where one was given: predicates joined by ~, &, | and =>."`
+	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, if given: predicates joined by ~, &, | and =>."`
 	*ProofDoc
 }
 
@@ -32,45 +32,45 @@ type claimDoc struct {
 // predicateDoc is a predicate.
 type predicateDoc struct {
 	Name string `json:"name" doc:"Its name."`
-	Doc  string `json:"doc" doc:"What it says."`
-	Rank *int   `json:"rank" doc:"The only rank for which it can hold; null where it is any."`
+	Doc  string `json:"doc" doc:"Its meaning."`
+	Rank *int   `json:"rank" doc:"The only rank for which it can hold; null for any rank."`
 }
 
-// ProofDoc is a proof, or what refutes it.
+// ProofDoc is a proof or a refutation.
 type ProofDoc struct {
 	Rank    int         `json:"rank" doc:"The number of dimensions."`
 	Expr    string      `json:"formula" doc:"The form without branches, of sizes x1 to xR and strides y1 to yR."`
-	Atoms   []string    `json:"atoms" doc:"The comparisons that either form asks."`
-	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, the branching one first, of which any sizes and strides go exactly one."`
+	Atoms   []string    `json:"atoms" doc:"The comparisons of both forms."`
+	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, the branching one first; any sizes and strides take exactly one."`
 	ByParts bool        `json:"by_parts" doc:"Whether the ways are those through the parts of the predicate."`
-	Steps   []LemmaDoc  `json:"induction" doc:"The steps that carry the proof to any number of dimensions."`
+	Steps   []LemmaDoc  `json:"induction" doc:"The steps of the induction over the number of dimensions."`
 	Proved  bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
-	Against *AgainstDoc `json:"counterexample" doc:"Where the forms disagree; null where nothing was found."`
+	Against *AgainstDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
 
-	Conclusion string `json:"conclusion" doc:"What is proved or refuted, as a sentence."`
+	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
 // WayDoc is a way through both forms.
 type WayDoc struct {
 	Part      string `json:"part,omitzero" doc:"The part of the predicate, where it is proved by parts."`
-	Path      string `json:"path" doc:"What the branches decided."`
-	If        string `json:"if" doc:"That, and what the formula asked besides."`
+	Path      string `json:"path" doc:"The decisions of the branches."`
+	If        string `json:"if" doc:"These decisions, and the comparisons of the formula."`
 	Branching bool   `json:"branching" doc:"The answer of the branching form."`
 	Formula   bool   `json:"formula" doc:"The answer of the formula."`
 }
 
 // LemmaDoc is a step of the induction.
 type LemmaDoc struct {
-	Claim string `json:"claim" doc:"What is claimed, of sizes and strides that nobody knows."`
+	Claim string `json:"claim" doc:"The claim, for arbitrary sizes and strides."`
 	Ways  int    `json:"ways" doc:"The number of ways through the code in question."`
-	Holds bool   `json:"holds" doc:"Whether it is so on each."`
+	Holds bool   `json:"holds" doc:"Whether the claim holds on each of them."`
 }
 
-// AgainstDoc is what refutes a proof.
+// AgainstDoc is a counterexample.
 type AgainstDoc struct {
 	If        string                   `json:"if" doc:"The way on which the forms disagree."`
-	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes for which they do; null where none were found."`
-	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides for which they do; null where none were found."`
+	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes for which they disagree; null if none were found."`
+	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides for which they disagree; null if none were found."`
 	Branching bool                     `json:"branching" doc:"The answer of the branching form."`
 	Formula   bool                     `json:"formula" doc:"The answer of the formula."`
 }
@@ -102,7 +102,7 @@ func proofOf(p *contiguity.Report) *ProofDoc {
 	return doc
 }
 
-// conclusionOf says what was proved, or what stands in the way.
+// conclusionOf states the result, or the reason why there is no proof.
 func conclusionOf(p *contiguity.Report) string {
 	c := p.Counterexample
 	switch {

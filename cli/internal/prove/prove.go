@@ -1,4 +1,4 @@
-// Package prove is the command that proves layout predicates.
+// Package prove is the command that proves predicates and claims about layouts.
 package prove
 
 import (
@@ -30,24 +30,24 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove [PREDICATE|CLAIM]",
 		Short: "Prove a claim about layouts, or that a predicate and PyTorch's branches agree",
-		Long: `Proves for values of a rank, whatever their sizes and strides, that two forms of a predicate give the
-same answer: the formula, which branches nowhere, and PyTorch's code, which decides step by step and so
-leaves guards. Without a predicate it lists them.
+		Long: `Proves that two forms of a predicate agree for all sizes and strides of values of a rank: the formula,
+which has no branches, and PyTorch's code, whose branches leave guards. Without a predicate it lists all
+of them.
 
-It runs both forms for every answer of each comparison that the answers before it leave open, and prints
-the formula, the ways that the branching form takes with what it decides on each, the comparisons that
-either form asks (the atoms), the steps of an induction that carry the proof to any number of dimensions,
-and the conclusion. Sizes are x1, x2, ..., strides y1, y2, ...; none is negative, all are unbounded.
+It runs both forms for every answer of each comparison that earlier answers leave open. It prints the
+formula, the ways through the branching form with their decisions, the comparisons of both forms (atoms),
+the steps of the induction over the number of dimensions, and the conclusion. Sizes are x1, x2, ...,
+strides are y1, y2, ...; they are not negative and not bounded.
 
-A predicate that holds of one rank only needs no --rank; the others are proved for ranks 0 to 6. Those that
+A predicate for a single rank needs no --rank; the others are proved for ranks 0 to 6. Predicates that
 sort dimensions are proved part by part from rank 5 on.
 
-A claim joins predicates by ~ (not), & (and), | (or) and => (implies), from the strongest to the weakest, with
-parentheses. It is proved for all sizes and strides of values of a rank, or refuted by an example.
+A claim joins predicates by ~ (not), & (and), | (or) and => (implies), in decreasing precedence, with
+parentheses. It is proved for all sizes and strides of a rank, or refuted by an example.
 
---smt writes the negation of the proved statement for solvers: unsat confirms the proof.
+--smt writes the negation of the proved statement for SMT solvers: unsat confirms the proof.
 
-Exit code 0 if it is proved, 1 if it is refuted, with sizes and strides, or not proved, 2 for a wrong call.`,
+Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: a wrong call.`,
 		Example: `  graphrun prove
   graphrun prove contiguous --rank 4
   graphrun prove "contiguous => non_overlapping_and_dense" --rank 4
@@ -88,7 +88,7 @@ func completeRule(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return ruleNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// maxRank is the greatest rank that is proved way by way.
+// maxRank is the greatest rank for which all ways are examined.
 const maxRank = 6
 
 func ruleNames() []string {
@@ -99,7 +99,7 @@ func ruleNames() []string {
 	return names
 }
 
-// choose returns the predicate of a name, and settles the rank.
+// choose returns the named predicate and sets the rank.
 func (f *flags) choose(name string, ranked bool) (contiguity.Rule, error) {
 	i := slices.Index(ruleNames(), name)
 	if i < 0 {
@@ -119,7 +119,7 @@ func (f *flags) choose(name string, ranked bool) (contiguity.Rule, error) {
 	return r, nil
 }
 
-// listRules prints what there is to prove.
+// listRules prints the predicates.
 func listRules(cmd *cobra.Command, f flags) error {
 	if cmd.Flags().Changed("rank") || f.smt != "" {
 		return command.Misused(cmd, "--rank and --smt want a predicate: %s", strings.Join(ruleNames(), ", "))
@@ -142,7 +142,7 @@ func listRules(cmd *cobra.Command, f flags) error {
 	return out.Flush()
 }
 
-// prove proves a rule for a rank, writes what there is to write, and fails where it is not proved.
+// prove proves a rule for a rank and prints the proof. It returns an error if the rule is not proved.
 func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
 	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
 		return err
@@ -164,7 +164,7 @@ func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
 	if err := out.Flush(); err != nil || p.Proved {
 		return err
 	}
-	return exit.Failed(nil) // what is printed says why
+	return exit.Failed(nil) // the output has the reason
 }
 
 func writeProof(w io.Writer, show term.Display, doc *Document) {
@@ -195,7 +195,7 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 	fmt.Fprintf(w, "\n%s\n", p.Conclusion)
 }
 
-// writeWays prints the ways of the branching form. A formula that asks for more splits one into several.
+// writeWays prints the ways of the branching form; further comparisons of the formula split them.
 func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	type row struct {
 		part, path         string

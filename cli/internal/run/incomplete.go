@@ -16,21 +16,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// runWork is a graph, bound and inferred, and values for its inputs.
+// runWork is a bound and inferred graph with its inputs.
 type runWork struct {
-	whole *graph.Graph // as it is in the file
-	g     *graph.Graph // without what was refused before the run
+	whole *graph.Graph // the graph of the file
+	g     *graph.Graph // without the nodes that were rejected before the run
 	in    *inputs.Set
 	left  incomplete
 }
 
-// incomplete are what a run that keeps going has left out.
+// incomplete has the failed nodes and missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
 func (o incomplete) any() bool { return len(o.Failed) > 0 }
 
-// lose takes what has turned out not to be had, and what depends on it, from the graph.
-func (w *runWork) lose(given *inputs.Given) {
+// dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
+func (w *runWork) dropInputs(given *inputs.Given) {
 	if len(given.Lost) == 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (w *runWork) lose(given *inputs.Given) {
 			lost[v] = err
 		}
 	}
-	if len(lost) > 0 { // a model is read without them
+	if len(lost) > 0 { // a model is read without these inputs
 		g, errs := w.g.DropValues(lost, given.Unknown...)
 		w.g, w.left.Failed = g, append(w.left.Failed, errs...)
 	}
@@ -48,14 +48,14 @@ func (w *runWork) lose(given *inputs.Given) {
 	given.Unknown = nil
 }
 
-// refuse infers the graph and takes what is refused from it.
-func (w *runWork) refuse() {
+// dropRejected infers the graph and removes the rejected nodes.
+func (w *runWork) dropRejected() {
 	refused := w.g.InferAll()
 	w.left.Failed = append(w.left.Failed, w.g.RootErrors(refused)...)
 	w.g = w.g.Drop(refused)
 }
 
-// pinned leaves out the pins of what is left out.
+// pinned returns the pins without those of removed nodes and values.
 func (w *runWork) pinned(pins []string) []string {
 	if len(pins) == 0 || w.g == w.whole {
 		return pins
@@ -67,7 +67,7 @@ func (w *runWork) pinned(pins []string) []string {
 	})
 }
 
-// names are what pins may name.
+// names returns the names that pins may have.
 func names(g *graph.Graph) map[string]bool {
 	all := map[string]bool{}
 	g.Values(func(v *graph.Value) { all[v.Name] = true })
@@ -80,9 +80,8 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// omit takes what was left out from the error of a run, and adds what was refused before
-// it. Another error comes back.
-func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
+// merge adds the failures in the error of a run to the earlier ones. It returns any other error.
+func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.left.Failed)
 	var part *exec.Incomplete
 	if errors.As(err, &part) {
@@ -97,7 +96,7 @@ func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
 	return nil
 }
 
-// report names every node of the file that failed with its reason, and every output that is not there.
+// printError prints every failed node with its reason, and every missing output.
 func (o incomplete) printError(cmd *cobra.Command, path string) {
 	for _, e := range o.Failed {
 		term.PrintError(cmd, exit.InFile(path, e))

@@ -55,20 +55,19 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Long: `Plans and runs a graph, and prints a line for each output: name, dtype, shape, strides, and
 the least, greatest and mean value.
 
-Inputs come from --inputs and --input, in logical (row-major) order; they are placed into the
-layouts that the graph declares. Without any of these they are made from --seed, the same for
-every strategy and layout: real numbers from -1 to 1, integers from 0 to 9, or below the size of
-what they index. A note says so. Symbols get their sizes from --dim, else from the given inputs,
-else the least size over 1 within their bounds.
+Inputs come from --inputs and --input, in logical (row-major) order; they are copied into the
+layouts that the graph declares. Without these flags, inputs are generated from --seed, with the
+same values for every strategy and layout: real numbers from -1 to 1, and integers from 0 to 9, or
+below the size that they index. A note reports it. Symbols get their sizes from --dim, else from
+the shapes of arrays, else the least size above 1 within their bounds.
 
-With --keep-going, whatever can be made is made: a node that is refused when the graph is loaded,
-converted, inferred, planned or compiled, that fails while it runs, or for whose result there is no
-memory, an input or a constant that cannot be read, or is none of the graph's, is named with its
-reason, and so is every output that is left out because of it.
+With --keep-going, failures do not end the run: a node that is rejected or fails in any phase, an
+input or constant that cannot be read, or a result without memory is reported with its reason, and
+so is every output that depends on it. The other outputs are computed.
 
---outputs is written as a whole or not at all: when the run fails, a file that was there stays.
+--outputs is written atomically: if the run fails, an existing file is unchanged.
 
-In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
+In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun run model.onnx --seed 3 --json
   graphrun run model.json --inputs in.npz --outputs out.npz
@@ -82,7 +81,7 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 	fl := cmd.Flags()
 	f.src.AddFlags(cmd)
 	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; "+
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "continue past failed nodes and compute the other outputs; "+
 		"the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	command.HintFlag(cmd, &f.dims)
@@ -134,7 +133,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	var out map[string]*tensor.Tensor
 	err = j.Do(progress.Running, func() (err error) { out, err = p.Run(j.Context, w.in.Values); return err })
-	if err := w.omit(out, err); err != nil {
+	if err := w.merge(out, err); err != nil {
 		return w.in.Blame(err)
 	}
 	aside()
@@ -177,8 +176,8 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 	w.whole, w.g = g, g
 	if f.keepGoing {
 		w.left.Failed = given.Missing
-		w.lose(given)
-		w.refuse()
+		w.dropInputs(given)
+		w.dropRejected()
 	} else {
 		err = command.Infer(ctx, g)
 	}
@@ -190,13 +189,13 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 		return w, err
 	}
 	if w.in, err = f.src.ReadValues(w.g, given); err == nil {
-		w.lose(given)
+		w.dropInputs(given)
 	}
 	return w, err
 }
 
-// deliver writes the outputs to the file that was asked for, and prints them. One that keeps going
-// prints them even if they cannot be written.
+// deliver writes the outputs to --outputs and prints them. With --keep-going it prints them even if they cannot be
+// written.
 func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
 	if f.outputs != "" {
 		err = checkWritten(out)
@@ -214,8 +213,7 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 	}))
 }
 
-// checkWritten refuses outputs that share memory among their elements and would take more than the process may have
-// when every element is written.
+// checkWritten returns an error for outputs with shared elements that exceed the memory when every element is written.
 func checkWritten(out map[string]*tensor.Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		t := out[name]
@@ -230,7 +228,7 @@ func checkWritten(out map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// entries lists the outputs that there are, in the graph's order.
+// entries lists the outputs that were computed, in the order of the graph.
 func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
 	for _, o := range g.Outputs {
@@ -260,9 +258,9 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 	return buf.Flush()
 }
 
-// Document is what run prints.
+// Document is the output of run.
 type Document struct {
-	Outputs document.Stream[OutputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
+	Outputs document.Stream[OutputDoc] `json:"outputs" doc:"The computed outputs, in the order of the graph."`
 	Errors  []report.Mistake           `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
 	LeftOut []LeftOutDoc               `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
 	report.Notes
@@ -270,14 +268,14 @@ type Document struct {
 
 type OutputDoc struct {
 	Name    string   `json:"name" doc:"The name of the output."`
-	DType   string   `json:"dtype" of:"dtype" doc:"The type of its elements."`
+	DType   string   `json:"dtype" of:"dtype" doc:"The dtype."`
 	Shape   []int    `json:"shape" doc:"Its sizes."`
-	Strides []int    `json:"strides" doc:"Steps between elements, in elements."`
-	Min     *float64 `json:"min" doc:"The least element; null where that is no finite number."`
-	Max     *float64 `json:"max" doc:"The greatest element; null where that is no finite number."`
-	Mean    *float64 `json:"mean" doc:"The mean of its elements; null where that is no finite number."`
+	Strides []int    `json:"strides" doc:"The strides in elements."`
+	Min     *float64 `json:"min" doc:"The least element; null if it is not finite."`
+	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite."`
+	Mean    *float64 `json:"mean" doc:"The mean of the elements; null if it is not finite."`
 
-	least, most, mean float64 // not finite ones too
+	least, most, mean float64 // may be infinite or NaN
 }
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left incomplete) *Document {
@@ -294,7 +292,7 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	return r
 }
 
-// finite returns nil for what JSON has no number for.
+// finite returns nil for infinities and NaN, which JSON does not have.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -302,5 +300,5 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// number prints a statistic to six digits.
+// number formats a statistic with six digits.
 func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }

@@ -19,7 +19,7 @@ func TestApartIsFolded(t *testing.T) {
 	list = append(list, report.Apart{Node: "p", Reader: "q", Why: "one"})
 	var out bytes.Buffer
 	WriteApart(&out, term.Display{}, list)
-	if text := out.String(); strings.Count(text, "many") != mostApart || !strings.Contains(text, "so are 95 more") ||
+	if text := out.String(); strings.Count(text, "many") != maxApart || !strings.Contains(text, "and 95 more") ||
 		strings.Count(text, "one") != 1 {
 		t.Error(text)
 	}

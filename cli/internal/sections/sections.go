@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// WriteCopies prints copies and why there are.
+// WriteCopies prints copies with their reasons.
 func WriteCopies(w io.Writer, show term.Display, title string, copies []report.Copy) {
 	term.WriteList(w, show, title, copies, []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"),
 		term.WholeCol("bytes"),
@@ -24,23 +24,23 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 	})
 }
 
-// mostApart is how many pairs are printed of those that stayed apart for one reason.
-const mostApart = 5
+// maxApart bounds the pairs of nodes that are printed for one reason.
+const maxApart = 5
 
-// WriteApart prints the pairs of nodes that stayed apart, together those for which there is one reason: of many some,
-// and how many there are.
+// WriteApart prints the pairs of nodes that were not fused, sorted by reason; for a frequent reason some pairs and
+// their number.
 func WriteApart(w io.Writer, show term.Display, list []report.Apart) {
 	seen, folded := map[string]int{}, []report.Apart{}
 	for _, a := range list {
-		if seen[a.Why]++; seen[a.Why] <= mostApart {
+		if seen[a.Why]++; seen[a.Why] <= maxApart {
 			folded = append(folded, a)
 		}
 	}
 	slices.SortStableFunc(folded, func(a, b report.Apart) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
 	for i := range folded {
 		why := folded[i].Why
-		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > mostApart {
-			folded[i].Why = fmt.Sprintf("%s; so are %d more", why, seen[why]-mostApart)
+		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > maxApart {
+			folded[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxApart)
 		}
 	}
 	term.WriteList(w, show, "Apart", folded, []term.Column{term.NameCol("node"), term.NameCol("reader"),
@@ -48,26 +48,26 @@ func WriteApart(w io.Writer, show term.Display, list []report.Apart) {
 		func(a report.Apart) []any { return []any{a.Node, a.Reader, a.Why} })
 }
 
-// WriteBound tells how near the cost is to the least.
+// WriteBound prints the distance of the cost from its lower bound.
 func WriteBound(w io.Writer, r *report.Plan) {
 	if r.LowerBoundNS == nil {
 		return
 	}
 	if r.Optimal {
-		fmt.Fprint(w, "no plan costs less: that is proved")
+		fmt.Fprint(w, "proved: no plan costs less")
 	} else {
-		fmt.Fprintf(w, "no plan costs less than %s: that is proved, and a gap of %s is left (%.2g%%)",
+		fmt.Fprintf(w, "proved lower bound %s, gap %s (%.2g%%)",
 			format.Nanoseconds(*r.LowerBoundNS), format.Nanoseconds(r.CostNS+r.SavedNS-*r.LowerBoundNS),
 			100*((r.CostNS+r.SavedNS)/max(*r.LowerBoundNS, 1)-1))
 	}
 	if r.SavedNS != 0 {
-		fmt.Fprintf(w, ", but for %s that are saved besides where values are written within others",
+		fmt.Fprintf(w, "; in-place results save another %s",
 			format.Nanoseconds(r.SavedNS))
 	}
-	fmt.Fprintln(w, "; peak memory and steps that overlap are not in the cost")
+	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
 }
 
-// PricedBy tells which profile a plan was priced by, in words.
+// PricedBy describes the cost profile of a plan.
 func PricedBy(p report.Profile) string {
 	digest := p.Digest
 	if len(digest) > ShortDigest {
@@ -80,10 +80,10 @@ func PricedBy(p report.Profile) string {
 	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(when, "some day"), digest)
 }
 
-// ShortDigest is how much of a digest is printed for readers.
+// ShortDigest is the length of digests in text output.
 const ShortDigest = 12
 
-// WriteMemory prints what a run needs, and whether it could run here.
+// WriteMemory prints the memory that a run needs, and whether this machine has it.
 func WriteMemory(w io.Writer, show term.Display, n graphrun.Need) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.WholeCol("bytes"))
@@ -94,19 +94,19 @@ func WriteMemory(w io.Writer, show term.Display, n graphrun.Need) {
 	t.Write(w, show)
 	var short *graphrun.MemoryError
 	if errors.As(n.Check(0, n.Held()), &short) {
-		fmt.Fprintf(w, "That is more than it may have here: %s is %s, of which %s is left.\n",
+		fmt.Fprintf(w, "That exceeds the available memory: %s is %s, of which %s is left.\n",
 			short.From, format.Bytes(short.Limit), format.Bytes(short.Left))
 	}
 }
 
-// WriteSegments prints the segments of a graph that has some.
+// WriteSegments prints the segments of a graph, if it has any.
 func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 	if len(segments) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Segments"))
-	fmt.Fprintln(w, "each is planned for every set of layouts and sizes that comes: "+
-		"no hint is known for what follows from data")
+	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
+		"sizes that depend on data have no hint")
 	t := term.NewTable(term.WholeCol("segment"), term.PhraseCol("nodes", 20), term.WholeCol("planned"),
 		term.WholeCol("after"),
 		term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
@@ -128,21 +128,12 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		for i, v := range s.Outputs {
 			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
 		}
-		t.Add(s.Segment, SomeOf(s.Nodes), planned, format.Ints(s.After), SomeOf(waits), SomeOf(gives))
+		t.Add(s.Segment, format.Few(s.Nodes), planned, format.Ints(s.After), format.Few(waits), format.Few(gives))
 	}
 	t.Write(w, show)
 }
 
-// SomeOf names the first things of a list.
-func SomeOf(list []string) string {
-	const most = 4
-	if more := len(list) - most; more > 1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
-	}
-	return strings.Join(list, ", ")
-}
-
-// dtypeText names a dtype that may be unknown.
+// dtypeText returns the name of a dtype that may be unknown.
 func dtypeText(d *string) string {
 	if d == nil {
 		return "?"

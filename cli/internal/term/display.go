@@ -1,4 +1,4 @@
-// Package term prints tables, messages and colors in a form that suits the terminal or file.
+// Package term prints tables and messages that fit the terminal or file.
 package term
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/vbauerster/mpb/v8/cwriter"
 )
 
-// Display is what the place that is printed to can show.
+// Display describes the terminal or file that output goes to.
 type Display struct {
-	width int  // columns; 0: as many as there are to print
-	color bool // understands colours
+	width int  // in columns; 0: unlimited
+	color bool // supports colors
 }
 
-// ProseWidth is how wide running text is printed: lines that are longer are hard to read.
+// ProseWidth returns the width for running text, at most 88 columns.
 func (d Display) ProseWidth() int {
 	const most = 88
 	if d.width > 0 {
@@ -25,8 +25,7 @@ func (d Display) ProseWidth() int {
 	return most
 }
 
-// displayOf asks about w. Only a terminal has a width: what goes into a pipe or a file is
-// whole. COLUMNS overrides what a terminal says of itself.
+// displayOf describes w. Only a terminal has a width, which COLUMNS overrides; output to pipes and files is never cut.
 func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	d := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {
@@ -40,7 +39,7 @@ func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	return d
 }
 
-// Output is the display that results go to.
+// Output describes the standard output of a command.
 func Output(cmd *cobra.Command) Display { return displayOf(cmd, cmd.OutOrStdout()) }
 
 // IsTerminal reports whether w is a terminal.
@@ -59,7 +58,7 @@ const (
 // ColorModes lists the values of --color.
 var ColorModes = []string{colorAuto, colorAlways, colorNever}
 
-// ColorMode is the value of --color, as far as the command line could be read.
+// ColorMode returns the value of --color, or its default if the command line is invalid.
 func ColorMode(cmd *cobra.Command) string {
 	if f := cmd.Root().PersistentFlags().Lookup("color"); f != nil {
 		return f.Value.String()
@@ -67,8 +66,7 @@ func ColorMode(cmd *cobra.Command) string {
 	return colorAuto
 }
 
-// colored decides about colours. With NO_COLOR (https://no-color.org: not empty) there are none,
-// whatever the command line says.
+// colored reports whether to print colors. NO_COLOR (https://no-color.org) takes precedence over --color.
 func colored(mode string, w io.Writer) bool {
 	switch {
 	case os.Getenv("NO_COLOR") != "" || mode == colorNever:
@@ -79,7 +77,7 @@ func colored(mode string, w io.Writer) bool {
 	return os.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// style is a way to print, as the number of ECMA-48's SGR sequence.
+// style is the number of an ECMA-48 SGR sequence.
 type style string
 
 const (
@@ -88,7 +86,7 @@ const (
 	caution style = "1;33" // notes
 )
 
-// Paint prints s in a style, where the display has any.
+// Paint returns s in a style, if the display supports colors.
 func (d Display) Paint(how style, s string) string {
 	if !d.color || s == "" {
 		return s

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// PrintError prints an error. Those that start with a place in a file stand alone, so that
-// editors find them; others are preceded by the program's name.
+// PrintError prints an error. A line that starts with a place in a file has no prefix, so that editors recognize it;
+// other messages start with the name of the program.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)
@@ -32,7 +32,7 @@ func PrintError(cmd *cobra.Command, err error) {
 	}
 }
 
-// placeLength is the length of the place FILE:LINE:COL: that a line starts with.
+// placeLength returns the length of the place FILE:LINE:COL: at the start of a line.
 func placeLength(line, file string) int {
 	rest, ok := strings.CutPrefix(line, file+":")
 	if !ok {
@@ -42,7 +42,7 @@ func placeLength(line, file string) int {
 	return len(line) - len(rest)
 }
 
-// Note prints a remark beside the results.
+// Note prints a remark on stderr.
 func Note(cmd *cobra.Command, message string, args ...any) {
 	w := cmd.ErrOrStderr()
 	text := format.Printable(fmt.Sprintf(message, args...))

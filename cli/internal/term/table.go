@@ -11,28 +11,26 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// Column is a column of a table, and what becomes of it on a terminal that is too narrow.
+// Column is a column of a table, and the rule by which it shrinks on a narrow terminal.
 type Column struct {
 	Head string
-	Cut  func(cell string, width int) string // makes a cell narrower; nil: cells stay whole
-	// floors are the widths down to which the column gives way in each round, before any
-	// column gives more.
+	Cut  func(cell string, width int) string // shortens a cell; nil: cells are not shortened
+	// floors are the least widths in each round of shrinking.
 	floors [rounds]int
-	usual  string // the column is left out where all of its cells are this
-	spare  bool   // the column is left out before others lose what makes them worth reading
-	flow   bool   // the last column: its words go on in further lines
-	Right  bool   // numbers, whose last digits are below each other
+	usual  string // the column is omitted if all cells have this text
+	spare  bool   // the column is omitted before others become unreadable
+	flow   bool   // the last column: its text continues on further lines
+	Right  bool   // aligned to the right
 }
 
-// rounds is the number of times that columns give way: first remarks, then names, then
-// shapes and strides, then whatever there is.
+// rounds is the number of rounds of shrinking: first remarks, then names, then shapes and strides, then all columns.
 const rounds = 4
 
-// never is a floor of those that do not give way yet.
+// never is the floor of a column that does not shrink in a round.
 const never = 1 << 30
 
-// Names lose their middle, since they differ at both ends (layer1.0.conv2.weight), lists their
-// middle items, phrases and prose their end. Numbers and dtypes stay whole.
+// Kinds of columns. Names are cut in the middle, since they differ at both ends (layer1.0.conv2.weight), lists lose
+// items in the middle, and phrases and prose are cut at the end. Numbers and dtypes are not cut.
 func WholeCol(head string) Column  { return Column{Head: head} }
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }
 func NameCol(head string) Column {
@@ -48,20 +46,19 @@ func ProseCol(head string) Column {
 	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, flow: true}
 }
 
-// Unless makes a column that is left out where all of its cells are the usual ones.
+// Unless omits the column if all cells have the usual text.
 func (c Column) Unless(usual string) Column {
 	c.usual = usual
 	return c
 }
 
-// IfRoom makes a column that is the first to go.
+// IfRoom makes the column the first to be omitted.
 func (c Column) IfRoom() Column {
 	c.spare = true
 	return c
 }
 
-// Table has plain columns two blanks apart, which awk can take too. On a terminal it is
-// never wider than that.
+// Table has columns that two blanks separate, so that awk can read them. On a terminal it is at most as wide as that.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
@@ -88,7 +85,7 @@ func (t *Table) AddColumn(c Column, cells []string) {
 	}
 }
 
-// WriteMarkdown prints the table as Markdown has it. Errors come out at w's next Write.
+// WriteMarkdown prints the table in Markdown. Errors appear at the next Write of w.
 func (t *Table) WriteMarkdown(w io.Writer) {
 	line := func(of func(i int) string) {
 		for i := range t.Columns {
@@ -111,7 +108,7 @@ func (t *Table) WriteMarkdown(w io.Writer) {
 // gap is the number of blanks between columns.
 const gap = 2
 
-// Write prints the table. Errors come out at w's Flush, or its next Write.
+// Write prints the table. Errors appear at the next Write or Flush of w.
 func (t *Table) Write(w io.Writer, d Display) {
 	widths := t.fit(d.width)
 	heads := make([]string, len(t.Columns))
@@ -130,7 +127,7 @@ func (t *Table) Write(w io.Writer, d Display) {
 	}
 }
 
-// widths returns what the columns take when nothing is cut.
+// widths returns the widths of the columns before shrinking.
 func (t *Table) widths() []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -144,10 +141,10 @@ func (t *Table) widths() []int {
 	return widths
 }
 
-// absent is the width of a column that is left out.
+// absent is the width of an omitted column.
 const absent = -1
 
-// fit returns the widths that columns have on a terminal of so many columns; 0 is no limit.
+// fit returns the widths of the columns on a terminal with limit columns; 0 is unlimited.
 func (t *Table) fit(limit int) []int {
 	widths := t.widths()
 	if limit == 0 || total(widths) <= limit {
@@ -173,7 +170,7 @@ func (t *Table) fit(limit int) []int {
 	return widths
 }
 
-// lastIndex is the index of the last item that holds; -1 if none does.
+// lastIndex returns the index of the last item for which holds is true; -1 for none.
 func lastIndex[T any](list []T, holds func(i int) bool) int {
 	for i := len(list) - 1; i >= 0; i-- {
 		if holds(i) {
@@ -183,7 +180,7 @@ func lastIndex[T any](list []T, holds func(i int) bool) int {
 	return -1
 }
 
-// total is the width of a line.
+// total returns the width of a line.
 func total(widths []int) int {
 	n := -gap
 	for _, w := range widths {
@@ -194,8 +191,7 @@ func total(widths []int) int {
 	return n
 }
 
-// shrink takes from the widest columns until the line fits, or no column has anything left
-// to give in this round.
+// shrink narrows the widest columns until the line fits, or all columns have reached their floors.
 func (t *Table) shrink(widths []int, limit, round int) {
 	for over := total(widths) - limit; over > 0; {
 		widest, next := -1, 0
@@ -213,7 +209,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 		if widest < 0 {
 			return
 		}
-		// Down to the next one, and with it from there on.
+		// Shrink to the width of the next column, then both together.
 		least := max(t.floor(widest, round), min(next, widths[widest]-1))
 		give := min(over, widths[widest]-least)
 		widths[widest] -= give
@@ -221,7 +217,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 	}
 }
 
-// floor is the least width of a column in a round.
+// floor returns the least width of a column in a round.
 func (t *Table) floor(i, round int) int {
 	if t.Columns[i].Cut == nil {
 		return never
@@ -229,7 +225,7 @@ func (t *Table) floor(i, round int) int {
 	return max(t.Columns[i].floors[round], Width(t.Columns[i].Head))
 }
 
-// lines lays a row out, in one line but for prose.
+// lines returns the lines of a row; only prose has several.
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
 	var more []string
@@ -269,7 +265,7 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 	return out
 }
 
-// pad keeps columns apart.
+// pad writes the blanks between columns.
 func pad(b *strings.Builder, at *int) {
 	if *at > 0 {
 		b.WriteString(strings.Repeat(" ", gap))
@@ -277,8 +273,7 @@ func pad(b *strings.Builder, at *int) {
 	}
 }
 
-// Width is the number of columns that a terminal gives a text: two for each of Chinese,
-// none for accents that are above another letter.
+// Width returns the number of terminal columns of a text: two for wide characters, none for combining ones.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -288,7 +283,7 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Ellipsis is where something was cut out.
+// Ellipsis replaces omitted text.
 const Ellipsis = "…"
 
 // CutEnd keeps the start of a text.
@@ -312,8 +307,8 @@ func CutMiddle(s string, width int) string {
 	return head + Ellipsis + tail
 }
 
-// cutList keeps as many numbers of a list [1,2,3] as there is room for: half of them from
-// its end. A word may be before it. A text that is no list loses its end.
+// cutList keeps the first and last items of a list [1,2,3], half of those that fit from each end. A word may precede
+// the list. Other texts are cut at the end.
 func cutList(s string, width int) string {
 	if Width(s) <= width {
 		return s
@@ -340,13 +335,12 @@ func cutList(s string, width int) string {
 	return best
 }
 
-// CutFlags says dense for non_overlapping_and_dense, which is longer than all other flags
-// together, before it loses the end.
+// CutFlags abbreviates non_overlapping_and_dense as dense, then cuts at the end.
 func CutFlags(s string, width int) string {
 	return CutEnd(strings.ReplaceAll(s, "non_overlapping_and_dense", "dense"), width)
 }
 
-// WriteList prints a table of a list under a title; nothing where it is empty.
+// WriteList prints a list as a table with a title; nothing for an empty list.
 func WriteList[T any](w io.Writer, show Display, title string, list []T, columns []Column, row func(T) []any) {
 	if len(list) == 0 {
 		return

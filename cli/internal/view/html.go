@@ -24,7 +24,7 @@ var pageText string
 
 var page = template.Must(template.New("view").Parse(pageText))
 
-// pageData is what the page's script knows of the picture.
+// pageData is the data of the script of the page.
 type pageData struct {
 	Title   string       `json:"title"`
 	Remarks []string     `json:"remarks"`
@@ -40,17 +40,17 @@ type pageLayout struct {
 	Dash  string `json:"dash"`
 }
 
-// pageBox is what is told of a box that is clicked.
+// pageBox has the details of a box, which the page shows after a click.
 type pageBox struct {
 	Kind    boxKind  `json:"kind"`
 	Head    string   `json:"head"`
 	Share   float64  `json:"share"`
 	Facts   []fact   `json:"facts"`
-	Explain []string `json:"explain"` // what explain tells, a text for each value
+	Explain []string `json:"explain"` // the output of explain for each value
 }
 
-// page is the picture as a page of its own, with what explain tells of the values of the graph as written. The program
-// is that which runs it; nil for a graph that is drawn as it is written.
+// page returns a self-contained HTML page with the drawing and the explanations of values. program is nil for a graph
+// as written.
 func (p *picture) page(ctx context.Context, svg []byte, g *graph.Graph, program *graphrun.Program) ([]byte, error) {
 	d := pageData{Title: p.title, Remarks: slices.Clone(p.remarks), Legend: []pageLayout{}, Boxes: []pageBox{}}
 	for i, l := range p.legend {
@@ -75,21 +75,21 @@ func (p *picture) page(ctx context.Context, svg []byte, g *graph.Graph, program 
 	var out bytes.Buffer
 	err := page.Execute(&out, struct {
 		Title string
-		SVG   template.HTML // all that names could be of it is escaped
+		SVG   template.HTML // names in it are escaped
 		Data  pageData
 	}{p.title, template.HTML(svg), d})
 	return out.Bytes(), err
 }
 
-// explainer tells of values what graphrun explain does.
+// explainer has the output of graphrun explain for values.
 type explainer struct {
 	graph   *graph.Graph
-	program *graphrun.Program // nil: what becomes of them is not told
+	program *graphrun.Program // nil: without the part about the program
 	known   *program.Known
-	named   map[string][]*graph.Value // of inputs by name, and of nodes
+	named   map[string][]*graph.Value // by the names of inputs and nodes
 }
 
-// newExplainer returns one for a graph; the program is nil for a graph as it is written.
+// newExplainer returns an explainer; the program is nil for a graph as written.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	e := &explainer{graph: g, program: p, known: program.KnownOf(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
@@ -101,7 +101,7 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	return e
 }
 
-// texts explains what a node makes, or an input: nothing of what passes inserted.
+// texts explains an input or the values of a node; nodes that passes inserted have no explanation.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
 		d := infer.ValueDocOf(v, e.known)

@@ -12,19 +12,19 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// boxKind is what a box of a picture stands for.
+// boxKind is the kind of a box.
 type boxKind string
 
 const (
 	inputBox    boxKind = "input"
-	constantBox boxKind = "constant" // of a constant that is handed over: others are told by their readers
+	constantBox boxKind = "constant" // a constant that is an output; other constants are in the details of their readers
 	stepBox     boxKind = "step"
 	viewBox     boxKind = "view"
 	copyBox     boxKind = "copy"
 	outputBox   boxKind = "output"
 )
 
-// picture is a graph to be drawn: as it is written, or as it runs under a strategy.
+// picture is a drawing of a graph as written or of a plan.
 type picture struct {
 	title   string
 	remarks []string
@@ -33,26 +33,26 @@ type picture struct {
 	legend  []pictureLayout // in the order of first use
 }
 
-// pictureBox is an input, a step, a view, a copy that was inserted, or an output.
+// pictureBox is an input, a step, a view, an inserted copy, or an output.
 type pictureBox struct {
 	kind  boxKind
-	head  string   // what it does
-	lines []string // what else is written into it
-	why   string   // of a copy
-	// share is its part of the cost of all; bar that of the dearest step's.
+	head  string   // the op
+	lines []string // further text
+	why   string   // the reason of a copy
+	// share is the part of the total cost, bar that of the most expensive step.
 	share, bar float64
-	layout     int // of what it makes first, in the legend; -1 for none
+	layout     int // of the first result, as an index of the legend; -1 for none
 	facts      []fact
 	explain    []string // the values of the graph as written that it computes
 }
 
-// fact is a line of what is told of a box beside its drawing.
+// fact is a line of the details of a box.
 type fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// pictureNet is a value: it goes from the box that makes it to those that read it.
+// pictureNet is a value: lines from the box that computes it to its readers.
 type pictureNet struct {
 	from   int
 	to     []int
@@ -60,23 +60,23 @@ type pictureNet struct {
 	tip    string
 }
 
-// pictureLayout is a way to lie that values of the picture have.
+// pictureLayout is a layout of values in the picture.
 type pictureLayout struct {
 	name  string
 	count int
 }
 
-// pictured makes the picture of a graph. The report is that of the program that runs it; nil for a graph as it is
-// written.
+// pictured returns the picture of a graph. The report is nil for a graph as written.
 func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
-	p := &painter{picture: &picture{title: title}, report: r, made: map[*graph.Value]int{}, lies: map[string]int{},
+	p := &painter{picture: &picture{title: title}, report: r, made: map[*graph.Value]int{}, index: map[string]int{},
 		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
-		p.tellPlan(r)
+		p.addPlan(r)
 	}
 	for _, v := range g.Inputs {
-		p.made[v] = p.add(pictureBox{kind: inputBox, head: v.Name, lines: p.kinds([]*graph.Value{v}, false), layout: p.lay(v),
-			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
+		p.made[v] = p.add(pictureBox{kind: inputBox, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
+			layout: p.layoutIndex(v),
+			facts:  append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		at := p.add(p.node(n))
@@ -84,20 +84,20 @@ func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
 			p.made[v] = at
 		}
 	}
-	p.hand(g)
-	p.join(g)
+	p.addOutputs(g)
+	p.addNets(g)
 	return p.picture
 }
 
-// painter makes a picture.
+// painter builds a picture.
 type painter struct {
 	*picture
 	report *report.Plan
-	most   float64 // what the dearest step costs
+	most   float64 // the cost of the most expensive step
 	steps  map[string]*report.Step
-	copies map[string]*report.Copy // by the value and its new strides
-	made   map[*graph.Value]int    // the boxes that make values
-	lies   map[string]int          // places in the legend by name
+	copies map[string]*report.Copy // by value and new strides
+	made   map[*graph.Value]int    // the boxes that compute values
+	index  map[string]int          // indices of the legend by name
 	hands  []int                   // the boxes of outputs
 }
 
@@ -106,8 +106,8 @@ func (p *painter) add(b pictureBox) int {
 	return len(p.boxes) - 1
 }
 
-// tellPlan notes what the report tells of steps and copies, and the remarks of the picture.
-func (p *painter) tellPlan(r *report.Plan) {
+// addPlan adds the remarks of the report, and indexes its steps and copies.
+func (p *painter) addPlan(r *report.Plan) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		p.steps[s.Name], p.most = s, max(p.most, s.CostNS)
@@ -132,11 +132,11 @@ func (p *painter) tellPlan(r *report.Plan) {
 	}
 }
 
-// partLayout is the legend's name for values that are not dense.
+// partLayout is the name in the legend of layouts that are not dense.
 const partLayout = "not dense: a part, or repeated"
 
-// lay notes a layout in the legend and returns its place; -1 for a value whose shape depends on data.
-func (p *painter) lay(v *graph.Value) int {
+// layoutIndex adds the layout of a value to the legend and returns its index; -1 if the shape depends on data.
+func (p *painter) layoutIndex(v *graph.Value) int {
 	if v.Dynamic || !v.Meta.DType.Valid() {
 		return -1
 	}
@@ -144,20 +144,20 @@ func (p *painter) lay(v *graph.Value) int {
 	if strings.HasPrefix(name, "not dense") {
 		name = partLayout
 	}
-	at, known := p.lies[name]
+	at, known := p.index[name]
 	if !known {
 		at = len(p.legend)
-		p.lies[name] = at
+		p.index[name] = at
 		p.legend = append(p.legend, pictureLayout{name: name})
 	}
 	return at
 }
 
-// node is the box of a node.
+// node returns the box of a node.
 func (p *painter) node(n *graph.Node) pictureBox {
 	b := pictureBox{kind: stepBox, head: opsOf(n), layout: -1, explain: writtenIn(n)}
 	if len(n.Out) > 0 {
-		b.layout = p.lay(n.Out[0])
+		b.layout = p.layoutIndex(n.Out[0])
 	}
 	s := p.steps[n.Name]
 	c := p.copyOf(n)
@@ -209,7 +209,7 @@ func (p *painter) node(n *graph.Node) pictureBox {
 	return b
 }
 
-// price tells what a step costs.
+// price adds the cost of a step to its box.
 func (p *painter) price(b *pictureBox, s *report.Step) {
 	text := format.Nanoseconds(s.CostNS)
 	if p.report.CostNS > 0 {
@@ -231,7 +231,7 @@ func (p *painter) price(b *pictureBox, s *report.Step) {
 	}
 }
 
-// copyOf is what the report tells of a node that is a copy; nil for others.
+// copyOf returns the report of a node that is a copy; nil for other nodes.
 func (p *painter) copyOf(n *graph.Node) *report.Copy {
 	if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg || len(n.Out) == 0 {
 		return nil
@@ -239,7 +239,7 @@ func (p *painter) copyOf(n *graph.Node) *report.Copy {
 	return p.copies[n.In[0].Value.Name+format.Ints(n.Out[0].Meta.Strides)]
 }
 
-// kinds are lines with the dtypes and shapes of values, and how they lie.
+// kinds returns lines with the dtypes, shapes and layouts of values.
 func (p *painter) kinds(list []*graph.Value, lies bool) []string {
 	const most = 3
 	var lines []string
@@ -254,7 +254,7 @@ func (p *painter) kinds(list []*graph.Value, lies bool) []string {
 	return lines
 }
 
-// typeText tells dtype and shape.
+// typeText returns dtype and shape.
 func typeText(v *graph.Value) string {
 	switch {
 	case !v.Meta.DType.Valid():
@@ -265,7 +265,7 @@ func typeText(v *graph.Value) string {
 	return v.Meta.DType.String() + " " + format.Ints(v.Meta.Shape)
 }
 
-// valueFacts tells of a value all that is known ahead.
+// valueFacts returns what is known of a value before a run.
 func valueFacts(name string, v *graph.Value) []fact {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
@@ -278,7 +278,7 @@ func valueFacts(name string, v *graph.Value) []fact {
 	return []fact{{name, text}}
 }
 
-// opsOf tells the ops that a node stands for.
+// opsOf returns the ops of a node, of all fused ones for a fused node.
 func opsOf(n *graph.Node) string {
 	f, fused := n.Attrs.(*graph.Fusion)
 	if !fused {
@@ -298,7 +298,7 @@ func opsOf(n *graph.Node) string {
 	return strings.Join(list, " + ")
 }
 
-// writtenIn lists the nodes that a node stands for.
+// writtenIn lists the nodes that were fused into a node.
 func writtenIn(n *graph.Node) []string {
 	if f, fused := n.Attrs.(*graph.Fusion); fused {
 		return f.Names()
@@ -306,13 +306,13 @@ func writtenIn(n *graph.Node) []string {
 	return []string{n.Name}
 }
 
-// hand adds the boxes of outputs, and of constants that are handed over as they are.
-func (p *painter) hand(g *graph.Graph) {
+// addOutputs adds the boxes of outputs, and of constants that are outputs.
+func (p *painter) addOutputs(g *graph.Graph) {
 	for _, o := range g.Outputs {
 		if _, there := p.made[o.Value]; !there {
 			v := o.Value
 			p.made[v] = p.add(pictureBox{kind: constantBox, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
-				layout: p.lay(v), facts: valueFacts("constant", v), explain: []string{v.Name}})
+				layout: p.layoutIndex(v), facts: valueFacts("constant", v), explain: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
 			valueFacts("is", o.Value)...)}
@@ -324,8 +324,8 @@ func (p *painter) hand(g *graph.Graph) {
 	}
 }
 
-// join adds the nets of values, in the order of the boxes that make them.
-func (p *painter) join(g *graph.Graph) {
+// addNets adds the lines of values in the order of their boxes.
+func (p *painter) addNets(g *graph.Graph) {
 	at := map[*graph.Value]int{}
 	link := func(v *graph.Value, to int) {
 		from, there := p.made[v]
@@ -336,7 +336,7 @@ func (p *painter) join(g *graph.Graph) {
 		if !known {
 			i = len(p.nets)
 			at[v] = i
-			p.nets = append(p.nets, pictureNet{from: from, layout: p.lay(v), tip: valueFacts("", v)[0].Text})
+			p.nets = append(p.nets, pictureNet{from: from, layout: p.layoutIndex(v), tip: valueFacts("", v)[0].Text})
 			if l := p.nets[i].layout; l >= 0 {
 				p.legend[l].count++
 			}

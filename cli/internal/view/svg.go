@@ -8,32 +8,31 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
-	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/internal/layered"
 )
 
-// Measures of boxes in pixels. Text is monospaced, so that its width is known where no fonts are.
+// Sizes of boxes in pixels. Text is monospaced, so its width is known without fonts.
 const (
-	columnWidth = 7.23 // of a letter of 12 pixels
-	headWidth   = 7.83 // of one of 13 pixels
+	columnWidth = 7.23 // of a character of 12 pixels
+	headWidth   = 7.83 // of a character of 13 pixels
 	lineHeight  = 16.0
 	boxPadding  = 9.0
 	boxColumns  = 40 // of text in a box, at most
-	mostLines   = 4  // of one head or reason in a box
+	mostLines   = 4  // of a head or reason in a box
 )
 
-// layoutColors are for layouts; where there are more of these, lines are dashed in another way. They are told apart by
-// those who see red and green alike, before light and dark.
+// layoutColors are the colors of layouts. Further layouts repeat them with other dashes. Neighbors differ for readers
+// with red-green blindness, too.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
-// usualLayouts have the first colours, in all pictures the same; others take the next ones as they come.
+// usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
 
-// layoutDashes are those of the first round of colours, the second ...
+// layoutDashes are the dashes of the first use of the colors, the second, and so on.
 var layoutDashes = []string{"none", "7 3", "2 3", "9 3 2 3"}
 
-// svgStyle is what all boxes and lines of a drawing share.
+// svgStyle is the style sheet.
 const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .page{fill:#fff}text{fill:#24292f}.title{font-size:16px;font-weight:bold}.head{font-size:13px;font-weight:bold}
 .dim{fill:#57606a}.box{stroke-width:1.2;fill:#fff;stroke:#8c959f}
@@ -43,14 +42,14 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 
-// svgBox is a box with its lines as they are drawn.
+// svgBox is a box with its lines of text.
 type svgBox struct {
 	*pictureBox
 	heads, lines []string
 	size         layered.Box
 }
 
-// boxed lays the text of a box out.
+// boxed breaks the text of a box into lines.
 func boxed(b *pictureBox) svgBox {
 	s := svgBox{pictureBox: b, heads: fewLines(format.Printable(b.head))}
 	for _, line := range b.lines {
@@ -74,7 +73,7 @@ func boxed(b *pictureBox) svgBox {
 	return s
 }
 
-// fewLines breaks a text into lines for a box, and leaves out what is too much.
+// fewLines breaks a text into lines and cuts it to the size of a box.
 func fewLines(text string) []string {
 	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
 	if len(lines) > mostLines {
@@ -87,14 +86,14 @@ func fewLines(text string) []string {
 	return lines
 }
 
-// escaped is a text as XML has it. What XML has no way to write is written out, or replaced.
+// escaped escapes a text for XML. Characters that XML does not allow are printed as escapes or replaced.
 func escaped(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = format.Printable(line)
 	}
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(strings.Join(lines, "\n"))) // a buffer takes all
+	_ = xml.EscapeText(&b, []byte(strings.Join(lines, "\n"))) // a buffer has no errors
 	return b.String()
 }
 
@@ -104,11 +103,11 @@ type svgWriter struct {
 	*picture
 	boxes   []svgBox
 	drawing *layered.Drawing
-	top     float64 // where the drawing begins, below title and legend
+	top     float64 // of the drawing, below title and legend
 	width   float64
 }
 
-// svg draws a picture. The error is that it is too large.
+// svg returns the drawing. The error is that the graph is too large.
 func (p *picture) svg() ([]byte, error) {
 	w := svgWriter{picture: p}
 	sizes := make([]layered.Box, len(p.boxes))
@@ -148,7 +147,7 @@ func (p *picture) svg() ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-// colorOf is the colour of a layout of the legend, and how its lines are dashed.
+// colorOf returns color and dashes of a layout of the legend.
 func (p *picture) colorOf(layout int) (color, dash string) {
 	at := slices.Index(usualLayouts, p.legend[layout].name)
 	if at < 0 {
@@ -162,7 +161,7 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 	return layoutColors[at%len(layoutColors)], layoutDashes[at/len(layoutColors)%len(layoutDashes)]
 }
 
-// header is title, remarks and legend; it sets where the drawing begins.
+// header writes title, remarks and legend, and sets the top of the drawing.
 func (w *svgWriter) header() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
@@ -211,7 +210,7 @@ func (w *svgWriter) header() string {
 	return b.String()
 }
 
-// net draws a value: where its trunk branches, curves begin at one place.
+// net draws a value. Curves start at one point where the trunk branches.
 func (w *svgWriter) net(i int) {
 	n := &w.nets[i]
 	class := "net"
@@ -244,7 +243,7 @@ func (w *svgWriter) net(i int) {
 	w.WriteString("</g>\n")
 }
 
-// ends are where the pieces of a net arrive at boxes.
+// ends returns the points where the lines of a net reach boxes.
 func (w *svgWriter) ends(i int) []layered.Point {
 	goesOn := map[layered.Point]bool{}
 	for _, s := range w.drawing.Nets[i] {
@@ -259,16 +258,16 @@ func (w *svgWriter) ends(i int) []layered.Point {
 	return list
 }
 
-// netTip tells of a value what a reader who points at it wants to know.
+// netTip returns the tooltip of a value.
 func (w *svgWriter) netTip(i int) string {
 	var readers []string
 	for _, to := range w.nets[i].to {
 		readers = append(readers, w.boxes[to].facts[0].Text)
 	}
-	return w.nets[i].tip + "\nread by " + sections.SomeOf(readers)
+	return w.nets[i].tip + "\nread by " + format.Few(readers)
 }
 
-// box draws a box, with all that is known of it as a tip.
+// box draws a box with its details as a tooltip.
 func (w *svgWriter) box(i int) {
 	b, at := &w.boxes[i], w.drawing.Corners[i]
 	var tip strings.Builder

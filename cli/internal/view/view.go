@@ -36,15 +36,14 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "view FILE -o OUT.svg|.html|.dot",
-		Short: "Draw a graph, or what runs under a strategy",
-		Long: `Draws the graph as written, or with --strategy as it will run: a box for every step, with the ops
-that it computes, its implementation and its estimated cost; a line for every value, in a colour for how it
-lies. Copies that were inserted are dashed and red, with their price and why they are there. Constants are not
-drawn: what reads them tells of them. What does not fit into a box is shown where the mouse points.
+		Short: "Draw a graph or a plan",
+		Long: `Draws the graph as written, or with --strategy the plan: a box for every step, with its ops, its
+implementation and its estimated cost, and a line for every value, in the color of its layout. Inserted
+copies are dashed and red, with their costs and reasons. Constants are not drawn; they are in the details
+of their readers. Text that does not fit into a box is in its tooltip.
 
-OUT.svg is a picture. OUT.html is a page of its own, which loads nothing: it can be searched, zoomed and moved,
-and shows of a step that is clicked all that is known of it, with what graphrun explain tells of its values.
-OUT.dot is the graph in Graphviz's language.`,
+OUT.svg is a picture. OUT.html is a self-contained page with search and zoom; clicking a step shows its
+details and what graphrun explain prints for its values. OUT.dot is a graph in Graphviz's language.`,
 		Example: `  graphrun view examples/models/residual.json -o residual.svg --strategy optimal
   graphrun view model.onnx -o model.html --strategy channels_last --pin conv1=impl:nchw
   graphrun view model.json -o model.dot && dot -Tpdf -O model.dot`,
@@ -67,7 +66,7 @@ OUT.dot is the graph in Graphviz's language.`,
 	return cmd
 }
 
-// check refuses what cannot be drawn, and reads the profile.
+// check validates the flags and reads the cost profile.
 func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	switch ext := filepath.Ext(f.out); {
 	case f.out == "" || ext == "":
@@ -78,7 +77,8 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.strategy == "" {
 		for _, flag := range []string{"costs", "exact", "no-fusion"} {
 			if cmd.Flags().Changed(flag) {
-				return nil, exit.Wrongf("--%s is about what runs, and the graph as written was asked for: add --strategy", flag)
+				return nil, exit.Wrongf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
+					flag)
 			}
 		}
 	} else if err := f.ext.CheckStrategy(f.strategy); err != nil {
@@ -122,7 +122,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	})
 }
 
-// drawn is a graph in the language of the output file, as it is written or as it runs under a strategy.
+// drawn returns the content of the output file.
 func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
 	title := filepath.Base(path)
 	runs, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
@@ -132,7 +132,7 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 		}
 		var err error
 		p, err = f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			NoFusion: f.noFusion, Exact: f.exact, Costs: costs, MemoryLimit: -1}) // it may be for another machine
+			NoFusion: f.noFusion, Exact: f.exact, Costs: costs, MemoryLimit: -1}) // the plan may be for another machine
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 		drawing.remarks = append(drawing.remarks, fmt.Sprintf("as written: %s, %s", format.Count(len(g.Nodes), "node"),
 			format.Count(len(g.Constants), "constant")))
 	}
-	drawing.tellSizes(g)
+	drawing.addSizes(g)
 	svg, err := drawing.svg()
 	if errors.Is(err, layered.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: graphrun view -o OUT.dot leaves the drawing to Graphviz", err)
@@ -157,8 +157,8 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 	return drawing.page(ctx, svg, g, p)
 }
 
-// tellSizes tells for which sizes of symbols the graph is drawn.
-func (p *picture) tellSizes(g *graph.Graph) {
+// addSizes adds the sizes of symbols to the remarks.
+func (p *picture) addSizes(g *graph.Graph) {
 	sizes, assumed := g.Bound(), g.Assumed()
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
