@@ -118,7 +118,7 @@ func UpsampleNearestExact3d(input *graph.Value, attrs ...UpsampleNearestExact3dA
 
 // Abs is the op abs.
 //
-// Takes the magnitude of each element; of complex numbers it is real. Bools are refused.
+// Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.
 func Abs(self *graph.Value) *graph.Value {
 	return node("abs", 1, nil, self)[0]
 }
@@ -220,8 +220,7 @@ type AddAttrs struct {
 
 // Add is the op add.
 //
-// Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an alpha of
-// false.
+// Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if alpha is false.
 func Add[A, B Operand](self A, other B, attrs ...AddAttrs) *graph.Value {
 	return node("add", 1, given(attrs), self, other)[0]
 }
@@ -236,7 +235,7 @@ type AddcdivAttrs struct {
 
 // Addcdiv is the op addcdiv.
 //
-// Adds value times tensor1 divided by tensor2 to self, all broadcast together. Two integer tensors are refused.
+// Adds value times tensor1 divided by tensor2 to self, with broadcasting. Two integer tensors are not supported.
 func Addcdiv(self, tensor1, tensor2 *graph.Value, attrs ...AddcdivAttrs) *graph.Value {
 	return node("addcdiv", 1, given(attrs), self, tensor1, tensor2)[0]
 }
@@ -251,7 +250,7 @@ type AddcmulAttrs struct {
 
 // Addcmul is the op addcmul.
 //
-// Adds value times tensor1 times tensor2 to self, all broadcast together.
+// Adds value times tensor1 times tensor2 to self, with broadcasting.
 func Addcmul(self, tensor1, tensor2 *graph.Value, attrs ...AddcmulAttrs) *graph.Value {
 	return node("addcmul", 1, given(attrs), self, tensor1, tensor2)[0]
 }
@@ -351,7 +350,7 @@ func Amin(self *graph.Value, attrs ...AminAttrs) *graph.Value {
 
 // Angle is the op angle.
 //
-// Takes the angle of each element in the complex plane: of real numbers pi below 0, else 0.
+// Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.
 func Angle(self *graph.Value) *graph.Value {
 	return node("angle", 1, nil, self)[0]
 }
@@ -494,7 +493,7 @@ func Atan(self *graph.Value) *graph.Value {
 
 // Atan2 is the op atan2.
 //
-// Takes the angle of the point with the height self and the width other, in radians.
+// Returns the angle of the point (other, self) in radians.
 func Atan2(self, other *graph.Value) *graph.Value {
 	return node("atan2", 1, nil, self, other)[0]
 }
@@ -653,42 +652,42 @@ func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 
 // BitwiseAnd is the op bitwise_and.
 //
-// Ands the bits of self and other. Supports integers and bools.
+// Returns the bitwise and of self and other. Supports integers and bools.
 func BitwiseAnd[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_and", 1, nil, self, other)[0]
 }
 
 // BitwiseLeftShift is the op bitwise_left_shift.
 //
-// Shifts the bits of self left by other, of which the lowest 5 bits count, 6 of int64.
+// Shifts the bits of self left by the lowest 5 bits of other, or 6 for int64.
 func BitwiseLeftShift[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_left_shift", 1, nil, self, other)[0]
 }
 
 // BitwiseNot is the op bitwise_not.
 //
-// Flips the bits of self; of bools it is the logical not.
+// Flips the bits of self; for bools it is the logical not.
 func BitwiseNot(self *graph.Value) *graph.Value {
 	return node("bitwise_not", 1, nil, self)[0]
 }
 
 // BitwiseOr is the op bitwise_or.
 //
-// Ors the bits of self and other. Supports integers and bools.
+// Returns the bitwise or of self and other. Supports integers and bools.
 func BitwiseOr[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_or", 1, nil, self, other)[0]
 }
 
 // BitwiseRightShift is the op bitwise_right_shift.
 //
-// Shifts the bits of self right by other, of which the lowest 5 bits count, 6 of int64, and keeps the sign.
+// Shifts the bits of self right by the lowest 5 bits of other, or 6 for int64, and keeps the sign.
 func BitwiseRightShift[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_right_shift", 1, nil, self, other)[0]
 }
 
 // BitwiseXor is the op bitwise_xor.
 //
-// Gives the bits that differ between self and other. Supports integers and bools.
+// Returns the bitwise xor of self and other. Supports integers and bools.
 func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_xor", 1, nil, self, other)[0]
 }
@@ -748,14 +747,14 @@ func Cat(tensors []*graph.Value, attrs ...CatAttrs) *graph.Value {
 
 // Ceil is the op ceil.
 //
-// Rounds each element up to a whole number.
+// Rounds each element up to an integer.
 func Ceil(self *graph.Value) *graph.Value {
 	return node("ceil", 1, nil, self)[0]
 }
 
 // CeluAttrs are the optional attributes of [Celu].
 type CeluAttrs struct {
-	// depth and width of the curve below 0 (default 1)
+	// scale and width of the exponential below 0 (default 1)
 	Alpha *float64 `attr:"alpha"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -763,7 +762,7 @@ type CeluAttrs struct {
 
 // Celu is the op celu.
 //
-// Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports floats only.
+// Keeps elements above 0 and replaces others by alpha * (exp(x / alpha) - 1). Supports floats only.
 func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
 	return node("celu", 1, given(attrs), self)[0]
 }
@@ -800,22 +799,22 @@ func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Val
 
 // Clamp is the op clamp.
 //
-// Bounds self below by min and above by max, of which one may be left out; where min is above max the result is
-// max. A bound of a higher kind promotes.
+// Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is
+// max. A bound of a higher kind promotes self.
 func Clamp[A, B Optional](self *graph.Value, min A, max B) *graph.Value {
 	return overloaded("clamp", nil, []string{"min", "max"}, self, min, max)[0]
 }
 
 // ClampMax is the op clamp_max.
 //
-// Bounds self above by max.
+// Clamps self to at most max.
 func ClampMax[A Optional](self *graph.Value, max A) *graph.Value {
 	return overloaded("clamp_max", nil, []string{"max"}, self, max)[0]
 }
 
 // ClampMin is the op clamp_min.
 //
-// Bounds self below by min.
+// Clamps self to at least min.
 func ClampMin[A Optional](self *graph.Value, min A) *graph.Value {
 	return overloaded("clamp_min", nil, []string{"min"}, self, min)[0]
 }
@@ -890,7 +889,7 @@ func Concatenate(tensors []*graph.Value, attrs ...ConcatenateAttrs) *graph.Value
 
 // ConjPhysical is the op conj_physical.
 //
-// Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.
+// Negates the imaginary part of each element, in new memory. A real self is returned as a view.
 func ConjPhysical(self *graph.Value) *graph.Value {
 	return node("conj_physical", 1, nil, self)[0]
 }
@@ -1183,7 +1182,7 @@ func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 
 // Copysign is the op copysign.
 //
-// Gives the magnitude of self the sign of other, that of -0 included.
+// Returns the absolute value of self with the sign of other, including the sign of -0.
 func Copysign[A Operand](self *graph.Value, other A) *graph.Value {
 	return node("copysign", 1, nil, self, other)[0]
 }
@@ -1390,14 +1389,14 @@ func Diagonal(self *graph.Value, attrs ...DiagonalAttrs) *graph.Value {
 
 // DivAttrs are the optional attributes of [Div].
 type DivAttrs struct {
-	// null: true division; floor or trunc: rounded so
+	// null: true division; floor or trunc: rounding of the quotient
 	RoundingMode string `attr:"rounding_mode"`
 }
 
 // Div is the op div.
 //
-// Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they
-// stay integers, and a divisor of 0 fails when run.
+// Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they
+// stay integers, and a divisor of 0 is an error in the run.
 func Div[A, B Operand](self A, other B, attrs ...DivAttrs) *graph.Value {
 	return node("div", 1, given(attrs), self, other)[0]
 }
@@ -1452,7 +1451,7 @@ func Einsum(tensors []*graph.Value, equation string) *graph.Value {
 
 // EluAttrs are the optional attributes of [Elu].
 type EluAttrs struct {
-	// depth of the curve below 0 (default 1)
+	// scale of the exponential below 0 (default 1)
 	Alpha *float64 `attr:"alpha"`
 	// factor of the result (default 1)
 	Scale *float64 `attr:"scale"`
@@ -1464,7 +1463,7 @@ type EluAttrs struct {
 
 // Elu is the op elu.
 //
-// Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all times scale. Supports
+// Keeps elements above 0 and replaces others by alpha * (exp(x * input_scale) - 1), all times scale. Supports
 // floats only.
 func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
 	return node("elu", 1, given(attrs), self)[0]
@@ -1526,7 +1525,7 @@ func EmptyStrided[A, B Ints](g *graph.Graph, size A, stride B, attrs ...EmptyStr
 
 // Eq is the op eq.
 //
-// Tells where self equals other.
+// Returns whether self equals other.
 func Eq[A, B Operand](self A, other B) *graph.Value {
 	return node("eq", 1, nil, self, other)[0]
 }
@@ -1592,7 +1591,7 @@ func ExpandAs(self, other *graph.Value) *graph.Value {
 
 // Expm1 is the op expm1.
 //
-// Raises e to the power of each element and takes 1 off, exact near 0.
+// Raises e to the power of each element and subtracts 1, accurately near 0.
 func Expm1(self *graph.Value) *graph.Value {
 	return node("expm1", 1, nil, self)[0]
 }
@@ -1764,43 +1763,43 @@ func Flip[A Ints](self *graph.Value, dims A) *graph.Value {
 
 // Floor is the op floor.
 //
-// Rounds each element down to a whole number.
+// Rounds each element down to an integer.
 func Floor(self *graph.Value) *graph.Value {
 	return node("floor", 1, nil, self)[0]
 }
 
 // FloorDivide is the op floor_divide.
 //
-// Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.
+// Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.
 func FloorDivide[A, B Operand](self A, other B) *graph.Value {
 	return node("floor_divide", 1, nil, self, other)[0]
 }
 
 // Fmax is the op fmax.
 //
-// Takes the greater of self and other. Of a number and a NaN it is the number.
+// Returns the greater of self and other. NaN is ignored if the other is a number.
 func Fmax(self, other *graph.Value) *graph.Value {
 	return node("fmax", 1, nil, self, other)[0]
 }
 
 // Fmin is the op fmin.
 //
-// Takes the lesser of self and other. Of a number and a NaN it is the number.
+// Returns the lesser of self and other. NaN is ignored if the other is a number.
 func Fmin(self, other *graph.Value) *graph.Value {
 	return node("fmin", 1, nil, self, other)[0]
 }
 
 // Fmod is the op fmod.
 //
-// Gives what is left of self divided by other, with the sign of self (C's fmod). A divisor of 0 fails when run
-// for integers.
+// Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of 0
+// is an error in the run.
 func Fmod[A, B Operand](self A, other B) *graph.Value {
 	return node("fmod", 1, nil, self, other)[0]
 }
 
 // Frac is the op frac.
 //
-// Takes the part of each element behind the point, with its sign. Supports floats only.
+// Returns the fractional part of each element, with its sign. Supports floats only.
 func Frac(self *graph.Value) *graph.Value {
 	return node("frac", 1, nil, self)[0]
 }
@@ -1878,7 +1877,7 @@ func GatherNd(self, indices *graph.Value, attrs ...GatherNdAttrs) *graph.Value {
 
 // Ge is the op ge.
 //
-// Tells where self is at least other. Complex numbers have no order.
+// Returns whether self is at least other. Complex numbers have no order.
 func Ge[A, B Operand](self A, other B) *graph.Value {
 	return node("ge", 1, nil, self, other)[0]
 }
@@ -1894,21 +1893,21 @@ const (
 
 // GeluAttrs are the optional attributes of [Gelu].
 type GeluAttrs struct {
-	// how the distribution function is computed (default none)
+	// approximation of the normal distribution function (default none)
 	Approximate GeluApproximateWord `attr:"approximate"`
 }
 
 // Gelu is the op gelu.
 //
-// Multiplies each element by the normal distribution function of it, or by its approximation with a hyperbolic
-// tangent. Supports floats only.
+// Multiplies each element by its normal distribution function, or by the tanh approximation of it. Supports
+// floats only.
 func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
 	return node("gelu", 1, given(attrs), self)[0]
 }
 
 // GluAttrs are the optional attributes of [Glu].
 type GluAttrs struct {
-	// dimension that is halved (default -1)
+	// dimension to split into halves (default -1)
 	Dim *int `attr:"dim"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1916,7 +1915,7 @@ type GluAttrs struct {
 
 // Glu is the op glu.
 //
-// Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.
+// Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.
 func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 	return node("glu", 1, given(attrs), self)[0]
 }
@@ -1995,7 +1994,7 @@ func Gru(operands []*graph.Value, attrs ...GruAttrs) (output, hN *graph.Value) {
 
 // Gt is the op gt.
 //
-// Tells where self is greater than other. Complex numbers have no order.
+// Returns whether self is greater than other. Complex numbers have no order.
 func Gt[A, B Operand](self A, other B) *graph.Value {
 	return node("gt", 1, nil, self, other)[0]
 }
@@ -2062,7 +2061,7 @@ func Hardmax(self *graph.Value, attrs ...HardmaxAttrs) *graph.Value {
 
 // HardshrinkAttrs are the optional attributes of [Hardshrink].
 type HardshrinkAttrs struct {
-	// the magnitude up to which elements become 0 (default 0.5)
+	// absolute value up to which elements become 0 (default 0.5)
 	Lambd tensor.Scalar `attr:"lambd"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2070,14 +2069,14 @@ type HardshrinkAttrs struct {
 
 // Hardshrink is the op hardshrink.
 //
-// Makes elements of a magnitude up to lambd 0; NaN stays. Supports floats only.
+// Replaces elements of absolute value up to lambd by 0; NaN propagates. Supports floats only.
 func Hardshrink(self *graph.Value, attrs ...HardshrinkAttrs) *graph.Value {
 	return node("hardshrink", 1, given(attrs), self)[0]
 }
 
 // Hardsigmoid is the op hardsigmoid.
 //
-// Takes a sixth of each element plus a half, bounded by 0 and 1. Supports floats only.
+// Returns x / 6 + 1/2 of each element, clamped to [0, 1]. Supports floats only.
 func Hardsigmoid(self *graph.Value) *graph.Value {
 	return node("hardsigmoid", 1, nil, self)[0]
 }
@@ -2101,14 +2100,14 @@ type HardtanhAttrs struct {
 
 // Hardtanh is the op hardtanh.
 //
-// Bounds self below by min_val and above by max_val; NaN stays. Bools are refused.
+// Clamps self to [min_val, max_val]; NaN propagates. Bools are not supported.
 func Hardtanh(self *graph.Value, attrs ...HardtanhAttrs) *graph.Value {
 	return node("hardtanh", 1, given(attrs), self)[0]
 }
 
 // Heaviside is the op heaviside.
 //
-// Gives 0 below 0, 1 above, and the element of values at 0; 0 of a NaN. Both operands must have one dtype.
+// Returns 0 below 0, 1 above, and the element of values at 0; 0 for NaN. Both operands must have the same dtype.
 func Heaviside(self, values *graph.Value) *graph.Value {
 	return node("heaviside", 1, nil, self, values)[0]
 }
@@ -2122,7 +2121,7 @@ func Hstack(tensors []*graph.Value) *graph.Value {
 
 // Hypot is the op hypot.
 //
-// Takes the length of the hypotenuse over the legs self and other. Supports floats only.
+// Returns the length of the hypotenuse of the legs self and other. Supports floats only.
 func Hypot(self, other *graph.Value) *graph.Value {
 	return node("hypot", 1, nil, self, other)[0]
 }
@@ -2155,7 +2154,7 @@ func IfSizes(g *graph.Graph, values []*graph.Value, condition, thenBranch, elseB
 
 // Imag is the op imag.
 //
-// Gives the imaginary parts of complex numbers, a view. A real self is refused.
+// Returns a view of the imaginary parts of complex numbers. Real numbers are not supported.
 func Imag(self *graph.Value) *graph.Value {
 	return node("imag", 1, nil, self)[0]
 }
@@ -2254,35 +2253,35 @@ func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, att
 
 // Isfinite is the op isfinite.
 //
-// Tells where self is neither infinite nor NaN.
+// Returns whether self is neither infinite nor NaN.
 func Isfinite(self *graph.Value) *graph.Value {
 	return node("isfinite", 1, nil, self)[0]
 }
 
 // Isinf is the op isinf.
 //
-// Tells where self is infinite.
+// Returns whether self is infinite.
 func Isinf(self *graph.Value) *graph.Value {
 	return node("isinf", 1, nil, self)[0]
 }
 
 // Isnan is the op isnan.
 //
-// Tells where self is NaN.
+// Returns whether self is NaN.
 func Isnan(self *graph.Value) *graph.Value {
 	return node("isnan", 1, nil, self)[0]
 }
 
 // Isneginf is the op isneginf.
 //
-// Tells where self is negative infinity. Complex numbers are refused.
+// Returns whether self is negative infinity. Complex numbers are not supported.
 func Isneginf(self *graph.Value) *graph.Value {
 	return node("isneginf", 1, nil, self)[0]
 }
 
 // Isposinf is the op isposinf.
 //
-// Tells where self is positive infinity. Complex numbers are refused.
+// Returns whether self is positive infinity. Complex numbers are not supported.
 func Isposinf(self *graph.Value) *graph.Value {
 	return node("isposinf", 1, nil, self)[0]
 }
@@ -2336,14 +2335,14 @@ func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attr
 
 // Le is the op le.
 //
-// Tells where self is at most other. Complex numbers have no order.
+// Returns whether self is at most other. Complex numbers have no order.
 func Le[A, B Operand](self A, other B) *graph.Value {
 	return node("le", 1, nil, self, other)[0]
 }
 
 // LeakyReluAttrs are the optional attributes of [LeakyRelu].
 type LeakyReluAttrs struct {
-	// factor of what is below 0 (default 0.01)
+	// factor of negative elements (default 0.01)
 	NegativeSlope *float64 `attr:"negative_slope"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2358,7 +2357,7 @@ func LeakyRelu(self *graph.Value, attrs ...LeakyReluAttrs) *graph.Value {
 
 // Lerp is the op lerp.
 //
-// Interpolates from self to end by weight, a tensor or a plain number. All tensors must have one dtype.
+// Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same dtype.
 func Lerp[A Optional](self, end *graph.Value, weight A) *graph.Value {
 	return overloaded("lerp", nil, []string{"weight"}, self, end, weight)[0]
 }
@@ -2455,35 +2454,35 @@ func LocalResponseNorm[A Int](input *graph.Value, size A, attrs ...LocalResponse
 
 // Log is the op log.
 //
-// Takes the natural logarithm of each element.
+// Returns the natural logarithm of each element.
 func Log(self *graph.Value) *graph.Value {
 	return node("log", 1, nil, self)[0]
 }
 
 // Log10 is the op log10.
 //
-// Takes the logarithm to base 10 of each element.
+// Returns the logarithm to base 10 of each element.
 func Log10(self *graph.Value) *graph.Value {
 	return node("log10", 1, nil, self)[0]
 }
 
 // Log1p is the op log1p.
 //
-// Takes the natural logarithm of each element plus 1, exact near 0.
+// Returns the natural logarithm of each element plus 1, accurately near 0.
 func Log1p(self *graph.Value) *graph.Value {
 	return node("log1p", 1, nil, self)[0]
 }
 
 // Log2 is the op log2.
 //
-// Takes the logarithm to base 2 of each element.
+// Returns the logarithm to base 2 of each element.
 func Log2(self *graph.Value) *graph.Value {
 	return node("log2", 1, nil, self)[0]
 }
 
 // LogSigmoid is the op log_sigmoid.
 //
-// Takes the logarithm of the sigmoid of each element; the result is row-major. Supports floats only.
+// Returns the logarithm of the sigmoid of each element; the result is row-major. Supports floats only.
 func LogSigmoid(self *graph.Value) *graph.Value {
 	return node("log_sigmoid", 1, nil, self)[0]
 }
@@ -2507,49 +2506,49 @@ func LogSoftmax[A Int](self *graph.Value, dim A, attrs ...LogSoftmaxAttrs) *grap
 
 // Logaddexp is the op logaddexp.
 //
-// Takes the logarithm of the sum of the exponentials of self and other. Supports floats only.
+// Returns the logarithm of the sum of the exponentials of self and other. Supports floats only.
 func Logaddexp(self, other *graph.Value) *graph.Value {
 	return node("logaddexp", 1, nil, self, other)[0]
 }
 
 // Logaddexp2 is the op logaddexp2.
 //
-// Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. Supports floats only.
+// Returns the logarithm to base 2 of the sum of the powers of 2 of self and other. Supports floats only.
 func Logaddexp2(self, other *graph.Value) *graph.Value {
 	return node("logaddexp2", 1, nil, self, other)[0]
 }
 
 // LogicalAnd is the op logical_and.
 //
-// Tells where both self and other are not 0.
+// Returns whether both self and other are non-zero.
 func LogicalAnd(self, other *graph.Value) *graph.Value {
 	return node("logical_and", 1, nil, self, other)[0]
 }
 
 // LogicalNot is the op logical_not.
 //
-// Tells where self is 0.
+// Returns whether self is 0.
 func LogicalNot(self *graph.Value) *graph.Value {
 	return node("logical_not", 1, nil, self)[0]
 }
 
 // LogicalOr is the op logical_or.
 //
-// Tells where self or other is not 0.
+// Returns whether self or other is non-zero.
 func LogicalOr(self, other *graph.Value) *graph.Value {
 	return node("logical_or", 1, nil, self, other)[0]
 }
 
 // LogicalXor is the op logical_xor.
 //
-// Tells where exactly one of self and other is not 0.
+// Returns whether exactly one of self and other is non-zero.
 func LogicalXor(self, other *graph.Value) *graph.Value {
 	return node("logical_xor", 1, nil, self, other)[0]
 }
 
 // LogitAttrs are the optional attributes of [Logit].
 type LogitAttrs struct {
-	// self is bounded to [eps, 1-eps] first; null: it is not
+	// clamp self to [eps, 1-eps] first; null: do not clamp
 	Eps *float64 `attr:"eps"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2557,7 +2556,7 @@ type LogitAttrs struct {
 
 // Logit is the op logit.
 //
-// Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if eps is given.
+// Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if eps is given.
 func Logit(self *graph.Value, attrs ...LogitAttrs) *graph.Value {
 	return node("logit", 1, given(attrs), self)[0]
 }
@@ -2660,7 +2659,7 @@ func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Va
 
 // Lt is the op lt.
 //
-// Tells where self is less than other. Complex numbers have no order.
+// Returns whether self is less than other. Complex numbers have no order.
 func Lt[A, B Operand](self A, other B) *graph.Value {
 	return node("lt", 1, nil, self, other)[0]
 }
@@ -2935,7 +2934,7 @@ func MaxUnpool3d[A Ints](self, indices *graph.Value, outputSize A, attrs ...MaxU
 
 // Maximum is the op maximum.
 //
-// Takes the greater of self and other. A NaN in either makes the result NaN.
+// Returns the greater of self and other. NaN propagates.
 func Maximum(self, other *graph.Value) *graph.Value {
 	return node("maximum", 1, nil, self, other)[0]
 }
@@ -3006,7 +3005,7 @@ func MinOther(self, other *graph.Value, attrs ...MinAttrs) *graph.Value {
 
 // Minimum is the op minimum.
 //
-// Takes the lesser of self and other. A NaN in either makes the result NaN.
+// Returns the lesser of self and other. NaN propagates.
 func Minimum(self, other *graph.Value) *graph.Value {
 	return node("minimum", 1, nil, self, other)[0]
 }
@@ -3051,7 +3050,7 @@ func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value
 
 // Mul is the op mul.
 //
-// Multiplies self by other, broadcast together. Of bools it is the logical and.
+// Multiplies self by other, with broadcasting. For bools it is the logical and.
 func Mul[A, B Operand](self A, other B) *graph.Value {
 	return node("mul", 1, nil, self, other)[0]
 }
@@ -3086,11 +3085,11 @@ func Mv(self, vec *graph.Value) *graph.Value {
 
 // NanToNumAttrs are the optional attributes of [NanToNum].
 type NanToNumAttrs struct {
-	// what replaces a NaN; null: 0
+	// replacement of NaN; null: 0
 	Nan *float64 `attr:"nan"`
-	// what replaces infinity; null: the greatest finite number
+	// replacement of infinity; null: the greatest finite number
 	Posinf *float64 `attr:"posinf"`
-	// what replaces negative infinity; null: the least finite number
+	// replacement of negative infinity; null: the least finite number
 	Neginf *float64 `attr:"neginf"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3098,7 +3097,7 @@ type NanToNumAttrs struct {
 
 // NanToNum is the op nan_to_num.
 //
-// Replaces NaN and infinities by numbers. Integers are copied; complex numbers are refused.
+// Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not supported.
 func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 	return node("nan_to_num", 1, given(attrs), self)[0]
 }
@@ -3118,14 +3117,14 @@ func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Val
 
 // Ne is the op ne.
 //
-// Tells where self differs from other.
+// Returns whether self differs from other.
 func Ne[A, B Operand](self A, other B) *graph.Value {
 	return node("ne", 1, nil, self, other)[0]
 }
 
 // Neg is the op neg.
 //
-// Negates each element; unsigned integers wrap. Bools are refused.
+// Negates each element; unsigned integers wrap. Bools are not supported.
 func Neg(self *graph.Value) *graph.Value {
 	return node("neg", 1, nil, self)[0]
 }
@@ -3495,44 +3494,44 @@ func PixelUnshuffle[A Int](self *graph.Value, downscaleFactor A) *graph.Value {
 
 // PointwiseAttrs are the optional attributes of [Pointwise].
 type PointwiseAttrs struct {
-	// names of the inputs; null: x, y, z, a, b, c, d, u, v, w
+	// names of the inputs; default: x, y, z, a, b, c, d, u, v, w
 	Params []string `attr:"params"`
-	// Numbers are attributes of any name: a number that the expression names.
+	// Numbers are attributes of any name: number with a name in the expression.
 	Numbers map[string]tensor.Scalar `attr:"*"`
 }
 
 // Pointwise is the op pointwise.
 //
-// Computes an expression of one's own for each element: where(x > 0, x, alpha * y). Inputs are broadcast
-// together, and each operation promotes as PyTorch's do; of integers / and functions make float32, comparisons
-// bool. The result is laid out as that of any pointwise op. Integers divided by 0 give any number.
+// Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are broadcast,
+// and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons bool. The
+// result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.
 //
 // Attributes:
 //
-//   - expr: what is computed for one element; several results are a tuple
+//   - expr: expression for one element; a tuple gives several results
 func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []*graph.Value {
 	return node("pointwise", 0, with(given(attrs), "expr", expr), operands)
 }
 
 // Positive is the op positive.
 //
-// Gives self itself, a view. Bools are refused.
+// Returns self as a view. Bools are not supported.
 func Positive(self *graph.Value) *graph.Value {
 	return node("positive", 1, nil, self)[0]
 }
 
 // Pow is the op pow.
 //
-// Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent is
-// refused, and a negative exponent in a tensor gives 0 but for bases of 1 and -1.
+// Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent is
+// an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.
 func Pow[A, B Operand](self A, exponent B) *graph.Value {
 	return node("pow", 1, nil, self, exponent)[0]
 }
 
 // Prelu is the op prelu.
 //
-// Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The
-// result has the memory format that self suggests.
+// Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). The result
+// has the memory format that self suggests.
 func Prelu(self, weight *graph.Value) *graph.Value {
 	return node("prelu", 1, nil, self, weight)[0]
 }
@@ -3743,36 +3742,36 @@ func Ravel(self *graph.Value) *graph.Value {
 
 // Real is the op real.
 //
-// Gives the real parts of complex numbers, a view; a real self as it is.
+// Returns a view of the real parts of complex numbers, or a real self itself.
 func Real(self *graph.Value) *graph.Value {
 	return node("real", 1, nil, self)[0]
 }
 
 // Reciprocal is the op reciprocal.
 //
-// Takes 1 divided by each element.
+// Returns 1 divided by each element.
 func Reciprocal(self *graph.Value) *graph.Value {
 	return node("reciprocal", 1, nil, self)[0]
 }
 
 // Relu is the op relu.
 //
-// Bounds self below by 0; NaN stays. Bools are refused.
+// Clamps self to at least 0; NaN propagates. Bools are not supported.
 func Relu(self *graph.Value) *graph.Value {
 	return node("relu", 1, nil, self)[0]
 }
 
 // Relu6 is the op relu6.
 //
-// Bounds self below by 0 and above by 6; NaN stays. Bools are refused.
+// Clamps self to [0, 6]; NaN propagates. Bools are not supported.
 func Relu6(self *graph.Value) *graph.Value {
 	return node("relu6", 1, nil, self)[0]
 }
 
 // Remainder is the op remainder.
 //
-// Gives what is left of self divided by other, with the sign of other (Python's %). A divisor of 0 fails when
-// run for integers.
+// Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of
+// 0 is an error in the run.
 func Remainder[A, B Operand](self A, other B) *graph.Value {
 	return node("remainder", 1, nil, self, other)[0]
 }
@@ -4049,7 +4048,7 @@ func Roll[A Ints](self *graph.Value, shifts A, attrs ...RollAttrs) *graph.Value 
 
 // RoundAttrs are the optional attributes of [Round].
 type RoundAttrs struct {
-	// decimal places to keep; negative ones round to tens, hundreds and so on
+	// number of decimal places; negative numbers round to tens, hundreds and so on
 	Decimals int `attr:"decimals"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4057,15 +4056,14 @@ type RoundAttrs struct {
 
 // Round is the op round.
 //
-// Rounds each element to the nearest whole number, or to decimals places; of two at the same distance it takes
-// the even one.
+// Rounds each element to the nearest integer, or to decimals places; halves are rounded to even.
 func Round(self *graph.Value, attrs ...RoundAttrs) *graph.Value {
 	return node("round", 1, given(attrs), self)[0]
 }
 
 // Rsqrt is the op rsqrt.
 //
-// Takes 1 divided by the square root of each element; NaN below 0.
+// Returns 1 divided by the square root of each element; NaN below 0.
 func Rsqrt(self *graph.Value) *graph.Value {
 	return node("rsqrt", 1, nil, self)[0]
 }
@@ -4080,7 +4078,7 @@ type RsubAttrs struct {
 
 // Rsub is the op rsub.
 //
-// Subtracts alpha times self from other, broadcast together. Bools are refused.
+// Subtracts alpha times self from other, with broadcasting. Bools are not supported.
 func Rsub[A Operand](self *graph.Value, other A, attrs ...RsubAttrs) *graph.Value {
 	return node("rsub", 1, given(attrs), self, other)[0]
 }
@@ -4253,23 +4251,23 @@ func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 
 // Selu is the op selu.
 //
-// Applies elu with the constants that normalise a deep network's activations. Supports floats only.
+// Applies elu with the constants of self-normalizing networks. Supports floats only.
 func Selu(self *graph.Value) *graph.Value {
 	return node("selu", 1, nil, self)[0]
 }
 
 // Sgn is the op sgn.
 //
-// Gives the sign of each element, and of a complex one the number of magnitude 1 in its direction.
+// Returns the sign of each element; for complex elements, the number of absolute value 1 in the same direction.
 func Sgn(self *graph.Value) *graph.Value {
 	return node("sgn", 1, nil, self)[0]
 }
 
 // ShrinkAttrs are the optional attributes of [Shrink].
 type ShrinkAttrs struct {
-	// magnitude up to which elements become 0 (default 0.5)
+	// absolute value up to which elements become 0 (default 0.5)
 	Lambd *float64 `attr:"lambd"`
-	// what is taken off the magnitude of the others
+	// amount by which the absolute values of the others shrink
 	Bias float64 `attr:"bias"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4277,28 +4275,29 @@ type ShrinkAttrs struct {
 
 // Shrink is the op shrink.
 //
-// Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias. Supports floats only.
+// Sets elements of absolute value up to lambd to 0, and moves the others towards 0 by bias. Supports floats
+// only.
 func Shrink(self *graph.Value, attrs ...ShrinkAttrs) *graph.Value {
 	return node("shrink", 1, given(attrs), self)[0]
 }
 
 // Sigmoid is the op sigmoid.
 //
-// Takes 1 divided by 1 plus e to the power of minus each element.
+// Returns 1 / (1 + exp(-x)) of each element.
 func Sigmoid(self *graph.Value) *graph.Value {
 	return node("sigmoid", 1, nil, self)[0]
 }
 
 // Sign is the op sign.
 //
-// Gives -1, 0 or 1 by the sign of each element; 0 of a NaN. Complex numbers are refused.
+// Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers are not supported.
 func Sign(self *graph.Value) *graph.Value {
 	return node("sign", 1, nil, self)[0]
 }
 
 // Signbit is the op signbit.
 //
-// Tells where self is negative, the zero -0 included. Complex numbers are refused.
+// Returns whether self is negative, including -0. Complex numbers are not supported.
 func Signbit(self *graph.Value) *graph.Value {
 	return node("signbit", 1, nil, self)[0]
 }
@@ -4366,7 +4365,7 @@ func Softmax[A Int](self *graph.Value, dim A, attrs ...SoftmaxAttrs) *graph.Valu
 type SoftplusAttrs struct {
 	// steepness (default 1)
 	Beta *float64 `attr:"beta"`
-	// where the curve is taken for a line (default 20)
+	// value of beta * x above which the function is linear (default 20)
 	Threshold *float64 `attr:"threshold"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4374,15 +4373,15 @@ type SoftplusAttrs struct {
 
 // Softplus is the op softplus.
 //
-// Takes log(1 + exp(beta * x)) / beta of each element, or the element itself where beta times it is above
-// threshold. Supports floats only.
+// Returns log(1 + exp(beta * x)) / beta of each element, or the element itself if beta * x is above threshold.
+// Supports floats only.
 func Softplus(self *graph.Value, attrs ...SoftplusAttrs) *graph.Value {
 	return node("softplus", 1, given(attrs), self)[0]
 }
 
 // SoftshrinkAttrs are the optional attributes of [Softshrink].
 type SoftshrinkAttrs struct {
-	// what is taken off; nothing is left of elements below it (default 0.5)
+	// amount by which absolute values shrink (default 0.5)
 	Lambd *float64 `attr:"lambd"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4390,7 +4389,7 @@ type SoftshrinkAttrs struct {
 
 // Softshrink is the op softshrink.
 //
-// Moves each element towards 0 by lambd, and to 0 if it is nearer. Supports floats only.
+// Moves each element towards 0 by lambd, and to 0 if it is closer. Supports floats only.
 func Softshrink(self *graph.Value, attrs ...SoftshrinkAttrs) *graph.Value {
 	return node("softshrink", 1, given(attrs), self)[0]
 }
@@ -4468,7 +4467,7 @@ func SplitWithSizes[A Ints](self *graph.Value, splitSizes A, attrs ...SplitWithS
 
 // Sqrt is the op sqrt.
 //
-// Takes the square root of each element; NaN below 0.
+// Returns the square root of each element; NaN below 0.
 func Sqrt(self *graph.Value) *graph.Value {
 	return node("sqrt", 1, nil, self)[0]
 }
@@ -4563,7 +4562,7 @@ type SubAttrs struct {
 
 // Sub is the op sub.
 //
-// Subtracts alpha times other from self, broadcast together. Bools are refused.
+// Subtracts alpha times other from self, with broadcasting. Bools are not supported.
 func Sub[A, B Operand](self A, other B, attrs ...SubAttrs) *graph.Value {
 	return node("sub", 1, given(attrs), self, other)[0]
 }
@@ -4692,12 +4691,12 @@ func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength
 
 // Threshold is the op threshold.
 //
-// Replaces elements that are at most threshold by value; NaN stays.
+// Replaces elements that are at most threshold by value; NaN propagates.
 //
 // Attributes:
 //
-//   - threshold: the greatest element that is replaced
-//   - value: what replaces it
+//   - threshold: upper bound, inclusive, of the elements to replace
+//   - value: replacement
 func Threshold[A, B Operand](self *graph.Value, threshold A, value B) *graph.Value {
 	return node("threshold", 1, with(nil, "threshold", threshold, "value", value), self)[0]
 }
@@ -4813,7 +4812,7 @@ func Triu(self *graph.Value, attrs ...TriuAttrs) *graph.Value {
 
 // Trunc is the op trunc.
 //
-// Rounds each element toward 0 to a whole number.
+// Rounds each element toward 0 to an integer.
 func Trunc(self *graph.Value) *graph.Value {
 	return node("trunc", 1, nil, self)[0]
 }
@@ -5196,8 +5195,8 @@ func Vstack(tensors []*graph.Value) *graph.Value {
 
 // Where is the op where.
 //
-// Takes self where condition holds and other elsewhere, all broadcast together. The condition is bool, or uint8
-// as of old; self and other promote.
+// Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or uint8 for
+// compatibility; self and other are promoted.
 func Where[A, B Operand](condition *graph.Value, self A, other B) *graph.Value {
 	return node("where", 1, nil, condition, self, other)[0]
 }

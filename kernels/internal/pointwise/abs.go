@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Abs is the magnitude.
+// Abs is torch.abs.
 var Abs = kit.Define[kit.None](graph.Op{
 	Name:      "abs",
-	Doc:       "Takes the magnitude of each element; of complex numbers it is real. Bools are refused.",
+	Doc:       "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
 	Params:    unary1,
 	Pointwise: &magnitude,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -43,5 +43,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: fixed("abs", statedAs(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: fixed("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

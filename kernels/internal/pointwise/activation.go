@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sigmoid is 1 / (1 + e^-self), Silu is self times that.
+// Sigmoid is 1 / (1 + exp(-self)); Silu is self times that.
 var (
-	Sigmoid = computed("sigmoid", "sigmoid_cpu", "Takes 1 divided by 1 plus e to the power of minus each element.",
+	Sigmoid = computed("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
 		"1 / (1 + exp(-x))", unaryFloat, kit.Sigmoid, func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 	Silu = computed("silu", "silu_cpu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
@@ -22,14 +22,15 @@ var (
 		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.ExUnary, kit.Example(nil, kit.ExComplex))
 )
 
-// Activations without attributes, or with few.
+// Activations with no or few attributes.
 var (
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
 		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,
 		func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) })
-	Softplus = shaped("softplus", "softplus_cpu", "Takes log(1 + exp(beta * x)) / beta of each element, or the element "+
-		"itself where beta times it is above threshold. Supports floats only.",
+	Softplus = attrCurve("softplus", "softplus_cpu", "Returns log(1 + exp(beta * x)) / beta of each element, or the "+
+		"element "+
+		"itself if beta * x is above threshold. Supports floats only.",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", machine.FunctionGrain,
 		func(a *softplusAttrs) numbers {
 			return numbers{"beta": tensor.FloatScalar(a.Beta), "threshold": tensor.FloatScalar(a.Threshold)}
@@ -38,29 +39,29 @@ var (
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTurned))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
-		unary1, curving("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
+		unary1, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			v := x[0].Float()
-			return tensor.FloatScalar(stepRounding(d)(v*min(max(v+3, 0), 6)) / 6) // the product may be too great for the dtype
+			return tensor.FloatScalar(stepRounding(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow the dtype
 		}), kit.ExUnary)
-	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Takes a sixth of each element plus a half, bounded by 0 "+
-		"and 1. Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
+	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Returns x / 6 + 1/2 of each element, clamped to [0, 1]. "+
+		"Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
 		func(x float64) float64 { return min(max(x+3, 0), 6) / 6 })
 )
 
 type softplusAttrs struct {
 	Beta      float64 `attr:"beta" default:"1" doc:"steepness"`
-	Threshold float64 `attr:"threshold" default:"20" doc:"where the curve is taken for a line"`
+	Threshold float64 `attr:"threshold" default:"20" doc:"value of beta * x above which the function is linear"`
 }
 
 type geluAttrs struct {
-	Approximate string `attr:"approximate" default:"none" oneof:"none|tanh" doc:"how the distribution function is computed"`
+	Approximate string `attr:"approximate" default:"none" oneof:"none|tanh" doc:"approximation of the normal distribution function"`
 }
 
-// Gelu is self times the normal distribution function of it.
+// Gelu is self times its normal distribution function.
 var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
-	"Multiplies each element by the normal distribution function of it, or by "+
-		"its approximation with a hyperbolic tangent. Supports floats only.", unary1,
+	"Multiplies each element by its normal distribution function, or by "+
+		"the tanh approximation of it. Supports floats only.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
@@ -76,8 +77,9 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTurned))
 
 var (
-	geluBodies     = stated(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
-	geluTanhBodies = stated(formula("0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))", "x"), floats)
+	geluBodies     = bodiesOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
+	geluTanhBodies = bodiesOf(formula("0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * "+
+		"x)))", "x"), floats)
 )
 
 func gelu(x float64) float64 { return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2)) }

@@ -16,8 +16,8 @@ type addAttrs struct {
 // Add is self + alpha*other.
 var Add = kit.Define[addAttrs](graph.Op{
 	Name: "add",
-	Doc: "Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an " +
-		"alpha of false.",
+	Doc: "Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if " +
+		"alpha is false.",
 	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
 	Pointwise: &addition,
 	Ref:       kit.PointwiseRef(&addition, addRef(1)),
@@ -37,7 +37,7 @@ func Adds(n *graph.Node) bool {
 // Sub is self - alpha*other.
 var Sub = kit.Define[addAttrs](graph.Op{
 	Name:      "sub",
-	Doc:       "Subtracts alpha times other from self, broadcast together. Bools are refused.",
+	Doc:       "Subtracts alpha times other from self, with broadcasting. Bools are not supported.",
 	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
 	Pointwise: &subtraction,
 	Ref:       kit.PointwiseRef(&subtraction, addRef(-1)),
@@ -47,11 +47,11 @@ var Sub = kit.Define[addAttrs](graph.Op{
 // Rsub is other - alpha*self.
 var Rsub = kit.Define[addAttrs](graph.Op{
 	Name:      "rsub",
-	Doc:       "Subtracts alpha times self from other, broadcast together. Bools are refused.",
+	Doc:       "Subtracts alpha times self from other, with broadcasting. Bools are not supported.",
 	Params:    []graph.Param{kit.Self, kit.OtherNum},
 	Pointwise: &reversed,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		// aten calls sub with the operands exchanged, and other leads the layout.
+		// aten calls sub with exchanged operands, so the layout of other has precedence.
 		return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
 	},
 	Ref: kit.PointwiseRef(&reversed, func(c *graph.Call) kit.ScalarFunc {
@@ -71,7 +71,7 @@ var (
 	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
 )
 
-// noBools is binary for subtraction, which is not defined on bools (sub_check).
+// noBools is the configuration of subtraction, which does not support bools (sub_check).
 func noBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
@@ -112,14 +112,14 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 }
 
 var (
-	addBodies = join(stated(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
-		stated(formula("x | y", "x", "y"), boolean))
-	subBodies = stated(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
+	addBodies = join(bodiesOf(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
+		bodiesOf(formula("x | y", "x", "y"), boolean))
+	subBodies = bodiesOf(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
 	axpy      = formula("x + alpha * y", "x", "y")
 	first     = formula("x", "x", "y")
 )
 
-// addBody takes the plain loops for an alpha of 1, else loops with a factor.
+// addBody uses plain loops if alpha is 1, else loops with a factor.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
@@ -136,7 +136,7 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 	}
 }
 
-// scaled is sign times a plain number, of its kind.
+// scaled returns sign times a plain number, in the number's kind.
 func scaled(s tensor.Scalar, sign int64) tensor.Scalar {
 	switch d := s.DType(); {
 	case d.IsComplex():

@@ -18,14 +18,14 @@ var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
 var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
-	"Adds value times tensor1 times tensor2 to self, all "+
-		"broadcast together.", tensors12,
+	"Adds value times tensor1 times tensor2 to self, "+
+		"with broadcasting.", tensors12,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := stepRounding(kit.Wide(d)) // a product may be too great for the dtype
+			round := stepRounding(kit.Wide(d)) // a product may overflow the dtype
 			return kit.ByKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
@@ -42,14 +42,14 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
-	"Adds value times tensor1 divided by tensor2 to self, all broadcast "+
-		"together. Two integer tensors are refused.", tensors12,
+	"Adds value times tensor1 divided by tensor2 to self, with "+
+		"broadcasting. Two integer tensors are not supported.", tensors12,
 	&graph.Pointwise{Config: checked(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := stepRounding(d) // a product below the least number of the dtype may meet a divisor of 0
+			round := stepRounding(d) // a product may underflow before a division by 0
 			return kit.ByKind(nil,
 				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
 				func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]/x[2] })(d, x)
@@ -69,8 +69,8 @@ func addcdivCheck(c *graph.Call) error {
 	return nil
 }
 
-// scaledTernary makes the Body function of a formula with the attribute value. Every operation of it is rounded, as
-// PyTorch's loops for any processor round; those for AVX2 round addcmul's last product with the sum.
+// scaledTernary makes the Body function of a formula with the attribute value. Every operation is rounded, as in
+// PyTorch's portable loops; its AVX2 loops fuse addcmul's last product with the sum.
 func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {

@@ -13,9 +13,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestAddcmulRoundsTwice has the answers of PyTorch 1.13 with ATEN_CPU_CAPABILITY=default: the product is rounded
-// before it is added, so that one that is too great for the dtype makes NaN of the other infinity. Its loops for AVX2
-// and AVX-512, which a C compiler contracted, give inf, -inf, m, and eps/2 in place of the first four of float32.
+// TestAddcmulRoundsTwice has the results of PyTorch 1.13 with ATEN_CPU_CAPABILITY=default: the product is rounded
+// before it is added, so that an overflowing product and the opposite infinity give NaN. PyTorch's loops for AVX2 and
+// AVX-512, in which a C compiler contracted the operations, give inf, -inf, m, and eps/2 for the first four float32
+// cases.
 func TestAddcmulRoundsTwice(t *testing.T) {
 	inf, nan, zero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	for _, f := range []struct {
@@ -51,7 +52,8 @@ func TestAddcmulRoundsTwice(t *testing.T) {
 	}
 }
 
-// Complex results of each step are rounded to the dtype, by the kernel and by the reference.
+// TestComplexStepsAreRounded checks that the kernel and the reference round the complex result of each step to the
+// dtype.
 func TestComplexStepsAreRounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"addcmul", "lerp"} {

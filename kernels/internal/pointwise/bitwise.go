@@ -6,30 +6,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bitwise ops support integers, and bools as logical ops do.
+// Bitwise ops support integers, and bools like logical ops.
 var (
-	BitwiseAnd = bitwise("bitwise_and", "Ands the bits of self and other. Supports integers and bools.",
+	BitwiseAnd = bitwise("bitwise_and", "Returns the bitwise and of self and other. Supports integers and bools.",
 		"x & y",
 		func(a, b int64) int64 { return a & b })
-	BitwiseOr = bitwise("bitwise_or", "Ors the bits of self and other. Supports integers and bools.",
+	BitwiseOr = bitwise("bitwise_or", "Returns the bitwise or of self and other. Supports integers and bools.",
 		"x | y",
 		func(a, b int64) int64 { return a | b })
-	BitwiseXor = bitwise("bitwise_xor", "Gives the bits that differ between self and other. Supports integers and bools.",
+	BitwiseXor = bitwise("bitwise_xor", "Returns the bitwise xor of self and other. Supports integers and bools.",
 		"x ^ y",
 		func(a, b int64) int64 { return a ^ b })
 )
 
 func bitwise(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
-		Body: fixed(name, stated(formula(text), boolean, integers))},
+		Body: fixed(name, bodiesOf(formula(text), boolean, integers))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
 // BitwiseNot flips all bits.
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
-	"Flips the bits of self; of bools it is the logical not.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("bitwise_not", stated(formula("~x"), boolean, integers))},
+	"Flips the bits of self; for bools it is the logical not.", unary1,
+	&graph.Pointwise{Config: unary, Body: fixed("bitwise_not", bodiesOf(formula("~x"), boolean, integers))},
 	kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
@@ -38,22 +38,22 @@ var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	}),
 	kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
-// A shift takes the lowest 5 bits of the count, of int64 6 bits, as PyTorch 1.13 has it from the
-// processor: the narrow dtypes are shifted as 32-bit numbers, whose lowest bits are kept.
+// A shift uses the lowest 5 bits of the count, and 6 for int64, as PyTorch 1.13 gets from the processor: narrow dtypes
+// are shifted as 32-bit numbers, whose lowest bits are kept.
 var (
-	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other, of which the lowest 5 "+
-		"bits count, 6 of int64.",
+	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of other, "+
+		"or 6 for int64.",
 		"x << y",
 		func(a, b int64) int64 { return a << b }, func(a, b uint64) uint64 { return a << b })
-	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other, of which the "+
-		"lowest 5 bits count, 6 of int64, and keeps the sign.",
+	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by the lowest 5 bits of "+
+		"other, or 6 for int64, and keeps the sign.",
 		"x >> y",
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
 func shift(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
-		Body: labelled(label, stated(formula(text), integers))},
+		Body: labelled(label, bodiesOf(formula(text), integers))},
 		kit.Always(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))

@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies holds the kernel of an op for each dtype in which it computes. 16-bit floats are
-// computed as float32 (rule.Config.OpMath), so they have none of their own.
+// bodies holds the kernels of an op by compute dtype. 16-bit floats are computed as float32 (rule.Config.OpMath), so
+// most ops have no kernels for them.
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
-// join merges tables of which each dtype has one.
+// join merges tables; for a dtype in several tables, the last one applies.
 func join(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
@@ -24,13 +24,12 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// pick returns the table's body for the dtype in which the iteration computes, or
-// PyTorch's refusal.
+// pick returns the kernel for the dtype in which the iteration computes, or PyTorch's error.
 func (t *bodies) pick(name string, it *rule.Rule) (rule.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
 
-// pickLabel is pick for ops whose refusals go by another label than the name with _cpu.
+// pickLabel is pick for ops whose errors use another label than the name with _cpu.
 func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
@@ -38,18 +37,17 @@ func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	return rule.Kernel{}, rule.NotImplemented(label, it)
 }
 
-// fixed makes the Body function of an op whose loops depend on no attribute.
+// fixed makes the Body function of an op whose kernels do not depend on attributes.
 func fixed(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return labelled(name+"_cpu", t)
 }
 
-// labelled is fixed for ops whose refusals go by a label of their own.
+// labelled is fixed for ops with another error label.
 func labelled(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.pickLabel(label, it) }
 }
 
-// unary, unaryFloat, binary, binaryFloat and comparison state PyTorch's ready
-// configurations for a call.
+// unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.
 
 func unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Unary(outs[0], c.In[0].Operand()).OpMath(true), nil
@@ -75,7 +73,7 @@ func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
-// unaryTo configures a unary op that keeps its operand's dtype in the loop and yields d.
+// unaryTo configures a unary op that computes in its operand's dtype and returns dtype d.
 func unaryTo(d tensor.DType) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]
@@ -86,10 +84,10 @@ func unaryTo(d tensor.DType) config {
 	}
 }
 
-// config states the iteration of a call.
+// config returns the iteration of a call.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
-// checked puts a check before a configuration.
+// checked adds a check before a configuration.
 func checked(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
@@ -99,7 +97,7 @@ func checked(f config, check func(c *graph.Call) error) config {
 	}
 }
 
-// realOnly refuses complex operands with the message.
+// realOnly rejects complex operands with the given message.
 func realOnly(f config, message string) config {
 	return checked(f, func(c *graph.Call) error {
 		for i := range c.In {

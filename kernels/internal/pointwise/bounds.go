@@ -14,20 +14,21 @@ type hardtanhAttrs struct {
 }
 
 type clampAttrs struct {
-	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
-	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, if it is a plain number"`
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, if it is a plain number"`
 }
 
 type clampMinAttrs struct {
-	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, if it is a plain number"`
 }
 
 type clampMaxAttrs struct {
-	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, if it is a plain number"`
 }
 
-// Bounds are the numbers by which a node, as of relu or clamp, bounds operand 0: below by least and then above by most,
-// of which one or both may be infinite. It is false for a node that does anything else, or reads its bounds.
+// Bounds returns the numbers to which a node such as relu or clamp clamps operand 0: first from below by least, then
+// from above by most; both may be infinite. ok is false for nodes that compute anything else, or read their bounds from
+// operands.
 func Bounds(n *graph.Node) (least, most float64, ok bool) {
 	least, most = math.Inf(-1), math.Inf(1)
 	if n == nil || n.Op == nil {

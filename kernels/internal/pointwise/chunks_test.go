@@ -13,8 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Chunks of machine code are of as many elements as of a plain loop, or of fewer that compute much; where there is none
-// functions have theirs. Its arithmetic is told in proportion.
+// TestChunksOfMachineCode checks the sizes of chunks: with machine code, chunks have the size of a plain loop's, or
+// less for expensive expressions; without it, functions have smaller chunks. The arithmetic that kernels report is
+// proportional to the work.
 func TestChunksOfMachineCode(t *testing.T) {
 	compiles := loops.Compiles
 	if !compiles() {

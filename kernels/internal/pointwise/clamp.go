@@ -14,17 +14,17 @@ var (
 	maxParam = graph.Param{Name: "max", Optional: true, Number: true}
 )
 
-// Clamp and the like bound self below and above.
+// Clamp, ClampMin and ClampMax clamp self.
 var (
 	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
-		"Bounds self below by min and above by max, of which one may be left out; where min is above max the result is "+
-			"max. A bound of a higher kind promotes.",
+		"Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is "+
+			"max. A bound of a higher kind promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clamping {
 			a := *kit.Attrs[clampAttrs](c)
 			if !a.Min.IsSet() || !a.Max.IsSet() {
-				// A lone bound that is NaN bounds nothing: clamp asks the vector unit
-				// for max(self, min), where clamp_min fills with NaN.
+				// A single NaN bound has no effect: clamp uses the vector instruction for max(self, min), where clamp_min returns
+				// NaN.
 				a.Min, a.Max = unlessNaN(a.Min, -1), unlessNaN(a.Max, 1)
 			}
 			return clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)}
@@ -32,11 +32,11 @@ var (
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTurned), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(nil, kit.ExTurned, tensor.Meta{}, kit.ExRow))
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
-		"Bounds self below by min.", []graph.Param{kit.Self, minParam},
+		"Clamps self to at least min.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clamping { return clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)} },
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
-		"Bounds self above by max.", []graph.Param{kit.Self, maxParam},
+		"Clamps self to at most max.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clamping { return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)} },
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
 )
@@ -70,8 +70,8 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 			t, err := afterCast(c.Type(0), res[0].Type.DType)
 			return c.One(t), err
 		},
-		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
-		Expression: p.Expression, // of calls without operands left out: others are in no group
+		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(p, c) },
+		Expression: p.Expression, // for calls with all operands; others are not fused
 		Ref:        kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
 	})
 }

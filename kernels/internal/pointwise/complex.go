@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Real and Imag are the views of the parts of complex numbers.
+// Real and Imag are views of the parts of complex numbers.
 var (
 	Real = kit.Define[kit.None](graph.Op{
-		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1,
+		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or a real self itself.", Params: unary1,
 		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return c.Shared(realPart(c.Type(0)), 0), nil
@@ -25,7 +25,8 @@ var (
 		}), Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	})
 	Imag = kit.Define[kit.None](graph.Op{
-		Name: "imag", Doc: "Gives the imaginary parts of complex numbers, a view. A real self is refused.", Params: unary1,
+		Name: "imag", Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
+			"supported.", Params: unary1,
 		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
@@ -41,7 +42,7 @@ var (
 	})
 )
 
-// partRef takes a part of each element.
+// partRef is the reference of a part of each element.
 func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !in[0].DType.IsComplex() {
@@ -53,11 +54,11 @@ func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]
 	}
 }
 
-// ConjPhysical turns the sign of imaginary parts.
+// ConjPhysical negates imaginary parts.
 var ConjPhysical = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
-	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given " +
-		"itself, a view.",
+	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
+		"returned as a view.",
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Type(0).DType.IsComplex() {
@@ -76,17 +77,17 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 	Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 })
 
-var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", stated(formula("conj(x)"), complexes))}
+var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle is the argument of complex numbers.
 var Angle = kit.Define[kit.None](graph.Op{
-	Name: "angle", Doc: "Takes the angle of each element in the complex plane: of real numbers pi below 0, else 0.",
+	Name: "angle", Doc: "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",
 	Params: unary1, Pointwise: &angles,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Type(0).DType.IsComplex() {
 			return angles.Infer(c)
 		}
-		// The real result is a fresh tensor that is resized: row-major.
+		// PyTorch resizes a new tensor for the real result, so it is row-major.
 		return kit.LaidBy(&angles, rowMajor)(c)
 	},
 	Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
@@ -105,7 +106,7 @@ var angles = graph.Pointwise{
 		}
 		return unaryFloat(c, outs)
 	},
-	Body: fixed("angle", statedAs(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
+	Body: fixed("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 func realAngle(x float64) float64 {

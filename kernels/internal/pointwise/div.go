@@ -10,7 +10,7 @@ import (
 )
 
 type divAttrs struct {
-	RoundingMode *string `attr:"rounding_mode" default:"none" doc:"null: true division; floor or trunc: rounded so"`
+	RoundingMode *string `attr:"rounding_mode" default:"none" doc:"null: true division; floor or trunc: rounding of the quotient"`
 }
 
 func (a *divAttrs) mode() string {
@@ -20,24 +20,24 @@ func (a *divAttrs) mode() string {
 	return *a.RoundingMode
 }
 
-// Div is self / other, rounded if asked.
+// Div is self / other, optionally rounded.
 var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
-	"Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they "+
-		"stay integers, and a divisor of 0 fails when run.",
+	"Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they "+
+		"stay integers, and a divisor of 0 is an error in the run.",
 	numbers2, &division, divRef,
 	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
 	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
 
 // FloorDivide is the quotient rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
-	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.",
+	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
 	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
 var floorDivision = graph.Pointwise{Config: stepwise, Body: fixed("div_floor", floorQuotients)}
 
-// stepwise leaves 16-bit floats to formulas, which round them after every step as PyTorch does.
+// stepwise leaves 16-bit floats to the formulas, which round after every step as PyTorch does.
 func stepwise(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := binary(c, outs)
 	return cfg.OpMath(false), err
@@ -67,14 +67,14 @@ var division = graph.Pointwise{
 }
 
 var (
-	trueQuotients  = stated(formula("x / y"), floats, complexes)
-	truncQuotients = join(stated(formula("trunc_divide(x, y)"), floats, reduced),
+	trueQuotients  = bodiesOf(formula("x / y"), floats, complexes)
+	truncQuotients = join(bodiesOf(formula("trunc_divide(x, y)"), floats, reduced),
 		integral("trunc_divide(x, y)", "trunc_divide(x, y)"))
-	floorQuotients = join(stated(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
+	floorQuotients = join(bodiesOf(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
 )
 
-// floorDiv is c10::div_floor_floating with each step rounded: Python's, the quotient of what is left after the
-// remainder is taken off, so that it fits remainder's sign.
+// floorDiv mirrors c10::div_floor_floating with each step rounded: Python's floor division, computed as the quotient
+// after subtracting the remainder, which makes it consistent with remainder.
 func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b
@@ -94,7 +94,7 @@ func floorDiv(a, b float64, round func(float64) float64) float64 {
 	return floor
 }
 
-// quotientRounding rounds to the dtype to which a division's operands are promoted.
+// quotientRounding returns the rounding to the dtype to which a division's operands are promoted.
 func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	cfg, err := p.Config(c, make([]rule.Operand, 1))
 	if err != nil {

@@ -11,29 +11,31 @@ import (
 )
 
 type eluAttrs struct {
-	Alpha      float64 `attr:"alpha" default:"1" doc:"depth of the curve below 0"`
+	Alpha      float64 `attr:"alpha" default:"1" doc:"scale of the exponential below 0"`
 	Scale      float64 `attr:"scale" default:"1" doc:"factor of the result"`
 	InputScale float64 `attr:"input_scale" default:"1" doc:"factor of self below 0"`
 }
 
 type celuAttrs struct {
-	Alpha float64 `attr:"alpha" default:"1" doc:"depth and width of the curve below 0"`
+	Alpha float64 `attr:"alpha" default:"1" doc:"scale and width of the exponential below 0"`
 }
 
-// Exponential linear units: lines above 0, exponentials below.
+// Exponential linear units: linear above 0, exponential below.
 var (
-	Elu = shaped("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
+	Elu = attrCurve("elu", "elu_cpu", "Keeps elements above 0 and replaces others by alpha * (exp(x * input_scale) - "+
+		"1), all "+
 		"times scale. Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)",
 		machine.FunctionGrain, func(a *eluAttrs) numbers {
 			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
 				"input_scale": tensor.FloatScalar(a.InputScale)}
 		}, elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
-	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
+	Selu = curve("selu", "elu_cpu", "Applies elu with the constants of self-normalizing networks. "+
 		"Supports floats only.",
 		// ATen's SELU_ALPHA and SELU_SCALE.
 		"a = 1.6732632423543772; s = 1.0507009873554805; where(x <= 0, a * s * expm1(x), x * s)",
 		machine.FunctionGrain, elu(&eluAttrs{1.6732632423543772, 1.0507009873554805, 1}))
-	Celu = shaped("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
+	Celu = attrCurve("celu", "elu_cpu", "Keeps elements above 0 and replaces others by alpha * (exp(x / alpha) - 1). "+
+		"Supports "+
 		"floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
 		machine.FunctionGrain, func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
 		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) },

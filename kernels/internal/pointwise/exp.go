@@ -6,18 +6,19 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Powers of constants, and logarithms. bool and integers are computed as float32.
+// Exponentials and logarithms. Bools and integers are computed as float32.
 var (
 	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", kit.Exp, complexExp)
 	Exp2  = transcendental("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)
-	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and takes 1 off, "+
-		"exact near 0.", math.Expm1, nil)
-	Log  = transcendental("log", "log_vml_cpu", "Takes the natural logarithm of each element.", logarithm, complexLog)
-	Log2 = transcendental("log2", "log2_vml_cpu", "Takes the logarithm to base 2 of each element.", math.Log2,
+	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and subtracts 1, "+
+		"accurately near 0.", math.Expm1, nil)
+	Log  = transcendental("log", "log_vml_cpu", "Returns the natural logarithm of each element.", logarithm, complexLog)
+	Log2 = transcendental("log2", "log2_vml_cpu", "Returns the logarithm to base 2 of each element.", math.Log2,
 		func(z complex128) complex128 { return byParts(complexLog(z), math.Ln2) })
-	Log10 = transcendental("log10", "log10_vml_cpu", "Takes the logarithm to base 10 of each element.",
+	Log10 = transcendental("log10", "log10_vml_cpu", "Returns the logarithm to base 10 of each element.",
 		func(x float64) float64 { return logarithm(x) / math.Ln10 },
 		func(z complex128) complex128 { return byParts(complexLog(z), math.Ln10) })
-	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.",
+	Log1p = transcendental("log1p", "log1p_vml_cpu", "Returns the natural logarithm of each element plus 1, accurately "+
+		"near 0.",
 		math.Log1p, nil)
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defined is the definition of an op of one float64.
+// defined returns the reference of an op as a function of a float64.
 func defined(t *testing.T, name string) func(float64) float64 {
 	op, x := kernels.Lookup(name), tensor.Empty(tensor.New(tensor.Float64, 1))
 	c, err := kerneltest.CallOf(op, nil, []tensor.Meta{x.Meta})
@@ -26,7 +26,7 @@ func defined(t *testing.T, name string) func(float64) float64 {
 	}
 }
 
-// TestLargeExponentials holds definitions up to where results are infinite: e^x is twice what it is a log(2) before.
+// TestLargeExponentials checks references up to the overflow threshold: exp(x) is twice exp(x - log(2)).
 func TestLargeExponentials(t *testing.T) {
 	for _, name := range []string{"exp", "sinh", "cosh"} {
 		f := defined(t, name)

@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pointwise is an op of the user's own, as text.
+// Pointwise computes an expression given as text.
 var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Name: "pointwise",
-	Doc: "Computes an expression of one's own for each element: where(x > 0, x, alpha * y). Inputs are broadcast " +
-		"together, and each operation promotes as PyTorch's do; of integers / and functions make float32, comparisons " +
-		"bool. The result is laid out as that of any pointwise op. Integers divided by 0 give any number.",
+	Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +
+		"broadcast, and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons " +
+		"bool. The result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.",
 	Params: []graph.Param{{Name: "operands", Variadic: true, Number: true}},
 	Many:   true,
 	Each:   graph.Each{Simple: 2, Function: 1},
@@ -60,7 +60,7 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	},
 })
 
-// expressionRef computes each element by definition.
+// expressionRef evaluates the expression for each element.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := expressionOf(c)
 	if err != nil {
@@ -96,7 +96,7 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// parts are the bytes of the parts of element i of a row-major tensor: one, of a complex one two.
+// parts returns the bytes of element i of a row-major tensor, for complex elements of both parts.
 func parts(t *tensor.Tensor, i int) (re, im []byte) {
 	n := t.DType.Size()
 	b := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*n)), n)
@@ -106,7 +106,7 @@ func parts(t *tensor.Tensor, i int) (re, im []byte) {
 	return b, nil
 }
 
-// numberAt and setNumber read and write an element by its bits, of which the lowest come first.
+// numberAt and setNumber read and write an element as little-endian bits.
 func numberAt(t *tensor.Tensor, i int) expr.Number {
 	re, im := parts(t, i)
 	return expr.Number{Re: bitsOf(re), Im: bitsOf(im)}

@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// turned returns the shape in a random order of dimensions.
-func turned(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
+// permuted returns a dense layout with a random order of dimensions.
+func permuted(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	st, step := make([]int, len(shape)), 1
 	for _, k := range r.Perm(len(shape)) {
 		st[k] = step
@@ -28,8 +28,7 @@ func turned(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	return tensor.New(d, shape...).WithStrides(st)
 }
 
-// TestExpressionAsAdd holds x + y against add: dtypes promote alike, operands without dimensions and plain numbers give
-// way alike, and results lie alike.
+// TestExpressionAsAdd compares x + y with add: promotion, zero-dim operands, plain numbers and layouts must agree.
 func TestExpressionAsAdd(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	dtypes := tensor.DTypes()
@@ -41,22 +40,22 @@ func TestExpressionAsAdd(t *testing.T) {
 			other = dtypes[r.IntN(len(dtypes))]
 		}
 		g := graphrun.New("g")
-		x := g.InputMeta("x", turned(r, d, shapes[r.IntN(len(shapes))]))
+		x := g.InputMeta("x", permuted(r, d, shapes[r.IntN(len(shapes))]))
 		y := []any{true, 3, 1.5, 2i}[r.IntN(4)]
 		if r.IntN(4) > 0 {
-			y = g.InputMeta("y", turned(r, other, shapes[r.IntN(len(shapes))]))
+			y = g.InputMeta("y", permuted(r, other, shapes[r.IntN(len(shapes))]))
 		}
 		a := g.Apply("add", nil, x, y)[0]
 		p := g.Apply("pointwise", graph.Attrs{"expr": "x + y"}, x, y)[0]
 		if g.Err() != nil {
-			if a.Number() >= 0 || p.Number() >= 0 { // both are refused, or none
+			if a.Number() >= 0 || p.Number() >= 0 { // both must be rejected
 				t.Errorf("%v + %v: %v", x.Meta, y, g.Err())
 			}
 			continue
 		}
 		if a.Meta.DType != p.Meta.DType || !slices.Equal(a.Meta.Shape, p.Meta.Shape) ||
 			d == other && !slices.Equal(a.Meta.Strides, p.Meta.Strides) {
-			t.Fatalf("%v + %v is %v, the expression %v", x.Meta, y, a.Meta, p.Meta)
+			t.Fatalf("%v + %v: add gives %v, the expression %v", x.Meta, y, a.Meta, p.Meta)
 		}
 		g.Output("a", a).Output("p", p)
 		in := map[string]*tensor.Tensor{"x": kerneltest.Filled(x.Meta, kerneltest.MixedValues(r))}
@@ -73,8 +72,8 @@ func TestExpressionAsAdd(t *testing.T) {
 	}
 }
 
-// TestExpressionResults runs an expression with two results, attributes of any name and names of operands, with the
-// same bits for any number of workers, and holds it against the reference.
+// TestExpressionResults compares an expression with two results, attributes and named operands with the reference. Its
+// bits must be the same for any number of workers.
 func TestExpressionResults(t *testing.T) {
 	const n = 100_000
 	g := graphrun.New("g")
@@ -115,12 +114,12 @@ func TestExpressionResults(t *testing.T) {
 			first = got["s"]
 		}
 		if !bytes.Equal(first.Storage().Bytes(), got["s"].Storage().Bytes()) {
-			t.Errorf("%d threads give other bits", threads)
+			t.Errorf("the bits differ with %d threads", threads)
 		}
 	}
 }
 
-// expressionFile is a graph file with one node, whose text and other attributes are as given.
+// expressionFile returns a graph file with one node, with the given text and other attributes.
 func expressionFile(text, more string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)
 	return fmt.Sprintf(`{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]},
@@ -133,8 +132,8 @@ func loadText(text string) (*graph.Graph, error) {
 	return graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json"})
 }
 
-// TestExpressionMistakes tells where a mistake is: in the file by the attribute, in the text by its column.
-func TestExpressionMistakes(t *testing.T) {
+// TestExpressionErrors checks that errors give the position of the attribute in the file and the column in the text.
+func TestExpressionErrors(t *testing.T) {
 	const at = `g.json:3:76: node "n" (pointwise): attribute "expr": `
 	const behind = `node "n" (pointwise): attribute `
 	deep := strings.Repeat("(", 500) + "x" + strings.Repeat(")", 500)
@@ -163,11 +162,12 @@ func TestExpressionMistakes(t *testing.T) {
 		}
 	}
 	if _, err := loadText(strings.Replace(expressionFile("x", ""), `"inputs": ["x", "k"], `, "", 1)); err == nil {
-		t.Error("an expression needs no operands")
+		t.Error("an expression without operands is accepted")
 	}
 }
 
-// TestExpressionOfData finds mistakes of syntax when a file is loaded, though operands are known only when it runs.
+// TestExpressionOfData checks that syntax errors are found when a file is loaded, even if operands are known only in
+// the run.
 func TestExpressionOfData(t *testing.T) {
 	text := strings.Replace(expressionFile("exp(x) +", ""), `"nodes": [`,
 		`"nodes": [{"name": "places", "op": "nonzero", "inputs": ["x"]}, `, 1)
@@ -177,8 +177,8 @@ func TestExpressionOfData(t *testing.T) {
 	}
 }
 
-// FuzzExpression reads any text from a file: a mistake has its place and its column, and what is right is computed as
-// the reference computes it.
+// FuzzExpression loads any text from a file: errors must give position and column, and valid expressions must agree
+// with the reference.
 func FuzzExpression(f *testing.F) {
 	for _, s := range []string{"x + y", "where(x > 0, x * sigmoid(x), alpha * y)", "t = x % 3; gelu(t) // y", "y << 3 | 1",
 		"complex(x, y) ** 2", "nan_to_num(x / 0)", "(x, y)", "float16(x) - 1e-3", "x +", "é", "lerp(x, y, 0.5)"} {
@@ -204,7 +204,7 @@ func FuzzExpression(f *testing.F) {
 		}
 		if err := kerneltest.CheckCall(n.Op, n.Call(), in); err != nil && !strings.ContainsAny(text, "%/") &&
 			!strings.Contains(text, "div") && !strings.Contains(text, "mod") && !strings.Contains(text, "remainder") {
-			t.Errorf("%q: %v", text, err) // of integers divided by 0 anything comes
+			t.Errorf("%q: %v", text, err) // integer division by 0 is unspecified
 		}
 	})
 }

@@ -17,12 +17,13 @@ import (
 )
 
 type expressionAttrs struct {
-	Expr    string                   `attr:"expr" doc:"what is computed for one element; several results are a tuple"`
-	Params  []string                 `attr:"params" default:"none" doc:"names of the inputs; null: x, y, z, a, b, c, d, u, v, w"`
-	Numbers map[string]tensor.Scalar `attr:"*" doc:"a number that the expression names"`
+	Expr    string                   `attr:"expr" doc:"expression for one element; a tuple gives several results"`
+	Params  []string                 `attr:"params" default:"none" doc:"names of the inputs; default: x, y, z, a, b, c, d, u, v, w"`
+	Numbers map[string]tensor.Scalar `attr:"*" doc:"number with a name in the expression"`
 }
 
-// Check finds mistakes of syntax, which need no operands. Their number tells how they are named.
+// Check finds syntax errors, which do not depend on operands. The number of operands, which decides their default
+// names, is unknown here.
 func (a *expressionAttrs) Check() error {
 	names := a.Params
 	if names == nil {
@@ -38,7 +39,7 @@ func (a *expressionAttrs) Check() error {
 	return nil
 }
 
-// typedExpression is an expression as it is for a call: what its text, its numbers and the dtypes of operands decide.
+// typedExpression is an expression typed for a call: it depends on the text, the numbers and the dtypes of operands.
 type typedExpression struct {
 	names   []string // attribute params: nil for none
 	numbers map[string]tensor.Scalar
@@ -49,7 +50,7 @@ type typedExpression struct {
 	kernel  rule.Kernel
 }
 
-// typedOperand is what an operand decides: a plain number by its value.
+// typedOperand is the part of an operand that typing depends on: dtype and rank, or the value of a plain number.
 type typedOperand struct {
 	dtype   tensor.DType
 	zeroDim bool
@@ -64,20 +65,20 @@ func typedOperandOf(a *graph.Arg) typedOperand {
 	return typedOperand{dtype: t.DType, zeroDim: t.Rank() == 0}
 }
 
-// Of each text those typings are kept that were made last. A text takes some tens of microseconds to parse and to type,
-// a node asks for it three times in an inference, and a graph has few texts in many nodes.
+// The cache of typed expressions holds the latest typings of each text. Parsing and typing take some tens of
+// microseconds, inference asks three times per node, and a graph has few texts in many nodes.
 const (
-	mostTexts   = 256
-	mostTypings = 8
+	maxTexts   = 256
+	maxTypings = 8
 )
 
-// typings are the typed expressions that are kept, by their texts. They are immutable.
+// typings is the cache, by text. Its entries are immutable.
 var typings = struct {
 	sync.Mutex
 	of map[string][]*typedExpression
 }{of: map[string][]*typedExpression{}}
 
-// typedFor returns the expression of a call, typed.
+// typedFor returns the typed expression of a call.
 func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typings.Lock()
 	for _, t := range typings.of[a.Expr] {
@@ -94,17 +95,17 @@ func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typings.Lock()
 	defer typings.Unlock()
 	list, known := typings.of[a.Expr]
-	if !known && len(typings.of) >= mostTexts {
+	if !known && len(typings.of) >= maxTexts {
 		clear(typings.of)
 	}
-	if len(list) >= mostTypings {
+	if len(list) >= maxTypings {
 		list = slices.Delete(list, 0, 1)
 	}
 	typings.of[a.Expr] = append(list, t)
 	return t, nil
 }
 
-// fits reports whether a call is one for which the expression was typed.
+// fits reports whether an expression was typed for the operands and attributes of a call.
 func (t *typedExpression) fits(c *graph.Call, a *expressionAttrs) bool {
 	if len(c.In) != len(t.in) || (a.Params == nil) != (t.names == nil) || !slices.Equal(a.Params, t.names) ||
 		len(a.Numbers) != len(t.numbers) {
@@ -124,7 +125,7 @@ func (t *typedExpression) fits(c *graph.Call, a *expressionAttrs) bool {
 	return true
 }
 
-// sameNumber tells 0 from -0, which Go's == does not. A NaN is like no other.
+// sameNumber distinguishes 0 from -0, which == does not. A NaN equals no number.
 func sameNumber(a, b tensor.Scalar) bool {
 	if a != b {
 		return false
@@ -133,7 +134,7 @@ func sameNumber(a, b tensor.Scalar) bool {
 	return math.Signbit(real(x)) == math.Signbit(real(y)) && math.Signbit(imag(x)) == math.Signbit(imag(y))
 }
 
-// expressionOf returns the expression of a call.
+// expressionOf returns the typed expression of a call.
 func expressionOf(c *graph.Call) (*typedExpression, error) {
 	return typedFor(c, kit.Attrs[expressionAttrs](c))
 }
@@ -159,7 +160,7 @@ func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 		return nil, wrongAttr("expr", "%w", err)
 	}
 	if n := len(c.In) + f.Results(); n > expr.MaxOperands {
-		return nil, fmt.Errorf("has %d inputs and results, the most are %d", n, expr.MaxOperands)
+		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
 	}
 	known := f.Attrs()
 	for _, name := range slices.Sorted(maps.Keys(a.Numbers)) {
@@ -178,7 +179,8 @@ func wrongAttr(name, format string, args ...any) error {
 	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }
 
-// typeExpression types the expression for the operands of a call. Plain numbers are taken as the text would have them.
+// typeExpression types the expression for the operands of a call. Plain numbers are typed like number literals of the
+// text.
 func typeExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	f, err := parseExpression(c, a)
 	if err != nil {

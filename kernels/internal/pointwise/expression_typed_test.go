@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// One text is typed by its numbers, names and operands: what was kept of one call serves no other.
+// TestExpressionsOfOneText checks that typings of one text with other numbers, names and operands are not confused.
 func TestExpressionsOfOneText(t *testing.T) {
-	for range 3 { // the first time nothing is kept
+	for range 3 { // the first iteration fills the cache
 		g := graphrun.New("g")
 		x, i := g.Input("x", tensor.Float32, 2), g.Input("i", tensor.Int32, 2)
 		apply := func(attrs graph.Attrs, in ...any) *graph.Value {
@@ -53,7 +53,7 @@ func TestExpressionsOfOneText(t *testing.T) {
 	}
 }
 
-// What is kept of texts is bounded, and is found again after others came.
+// TestManyExpressions checks that the cache is bounded and usable after evictions.
 func TestManyExpressions(t *testing.T) {
 	g := graphrun.New("g")
 	x := g.Input("x", tensor.Float32, 2)
@@ -65,7 +65,7 @@ func TestManyExpressions(t *testing.T) {
 	}
 }
 
-// An inference of a text that was typed before takes no more than that of other ops.
+// TestExpressionInferenceAllocates checks that inference with a cached typing allocates no more than for other ops.
 func TestExpressionInferenceAllocates(t *testing.T) {
 	n := inferred(t)
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { require.NoError(t, n.Infer()) }), 20.0)

@@ -19,12 +19,12 @@ func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 }
 
 var (
-	greater = join(stated(formula("maximum(x, y)"), integers, floats), stated(formula("x | y"), boolean))
-	lesser  = join(stated(formula("minimum(x, y)"), integers, floats), stated(formula("x & y"), boolean))
+	greater = join(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
+	lesser  = join(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
 )
 
-// greatest and least are [expr.Max] and [expr.Min]: a if it is NaN, or the greater (the lesser) of the two, else b. Of
-// two zeros the second is returned.
+// greatest and least mirror [expr.Max] and [expr.Min]: a if it is NaN, or the greater (the lesser) of the two, else b.
+// Of two zeros, the second is returned.
 func greatest[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a > b {
 		return a

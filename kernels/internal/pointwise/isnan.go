@@ -10,30 +10,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Classes of numbers. A complex number is NaN or infinite if a part is, and finite if
-// both are; integers are always finite.
+// Classification of numbers. A complex number is NaN or infinite if a part is, and finite if both are; integers are
+// always finite.
 var (
-	Isnan = classify("isnan", "Tells where self is NaN.", "isnan(x)", nil,
+	Isnan = classify("isnan", "Returns whether self is NaN.", "isnan(x)", nil,
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
-	Isinf = classify("isinf", "Tells where self is infinite.", "isinf(x)", isinfLayout,
+	Isinf = classify("isinf", "Returns whether self is infinite.", "isinf(x)", isinfLayout,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
-	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
+	Isfinite = classify("isfinite", "Returns whether self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
 		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
-	Isposinf = classify("isposinf", "Tells where self is positive infinity. Complex numbers are refused.", "isposinf(x)",
+	Isposinf = classify("isposinf", "Returns whether self is positive infinity. Complex numbers are not "+
+		"supported.", "isposinf(x)",
 		nil, func(x float64) bool { return math.IsInf(x, 1) }, nil)
-	Isneginf = classify("isneginf", "Tells where self is negative infinity. Complex numbers are refused.", "isneginf(x)",
+	Isneginf = classify("isneginf", "Returns whether self is negative infinity. Complex numbers are not "+
+		"supported.", "isneginf(x)",
 		nil, func(x float64) bool { return math.IsInf(x, -1) }, nil)
-	Signbit = classify("signbit", "Tells where self is negative, the zero -0 included. Complex numbers are refused.",
+	Signbit = classify("signbit", "Returns whether self is negative, including -0. Complex numbers are not supported.",
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-// classify defines a predicate; z is nil where complex numbers are refused.
+// classify defines a predicate; z is nil if complex numbers are not supported.
 func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
-	cfg, t := unaryTo(tensor.Bool), statedAs(formula(text), toBool, boolean, integers, floats)
+	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, boolean, integers, floats)
 	switch {
 	case z != nil:
-		t = join(t, statedAs(formula(text), toBool, complexes))
+		t = join(t, bodiesTo(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = realOnly(cfg, "signbit is not implemented for complex tensors.")
 	default:
@@ -43,7 +45,7 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
 		Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
-			func(x []uint64) uint64 { return uint64(yes(f(float64(x[0])))) },
+			func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },
 			boolRef(
 				func(x []int64) bool { return f(float64(x[0])) },
 				func(x []float64) bool { return f(x[0]) },
@@ -54,9 +56,9 @@ func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, err
 	return kit.Define[kit.None](op)
 }
 
-// PyTorch composes isinf and isfinite of other ops, whose layouts follow one another.
+// PyTorch composes isinf and isfinite of other ops, whose layout rules apply one after another.
 
-// isinfLayout is that of self.abs() == inf; of a complex self, of its real part.
+// isinfLayout is the layout of self.abs() == inf; for a complex self, of its real part.
 func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preserved(c)
@@ -64,7 +66,7 @@ func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	return magnitudeAgainstInf(realPart(c.Type(0)))
 }
 
-// isfiniteLayout is that of (self == self) * (self.abs() != inf).
+// isfiniteLayout is the layout of (self == self) * (self.abs() != inf).
 func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preserved(c)

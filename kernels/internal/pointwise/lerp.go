@@ -12,13 +12,14 @@ import (
 )
 
 type lerpAttrs struct {
-	Weight tensor.Scalar `attr:"weight" default:"none" doc:"the weight, where it is a plain number and no operand"`
+	Weight tensor.Scalar `attr:"weight" default:"none" doc:"weight, if it is a plain number"`
 }
 
 // Lerp is self + weight * (end - self).
 var Lerp = kit.Define[lerpAttrs](graph.Op{
-	Name:      "lerp",
-	Doc:       "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have one dtype.",
+	Name: "lerp",
+	Doc: "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same " +
+		"dtype.",
 	Params:    []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
 	Pointwise: &interpolation,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -26,12 +27,12 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 		if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
 			return res, err
 		}
-		// A plain weight takes no part in the layout.
+		// A plain weight does not affect the layout.
 		t, err := kit.LaidOut(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
 		return c.One(t), err
 	},
-	Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
-	Expression: interpolation.Expression, // of calls with all operands: others are in no group
+	Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(&interpolation, c) },
+	Expression: interpolation.Expression, // for calls with all operands; others are not fused
 	Ref:        kit.PointwiseRef(&interpolation, lerpRef),
 	Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix),
 		kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
@@ -63,9 +64,9 @@ func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return binary(c, outs)
 }
 
-// Interpolation goes from the nearer end, so that a weight of 1 gives end exactly (native::lerp).
+// Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
 var (
-	lerps     = stated(formula("lerp(x, y, z)"), floats, complexes)
+	lerps     = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
 	lerpBelow = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
 	lerpAbove = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
@@ -79,11 +80,11 @@ func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		return rule.Kernel{}, err
 	}
 	held := w.Tensor(it.DType(1)).At()
-	near := held.Float() < 0.5
+	fromStart := held.Float() < 0.5
 	if it.DType(1).IsComplex() {
-		near = cmplx.Abs(held.Complex()) < 0.5
+		fromStart = cmplx.Abs(held.Complex()) < 0.5
 	}
-	if near {
+	if fromStart {
 		return with(lerpBelow, it, numbers{"weight": w}), nil
 	}
 	return with(lerpAbove, it, numbers{"weight": w}), nil
@@ -98,19 +99,19 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 		round := stepRounding(d)
 		return kit.ByKind(nil,
 			func(x []float64) float64 {
-				way := round(x[1] - x[0]) // may be too great for the dtype
+				diff := round(x[1] - x[0]) // may overflow the dtype
 				if x[2] < 0.5 {
-					return x[0] + round(x[2]*way)
+					return x[0] + round(x[2]*diff)
 				}
-				return x[1] - round(way*round(1-x[2]))
+				return x[1] - round(diff*round(1-x[2]))
 			},
 			func(x []complex128) complex128 {
 				round := complexRounding(d)
-				way := round(x[1] - x[0])
+				diff := round(x[1] - x[0])
 				if cmplx.Abs(x[2]) < 0.5 {
-					return x[0] + round(x[2]*way)
+					return x[0] + round(x[2]*diff)
 				}
-				return x[1] - round(way*round(1-x[2]))
+				return x[1] - round(diff*round(1-x[2]))
 			})(d, x)
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Logical ops take any dtype, of which 0 is false and all else true, NaN included.
+// Logical ops support any dtype: 0 is false and everything else is true, including NaN.
 var (
-	LogicalAnd = logical("logical_and", "Tells where both self and other are not 0.",
+	LogicalAnd = logical("logical_and", "Returns whether both self and other are non-zero.",
 		"x != 0 and y != 0", "x & y",
 		func(a, b bool) bool { return a && b })
-	LogicalOr = logical("logical_or", "Tells where self or other is not 0.",
+	LogicalOr = logical("logical_or", "Returns whether self or other is non-zero.",
 		"x != 0 or y != 0", "x | y",
 		func(a, b bool) bool { return a || b })
-	LogicalXor = logical("logical_xor", "Tells where exactly one of self and other is not 0.",
+	LogicalXor = logical("logical_xor", "Returns whether exactly one of self and other is non-zero.",
 		"(x != 0) != (y != 0)", "x != y",
 		func(a, b bool) bool { return a != b })
 )
@@ -29,8 +29,8 @@ func logical(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *grap
 		kit.ExBinary, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
-// LogicalNot tells where self is 0.
-var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Tells where self is 0.", unary1,
+// LogicalNot returns whether self is 0.
+var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unary1,
 	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: fixed("logical_not", predicate("x == 0", "not x"))},
 	kit.Always(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
@@ -38,7 +38,8 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Tells where self is 0.
 		func(x []complex128) bool { return x[0] == 0 })),
 	kit.ExUnary, kit.Example(nil, kit.ExBools))
 
-// predicate states what yields bool of any dtype. Bools have a text of their own, as they promote with plain numbers.
+// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because they promote with
+// plain numbers.
 func predicate(ofNumbers, ofBools string) bodies {
-	return join(statedAs(formula(ofNumbers), toBool, integers, floats, complexes), stated(formula(ofBools), boolean))
+	return join(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes), bodiesOf(formula(ofBools), boolean))
 }

@@ -11,12 +11,12 @@ import (
 )
 
 type logitAttrs struct {
-	Eps *float64 `attr:"eps" default:"none" doc:"self is bounded to [eps, 1-eps] first; null: it is not"`
+	Eps *float64 `attr:"eps" default:"none" doc:"clamp self to [eps, 1-eps] first; null: do not clamp"`
 }
 
 // Logit is the inverse of sigmoid.
 var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
-	"Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if "+
+	"Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if "+
 		"eps is given.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
@@ -29,8 +29,8 @@ var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTurned))
 
 var (
-	logits       = stated(formula("log(x / (1 - x))", "x"), floats)
-	boundedLogit = shapedBody("logit_cpu",
+	logits       = bodiesOf(formula("log(x / (1 - x))", "x"), floats)
+	boundedLogit = attrCurveBody("logit_cpu",
 		formula("t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", "x"),
 		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
 )
@@ -51,7 +51,7 @@ func logit(a *logitAttrs) func(float64) float64 {
 
 // LogSigmoid is the logarithm of sigmoid.
 var LogSigmoid = kit.Define[kit.None](graph.Op{
-	Name: "log_sigmoid", Doc: "Takes the logarithm of the sigmoid of each element; the result is row-major. Supports " +
+	Name: "log_sigmoid", Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 		"floats only.",
 	Params: unary1, Pointwise: &logSigmoids,
 	Infer:    kit.LaidBy(&logSigmoids, rowMajor),
@@ -60,9 +60,9 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 })
 
 var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-	Body: fixed("log_sigmoid", stated(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
+	Body: fixed("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()
-	return tensor.FloatScalar(min(v, 0) - stepRounding(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0 is no -0
+	return tensor.FloatScalar(min(v, 0) - stepRounding(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0, not -0
 }

@@ -5,25 +5,25 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The greater and the lesser of two: maximum and minimum hand a NaN on, fmax and fmin
-// take the other operand, and of two zeros self.
+// The greater and the lesser of two numbers: maximum and minimum propagate NaN; fmax and fmin ignore it. Of two zeros,
+// fmax and fmin return self.
 var (
-	Maximum = extremum("maximum", "Takes the greater of self and other. A NaN in either makes the result NaN.",
+	Maximum = extremum("maximum", "Returns the greater of self and other. NaN propagates.",
 		greater,
 		greatest[int64], greatest[uint64], greatest[float64])
-	Minimum = extremum("minimum", "Takes the lesser of self and other. A NaN in either makes the result NaN.",
+	Minimum = extremum("minimum", "Returns the lesser of self and other. NaN propagates.",
 		lesser,
 		least[int64], least[uint64], least[float64])
-	Fmax = extremum("fmax", "Takes the greater of self and other. Of a number and a NaN it is the number.",
-		join(greater, stated(formula("where(y > x or x != x, y, x)"), floats)),
+	Fmax = extremum("fmax", "Returns the greater of self and other. NaN is ignored if the other is a number.",
+		join(greater, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
 		greatest[int64], greatest[uint64], func(a, b float64) float64 {
 			if b > a || a != a {
 				return b
 			}
 			return a
 		})
-	Fmin = extremum("fmin", "Takes the lesser of self and other. Of a number and a NaN it is the number.",
-		join(lesser, stated(formula("where(y < x or x != x, y, x)"), floats)),
+	Fmin = extremum("fmin", "Returns the lesser of self and other. NaN is ignored if the other is a number.",
+		join(lesser, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
 		least[int64], least[uint64], func(a, b float64) float64 {
 			if b < a || a != a {
 				return b

@@ -7,7 +7,7 @@ import (
 
 // Mul is self * other.
 var Mul = elementwise(kit.NoAttrs, "mul",
-	"Multiplies self by other, broadcast together. Of bools it is the logical and.",
+	"Multiplies self by other, with broadcasting. For bools it is the logical and.",
 	numbers2,
 	&graph.Pointwise{Config: binary, Body: fixed("mul", mulBodies)},
 	kit.Always(kit.ByKind(
@@ -16,5 +16,5 @@ var Mul = elementwise(kit.NoAttrs, "mul",
 		func(x []complex128) complex128 { return x[0] * x[1] })),
 	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 
-var mulBodies = join(stated(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
-	stated(formula("x & y", "x", "y"), boolean))
+var mulBodies = join(bodiesOf(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
+	bodiesOf(formula("x & y", "x", "y"), boolean))

@@ -1,10 +1,8 @@
-// Package pointwise has the ops that compute each element from the elements at its place: arithmetic, comparisons,
-// logic, activations.
 package pointwise
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Abs,

@@ -12,8 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementwise defines a pointwise op: its parts and the function of one element that
-// defines it.
+// elementwise defines a pointwise op from its computation and the reference function of one element.
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p *graph.Pointwise,
 	f func(*graph.Call) kit.ScalarFunc,
 	examples ...graph.Example) *graph.Op {
@@ -21,31 +20,31 @@ func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p 
 		Examples: examples})
 }
 
-// unary1 and binary2 are the operands of most pointwise ops, numbers2 of those that take
-// plain numbers on either side.
+// unary1 and binary2 are the operands of most pointwise ops; numbers2 are those of ops that accept plain numbers on
+// either side.
 var (
 	unary1   = []graph.Param{kit.Self}
 	binary2  = []graph.Param{kit.Self, kit.Other}
 	numbers2 = []graph.Param{kit.SelfNum, kit.OtherNum}
 )
 
-// preserved lays the result out as empty_like(self) does.
+// preserved returns the layout of empty_like(self).
 func preserved(c *graph.Call) (tensor.Type, error) {
 	return rule.PreserveType(c.Type(0)), nil
 }
 
-// rowMajor lays the result out row-major.
+// rowMajor returns a row-major layout.
 func rowMajor(c *graph.Call) (tensor.Type, error) {
 	t := c.Type(0)
 	return t.RowMajor(), nil
 }
 
-// afterCast lays the result out as a unary op on self converted to d does.
+// afterCast returns the layout of a unary op on self converted to d.
 func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	return kit.LaidOut(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
 
-// resultType is torch.result_type of operands and numbers.
+// resultType mirrors torch.result_type of operands and numbers.
 func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, error) {
 	var p tensor.Promotion
 	for _, a := range operands {
@@ -65,37 +64,37 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	return p.Result()
 }
 
-// floatRef is a reference of a function of one real number.
+// floatRef is the reference of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
-// floatRef2 is the same of two.
+// floatRef2 is the reference of a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
-// boolRef makes a scalarFunc of an op that yields bool, from one function a kind of
-// number; a nil one is never asked.
+// boolRef makes a ScalarFunc of an op that returns bool, from one function per kind of number; nil stands for an
+// unsupported kind.
 func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) kit.ScalarFunc {
 	g := kit.ByKind(
-		func(x []int64) int64 { return yes(i(x)) },
-		func(x []float64) float64 { return float64(yes(f(x))) },
-		func(x []complex128) complex128 { return complex(float64(yes(z(x))), 0) })
+		func(x []int64) int64 { return boolInt(i(x)) },
+		func(x []float64) float64 { return float64(boolInt(f(x))) },
+		func(x []complex128) complex128 { return complex(float64(boolInt(z(x))), 0) })
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
 }
 
-// yes is 1 for true.
-func yes(b bool) int64 {
+// boolInt returns 1 for true and 0 for false.
+func boolInt(b bool) int64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// compileGiven compiles a pointwise op of which operands may be left out: the iteration
-// has those that are given only, and the kernel picks their addresses out.
-func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
+// compilePresent compiles a pointwise op with omitted operands: the iteration has only those that are present, and the
+// kernel selects their addresses.
+func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
 	var at []int
 	for i, a := range c.In {
@@ -146,7 +145,7 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	return &out, nil
 }
 
-// realPart returns the view of the real parts of a complex value, and a real one as it is.
+// realPart returns the view of the real parts of a complex value; a real one is unchanged.
 func realPart(t tensor.Type) tensor.Type {
 	if !t.DType.IsComplex() {
 		return t

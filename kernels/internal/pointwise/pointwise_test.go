@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestZeroDivision checks that integer division by 0 fails when run, not before.
+// TestZeroDivision checks that integer division by 0 fails in the run, not before.
 func TestZeroDivision(t *testing.T) {
 	for _, name := range []string{"floor_divide", "remainder", "fmod", "div"} {
 		attrs := graph.Attrs{}
@@ -32,8 +32,8 @@ func TestZeroDivision(t *testing.T) {
 	}
 }
 
-// TestShiftWidth pins shifts by less than 0 and by the width and more: PyTorch 1.13 takes the
-// lowest bits of the count.
+// TestShiftWidth checks shifts by negative counts and by the width or more: PyTorch 1.13 uses the lowest bits of the
+// count.
 func TestShiftWidth(t *testing.T) {
 	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
 	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
@@ -51,8 +51,8 @@ func TestShiftWidth(t *testing.T) {
 	}
 }
 
-// TestRunAllocates checks that a run with an operand left out in the middle, and one with
-// strided operands, do not allocate once their blocks are there.
+// TestRunAllocates checks that runs with an omitted operand in the middle, and with strided operands, do not allocate
+// after the first one.
 func TestRunAllocates(t *testing.T) {
 	x := tensor.Meta{DType: tensor.Float64, Shape: []int{20, 30}, Strides: []int{1, 20}}
 	for _, call := range []struct {
@@ -93,8 +93,8 @@ func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, err
 	}), err
 }
 
-// TestRoundedSteps pins 16-bit floats that PyTorch rounds before it cuts off or counts: what
-// is just below 3, and between 16 and 17 tenths.
+// TestRoundedSteps checks 16-bit floats for which PyTorch rounds an intermediate result: quotients just below 3, and a
+// number between 16 and 17 tenths.
 func TestRoundedSteps(t *testing.T) {
 	for _, c := range []struct {
 		op    string

@@ -14,9 +14,8 @@ import (
 // Pow is self to the power of exponent; either may be a plain number.
 var Pow = kit.Define[kit.None](graph.Op{
 	Name: "pow",
-	Doc: "Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent " +
-		"is refused, " +
-		"and a negative exponent in a tensor gives 0 but for bases of 1 and -1.",
+	Doc: "Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent " +
+		"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
 	Params:    []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
 	Pointwise: &power,
 	Infer:     powInfer,
@@ -24,7 +23,7 @@ var Pow = kit.Define[kit.None](graph.Op{
 	Examples:  []graph.Example{kit.ExBinary, kit.ExIntegers},
 })
 
-// Square is self times itself, as pow with the plain exponent 2.
+// Square is self times itself, like pow with the plain exponent 2.
 var Square = kit.Define[kit.None](graph.Op{
 	Name:      "square",
 	Doc:       "Multiplies self by itself. Bools become int64.",
@@ -59,7 +58,7 @@ var (
 			return unary(c, outs)
 		},
 		Body: fixed("pow", join(squares,
-			statedAs(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
+			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
 	}
 )
 
@@ -71,8 +70,8 @@ func powCheck(c *graph.Call) error {
 	return nil
 }
 
-// powInfer lays the result out by the permutation rule for two tensors, as a unary op for
-// a plain exponent, and row-major for a plain base, which is how aten's three overloads do.
+// powInfer chooses the layout like aten's three overloads: by the permutation rule for two tensors, as a unary op for a
+// plain exponent, and row-major for a plain base.
 func powInfer(c *graph.Call) ([]graph.Result, error) {
 	res, err := power.Infer(c)
 	if err != nil {
@@ -90,8 +89,8 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
-// powBody takes cheaper formulas for the plain exponents that have them (pow_tensor_scalar_optimized_kernel), and for
-// all of integers, which are multiplied as often as it takes.
+// powBody uses cheaper formulas for some plain exponents (pow_tensor_scalar_optimized_kernel), and repeated
+// multiplication for all plain exponents of integers.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
@@ -100,7 +99,7 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	}
 	d := it.DType(1)
 	if d.IsIntegral(false) {
-		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a great one may wrap
+		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large one may wrap
 			return with(toNumber, it, numbers{"e": n}), nil
 		}
 		return body, nil

@@ -12,13 +12,13 @@ import (
 )
 
 type gluAttrs struct {
-	Dim int `attr:"dim" default:"-1" doc:"dimension that is halved"`
+	Dim int `attr:"dim" default:"-1" doc:"dimension to split into halves"`
 }
 
-// Prelu scales what is below 0 by a weight, one for all or one for each channel.
+// Prelu scales negative elements by a weight, one for all or one per channel.
 var Prelu = kit.Define[kit.None](graph.Op{
 	Name: "prelu",
-	Doc: "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). " +
+	Doc: "Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). " +
 		"The result has the memory format that self suggests.",
 	Params: []graph.Param{kit.Self, kit.Weight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -66,7 +66,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 // Glu multiplies one half of a dimension by the sigmoid of the other.
 var Glu = kit.Define[gluAttrs](graph.Op{
 	Name:   "glu",
-	Doc:    "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
+	Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, b, err := gluHalves(c)
@@ -88,7 +88,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			n := kit.SizeOf(kit.OfNumbers(a), dim)
 			return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 		}
-		left, right := half(0), p.To(a.DType.OpMath(), half(1)) // which is rounded once, with the product
+		left, right := half(0), p.To(a.DType.OpMath(), half(1)) // so that only the product is rounded
 		return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -107,7 +107,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
-// gluHalves are the views of both halves.
+// gluHalves returns the views of both halves.
 func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
 	m := c.Type(0)
 	if m.Rank() == 0 {

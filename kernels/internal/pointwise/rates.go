@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the inner kernels of loops, with the calls by which a machine is measured.
+// Rates lists the rates of loops, with the calls by which a machine is measured.
 func Rates() []graph.Rate {
 	on := func(op string, shapes ...[]int) graph.RateCall {
 		c := graph.RateCall{Op: op}
@@ -15,25 +15,25 @@ func Rates() []graph.Rate {
 		}
 		return c
 	}
-	near := []int{16384}
-	turned := func(c, side int) graph.RateCall {
+	cached := []int{16384}
+	transposed := func(c, side int) graph.RateCall {
 		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, c, side, side), kit.NHWC(1, c, side, side)}}
 	}
 	return []graph.Rate{
-		{Name: graph.Simple, Unit: "an instruction of a loop of machine code on an element",
-			Calls: []graph.RateCall{on("exp", near), on("erf", near), on("log", near)}},
-		{Name: graph.GoLoop, Unit: "an instruction of a loop that is interpreted on an element",
-			Calls: []graph.RateCall{on("erf", near), on("sigmoid", near), on("hardswish", near), on("relu", near)}},
-		{Name: graph.Divide, Unit: "a division or a root of an element",
-			Calls: []graph.RateCall{on("sigmoid", near), on("sqrt", near), on("hardswish", near)}},
+		{Name: graph.Simple, Unit: "an instruction of a compiled loop, per element",
+			Calls: []graph.RateCall{on("exp", cached), on("erf", cached), on("log", cached)}},
+		{Name: graph.GoLoop, Unit: "an instruction of an interpreted loop, per element",
+			Calls: []graph.RateCall{on("erf", cached), on("sigmoid", cached), on("hardswish", cached), on("relu", cached)}},
+		{Name: graph.Divide, Unit: "a division or a square root, per element",
+			Calls: []graph.RateCall{on("sigmoid", cached), on("sqrt", cached), on("hardswish", cached)}},
 		{Name: graph.Run, Unit: "a run of elements in which a broadcast operand stands still",
 			Calls: []graph.RateCall{on("mul", []int{1, 960, 1, 1}, []int{1, 960, 7, 7}),
 				on("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14}),
 				on("add", []int{192}, []int{784, 192}), on("add", []int{96}, []int{3136, 96})}},
-		{Name: graph.Broadcast, Unit: "to begin a loop in which a broadcast operand stands still",
+		{Name: graph.Broadcast, Unit: "the start of a loop with an operand that is constant in it",
 			Calls: []graph.RateCall{on("add", []int{768}, []int{49, 768}), on("add", []int{384}, []int{196, 384}),
 				on("mul", []int{1, 96, 1, 1}, []int{1, 96, 14, 14})}},
-		{Name: graph.Turned, Unit: "an element of an operand that a loop reads in tiles which are turned",
-			Calls: []graph.RateCall{turned(64, 28), turned(144, 14), turned(96, 56)}},
+		{Name: graph.Turned, Unit: "an element of an operand that a loop reads in transposed tiles",
+			Calls: []graph.RateCall{transposed(64, 28), transposed(144, 14), transposed(96, 56)}},
 	}
 }

@@ -11,11 +11,12 @@ import (
 )
 
 // Relu is max(self, 0).
-var Relu = elementwise(kit.NoAttrs, "relu", "Bounds self below by 0; NaN stays. Bools are refused.", unary1,
+var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN propagates. Bools are not "+
+	"supported.", unary1,
 	&graph.Pointwise{
 		Config: checked(realOnly(unary, "clamp is not supported for complex types"),
 			noBool("Boolean inputs not supported for relu")),
-		Body: fixed("clamp_min", stated(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
+		Body: fixed("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
 	},
 	kit.Always(kit.Unsigned(func(x []uint64) uint64 { return x[0] },
 		kit.ByKind(
@@ -23,19 +24,19 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Bounds self below by 0; NaN stays. 
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
-// Hardtanh bounds self on both sides, relu6 by 0 and 6.
+// Hardtanh clamps self on both sides, relu6 to [0, 6].
 var (
 	Hardtanh = hardtanh(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
-		"Bounds self below by min_val and above by max_val; NaN stays. Bools "+
-			"are refused.",
+		"Clamps self to [min_val, max_val]; NaN propagates. Bools "+
+			"are not supported.",
 		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
-	Relu6 = hardtanh(kit.NoAttrs, "relu6", "Bounds self below by 0 and above by 6; NaN stays. Bools are refused.",
+	Relu6 = hardtanh(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
 		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
-// hardtanh defines a clamp whose result is laid out as empty_like.
+// hardtanh defines a clamp whose result has the layout of empty_like.
 func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
 	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
@@ -64,11 +65,11 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 }
 
 type leakyAttrs struct {
-	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of what is below 0"`
+	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of negative elements"`
 }
 
-// LeakyRelu is relu that lets a little of negative elements through.
-var LeakyRelu = shaped("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
+// LeakyRelu scales negative elements.
+var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
 	"floats only.", "where(x > 0, x, x * slope)", 0,
 	func(a *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(a.Slope)} },
 	func(a *leakyAttrs) func(float64) float64 {
@@ -81,14 +82,14 @@ var LeakyRelu = shaped("leaky_relu", "leaky_relu_cpu", "Multiplies elements belo
 	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTurned))
 
 type thresholdAttrs struct {
-	Threshold tensor.Scalar `attr:"threshold" doc:"the greatest element that is replaced"`
-	Value     tensor.Scalar `attr:"value" doc:"what replaces it"`
+	Threshold tensor.Scalar `attr:"threshold" doc:"upper bound, inclusive, of the elements to replace"`
+	Value     tensor.Scalar `attr:"value" doc:"replacement"`
 }
 
-// Threshold replaces what is not above a threshold.
+// Threshold replaces elements up to a threshold.
 var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	"Replaces elements that are at most threshold by "+
-		"value; NaN stays.", unary1,
+		"value; NaN propagates.", unary1,
 	&graph.Pointwise{
 		Config: checked(unary, func(c *graph.Call) error {
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
@@ -129,11 +130,12 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
 
 type shrinkAttrs struct {
-	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"the magnitude up to which elements become 0"`
+	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"absolute value up to which elements become 0"`
 }
 
-// Hardshrink drops what is near 0.
-var Hardshrink = shaped("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
+// Hardshrink replaces small elements by 0.
+var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Replaces elements of absolute value up to lambd by 0; "+
+	"NaN propagates. "+
 	"Supports floats only.", "where(abs(x) <= l, 0, x)", 0,
 	func(a *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd.Float())} },
 	func(a *shrinkAttrs) func(float64) float64 {

@@ -9,10 +9,10 @@ import (
 
 // Remainder is Python's modulus.
 var Remainder = elementwise(kit.NoAttrs, "remainder",
-	"Gives what is left of self divided by other, with the sign of other (Python's %). A divisor of 0 fails when run "+
-		"for integers.",
+	"Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of "+
+		"0 is an error in the run.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder",
-		join(stated(formula("x % y"), floats), integral("x % y", "fmod(x, y)")))},
+		join(bodiesOf(formula("x % y"), floats), integral("x % y", "fmod(x, y)")))},
 	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		byDivisor(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
@@ -20,10 +20,10 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 
 // Fmod is C's fmod.
 var Fmod = elementwise(kit.NoAttrs, "fmod",
-	"Gives what is left of self divided by other, with the sign of self (C's fmod). A divisor of 0 fails when run "+
-		"for integers.",
+	"Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of "+
+		"0 is an error in the run.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod",
-		join(stated(formula("fmod(x, y)"), floats), integral("fmod(x, y)", "fmod(x, y)")))},
+		join(bodiesOf(formula("fmod(x, y)"), floats), integral("fmod(x, y)", "fmod(x, y)")))},
 	kit.Always(kit.Unsigned(byDivisor(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		byDivisor(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),

@@ -9,29 +9,29 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rounding to whole numbers. Integers are copied; bools are refused.
+// Rounding to integers. Integer dtypes are copied; bools are not supported.
 var (
-	Floor = rounding("floor", "Rounds each element down to a whole number.", math.Floor)
-	Ceil  = rounding("ceil", "Rounds each element up to a whole number.", math.Ceil)
-	Trunc = rounding("trunc", "Rounds each element toward 0 to a whole number.", math.Trunc)
+	Floor = rounding("floor", "Rounds each element down to an integer.", math.Floor)
+	Ceil  = rounding("ceil", "Rounds each element up to an integer.", math.Ceil)
+	Trunc = rounding("trunc", "Rounds each element toward 0 to an integer.", math.Trunc)
 )
 
 func rounding(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unary1,
 		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
-			Body: labelled(name+"_vml_cpu", join(unchanged, stated(formula(name+"(x)"), floats)))},
+			Body: labelled(name+"_vml_cpu", join(unchanged, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
 type roundAttrs struct {
-	Decimals int `attr:"decimals" default:"0" range:"int64" doc:"decimal places to keep; negative ones round to tens, hundreds and so on"`
+	Decimals int `attr:"decimals" default:"0" range:"int64" doc:"number of decimal places; negative numbers round to tens, hundreds and so on"`
 }
 
-// Round rounds to the nearest, ties to even.
+// Round rounds to the nearest number, half to even.
 var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
-	"Rounds each element to the nearest whole number, or to decimals "+
-		"places; of two at the same distance it takes the even one.", unary1,
+	"Rounds each element to the nearest integer, or to decimals "+
+		"places; halves are rounded to even.", unary1,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		n := kit.Attrs[roundAttrs](c).Decimals
@@ -56,18 +56,18 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTurned),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTurned))
 
-// unchanged are integers that are whole already.
-var unchanged = stated(formula("x"), integers)
+// unchanged are the kernels of integers.
+var unchanged = bodiesOf(formula("x"), integers)
 
-// roundConfig leaves 16-bit floats that are scaled to the formula: PyTorch rounds the scaled numbers to their dtype.
+// roundConfig leaves scaled 16-bit floats to the formula, because PyTorch rounds the scaled numbers to their dtype.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
 	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
 }
 
 var (
-	whole = join(unchanged, stated(formula("rint(x)"), floats))
-	// Scaled in the dtype itself, as native::round_decimals does.
+	whole = join(unchanged, bodiesOf(formula("rint(x)"), floats))
+	// Scaling is in the dtype itself, as in native::round_decimals.
 	decimals = attributed("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {
 			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[roundAttrs](c).Decimals))}
@@ -89,12 +89,12 @@ func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 }
 
 // Frac is self minus trunc(self).
-var Frac = elementwise(kit.NoAttrs, "frac", "Takes the part of each element behind the point, with its sign. Supports "+
+var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
 	"floats only.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("frac", stated(formula("x - trunc(x)"), floats))},
+	&graph.Pointwise{Config: unary, Body: fixed("frac", bodiesOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
-// roundScaled rounds a scaled number, which PyTorch brings to its dtype first.
+// roundScaled rounds a scaled number, which PyTorch first rounds to its dtype.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {

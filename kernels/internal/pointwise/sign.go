@@ -10,21 +10,22 @@ import (
 
 // Sign is -1, 0 or 1.
 var Sign = elementwise(kit.NoAttrs, "sign",
-	"Gives -1, 0 or 1 by the sign of each element; 0 of a NaN. Complex numbers "+
-		"are refused.", unary1,
+	"Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers "+
+		"are not supported.", unary1,
 	&graph.Pointwise{Config: realOnly(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
 		"Please use torch.sgn instead."), Body: fixed("sign", signBodies)},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
-// Sgn is sign, and of complex numbers the direction.
+// Sgn is sign, and z / abs(z) for complex numbers.
 var Sgn = elementwise(kit.NoAttrs, "sgn",
-	"Gives the sign of each element, and of a complex one the number of magnitude "+
-		"1 in its direction.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, stated(formula("sgn(x)"), complexes)))},
+	"Returns the sign of each element; for complex elements, the number of absolute value "+
+		"1 in the same direction.", unary1,
+	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, bodiesOf(formula("sgn(x)"), complexes)))},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 
-var signBodies = join(stated(formula("minimum(maximum(x, -1), 1)"), signed), stated(formula("minimum(x, 1)"), unsigned),
-	stated(formula("sign(x)"), floats), stated(formula("x"), boolean))
+var signBodies = join(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signed),
+	bodiesOf(formula("minimum(x, 1)"), unsigned), bodiesOf(formula("sign(x)"), floats),
+	bodiesOf(formula("x"), boolean))
 
 func direction(d tensor.DType, z complex128) complex128 {
 	if z == 0 {

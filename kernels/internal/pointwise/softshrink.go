@@ -10,22 +10,21 @@ import (
 )
 
 type softshrinkAttrs struct {
-	Lambd float64 `attr:"lambd" default:"0.5" doc:"what is taken off; nothing is left of elements below it"`
+	Lambd float64 `attr:"lambd" default:"0.5" doc:"amount by which absolute values shrink"`
 }
 
 type biasShrinkAttrs struct {
-	Lambd float64 `attr:"lambd" default:"0.5" doc:"magnitude up to which elements become 0"`
-	Bias  float64 `attr:"bias" default:"0" doc:"what is taken off the magnitude of the others"`
+	Lambd float64 `attr:"lambd" default:"0.5" doc:"absolute value up to which elements become 0"`
+	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of the others shrink"`
 }
 
-// Softshrink takes lambd off the magnitude of elements; Shrink is ONNX's operator, of which
-// softshrink and hardshrink are cases.
+// Softshrink reduces absolute values by lambd; Shrink is ONNX's operator, which generalizes softshrink and hardshrink.
 var (
-	Softshrink = shaped("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
-		"nearer. Supports floats only.", shrinking, 0,
+	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
+		"closer. Supports floats only.", shrinking, 0,
 		func(a *softshrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Lambd) },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
-	Shrink = shaped("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
+	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to lambd to 0, and moves the others "+
 		"towards 0 by bias. Supports floats only.", shrinking, 0,
 		func(a *biasShrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Bias) },
 		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
@@ -47,7 +46,7 @@ func init() {
 	})
 }
 
-// biasShrink keeps NaN.
+// biasShrink propagates NaN.
 func biasShrink(lambd, bias float64) func(float64) float64 {
 	return func(x float64) float64 {
 		switch {

@@ -13,17 +13,18 @@ import (
 
 // Functions of two real numbers.
 var (
-	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
+	Atan2 = special2("atan2", "Returns the angle of the point (other, self) in radians.",
 		"atan2(x, y)", binary2, binaryFloat, angle64, kit.ExIntegers)
-	Hypot = elementwise(kit.NoAttrs, "hypot", "Takes the length of the hypotenuse over the legs self and other. Supports "+
+	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and other. Supports "+
 		"floats only.", binary2,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: fixed("hypot", hypots)},
 		floatRef2(math.Hypot), kit.ExBinary)
-	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
+	Copysign = special2("copysign", "Returns the absolute value of self with the sign of other, including the sign of -0.",
 		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
-	Logaddexp = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Supports "+
+	Logaddexp = special2("logaddexp", "Returns the logarithm of the sum of the exponentials of self and other. Supports "+
 		"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binary2, binary, logaddexp)
-	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. "+
+	Logaddexp2 = special2("logaddexp2", "Returns the logarithm to base 2 of the sum of the powers of 2 of self and "+
+		"other. "+
 		"Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binary2, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
@@ -31,16 +32,16 @@ var (
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-// hypots has no overflow to fear where squares of float32 are added up in float64.
-var hypots = join(stated(formula("a = float64(x); b = float64(y); "+
+// hypots sums squares of float32 in float64, where they do not overflow.
+var hypots = join(bodiesOf(formula("a = float64(x); b = float64(y); "+
 	"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", "x", "y"), floats[:1]),
-	stated(formula("hypot(x, y)", "x", "y"), floats[1:]))
+	bodiesOf(formula("hypot(x, y)", "x", "y"), floats[1:]))
 
-// special2 defines a binary op on floats by a formula, and by the function that it is held against.
+// special2 defines a binary op on floats by a formula and its reference function.
 func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	more ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: fixed(name, stated(formula(text, "x", "y"), floats))},
+		Body: fixed(name, bodiesOf(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 
@@ -63,8 +64,8 @@ func xlogy(x, y float64) float64 {
 
 // Heaviside is the step function.
 var Heaviside = elementwise(kit.NoAttrs, "heaviside",
-	"Gives 0 below 0, 1 above, and the element of values at 0; 0 of a "+
-		"NaN. Both operands must have one dtype.",
+	"Returns 0 below 0, 1 above, and the element of values at 0; 0 for "+
+		"NaN. Both operands must have the same dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {
@@ -74,7 +75,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 			return nil
 		}),
 		Body: fixed("heaviside",
-			join(stated(formula("heaviside(x, y)"), integers, floats), stated(formula("x | y"), boolean))),
+			join(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))),
 	},
 	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -88,14 +89,15 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 	kit.ExBinary, kit.ExIntegers)
 
 type nanToNumAttrs struct {
-	NaN    *float64 `attr:"nan" default:"none" doc:"what replaces a NaN; null: 0"`
-	PosInf *float64 `attr:"posinf" default:"none" doc:"what replaces infinity; null: the greatest finite number"`
-	NegInf *float64 `attr:"neginf" default:"none" doc:"what replaces negative infinity; null: the least finite number"`
+	NaN    *float64 `attr:"nan" default:"none" doc:"replacement of NaN; null: 0"`
+	PosInf *float64 `attr:"posinf" default:"none" doc:"replacement of infinity; null: the greatest finite number"`
+	NegInf *float64 `attr:"neginf" default:"none" doc:"replacement of negative infinity; null: the least finite number"`
 }
 
-// NanToNum replaces what is not finite.
+// NanToNum replaces non-finite numbers.
 var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
-	Name: "nan_to_num", Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are refused.",
+	Name: "nan_to_num", Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
+		"supported.",
 	Params: unary1, Pointwise: &replacing, Infer: kit.LaidBy(&replacing, preserved),
 	Ref: kit.PointwiseRef(&replacing, replaceRef),
 	Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned),
@@ -112,7 +114,7 @@ var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rul
 }}
 
 var (
-	finite   = stated(formula("x"), boolean, integers)
+	finite   = bodiesOf(formula("x"), boolean, integers)
 	replaced = formula("nan_to_num(x, n, up, down)", "x")
 )
 
@@ -133,7 +135,7 @@ func replaceRef(c *graph.Call) kit.ScalarFunc {
 		}, nil)
 }
 
-// replacements returns what stands for NaN, infinity and negative infinity in a dtype.
+// replacements returns the replacements of NaN, infinity and negative infinity in a dtype.
 func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
 		tensor.Float64: math.MaxFloat64}[d]

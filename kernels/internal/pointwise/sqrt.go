@@ -8,20 +8,20 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Roots and inverses. bool and integers are computed as float32.
+// Square roots and inverses. Bools and integers are computed as float32.
 var (
-	Sqrt = rooting("sqrt", "sqrt_vml_cpu", "Takes the square root of each element; NaN below 0.",
+	Sqrt = rooting("sqrt", "sqrt_vml_cpu", "Returns the square root of each element; NaN below 0.",
 		"sqrt(x)", math.Sqrt, cmplx.Sqrt)
-	Rsqrt = rooting("rsqrt", "rsqrt_cpu", "Takes 1 divided by the square root of each element; NaN below 0.",
+	Rsqrt = rooting("rsqrt", "rsqrt_cpu", "Returns 1 divided by the square root of each element; NaN below 0.",
 		"1 / sqrt(x)",
 		func(x float64) float64 { return 1 / math.Sqrt(x) }, inverseSqrt)
-	Reciprocal = rooting("reciprocal", "reciprocal_cpu", "Takes 1 divided by each element.", "1 / x",
+	Reciprocal = rooting("reciprocal", "reciprocal_cpu", "Returns 1 divided by each element.", "1 / x",
 		func(x float64) float64 { return 1 / x }, func(z complex128) complex128 { return 1 / z })
 )
 
 func rooting(name, label, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unary1, &graph.Pointwise{Config: unaryFloat,
-		Body: labelled(label, stated(formula(text), floats, complexes))},
+		Body: labelled(label, bodiesOf(formula(text), floats, complexes))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

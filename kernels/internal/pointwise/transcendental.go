@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transcendental defines an op on floats and complex numbers that is the function of its name; z, by which complex
-// numbers are defined, may be nil. bool and integers are computed as float32. label is what refusals go by.
+// transcendental defines an op on floats and complex numbers that is the function of its name. z is the reference for
+// complex numbers, nil if they are not supported. Bools and integers are computed as float32. label is the name in
+// errors.
 func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return computed(name, label, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// computed defines a unary op on floats and complex numbers by a formula, and by the functions that it is held
-// against.
+// computed defines a unary op on floats and complex numbers by a formula and its reference functions.
 func computed(name, label, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
 	examples ...graph.Example) *graph.Op {
 	dtypes := [][]tensor.DType{floats}
@@ -23,7 +23,7 @@ func computed(name, label, doc, text string, cfg config, f func(float64) float64
 	}
 	return elementwise(kit.NoAttrs, name, doc, unary1,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-			Body: labelled(label, stated(formula(text, "x"), dtypes...))},
+			Body: labelled(label, bodiesOf(formula(text, "x"), dtypes...))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

@@ -30,7 +30,7 @@ var (
 		"large ones.", math.Erfc, nil)
 )
 
-// large is where package math's sinh and cosh begin to be infinite before the results are, less a little.
+// large is slightly below the argument from which on package math's sinh and cosh overflow before the results do.
 const large = 709
 
 func sinh(x float64) float64 {
@@ -48,12 +48,12 @@ func cosh(x float64) float64 {
 }
 
 func lgamma(x float64) float64 {
-	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // whose logarithm package math has not on some processors
+	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // on some processors math.Log is wrong for subnormal numbers
 		return 54*math.Ln2 - math.Log(a*0x1p54)
 	}
 	v, _ := math.Lgamma(x)
 	if math.IsInf(x, -1) {
-		return -x // as C has it, not Go
+		return -x // as in C, unlike Go
 	}
 	return v
 }

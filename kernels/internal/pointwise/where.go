@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Where picks elements by a condition.
+// Where selects elements by a condition.
 var Where = kit.Define[kit.None](graph.Op{
 	Name: "where",
-	Doc: "Takes self where condition holds and other elsewhere, all broadcast together. The condition is bool, or " +
-		"uint8 as of old; self and other promote.",
+	Doc: "Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or " +
+		"uint8 for compatibility; self and other are promoted.",
 	Params:    []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
 	Pointwise: &selection,
 	Infer:     kit.LaidBy(&selection, whereLayout),
@@ -37,8 +37,8 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 	return resultType(c.In[1:])
 }
 
-// whereConfig leaves the condition a byte where self and other need no conversion. Where
-// they do, the condition is converted along with them: loops look for a bit that is not 0.
+// whereConfig keeps the condition a byte if self and other need no conversion. Otherwise the condition is converted
+// with them, and loops test for non-zero bits.
 func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d, err := whereCheck(c)
 	if err != nil {
@@ -62,8 +62,7 @@ func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return cfg, nil
 }
 
-// whereLayout lays the result out by the condition and the operands as PyTorch converts
-// them beforehand.
+// whereLayout infers the layout from the condition and the operands as PyTorch converts them first.
 func whereLayout(c *graph.Call) (tensor.Type, error) {
 	d, err := whereCheck(c)
 	if err != nil {
@@ -76,16 +75,16 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOut(cfg)
 }
 
-// selects has the kernels for a condition of bytes, and for one that was converted along.
+// selects holds the kernels for conditions of bytes; joint those for a converted condition.
 var (
-	choice  = formula("where(c, x, y)", "c", "x", "y")
-	every   = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
-	selects = map[tensor.DType]bodies{tensor.Bool: conditional(tensor.Bool), tensor.Uint8: conditional(tensor.Uint8)}
-	joint   = stated(choice, every...)
+	choice    = formula("where(c, x, y)", "c", "x", "y")
+	allDTypes = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
+	selects   = map[tensor.DType]bodies{tensor.Bool: conditional(tensor.Bool), tensor.Uint8: conditional(tensor.Uint8)}
+	joint     = bodiesOf(choice, allDTypes...)
 )
 
 func conditional(c tensor.DType) bodies {
-	return statedFor(choice, func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }, every...)
+	return bodiesFor(choice, func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }, allDTypes...)
 }
 
 func selecting(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {

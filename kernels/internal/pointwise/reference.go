@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Functions that definitions take where those of packages math and cmplx are wrong at the ends of ranges.
+// Functions for references where those of packages math and cmplx are wrong at the limits of their domain.
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// logarithm is math.Log, which is wrong for subnormal numbers on some processors.
+// logarithm is math.Log, corrected for subnormal numbers, for which it is wrong on some processors.
 func logarithm(x float64) float64 {
 	if x > 0 && x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -19,18 +19,18 @@ func logarithm(x float64) float64 {
 	return math.Log(x)
 }
 
-// complexLog is cmplx.Log with the angle's sign.
+// complexLog is cmplx.Log with the sign of angle64.
 func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// byParts is z/d, without NaN of what is 0 beside an infinity.
+// byParts returns z/d without the NaN of 0 times infinity.
 func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
-// angle64 is math.Atan2 with the sign of y also where y / x is too small for a number.
+// angle64 is math.Atan2, with the sign of y also if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
-// complexExp is cmplx.Exp, which knows no real parts close to where a number is too great.
+// complexExp is cmplx.Exp, extended to real parts near the overflow threshold.
 func complexExp(z complex128) complex128 {
 	size := kit.Exp(real(z))
 	if size == 0 || math.IsInf(size, 0) || imag(z) == 0 || !isFinite(imag(z)) {
@@ -40,7 +40,7 @@ func complexExp(z complex128) complex128 {
 	return complex(size*cos, size*sin)
 }
 
-// power64 is math.Pow, which is wrong for subnormal bases.
+// power64 is math.Pow, corrected for subnormal bases.
 func power64(x, y float64) float64 {
 	if x == 0 || math.Abs(x) >= 0x1p-1022 || math.IsInf(y, 0) || y != y {
 		return math.Pow(x, y)

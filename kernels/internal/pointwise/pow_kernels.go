@@ -6,15 +6,15 @@ import (
 )
 
 var (
-	powBodies = join(stated(formula("x ** y"), floats, complexes), powInts)
+	powBodies = join(bodiesOf(formula("x ** y"), floats, complexes), powInts)
 	toNumber  = formula("x ** e", "x", "y")
-	squares   = stated(formula("x * x"), integers, floats, complexes)
-	cubes     = stated(formula("x * x * x"), floats, complexes)
-	inverses  = stated(formula("1 / x"), floats, complexes)
-	roots     = stated(formula("sqrt(x)"), floats, complexes)
+	squares   = bodiesOf(formula("x * x"), integers, floats, complexes)
+	cubes     = bodiesOf(formula("x * x * x"), floats, complexes)
+	inverses  = bodiesOf(formula("1 / x"), floats, complexes)
+	roots     = bodiesOf(formula("sqrt(x)"), floats, complexes)
 )
 
-// powInts are loops in Go: an expression has none, and would go through all bits that an exponent may have.
+// powInts are loops in Go: expressions have no loops, and unrolled code would test every bit of an exponent.
 var powInts = func() (t bodies) {
 	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
 	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])

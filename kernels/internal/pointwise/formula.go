@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formula is what an op computes for one element, as text: see package expr.
+// formula parses the expression that an op computes for one element: see package expr.
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
-// The dtypes in which ops compute: 16-bit floats come as float32 but for ops that round steps between.
+// The dtypes in which ops compute. 16-bit floats are computed as float32, except in ops that round intermediate steps.
 var (
 	floats    = []tensor.DType{tensor.Float32, tensor.Float64}
 	reduced   = []tensor.DType{tensor.Float16, tensor.BFloat16}
@@ -24,15 +24,14 @@ var (
 	boolean   = []tensor.DType{tensor.Bool}
 )
 
-// stated returns the kernels of a formula without attributes whose operands are all of one dtype, which is that of the
-// result too.
-func stated(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
-	return statedAs(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
+// bodiesOf returns the kernels of a formula without attributes whose operands and result have the same dtype.
+func bodiesOf(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
+	return bodiesTo(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
 }
 
-// statedAs is stated for a result of another dtype.
-func statedAs(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
-	return statedFor(f, func(d tensor.DType) []tensor.DType {
+// bodiesTo is bodiesOf for a result of another dtype.
+func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
+	return bodiesFor(f, func(d tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(d)}
 		for range f.Params() {
 			types = append(types, d)
@@ -41,8 +40,9 @@ func statedAs(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ..
 	}, dtypes...)
 }
 
-// statedFor is stated for operands of several dtypes: types gives the dtype of the result and those of the operands.
-func statedFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
+// bodiesFor is bodiesOf for operands of several dtypes: types returns the dtype of the result and those of the
+// operands.
+func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
 			t[d] = kit.Stated(f, nil, 1, types(d)...)
@@ -51,13 +51,13 @@ func statedFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes 
 	return t
 }
 
-// toBool is the result of predicates.
+// toBool is the result dtype of predicates.
 func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 
-// numbers are the plain numbers of a formula by name: attributes of an op.
+// numbers holds the attributes of an op that its formula uses, by name.
 type numbers = map[string]tensor.Scalar
 
-// with returns the kernel of a formula with attributes for the dtypes that loops see.
+// with returns the kernel of a formula with attributes, for the compute dtypes of an iteration.
 func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, it.Len())
 	for i := range types {
@@ -66,7 +66,7 @@ func with(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	return kit.Stated(f, attrs, it.NumOutputs(), types...)
 }
 
-// attributed makes the Body function of an op whose formula has attributes, for some dtypes of operands.
+// attributed makes the Body function of an op whose formula has attributes, for some operand dtypes.
 func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)
@@ -78,7 +78,7 @@ func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers
 	}
 }
 
-// inKind is a plain number as a dtype takes it: integers drop what is behind the point.
+// inKind converts a plain number to the kind of a dtype; integers truncate.
 func inKind(d tensor.DType, s tensor.Scalar) tensor.Scalar {
 	switch {
 	case !s.IsSet():

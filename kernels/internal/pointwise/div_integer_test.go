@@ -22,12 +22,12 @@ func zeroFound[T integer](t *testing.T, others []T) {
 				v[i] = x
 			}
 			if hasZero(v) {
-				t.Errorf("%d of %T(%d) have no zero", n, x, x)
+				t.Errorf("%d elements %T(%d): reported a zero", n, x, x)
 			}
 			for i := range v {
 				v[i] = 0
 				if !hasZero(v) {
-					t.Errorf("a zero at %d of %d among %T(%d) is not found", i, n, x, x)
+					t.Errorf("a zero at %d of %d among %T(%d) was not found", i, n, x, x)
 				}
 				v[i] = x
 			}

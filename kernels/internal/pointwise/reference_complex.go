@@ -5,31 +5,31 @@ import (
 	"math/cmplx"
 )
 
-// References of complex functions where those of package cmplx have sums that cancel, divide infinities, take 0 times
-// an infinity, or do not tell the sides of cuts apart: W. Kahan's formulas (Branch Cuts for Complex Elementary
-// Functions, 1987). What is infinite or NaN is package cmplx's.
+// References of complex functions for which package cmplx has cancellation, divides infinities, multiplies 0 by
+// infinity, or does not distinguish the sides of branch cuts. They use W. Kahan's formulas (Branch Cuts for Complex
+// Elementary Functions, 1987). Non-finite operands are left to package cmplx.
 
 func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 
-// far reports whether the square of a number may overflow.
-func far(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
+// squareOverflows reports whether the square of a number may overflow.
+func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
-// logOfTwice is the logarithm of the magnitude of twice a large number.
+// logOfTwice returns the logarithm of the magnitude of twice a large number.
 func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(z*0.5)) + 2*math.Ln2 }
 
-// rootOf is cmplx.Sqrt whose imaginary part keeps its sign where it is nothing beside the real part.
+// rootOf is cmplx.Sqrt, but the imaginary part keeps its sign when it is negligible.
 func rootOf(z complex128) complex128 {
 	w := cmplx.Sqrt(z)
 	return complex(real(w), math.Copysign(imag(w), imag(z)))
 }
 
-// alongImaginary is f of i*z, divided by i.
+// alongImaginary returns f(i*z)/i.
 func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
 	w := f(complex(-imag(z), real(z)))
 	return complex(imag(w), -real(w))
 }
 
-// complexSinh and complexCosh have exponentials of large numbers as a product of two.
+// complexSinh and complexCosh compute exponentials of large numbers as a product of two.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
 	if !finiteParts(z) || a < 600 {
@@ -66,7 +66,7 @@ func complexCos(z complex128) complex128 {
 
 func complexTan(z complex128) complex128 {
 	b := imag(z)
-	if !finiteParts(z) || math.Abs(b) < 100 && !far(z) {
+	if !finiteParts(z) || math.Abs(b) < 100 && !squareOverflows(z) {
 		return cmplx.Tan(z)
 	}
 	sin, cos := math.Sincos(real(z))
@@ -77,7 +77,7 @@ func complexTan(z complex128) complex128 {
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
-// complexTanh is made of the tangent, of which package cmplx has a series where its sum cancels.
+// complexTanh uses the tangent, for which package cmplx has a series where its sum cancels.
 func complexTanh(z complex128) complex128 {
 	if !finiteParts(z) {
 		return cmplx.Tanh(z)
@@ -90,7 +90,7 @@ func complexAsinh(z complex128) complex128 {
 	switch {
 	case !finiteParts(z):
 		return cmplx.Asinh(z)
-	case far(z):
+	case squareOverflows(z):
 		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
 	}
 	p, q := rootOf(complex(1+b, -a)), rootOf(complex(1-b, a))
@@ -109,7 +109,7 @@ func complexAcos(z complex128) complex128 {
 	switch {
 	case !finiteParts(z):
 		return cmplx.Acos(z)
-	case far(z):
+	case squareOverflows(z):
 		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
 	}
 	p, q := rootOf(complex(1-a, -b)), rootOf(complex(1+a, b))
@@ -121,14 +121,14 @@ func complexAcosh(z complex128) complex128 {
 	switch {
 	case !finiteParts(z):
 		return cmplx.Acosh(z)
-	case far(z):
+	case squareOverflows(z):
 		return complex(logOfTwice(z), angle64(b, a))
 	}
 	p, q := rootOf(complex(a-1, b)), rootOf(complex(a+1, b))
 	return complex(math.Asinh(real(p)*real(q)+imag(p)*imag(q)), 2*angle64(imag(p), real(q)))
 }
 
-// complexAtanh is odd: the real part is taken as positive.
+// complexAtanh uses that the function is odd: the real part is made positive.
 func complexAtanh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
@@ -137,7 +137,7 @@ func complexAtanh(z complex128) complex128 {
 	case math.Signbit(a):
 		w := complexAtanh(complex(-a, -b))
 		return complex(-real(w), -imag(w))
-	case far(z):
+	case squareOverflows(z):
 		h := cmplx.Abs(z * 0.5)
 		return complex(a/4/h/h, math.Copysign(math.Pi/2, b))
 	case a == 1 && b == 0:

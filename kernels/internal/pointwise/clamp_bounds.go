@@ -12,11 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clamping says where the bounds of a call come from: attributes, or operands, which are
-// tensors or plain numbers.
+// clamping holds the bounds of a call: attributes, or operands, which are tensors or plain numbers.
 type clamping struct {
 	min, max     tensor.Scalar
-	below, above bool
+	below, above bool // bounds that are operands
 }
 
 func (k clamping) check(c *graph.Call) error {
@@ -76,14 +75,14 @@ func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 }
 
 var (
-	between    = stated(formula("minimum(maximum(x, y), z)"), integers, floats)
+	between    = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
 	fromTo     = formula("minimum(maximum(x, lo), hi)", "x")
 	from       = formula("maximum(x, lo)", "x")
 	upTo       = formula("minimum(x, hi)", "x")
 	clampTypes = slices.Concat(integers, floats)
 )
 
-// clampBetween returns the kernel that bounds by plain numbers; one that is not set bounds nothing.
+// clampBetween returns the kernel that clamps to plain numbers; a number that is not set has no effect.
 func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
 	if d := it.DType(1); !slices.Contains(clampTypes, d) {
 		return rule.Kernel{}, kit.NotImplemented(name, d)
@@ -103,8 +102,8 @@ func bounded(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	return with(fromTo, it, bounds)
 }
 
-// fitsNumber refuses a plain number that the integer dtype d cannot hold; a negative one wraps
-// in an unsigned dtype (c10::checked_convert).
+// fitsNumber rejects a plain number that overflows the integer dtype d; negative ones wrap in unsigned dtypes
+// (c10::checked_convert).
 func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	if !s.IsSet() || !d.IsIntegral(false) {
 		return nil
@@ -120,7 +119,8 @@ func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-// wrapped is a bound as the integer dtype d holds it, in which a negative one may wrap; bools are bounded as int64.
+// wrapped returns a bound converted to the integer dtype d, in which a negative one may wrap; bools are clamped as
+// int64.
 func wrapped(d tensor.DType, s tensor.Scalar, bound int64) int64 {
 	switch {
 	case !s.IsSet():
@@ -131,7 +131,7 @@ func wrapped(d tensor.DType, s tensor.Scalar, bound int64) int64 {
 	return s.Tensor(d).At().Int()
 }
 
-// ref bounds one element; x holds self and then the bounds that are operands.
+// ref clamps one element; x holds self and then the bounds that are operands.
 func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	lo, hi := k.min, k.max
 	if k.below {

@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integral states a division of integers, with a look for a divisor of 0 before it; of unsigned ones the quotient is
+// integral returns the kernels of an integer division, which check for a divisor of 0 first. Unsigned quotients are
 // rounded the same way in all modes.
 func integral(ofSigned, ofUnsigned string) (t bodies) {
-	t = join(stated(formula(ofSigned), signed), stated(formula(ofUnsigned), unsigned))
+	t = join(bodiesOf(formula(ofSigned), signed), bodiesOf(formula(ofUnsigned), unsigned))
 	t[tensor.Int8], t[tensor.Int16] = nonZero[int8](t[tensor.Int8]), nonZero[int16](t[tensor.Int16])
 	t[tensor.Int32], t[tensor.Int64] = nonZero[int32](t[tensor.Int32]), nonZero[int64](t[tensor.Int64])
 	t[tensor.Uint8], t[tensor.Uint16] = nonZero[uint8](t[tensor.Uint8]), nonZero[uint16](t[tensor.Uint16])
@@ -30,8 +30,8 @@ func nonZero[T integer](k rule.Kernel) rule.Kernel {
 	})
 }
 
-// hasZero looks at eight bytes at a time: from the lowest element that is 0 a 1 is borrowed, which sets its upper bit,
-// and that of no element if there is none that is 0.
+// hasZero tests eight bytes at a time: the subtraction borrows from the lowest zero element, which sets its highest
+// bit; without a zero, no such bit is set.
 func hasZero[T integer](v []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
 	each := 8 / size
@@ -44,7 +44,7 @@ func hasZero[T integer](v []T) bool {
 	return found != 0 || slices.Contains(v[words*each:], 0)
 }
 
-// floorQuotient is a/b rounded down.
+// floorQuotient returns a/b rounded down.
 func floorQuotient(a, b int64) int64 {
 	q := a / b
 	if r := a - q*b; r != 0 && (r < 0) != (b < 0) {
@@ -53,8 +53,7 @@ func floorQuotient(a, b int64) int64 {
 	return q
 }
 
-// byDivisor makes a reference of a division of integers, which fails as loops do for a
-// divisor of 0.
+// byDivisor makes the reference of an integer division, which fails for a divisor of 0 as kernels do.
 func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	return func(x []T) T {
 		if x[1] == 0 {
@@ -64,7 +63,7 @@ func byDivisor[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	}
 }
 
-// stepRounding rounds to a float dtype, as a result of one step of it; other dtypes' numbers stay as they are.
+// stepRounding returns the rounding of one step in a float dtype; numbers of other dtypes are unchanged.
 func stepRounding(d tensor.DType) func(float64) float64 {
 	if narrow := roundingTo(d); narrow != nil {
 		return func(x float64) float64 { return float64(narrow(float32(x))) }
@@ -75,13 +74,13 @@ func stepRounding(d tensor.DType) func(float64) float64 {
 	return func(x float64) float64 { return x }
 }
 
-// complexRounding is stepRounding of both parts.
+// complexRounding is stepRounding for both parts.
 func complexRounding(d tensor.DType) func(complex128) complex128 {
 	part := stepRounding(d.ToReal())
 	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
 }
 
-// roundingTo rounds to a 16-bit float; it is nil for other dtypes.
+// roundingTo returns the rounding to a 16-bit float; nil for other dtypes.
 func roundingTo(d tensor.DType) func(float32) float32 {
 	switch d {
 	case tensor.BFloat16:
