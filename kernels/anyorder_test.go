@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ordersOf returns all orders of up to four dimensions, and some of more.
+// ordersOf returns all orders of up to four dimensions, and some orders of more.
 func ordersOf(rank int) (list []tensor.Order) {
 	dims := tensor.RowMajorOrder(rank).Dims()
 	var permute func(k int)
@@ -36,11 +36,11 @@ func ordersOf(rank int) (list []tensor.Order) {
 	return list
 }
 
-// written counts results that have an order, and those that were compared in other orders than inferred ones.
-type written struct{ all, turned int }
+// written counts the results that have an order, and those that were compared in other orders than the inferred one.
+type written struct{ all, permuted int }
 
-// inOrders runs the implementations of an op on a call, and has them write results in all the orders that they say
-// they write: some of them only where the dtype is not the example's own.
+// inOrders runs the implementations of an op on a call, with results in all orders that they support; with few, only in
+// some orders.
 func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -63,7 +63,7 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 	}
 	res, err := kerneltest.Infer(op, c)
 	if err != nil {
-		return n, errRefused
+		return n, errRejected
 	}
 	shared := func(r graph.Result) bool { return r.Alias >= 0 || r.Dynamic }
 	if len(res) == 0 || c.Out[0].Rank() < 2 || slices.ContainsFunc(res, shared) {
@@ -90,17 +90,17 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 				return n, fmt.Errorf("%s in order %v: %w", op.Impls[k].Name, o, err)
 			}
 			if !o.Holds(inferred[0]) {
-				n.turned++
+				n.permuted++
 			}
 		}
 	}
 	return n, nil
 }
 
-// errRefused is the error of a call that inference refuses.
-var errRefused = errors.New("refused")
+// errRejected is the error of a call that inference rejects.
+var errRejected = errors.New("refused")
 
-// walkTo finds a walk of an implementation that writes results in an order.
+// walkTo returns a walk of an implementation that writes results in the given order.
 func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
 	for _, w := range m.Walks(c, []tensor.Order{o}) {
 		if len(w.Out) > 0 && w.Out[0] == o {
@@ -110,7 +110,7 @@ func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
 	return graph.Walk{}, false
 }
 
-// lowered runs an implementation on operands that it reads and compares with what the reference gives.
+// lowered runs an implementation on operands in layouts that it reads, and compares the results with the reference's.
 func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tensor) error {
 	call, read := *c, slices.Clone(in)
 	call.In, call.Out = slices.Clone(c.In), slices.Clone(c.Out)
@@ -131,7 +131,7 @@ func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tens
 	for i, o := range call.Out {
 		call.Out[i] = w.Lay(i, o)
 		outs[i] = tensor.Empty(call.Out[i])
-		for k := range outs[i].Storage().Bytes() { // memory of a run is not cleared
+		for k := range outs[i].Storage().Bytes() { // the memory of a run is not cleared
 			outs[i].Storage().Bytes()[k] = 0x55
 		}
 	}
@@ -150,7 +150,7 @@ func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tens
 	return nil
 }
 
-// moreExamples are calls of larger rank and size than an op's own examples.
+// moreExamples returns calls with larger ranks and sizes than an op's own examples.
 func moreExamples(name string) []graph.Example {
 	cube := kit.F32(3, 4, 5, 6)
 	switch name {
@@ -198,10 +198,10 @@ func moreExamples(name string) []graph.Example {
 	return nil
 }
 
-// TestAnyOrder has every implementation write results in all the orders that it says it writes, of all dtypes. An
-// op none of whose implementations writes another order than the inferred one says why.
+// TestAnyOrder checks that every implementation writes correct results in all orders that it declares, for all dtypes.
+// An op that writes only the inferred order must give a reason (AsInferred).
 func TestAnyOrder(t *testing.T) {
-	turning := 0
+	anyOrder := 0
 	for _, op := range kernels.All() {
 		if op.Compile == nil || op.Eager != nil {
 			continue
@@ -214,33 +214,32 @@ func TestAnyOrder(t *testing.T) {
 					continue
 				}
 				n, err := inOrders(op, as, uint64(i), changed)
-				if errors.Is(err, errRefused) && changed {
+				if errors.Is(err, errRejected) && changed {
 					continue
 				}
 				if err != nil {
 					t.Errorf("%s, example %d of %v: %v", op.Name, i, d, err)
 					break
 				}
-				sum.all, sum.turned = sum.all+n.all, sum.turned+n.turned
+				sum.all, sum.permuted = sum.all+n.all, sum.permuted+n.permuted
 			}
 		}
 		switch {
-		case sum.turned > 0:
-			turning++
+		case sum.permuted > 0:
+			anyOrder++
 		case op.AnyOrder && sum.all > 0:
 			t.Errorf("%s: no result in another order was compared", op.Name)
 		}
-		if sum.all > 0 && sum.turned > 0 == (op.AsInferred != "") {
-			t.Errorf("%s: %d results in other orders, and AsInferred is %q", op.Name, sum.turned, op.AsInferred)
+		if sum.all > 0 && sum.permuted > 0 == (op.AsInferred != "") {
+			t.Errorf("%s: %d results in other orders, and AsInferred is %q", op.Name, sum.permuted, op.AsInferred)
 		}
 	}
-	if turning < 150 {
-		t.Errorf("%d ops write other orders than inferred ones", turning)
+	if anyOrder < 150 {
+		t.Errorf("only %d ops write other orders than the inferred one", anyOrder)
 	}
 }
 
-// withDType gives a dtype to the operands of an example that hold the dtype of its first one, where that is a
-// number's.
+// withDType changes the dtype of the operands that have the first one's dtype, if that is a float.
 func withDType(ex graph.Example, d tensor.DType) (as graph.Example, changed bool) {
 	if d == tensor.Invalid || len(ex.In) == 0 || !ex.In[0].DType.IsFloat() || ex.In[0].DType == d {
 		return ex, false

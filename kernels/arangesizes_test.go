@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// TestArangeOfUnknownSizes: the number of elements between a bound and an unknown size is that between numbers, up to
-// the greatest bounds and steps, whose differences and sums do not wrap.
+// TestArangeOfUnknownSizes checks that the number of elements between a bound and an unknown size equals that between
+// known numbers, also for the greatest bounds and steps, whose differences and sums must not wrap.
 func TestArangeOfUnknownSizes(t *testing.T) {
 	const far = 1 << 47
 	for _, c := range []struct{ start, step, at, want int }{

@@ -21,8 +21,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// withDTypes returns the operands of an example with other dtypes: the one dtype for all that have the first operand's,
-// and for all. The last mixes in another, so that there are conversions.
+// withDTypes returns the operands of an example with dtype d, in place of the first operand's dtype and in place of
+// all. The last variant mixes dtypes, so that there are conversions.
 func withDTypes(in []tensor.Meta, d tensor.DType) [][]tensor.Meta {
 	if len(in) == 0 {
 		return nil
@@ -48,13 +48,13 @@ func withDTypes(in []tensor.Meta, d tensor.DType) [][]tensor.Meta {
 	return lists
 }
 
-// compiledCall is a kernel and the call that it is for.
+// compiledCall is a kernel and its call.
 type compiledCall struct {
 	*graph.Kernel
 	call graph.Call
 }
 
-// kernelsOf returns the kernels that an op has for a call: those of its implementations, and of its rows.
+// kernelsOf returns the kernels of an op for a call: those of its implementations, and of its row program.
 func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compiledCall) {
 	c, err := kerneltest.CallOf(op, given, in)
 	if err != nil {
@@ -90,7 +90,7 @@ func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compil
 	return list
 }
 
-// listings are those of the loops of a call; machine code that no expression states has tests of its own.
+// listings returns the loops of a call that are compiled from expressions; other machine code has separate tests.
 func listings(k compiledCall) []expr.Listing {
 	if k.Code == nil {
 		return nil
@@ -98,7 +98,7 @@ func listings(k compiledCall) []expr.Listing {
 	return slices.DeleteFunc(k.Code(), func(l expr.Listing) bool { return l.Loop == nil })
 }
 
-// loopsByOp are the loops of all ops, by name.
+// loopsByOp returns the loops of all ops, by name.
 var loopsByOp = sync.OnceValue(func() map[string][]*expr.Loop {
 	found := map[string][]*expr.Loop{}
 	for _, op := range kernels.All() {
@@ -107,8 +107,8 @@ var loopsByOp = sync.OnceValue(func() map[string][]*expr.Loop {
 	return found
 })
 
-// loopsOf returns the loops of an op's kernels for its examples in every dtype, each once. A loop that folds nothing
-// comes with every choice of operands that stay where they are.
+// loopsOf returns the distinct loops of an op's kernels for its examples in every dtype. A loop without reduction is
+// returned with every choice of scalar operands.
 func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 	seen := map[string]bool{}
 	add := func(l *expr.Loop) {
@@ -122,7 +122,7 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 			for _, in := range withDTypes(ex.In, d) {
 				for _, k := range kernelsOf(op, ex.Attrs, in) {
 					for _, listed := range listings(k) {
-						if listed.Loop == nil { // machine code that no expression states
+						if listed.Loop == nil { // not compiled from an expression
 							continue
 						}
 						add(listed.Loop)
@@ -144,7 +144,7 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 	return loops
 }
 
-// instructionSets returns those for which machine code can be run here.
+// instructionSets returns the instruction sets that this machine runs.
 func instructionSets(t *testing.T) []machine.ISA {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -152,15 +152,14 @@ func instructionSets(t *testing.T) []machine.ISA {
 	return []machine.ISA{machine.AVX2, machine.AVX512}[:machine.Instructions()]
 }
 
-// onlyInGo are pointwise ops that state no expression, or one with a function that no machine code is made of, in any
-// dtype.
+// onlyInGo lists pointwise ops that have no expression, or one with a function that is never compiled.
 var onlyInGo = []string{"erfinv", "lgamma"}
 
-// TestCompiledLoops holds the machine code of every op that has an expression against the interpreter, for all its
-// dtypes, bit for bit. An op that is added is among them by itself.
+// TestCompiledLoops compares the machine code of every op that has an expression with the interpreter, bit for bit and
+// for all dtypes. New ops are included automatically.
 func TestCompiledLoops(t *testing.T) {
 	sets := instructionSets(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a loop takes is garbage after it
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most memory is garbage after each loop
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
 	t.Run("ops", func(t *testing.T) {
@@ -169,7 +168,7 @@ func TestCompiledLoops(t *testing.T) {
 			if all += len(loops); len(loops) == 0 {
 				continue
 			}
-			checked := make([]bool, len(loops)) // by an op before
+			checked := make([]bool, len(loops)) // checked for an earlier op
 			for k, l := range loops {
 				key := l.Key()
 				checked[k], seen[key] = seen[key], true
@@ -198,7 +197,7 @@ func TestCompiledLoops(t *testing.T) {
 	for _, op := range kernels.All() {
 		_, ok := compiled.Load(op.Name)
 		if listed := slices.Contains(onlyInGo, op.Name); op.Kind == graph.Follows && ok == listed {
-			t.Errorf("%s: machine code was compared: %v; listed as one that has none: %v", op.Name, ok, listed)
+			t.Errorf("%s: machine code was compared: %v; listed in onlyInGo: %v", op.Name, ok, listed)
 		}
 	}
 	if all < 5000 || len(seen) < 4000 {
@@ -206,8 +205,8 @@ func TestCompiledLoops(t *testing.T) {
 	}
 }
 
-// TestEmittedForms holds every form of instruction in the code of ops against Go's assembler, and the code to the rules
-// for what the runtime does not know. It needs no processor that has them.
+// TestEmittedForms compares every form of instruction in the code of ops with Go's assembler, and checks the rules for
+// code that the runtime does not know. It does not execute the code.
 func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
@@ -236,12 +235,12 @@ func TestEmittedForms(t *testing.T) {
 	}
 }
 
-// callLimit is how many instructions a call of machine code may execute, which the runtime waits for before it stops
-// the world: less than 50 us of the densest code, such as that of cos.
+// callLimit bounds the instructions of a call of machine code, since a call delays the runtime's stop-the-world: less
+// than 50 us of the densest code, such as that of cos.
 const callLimit = 300_000
 
-// TestCallsAreShort counts what the longest calls of the code of every op execute: of one row, and of as many rows of
-// one element as go in a call.
+// TestCallsAreShort counts the instructions of the longest calls of the code of every op: one row, and the maximum
+// number of rows of one element.
 func TestCallsAreShort(t *testing.T) {
 	instructionSets(t)
 	seen := map[string]bool{}
@@ -275,6 +274,6 @@ func TestCallsAreShort(t *testing.T) {
 		}
 	}
 	if counted < 5000 || longest < callLimit/4 {
-		t.Errorf("%d calls were counted, of %d instructions at most", counted, longest)
+		t.Errorf("counted %d calls of at most %d instructions", counted, longest)
 	}
 }

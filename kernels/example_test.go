@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// An op tells what it takes, and by which implementations it is computed.
+// An op describes its operands, attributes and implementations.
 func ExampleLookup() {
 	o := kernels.Lookup("conv2d")
 	for _, p := range o.Params {

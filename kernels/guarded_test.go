@@ -20,12 +20,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rooms are pieces of memory between pages that must not be touched, one for each operand.
+// rooms holds memory between pages that cannot be accessed, one piece per operand.
 type rooms [][]byte
 
 const room = 1 << 20
 
-// place puts what a layout reaches directly before what must not be touched, or directly behind it.
+// place returns memory for a layout that ends directly before an inaccessible page, or begins directly behind one.
 func (r *rooms) place(t *testing.T, k int, m tensor.Meta, behind bool) (memory []byte) {
 	for len(*r) <= k {
 		*r = append(*r, jittest.Guarded(t, room))
@@ -40,7 +40,7 @@ func (r *rooms) place(t *testing.T, k int, m tensor.Meta, behind bool) (memory [
 	return (*r)[k][room-n:]
 }
 
-// first returns the address of the first element of a layout that reaches all of memory.
+// first returns the address of the first element of a layout that spans memory.
 func first(m tensor.Meta, memory []byte) unsafe.Pointer {
 	if len(memory) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func first(m tensor.Meta, memory []byte) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(memory)), m.Offset*m.DType.Size())
 }
 
-// run runs a kernel with operands and results between pages that must not be touched. It returns the results' memory,
-// which is filled before.
+// run runs a kernel with operands and results between inaccessible pages. It returns the results' memory, which is
+// filled with other bytes first.
 func (r *rooms) run(t *testing.T, k compiledCall, in []*tensor.Tensor, behind bool) ([][]byte, error) {
 	m := k.NewMem()
 	var outs [][]byte
@@ -83,8 +83,8 @@ func (r *rooms) run(t *testing.T, k compiledCall, in []*tensor.Tensor, behind bo
 	return outs, nil
 }
 
-// TestGuarded runs every kernel of the catalogue, its examples in every dtype, where no byte beside operands and
-// results can be touched, and compares the results with those in other memory.
+// TestGuarded runs the examples of every op in every dtype between inaccessible pages, and compares the results with
+// those in ordinary memory.
 func TestGuarded(t *testing.T) {
 	ran := map[string]bool{}
 	var r rooms
@@ -110,11 +110,11 @@ func TestGuarded(t *testing.T) {
 		}
 	}
 	if len(ran) < 250 {
-		t.Errorf("kernels of only %d ops were run", len(ran))
+		t.Errorf("only the kernels of %d ops were run", len(ran))
 	}
 }
 
-// compare runs a kernel in memory of any kind and between pages that must not be touched.
+// compare runs a kernel in ordinary memory and between inaccessible pages, and compares the results.
 func (r *rooms) compare(t *testing.T, k compiledCall, in []*tensor.Tensor) error {
 	var want []*tensor.Tensor
 	for _, m := range k.call.Out {
@@ -139,8 +139,8 @@ func (r *rooms) compare(t *testing.T, k compiledCall, in []*tensor.Tensor) error
 	return nil
 }
 
-// TestCompiledCalls runs ops that have an expression on layouts of all kinds between pages that must not be touched,
-// and compares the bits with the interpreter's on operands one behind another.
+// TestCompiledCalls runs ops that have an expression on layouts of all kinds between inaccessible pages, and compares
+// the bits with the interpreter's on dense operands.
 func TestCompiledCalls(t *testing.T) {
 	ops, calls := map[string]bool{}, 0
 	var r rooms
@@ -181,7 +181,7 @@ func TestCompiledCalls(t *testing.T) {
 	}
 }
 
-// checkCall compares a call on numbers at which something may go wrong with what the interpreter makes of its elements.
+// checkCall compares a call on special numbers with the interpreter's result for each element.
 func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing expr.Listing,
 	metas []tensor.Meta) error {
 	out := k.call.Out[0]
@@ -223,7 +223,7 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing 
 	return err
 }
 
-// elements returns those of a tensor broadcast to a shape, one behind another.
+// elements returns the elements of a tensor broadcast to a shape, in row-major order.
 func elements(x *tensor.Tensor, shape []int) (list []byte) {
 	m, err := x.Meta.Expand(shape)
 	if err != nil {

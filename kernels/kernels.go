@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// families lists where ops come from. A new family is entered here, a new op in its family's list.
+// families returns the ops of each family. A new family is added here, a new op to its family's list.
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantised.Ops(),
@@ -33,7 +33,7 @@ var catalogue = func() map[string]*graph.Op {
 	return byName
 }()
 
-// catalogueOf joins the families' lists by name. No two ops may have one name.
+// catalogueOf indexes the ops of all families by name and rejects duplicates.
 func catalogueOf(families [][]*graph.Op) (map[string]*graph.Op, error) {
 	byName := map[string]*graph.Op{}
 	for _, ops := range families {
@@ -47,10 +47,10 @@ func catalogueOf(families [][]*graph.Op) (map[string]*graph.Op, error) {
 	return byName, nil
 }
 
-// Lookup returns the op with the name, nil if there is none.
+// Lookup returns the op with the given name, or nil.
 func Lookup(name string) *graph.Op { return catalogue[name] }
 
-// All returns every op, by name.
+// All returns all ops, sorted by name.
 func All() []*graph.Op {
 	ops := make([]*graph.Op, 0, len(catalogue))
 	for _, o := range catalogue {

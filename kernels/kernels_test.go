@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// TestCatalogueOf refuses a name that two families list.
+// TestCatalogueOf checks that a name that two families list is rejected.
 func TestCatalogueOf(t *testing.T) {
 	add, other := &graph.Op{Name: "add"}, &graph.Op{Name: "add"}
 	byName, err := catalogueOf([][]*graph.Op{{add}, {{Name: "sub"}}})

@@ -13,8 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestCatalogue holds every op to its contract and runs its examples against its
-// reference.
+// TestCatalogue checks every op's contract and compares its examples with its reference.
 func TestCatalogue(t *testing.T) {
 	for _, op := range kernels.All() {
 		t.Run(op.Name, func(t *testing.T) {
@@ -58,11 +57,10 @@ func checkContract(t *testing.T, op *graph.Op) {
 	if kernels.Lookup(op.Name) != op {
 		t.Error("is not found by its name")
 	}
-	// A call with a graph for an attribute cannot be written while the catalogue is made.
+	// Attributes that are graphs cannot be written while the catalogue is initialized; raise has no results.
 	runsGraphs := op.Schema != nil && slices.ContainsFunc(op.Schema.Fields, func(f graph.Field) bool {
 		return strings.Contains(f.Type, "graph")
 	})
-	// which gives nothing
 	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" {
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestPointwiseOracle compares with PyTorch's answers of the families of pointwise ops: see
-// oracleFolders.
+// TestPointwiseOracle compares pointwise ops with PyTorch's results: see oracleFolders.
 func TestPointwiseOracle(t *testing.T) {
 	for _, dir := range oracleFolders(t, "elementwise", "pairs", "promotion") {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -34,7 +33,7 @@ func TestPointwiseOracle(t *testing.T) {
 	}
 }
 
-// oraclePointwise is one answer of the oracle.
+// oraclePointwise is a result of the oracle.
 type oraclePointwise struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
@@ -60,7 +59,7 @@ func checkPointwiseOracle(t *testing.T, dir string, g *graph.Graph) {
 		v := n.Out[0]
 		w, ok := want.Values[v.Name]
 		if (refused[n] != nil) == ok {
-			t.Errorf("%s: refusal %v, want %q", describeNode(n), refused[n], want.Errors[n.Name])
+			t.Errorf("%s: error %v, want %q", describeNode(n), refused[n], want.Errors[n.Name])
 		}
 		if !ok || refused[n] != nil {
 			continue
@@ -76,7 +75,7 @@ func checkPointwiseOracle(t *testing.T, dir string, g *graph.Graph) {
 	}
 }
 
-// pointwiseArrays reads the values; nil where the folder has none.
+// pointwiseArrays reads the values; nil if the folder has none.
 func pointwiseArrays(dir string) (inputs, outputs map[string]*tensor.Tensor) {
 	inputs, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
 	if err != nil {

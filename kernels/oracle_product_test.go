@@ -28,7 +28,7 @@ type productGraph struct {
 	}
 }
 
-// TestProductOracle compares with PyTorch's answers, values too where a folder has them: see
+// TestProductOracle compares products with PyTorch's results, including values where a folder has them: see
 // oracleFolders.
 func TestProductOracle(t *testing.T) {
 	compared := 0
@@ -36,7 +36,7 @@ func TestProductOracle(t *testing.T) {
 		compared += productOracle(t, dir)
 	}
 	if compared < 20 {
-		t.Errorf("only %d answers were compared", compared)
+		t.Errorf("only %d results were compared", compared)
 	}
 }
 

@@ -28,19 +28,19 @@ type torchAnswers struct {
 	Errors map[string]string
 }
 
-// TestReduceOracle compares with real PyTorch's answers: layouts, dtypes, refusals and,
-// where the case has inputs.npz, values. See oracleFolders.
+// TestReduceOracle compares reductions with PyTorch's results: layouts, dtypes, errors and, where the case has
+// inputs.npz, values. See oracleFolders.
 func TestReduceOracle(t *testing.T) {
 	compared := 0
 	for _, d := range oracleFolders(t, "reductions", "nn", "promotion") {
 		t.Run(filepath.Base(d), func(t *testing.T) { compared += checkReduceOracle(t, d) })
 	}
 	if compared < 200 {
-		t.Errorf("only %d answers were compared", compared)
+		t.Errorf("only %d results were compared", compared)
 	}
 }
 
-// onlyReductions drops the nodes of other families from a graph file.
+// onlyReductions removes the nodes of other families from a graph file.
 func onlyReductions(t *testing.T, data []byte) []byte {
 	var g map[string]json.RawMessage
 	var nodes []map[string]any
@@ -64,7 +64,7 @@ func onlyReductions(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// checkReduceOracle returns how many calls it compared.
+// checkReduceOracle returns the number of calls it compared.
 func checkReduceOracle(t *testing.T, dir string) int {
 	data, err := os.ReadFile(filepath.Join(dir, "graph.json"))
 	if err != nil {
@@ -93,17 +93,17 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	for _, n := range g.Nodes {
 		if err := refused[n]; err != nil {
 			if msg, ok := want.Errors[n.Name]; !ok || !strings.HasPrefix(msg, err.Err.Error()) {
-				t.Errorf("%s %s %v %+v: refused with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err,
+				t.Errorf("%s %s %v %+v: rejected with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err,
 					want.Errors[n.Name])
 			}
 			continue
 		}
 		if msg := want.Errors[n.Name]; msg != "" {
 			if strings.Contains(msg, "not implemented for 'Half'") || strings.Contains(msg, "not implemented for 'BFloat16'") {
-				// Newer versions than the oracle's support 16-bit floats everywhere.
+				// PyTorch versions after the oracle's support 16-bit floats everywhere.
 				continue
 			}
-			t.Errorf("%s %s %v %+v: not refused, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, msg)
+			t.Errorf("%s %s %v %+v: accepted, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, msg)
 			continue
 		}
 		same := true
@@ -116,7 +116,7 @@ func checkReduceOracle(t *testing.T, dir string) int {
 			}
 		}
 		if n.Op.Name == "layer_norm" && n.Out[0].Meta.DType == tensor.BFloat16 {
-			continue // PyTorch 1.13 rounds the shift to bfloat16, which is larger than a short row's values
+			continue // PyTorch 1.13 rounds the shift to bfloat16; the error exceeds a short row's values
 		}
 		if same && in != nil {
 			checkTorchValues(t, n, in, out)
@@ -156,9 +156,8 @@ func checkTorchValues(t *testing.T, n *graph.Node, in, out map[string]*tensor.Te
 	}
 }
 
-// torchTolerance is by how much more than definitions the answers of PyTorch may differ: it
-// folds mean and scale of normalisations into one rounded shift, and adds 16-bit floats in
-// 16 bits here and there.
+// torchTolerance is the additional tolerance for PyTorch's results: it folds mean and scale of normalizations into one
+// rounded shift, and adds 16-bit floats in 16 bits in some places.
 func torchTolerance(op string) float64 {
 	if strings.HasSuffix(op, "_norm") {
 		return 40
@@ -166,7 +165,7 @@ func torchTolerance(op string) float64 {
 	return 4
 }
 
-// fromNumpy takes the uint16 in which .npz files hold bfloat16 for what it is.
+// fromNumpy reinterprets the uint16 in which .npz files hold bfloat16.
 func fromNumpy(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if d == tensor.BFloat16 && t.DType == tensor.Uint16 {
 		return tensor.Must(tensor.Over(t.Meta.WithDType(d), t.Storage()))

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// oracleFolders unpacks what testdata/oracle has of PyTorch's answers to random calls of each
-// family, one folder a family, and adds the folders, written by torch_oracle.py with any seed,
-// that $GRAPHRUN_ORACLE lists.
+// oracleFolders unpacks PyTorch's results of random calls from testdata/oracle, one folder per family, and adds the
+// folders listed in $GRAPHRUN_ORACLE, which torch_oracle.py writes with any seed.
 func oracleFolders(t *testing.T, families ...string) []string {
 	t.Helper()
 	var dirs []string

@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// oracleCase is a folder that torch_oracle.py wrote: PyTorch's answers.
+// oracleCase is a folder written by torch_oracle.py, with PyTorch's results.
 type oracleCase struct {
 	Values map[string]oracleValue
 	Errors map[string]string
@@ -34,8 +34,8 @@ type oracleValue struct {
 	AliasOf *string `json:"alias_of"`
 }
 
-// TestViewsAgainstPyTorch infers the cases of the families that views, copies and joins have
-// a part in: see oracleFolders. Where a folder has values, kernels are run too.
+// TestViewsAgainstPyTorch infers the cases of all families that contain views, copies and joins: see oracleFolders.
+// Where a folder has values, kernels are run too.
 func TestViewsAgainstPyTorch(t *testing.T) {
 	compared := 0
 	for _, dir := range oracleFolders(t, "views", "copies", "broken", "pairs", "nn") {
@@ -46,17 +46,17 @@ func TestViewsAgainstPyTorch(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) { compared += checkOracle(t, dir, data) })
 	}
 	if compared < 600 {
-		t.Errorf("only %d answers were compared", compared)
+		t.Errorf("only %d results were compared", compared)
 	}
 }
 
-// ownOps are the ops whose answers this family vouches for.
+// ownOps are the ops whose results this test compares.
 var ownOps = strings.Fields(
 	`add permute transpose swapaxes t movedim reshape view expand slice select narrow squeeze unsqueeze
 	flatten unfold diagonal split as_strided contiguous clone to cat stack pad upsample_nearest2d chunk unbind split_with_sizes
 	repeat tile roll flip tril triu hstack vstack full zeros arange linspace eye full_like zeros_like ravel type_as constant_pad_nd unflatten`)
 
-// checkOracle returns how many answers it compared.
+// checkOracle returns the number of results it compared.
 func checkOracle(t *testing.T, dir string, data []byte) int {
 	g, refused := parseOracle(t, dir, data)
 	raw, err := os.ReadFile(filepath.Join(dir, "expected.json"))
@@ -100,7 +100,7 @@ func checkOracle(t *testing.T, dir string, data []byte) int {
 	return agreed
 }
 
-// parseOracle loads the nodes whose ops are ours.
+// parseOracle loads the nodes of these ops.
 func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*graph.Node]*graph.Error) {
 	var file map[string]any
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -166,7 +166,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 	bad := 0
 	for _, n := range g.Nodes {
-		if refused[n] != nil || n.Op.Storage { // the files do not hold what is between elements
+		if refused[n] != nil || n.Op.Storage { // the files do not hold the gaps between elements
 			continue
 		}
 		ops := make([]*tensor.Tensor, len(n.In))
@@ -190,7 +190,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 }
 
-// bf16Bits gives bfloat16 values, which numpy stores as uint16, their dtype.
+// bf16Bits reinterprets bfloat16 values, which numpy stores as uint16.
 func bf16Bits(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if d != tensor.BFloat16 || t.DType != tensor.Uint16 {
 		return t

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestSizesThatLeaveAnInt infers a call whose shapes agree if a product wraps around at 2^64. It was accepted.
+// TestSizesThatLeaveAnInt checks that a call is rejected whose shapes agree only if a product wraps around at 2^64.
 func TestSizesThatLeaveAnInt(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x, w := g.Input("x", tensor.Float32, 1, 0, 4, 4), g.Input("w", tensor.Float32, 0, 1<<40, 1, 1)

@@ -21,7 +21,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packingCalls are calls with operands large enough to be packed, beside the ops' examples.
+// packingCalls are calls with operands large enough to be packed, in addition to the ops' examples.
 var packingCalls = []struct {
 	op    *graph.Op
 	in    []tensor.Meta
@@ -64,8 +64,8 @@ func lastChannels(m tensor.Meta) tensor.Meta {
 	return m.WithStrides(o.Strides(m.Shape))
 }
 
-// Packed operands unpack to what they were, and a kernel makes of them what it makes of the operands in
-// their own layouts: of all ops with a Pack, and of every operand.
+// TestPackedOperands checks, for every operand of all ops with a Pack, that packed operands unpack to the original and
+// give the same results.
 func TestPackedOperands(t *testing.T) {
 	calls, packed := packingCalls, 0
 	for _, op := range kernels.All() {
@@ -99,7 +99,7 @@ func TestPackedOperands(t *testing.T) {
 	assert.GreaterOrEqual(t, packed, 30, "operands were packed")
 }
 
-// packedLikeUnpacked computes a call with each operand packed and not, and returns how many were packed.
+// packedLikeUnpacked computes a call with each operand packed and not, and returns the number of packed operands.
 func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any,
 	in []*tensor.Tensor) (packed int) {
 	c := &graph.Call{Attrs: a}
@@ -152,7 +152,7 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 			if slices.Equal(a, b) {
 				continue
 			}
-			// Small products, of cells and of transposed windows, round otherwise in panels.
+			// Small products, of recurrent cells and transposed convolutions, round differently in panels.
 			require.Contains(t, []string{"steps", "spread"}, m.Name, "%s: result %d, operand %d in the form %q",
 				name, k, i, form.Form)
 			for j := range a {
@@ -183,7 +183,7 @@ func computed(t *testing.T, name string, c *graph.Call, in []*tensor.Tensor) []*
 	return outs
 }
 
-// numbers are the elements in logical order.
+// numbers returns the elements in logical order.
 func numbers(x *tensor.Tensor) []complex128 {
 	out, _ := tensor.ToSlice[complex128](x.CopyTo(tensor.New(tensor.Complex128, x.Shape...)))
 	return out

@@ -19,8 +19,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layoutsOf returns the shape in the layouts that programs make: permuted, sliced,
-// expanded, channels-last, with odd strides of dimensions of size 1.
+// layoutsOf returns the shape in a random layout as programs create them: permuted, sliced, expanded, channels-last,
+// with unusual strides of dimensions of size 1.
 func layoutsOf(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	m := tensor.New(d, shape...)
 	kind := r.IntN(6)
@@ -53,7 +53,7 @@ func layoutsOf(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	return m
 }
 
-// randomShapes returns n shapes that broadcast together.
+// randomShapes returns n shapes that can be broadcast together.
 func randomShapes(r *rand.Rand, n int) [][]int {
 	sizes := []int{1, 1, 2, 3, 4, 5, 33}
 	if r.IntN(12) == 0 {
@@ -89,8 +89,8 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 	return m.WithStrides(st)
 }
 
-// TestPointwise runs the ops that follow layouts on random layouts of every dtype that
-// they support, alone and mixed, and asks for dense layouts other than the inferred one.
+// TestPointwise runs the ops that follow their operands' layouts on random layouts of every supported dtype, alone and
+// mixed, and requests dense layouts other than the inferred one.
 func TestPointwise(t *testing.T) {
 	allowed := readRefused(t)
 	for _, op := range kernels.All() {
@@ -105,7 +105,7 @@ func TestPointwise(t *testing.T) {
 			}
 			for _, what := range got {
 				if !slices.Contains(allowed[op.Name], what) {
-					t.Errorf("refuses %s, which testdata/%s does not list; run with -update-refused if PyTorch refuses it too", what,
+					t.Errorf("rejects %s, which testdata/%s does not list; run with -update-refused if PyTorch rejects it too", what,
 						refusedFile)
 				}
 			}
@@ -133,7 +133,7 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 			dk = tensor.DTypes()[r.IntN(len(tensor.DTypes()))]
 		}
 		if op.Name == "masked_fill" && k == 2 {
-			shapes[k] = nil // the value has no dimensions
+			shapes[k] = nil // a 0-dim value
 		}
 		metas[k] = layoutsOf(r, dk, shapes[k])
 	}
@@ -152,7 +152,7 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 		}
 	}
 	if op.Name == "pow" || op.Name == "bitwise_left_shift" || op.Name == "bitwise_right_shift" {
-		// Small exponents and counts: what overflows depends on the width.
+		// Small exponents and shift counts, because overflow depends on the width.
 		in[1] = kerneltest.Filled(metas[1], func(d tensor.DType) tensor.Scalar {
 			if d.IsIntegral(false) {
 				return tensor.IntScalar(r.Int64N(3))
@@ -161,7 +161,7 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 		})
 	}
 	if op.Name == "masked_fill" {
-		// What the dtype of self cannot hold is refused: this every one can.
+		// A value that every dtype of self can hold.
 		in[2] = kerneltest.Filled(metas[2], func(tensor.DType) tensor.Scalar { return tensor.IntScalar(1 + r.Int64N(3)) })
 	}
 	if err := kerneltest.CheckCall(op, c, in); err != nil {
@@ -210,7 +210,7 @@ func checkInPlace(op *graph.Op, c *graph.Call, in []*tensor.Tensor) error {
 	return nil
 }
 
-// pointwiseVectors are PyTorch's answers, written by testdata/pointwise/gen.py.
+// pointwiseVectors are PyTorch's results, written by testdata/pointwise/gen.py.
 type pointwiseVectors struct {
 	Values, Errors map[string]string
 }
@@ -233,7 +233,7 @@ func readGzip(t *testing.T, path string) []byte {
 	return b.Bytes()
 }
 
-// TestPointwiseVectors compares dtypes, layouts, refusals and values with PyTorch's.
+// TestPointwiseVectors compares dtypes, layouts, errors and values with PyTorch's.
 func TestPointwiseVectors(t *testing.T) {
 	dir := filepath.Join("testdata", "pointwise")
 	g, err := graphfile.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), kernels.Lookup,
@@ -262,7 +262,7 @@ func TestPointwiseVectors(t *testing.T) {
 	for _, n := range g.Nodes {
 		why, bad := want.Errors[n.Name]
 		if (refused[n] != nil) != bad {
-			t.Errorf("%s: refusal %v, want %q", describeNode(n), refused[n], why)
+			t.Errorf("%s: error %v, want %q", describeNode(n), refused[n], why)
 		}
 		if text, ok := want.Values[n.Name]; ok {
 			checkVector(t, n, text, results, at, values)
@@ -270,8 +270,7 @@ func TestPointwiseVectors(t *testing.T) {
 	}
 }
 
-// checkVector compares a node's meta and values; at counts the elements of each dtype
-// that were taken from the results.
+// checkVector compares a node's meta and values; at counts the elements of each dtype consumed from the results.
 func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*tensor.Tensor, at map[tensor.DType]int,
 	values map[*graph.Value]*tensor.Tensor) {
 	v := n.Out[0]
@@ -303,7 +302,7 @@ func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*t
 	}
 }
 
-// bits16 takes bfloat16 values, which npz files hold as uint16, for what they are.
+// bits16 reinterprets bfloat16 values, which npz files hold as uint16.
 func bits16(x *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if d == tensor.BFloat16 {
 		return tensor.Must(x.View(x.WithDType(d)))

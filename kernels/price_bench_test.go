@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pricedCall is a call whose implementations are priced and timed; constants are operands known at compile time.
+// pricedCall is a call whose implementations are priced and timed; constants are the operands known at compile time.
 type pricedCall struct {
 	op        string
 	attrs     graph.Attrs
@@ -95,9 +95,8 @@ func pricedCalls() []pricedCall {
 		pricedCall{"to", graph.Attrs{"dtype": "bfloat16"}, []tensor.Meta{f32}, nil})
 }
 
-// BenchmarkPrices runs implementations on one core, with results as they would lay them out themselves and as
-// images, and prints the price beside the time: ns/op and predicted-ns/op. What matters is that both order
-// implementations the same way.
+// BenchmarkPrices runs implementations on one core, with results in their own layout and as images, and reports the
+// price beside the time: ns/op and predicted-ns/op. Both should rank implementations alike.
 func BenchmarkPrices(b *testing.B) {
 	profile := machine.DefaultProfile()
 	for i, pc := range pricedCalls() {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestProductVectors compares layouts and refusals with what PyTorch 1.13 answered.
+// TestProductVectors compares layouts and errors with those of PyTorch 1.13.
 func TestProductVectors(t *testing.T) {
 	files := []string{"testdata/products.json"}
 	if f := os.Getenv("PRODUCT_VECTORS"); f != "" {
@@ -42,7 +42,7 @@ func TestProductVectors(t *testing.T) {
 			p, err := kerneltest.NewProductCall(c.Op, c.Attrs, in)
 			switch {
 			case err != nil && c.Error == "":
-				t.Errorf("%s:%d: %s refused: %v; want %v", f, i+2, c.Op, err, c.Out)
+				t.Errorf("%s:%d: %s rejected: %v; want %v", f, i+2, c.Op, err, c.Out)
 			case err == nil && c.Error != "":
 				t.Errorf("%s:%d: %s gave %v, want error %s", f, i+2, c.Op, p.Call.Out[0], c.Error)
 			case err != nil && err.Error() != c.Error:

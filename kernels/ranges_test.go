@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestHugeIntegersThatPyTorchAccepts infers calls whose integers are no sizes: PyTorch gives these shapes.
+// TestHugeIntegersThatPyTorchAccepts infers calls with huge integers that are not sizes; PyTorch infers these shapes.
 func TestHugeIntegersThatPyTorchAccepts(t *testing.T) {
 	const least, greatest = math.MinInt64, math.MaxInt64
 	for _, c := range []struct {
@@ -48,14 +48,14 @@ func TestHugeIntegersThatPyTorchAccepts(t *testing.T) {
 	}
 }
 
-// TestReferenceOfNothing: an operand without elements may have a dimension that is too large for the dtype of
-// computation.
+// TestReferenceOfNothing checks that references support empty operands with a dimension that is too large for the
+// compute dtype.
 func TestReferenceOfNothing(t *testing.T) {
 	for _, c := range []struct {
 		op    string
 		attrs graph.Attrs
 		dtype tensor.DType
-		shape []int // of the operand; that of its wider dtype is refused
+		shape []int // of the operand; the wider dtype cannot have it
 		want  []int
 	}{
 		{"acosh", nil, tensor.Float16, []int{1 << 46, 0}, []int{1 << 46, 0}},

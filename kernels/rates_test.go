@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestRates holds the list of inner kernels, the profile and the works of all examples to one another: what a work
-// names is listed and has a price, and what is listed is named by the calls that it is measured by.
+// TestRates checks that the list of rates, the profile and the prices of all examples agree: every rate that a price
+// uses is listed and has a value, and every listed rate is used by the calls that measure it.
 func TestRates(t *testing.T) {
 	listed, profile := map[string]bool{}, machine.DefaultProfile()
 	for _, r := range kernels.Rates() {
@@ -23,7 +23,7 @@ func TestRates(t *testing.T) {
 		}
 		listed[r.Name] = true
 		if _, priced := profile.Kernels[r.Name]; !priced {
-			t.Errorf("%s has no price", r.Name)
+			t.Errorf("%s has no value", r.Name)
 		}
 		for _, call := range r.Calls {
 			if op := kernels.Lookup(call.Op); op == nil || call.Impl != "" && !has(op, call.Impl) {
@@ -33,7 +33,7 @@ func TestRates(t *testing.T) {
 	}
 	for name := range profile.Kernels {
 		if !listed[name] {
-			t.Errorf("%s has a price, and nobody lists it", name)
+			t.Errorf("%s has a value, but is not listed", name)
 		}
 	}
 	eachCall(t, func(op *graph.Op, c *graph.Call) {
@@ -41,7 +41,7 @@ func TestRates(t *testing.T) {
 			for _, w := range op.Impls[i].Walks(c, nil) {
 				for _, part := range op.Impls[i].Work(c, w).Parts {
 					if part.Kernel != "" && !listed[part.Kernel] {
-						t.Errorf("%s by %s names %q, which nobody lists", op.Name, op.Impls[i].Name, part.Kernel)
+						t.Errorf("%s by %s uses %q, which is not listed", op.Name, op.Impls[i].Name, part.Kernel)
 					}
 				}
 			}
@@ -53,7 +53,7 @@ func has(op *graph.Op, impl string) bool {
 	return slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Name == impl })
 }
 
-// eachCall calls f with the examples of all ops that have implementations and are inferred to something.
+// eachCall calls f with the examples of all ops that have implementations and results.
 func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 	t.Helper()
 	calls := 0
@@ -76,24 +76,24 @@ func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 	}
 }
 
-// TestWorksAreApart holds implementations to what makes prices add up: walks, work and what it takes to read an
-// operand depend on no other operand's layout, whatever that is, and on whether others lie in place.
-func TestWorksAreApart(t *testing.T) {
+// TestWorksAreIndependent checks that prices are additive: walks, work, and the cost of reading an operand must not
+// depend on the layouts of other operands, nor on buffer aliasing of others.
+func TestWorksAreIndependent(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	eachCall(t, func(op *graph.Op, c *graph.Call) {
 		for range 8 {
-			apart(t, op, c, r)
+			independent(t, op, c, r)
 		}
 	})
 }
 
-// apart compares what implementations say of a call with what they say where operands lie otherwise.
-func apart(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
+// independent compares walks and prices of a call with those for other layouts of its operands.
+func independent(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 	call, other := *c, *c
 	call.In, other.In, other.InPlace = slices.Clone(c.In), slices.Clone(c.In), make([]bool, len(c.In))
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
-			v, m := *a.Value, lying(r, a.Meta())
+			v, m := *a.Value, randomLayout(r, a.Meta())
 			if r.IntN(3) == 0 && v.Const == nil {
 				v.Const = tensor.Zeros(m.DType, m.Shape...)
 			}
@@ -108,22 +108,22 @@ func apart(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 		impl := &op.Impls[i]
 		walks := impl.Walks(&call, candidates)
 		if again := impl.Walks(&other, candidates); !reflect.DeepEqual(walks, again) {
-			t.Errorf("%s by %s has walks %v, and %v where operands lie otherwise", op.Name, impl.Name, walks, again)
+			t.Errorf("%s by %s has walks %v, but %v with other operand layouts", op.Name, impl.Name, walks, again)
 		}
 		for _, w := range walks {
 			if is, was := impl.Work(&other, w), impl.Work(&call, w); is != was {
-				t.Errorf("%s by %s has work %+v, and %+v where operands lie otherwise", op.Name, impl.Name, was, is)
+				t.Errorf("%s by %s has work %+v, but %+v with other operand layouts", op.Name, impl.Name, was, is)
 			}
 			for k, a := range call.In {
 				if a.Kind != graph.TensorArg {
 					continue
 				}
-				m := lying(r, a.Meta())
+				m := randomLayout(r, a.Meta())
 				call.InPlace = make([]bool, len(c.In))
 				call.InPlace[k] = other.InPlace[k]
 				was, does := impl.Read(&call, w, k, m)
 				if is, still := impl.Read(&other, w, k, m); is != was || still != does {
-					t.Errorf("%s by %s reads operand %d, %v, for %+v, %t, and for %+v, %t, where others lie otherwise", op.Name,
+					t.Errorf("%s by %s reads operand %d, %v, for %+v, %t, but for %+v, %t with other layouts of others", op.Name,
 						impl.Name, k, m, was, does, is, still)
 				}
 			}
@@ -131,8 +131,8 @@ func apart(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 	}
 }
 
-// lying is a layout in a random order: dense, a slice of a larger value, or with elements that repeat in a dimension.
-func lying(r *rand.Rand, m tensor.Meta) tensor.Meta {
+// randomLayout returns a layout in a random order: dense, a slice of a larger value, or with a stride of 0.
+func randomLayout(r *rand.Rand, m tensor.Meta) tensor.Meta {
 	o, shape := randomOrder(r, m.Rank()), slices.Clone(m.Shape)
 	if len(shape) == 0 {
 		return m

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectionDraw makes operands of random layouts, for tests of this family.
+// selectionDraw makes random operands with random layouts.
 type selectionDraw struct{ *rand.Rand }
 
 func (r selectionDraw) value(d tensor.DType, shape ...int) *tensor.Tensor {
@@ -34,7 +34,7 @@ func (r selectionDraw) meta(d tensor.DType, shape []int) tensor.Meta {
 	return m
 }
 
-// index makes indices of a dimension of size n, negative ones among them.
+// index makes indices into a dimension of size n, including negative ones.
 func (r selectionDraw) index(n int, shape ...int) *tensor.Tensor {
 	d := tensor.Int64
 	if r.IntN(3) == 0 {
@@ -74,7 +74,7 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 	if err == nil {
 		err = kerneltest.CheckCall(op, c, in)
 	}
-	// Some ops do not support all dtypes that are drawn.
+	// Some ops do not support all dtypes.
 	if err != nil && !strings.Contains(err.Error(), "not implemented for") &&
 		!strings.Contains(err.Error(), "does not support complex") {
 		t.Errorf("%s %v %v: %v", name, a, metas, err)
@@ -106,7 +106,7 @@ func TestSelectionIndexing(t *testing.T) {
 		src := r.value(d, ix...)
 		r.check(t, "scatter", graph.Attrs{"dim": dim}, x, index, src)
 		if d.IsReducedFloat() {
-			continue // sums round at every step, the reference does not
+			continue // the kernel rounds at every step, the reference does not
 		}
 		for _, how := range []string{"sum", "prod", "mean", "amax", "amin"} {
 			if how != "prod" && how != "sum" || i%75 != 0 {

@@ -49,8 +49,7 @@ func (v *selectionValue) tensor() (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// TestSelectionTorch compares kernels with what PyTorch gives: values, and layouts where
-// the case says so.
+// TestSelectionTorch compares kernels with PyTorch's values, and layouts where the case has them.
 func TestSelectionTorch(t *testing.T) {
 	raw, err := os.ReadFile("testdata/selection.json")
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFormulas infers calls with named sizes: what comes out is a formula, and what the op had to decide on
-// the way is a guard.
+// TestFormulas infers calls with symbolic sizes: results are formulas, and decisions of the op are guards.
 func TestFormulas(t *testing.T) {
 	for _, c := range []struct {
 		op     string

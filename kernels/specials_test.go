@@ -20,11 +20,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// specials is how many elements at which something may go wrong a call is made of: no multiple of a vector.
+// specials is the number of special elements of a call; it is not a multiple of a vector's lanes.
 const specials = 605
 
-// TestSpecialNumbers holds the kernels of ops that go element by element against their references where something may
-// go wrong: infinities, NaN, zeros of both signs, the least and the greatest numbers of each dtype.
+// TestSpecialNumbers compares the kernels of pointwise ops with their references on special numbers: infinities, NaN,
+// zeros of both signs, and the least and greatest numbers of each dtype.
 func TestSpecialNumbers(t *testing.T) {
 	ops, calls := map[string]bool{}, 0
 	for _, op := range kernels.All() {
@@ -51,7 +51,7 @@ func TestSpecialNumbers(t *testing.T) {
 	}
 }
 
-// specialCall checks one call; it reports whether the op takes it.
+// specialCall checks one call; it reports whether the op supports it.
 func specialCall(op *graph.Op, attrs graph.Attrs, metas []tensor.Meta) (bool, error) {
 	rng := rand.New(rand.NewPCG(5, uint64(len(metas))))
 	in := make([]*tensor.Tensor, len(metas))
@@ -103,8 +103,8 @@ func withoutZeros(x *tensor.Tensor) {
 	}
 }
 
-// sameNumbers compares results element by element, zeros with their signs; those of complex numbers are as the formula
-// has them.
+// sameNumbers compares results element by element, including the signs of zeros; complex results are compared with the
+// formula's.
 func sameNumbers(op *graph.Op, got, want *tensor.Tensor, in []*tensor.Tensor) error {
 	for i := range want.Numel() {
 		g, w := element(got, i), element(want, i)
@@ -127,15 +127,15 @@ func sameNumbers(op *graph.Op, got, want *tensor.Tensor, in []*tensor.Tensor) er
 	return nil
 }
 
-// computesSingle tells where a complex result of float64 may be a number that was computed in float32: an arm of a
-// choice whose operands all are of such dtypes.
+// computesSingle reports whether a complex result of float64 may have been computed in float32: in an arm of a
+// selection whose operands all have such dtypes.
 func computesSingle(d tensor.DType, in []*tensor.Tensor) bool {
 	return d == tensor.Complex128 && slices.ContainsFunc(in, func(x *tensor.Tensor) bool {
 		return x != nil && (x.DType.IsReducedFloat() || x.DType == tensor.Float32 || x.DType == tensor.Complex64)
 	})
 }
 
-// element is element i of a vector, or that of a tensor without dimensions.
+// element returns element i of a vector, or that of a 0-dim tensor.
 func element(x *tensor.Tensor, i int) *tensor.Tensor {
 	if x.Rank() == 0 {
 		return x
@@ -145,7 +145,7 @@ func element(x *tensor.Tensor, i int) *tensor.Tensor {
 		unsafe.Slice((*byte)(unsafe.Add(x.Pointer(), i*size)), size))))
 }
 
-// blurred tells where a complex power is of an exponential so far from 1 that the last bits of its angle decide.
+// blurred reports whether a complex power has an exponential so far from 1 that its angle depends on the last bits.
 func blurred(op *graph.Op, d tensor.DType, in []*tensor.Tensor, i int) bool {
 	if op.Name != "pow" || !d.IsComplex() {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever dtypes a pointwise op infers a result for, its kernel is of the types that its
-// iteration has: a kernel of others is refused by the iterator when it is compiled.
+// TestPointwiseKernelsFitTheirIterations checks that for all dtypes that a pointwise op infers, its kernel has the
+// types of its iteration; the iterator rejects others when the kernel is compiled.
 func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 	compiled, refused := 0, 0
 	for _, op := range kernels.All() {
@@ -45,8 +45,8 @@ func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 	assert.Greater(t, refused, 1000)
 }
 
-// dtypeMixes returns the operands with all dtypes: the same for all, and each pair of the
-// first operand's and that of the others.
+// dtypeMixes returns the operands with all dtypes: the same for all, and each pair of a dtype for the first operand and
+// one for the others.
 func dtypeMixes(in []tensor.Meta) (mixes [][]tensor.Meta) {
 	for _, d := range tensor.DTypes() {
 		for _, e := range tensor.DTypes() {

@@ -20,11 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Inference over unknown sizes must say what inference over numbers says: at the sizes that are
-// hinted at, and at all others for which the guards hold.
+// Inference with symbolic sizes must agree with inference with numbers: at the hints, and at all other sizes for which
+// the guards hold.
 
-// hiddenCall is a call whose sizes, of operands and attributes, are symbols, each with the size as its
-// hint. Strides follow from the sizes where the operand is dense, and are symbols of their own where it is not.
+// hiddenCall is a call whose sizes, of operands and attributes, are symbols with the actual sizes as hints. Strides of
+// dense operands are derived from the sizes; others are separate symbols.
 type hiddenCall struct {
 	*graph.Call
 	env *sym.Env
@@ -71,14 +71,14 @@ func hideSizes(op *graph.Op, e graph.Example) (*hiddenCall, error) {
 	h.Attrs = mapSizes(h.Attrs, func(s sym.Int) sym.Int {
 		n, _ := s.Known()
 		if n < 0 {
-			return s // no size: -1 stands for what is left
+			return s // -1 is not a size
 		}
 		return hide("a", len(h.at), []int{n})[0]
 	})
 	return h, err
 }
 
-// mapSizes returns attributes with other sizes.
+// mapSizes returns the attributes with their sizes mapped by f.
 func mapSizes(attrs any, f func(sym.Int) sym.Int) any {
 	out := reflect.New(reflect.TypeOf(attrs).Elem())
 	out.Elem().Set(reflect.ValueOf(attrs).Elem())
@@ -101,7 +101,7 @@ func mapSizes(attrs any, f func(sym.Int) sym.Int) any {
 	return out.Interface()
 }
 
-// numbers returns the call in numbers.
+// numbers returns the call with numbers for the symbols.
 func (h *hiddenCall) numbers(at sym.Binding) (*graph.Call, error) {
 	var all error
 	c := &graph.Call{In: slices.Clone(h.In), Attrs: mapSizes(h.Attrs, func(s sym.Int) sym.Int {
@@ -119,7 +119,7 @@ func (h *hiddenCall) numbers(at sym.Binding) (*graph.Call, error) {
 	return c, all
 }
 
-// others draws sizes beside the hints: some symbols change, or all with the same hint.
+// others draws sizes other than the hints: some symbols change, or all with the same hint.
 func (h *hiddenCall) others(r *rand.Rand) sym.Binding {
 	at := sym.Binding{}
 	change := func(n int) int {
@@ -148,8 +148,8 @@ func (h *hiddenCall) within(at sym.Binding) (bool, error) {
 	return true, nil
 }
 
-// said prints results at sizes; of those that depend on data nothing but the dtype counts.
-func said(res []graph.Result, at sym.Binding) (string, error) {
+// describe prints results at the given sizes; for results that depend on data, only the dtype.
+func describe(res []graph.Result, at sym.Binding) (string, error) {
 	text := ""
 	for _, r := range res {
 		if r.Dynamic {
@@ -165,8 +165,8 @@ func said(res []graph.Result, at sym.Binding) (string, error) {
 	return text, nil
 }
 
-// compared asks the op with symbols, and with numbers at the hints and at other sizes for which the
-// guards hold; it returns the number of those, and the first difference.
+// compared infers a call with symbols, and with numbers at the hints and at other sizes for which the guards hold. It
+// returns the number of the latter and the first difference.
 func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err error) {
 	h, err := hideSizes(op, e)
 	if err != nil {
@@ -174,7 +174,7 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 	}
 	res, err := op.Infer(h.Call)
 	if err != nil {
-		return 0, fmt.Errorf("of unknown sizes: %w", err)
+		return 0, fmt.Errorf("with symbolic sizes: %w", err)
 	}
 	if ok, err := h.within(h.at); err != nil || !ok {
 		return 0, fmt.Errorf("guards %v do not hold at the hints %v: %w", h.env.Guards(), h.at, err)
@@ -187,7 +187,7 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 		if ok, err := h.within(at); err != nil || !ok {
 			continue
 		}
-		got, err := said(res, at)
+		got, err := describe(res, at)
 		if err != nil {
 			return others, err
 		}
@@ -197,9 +197,9 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 		}
 		want, err := op.Infer(c)
 		if err != nil {
-			return others, fmt.Errorf("at %v: %w, which guards %v should tell", at, err, h.env.Guards())
+			return others, fmt.Errorf("at %v: %w, which guards %v should exclude", at, err, h.env.Guards())
 		}
-		text, err := said(want, nil)
+		text, err := describe(want, nil)
 		if err != nil {
 			return others, err
 		}
@@ -213,7 +213,7 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 	return others, nil
 }
 
-// TestUnknownSizes infers the examples of all ops with every size behind a symbol.
+// TestUnknownSizes infers the examples of all ops with symbols for all sizes.
 func TestUnknownSizes(t *testing.T) {
 	for _, op := range kernels.All() {
 		others := 0
@@ -230,7 +230,7 @@ func TestUnknownSizes(t *testing.T) {
 	}
 }
 
-// TestUnknownSizesFindsNumbers makes sure that an op that takes a hint for the truth is found.
+// TestUnknownSizesFindsNumbers checks that an op that uses a hint as the size is detected.
 func TestUnknownSizesFindsNumbers(t *testing.T) {
 	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
 		Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",

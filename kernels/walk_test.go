@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// walkValue is what PyTorch says of a value in testdata/walk.
+// walkValue is PyTorch's description of a value in testdata/walk.
 type walkValue struct {
 	DType          string
 	Shape, Strides []int
@@ -25,8 +25,8 @@ type walkValue struct {
 	AliasOf        *string `json:"alias_of"`
 }
 
-// walkVectors are calls of every op with odd operands, and PyTorch's answers, written by
-// scripts/aten_walk. The elements of all values of a dtype are in one array.
+// walkVectors are calls of every op with unusual operands, and PyTorch's results, written by scripts/aten_walk. The
+// elements of all values of a dtype are in one array.
 type walkVectors struct {
 	graph    *graph.Graph
 	inputs   map[*graph.Value]*tensor.Tensor
@@ -63,7 +63,7 @@ func readWalk(t *testing.T) *walkVectors {
 	return w
 }
 
-// nextElements is the next row-major value of a dtype among the elements of all of them.
+// nextElements returns the next row-major value of a dtype from the array of elements.
 func nextElements(flat map[string]*tensor.Tensor, at map[string]int, d tensor.DType, shape []int) *tensor.Tensor {
 	m := tensor.New(d, shape...)
 	if m.Numel() == 0 {
@@ -74,8 +74,7 @@ func nextElements(flat map[string]*tensor.Tensor, at map[string]int, d tensor.DT
 	return tensor.Must(bits16(flat[d.String()], d).View(m))
 }
 
-// TestWalk compares dtypes, layouts, aliases, refusals and values with PyTorch's, of the
-// kernels and of the references.
+// TestWalk compares dtypes, layouts, aliasing, errors and values of kernels and references with PyTorch's.
 func TestWalk(t *testing.T) {
 	w := readWalk(t)
 	refused := w.graph.InferAll()
@@ -84,7 +83,7 @@ func TestWalk(t *testing.T) {
 		want := w.want(n)
 		if why, bad := w.Errors[n.Name]; bad {
 			if err := refused[n]; err == nil && w.run(n, nil) == nil {
-				t.Errorf("%s: not refused; PyTorch says %s", describeNode(n), why)
+				t.Errorf("%s: accepted; PyTorch's error: %s", describeNode(n), why)
 			}
 		} else if err := refused[n]; err != nil {
 			t.Errorf("%s: %v", describeNode(n), err)
@@ -94,7 +93,7 @@ func TestWalk(t *testing.T) {
 		ops[n.Op.Name]++
 	}
 	if len(ops) < 280 || len(w.Values) < 1500 || len(w.Errors) < 500 {
-		t.Errorf("compared %d values and %d refusals of %d ops: the vectors are not whole", len(w.Values),
+		t.Errorf("compared only %d values and %d errors of %d ops", len(w.Values),
 			len(w.Errors), len(ops))
 	}
 	for name, n := range w.at {
@@ -104,7 +103,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// want is PyTorch's results of a node, nil if it refuses the call.
+// want returns PyTorch's results of a node, nil if PyTorch rejects the call.
 func (w *walkVectors) want(n *graph.Node) []*tensor.Tensor {
 	var out []*tensor.Tensor
 	for _, v := range n.Out {
@@ -119,7 +118,7 @@ func (w *walkVectors) want(n *graph.Node) []*tensor.Tensor {
 	return out
 }
 
-// metas compares what inference says of a node.
+// metas compares the inferred types of a node.
 func (w *walkVectors) metas(n *graph.Node) error {
 	var wrong []string
 	for _, v := range n.Out {
@@ -149,11 +148,10 @@ func (w *walkVectors) metas(n *graph.Node) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
-// run compares the results of a node's kernel and of its reference. Without results to
-// compare with it returns the refusal.
+// run compares the results of a node's kernel and reference with want. Without want it returns the error of the call.
 func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 	in := make([]*tensor.Tensor, len(n.In))
-	full := make([]*tensor.Tensor, len(n.In)) // numbers as the reference wants them
+	full := make([]*tensor.Tensor, len(n.In)) // with plain numbers as tensors, for the reference
 	for i, a := range n.In {
 		switch a.Kind {
 		case graph.TensorArg:
@@ -187,7 +185,7 @@ func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 	return err
 }
 
-// inRows brings the tensors of a call into row-major order.
+// inRows makes the tensors of a call row-major.
 func inRows(c *graph.Call, in []*tensor.Tensor) *graph.Call {
 	c.In = slices.Clone(c.In)
 	for i, x := range in {

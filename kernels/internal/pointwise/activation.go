@@ -78,8 +78,8 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 
 var (
 	geluBodies     = bodiesOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
-	geluTanhBodies = bodiesOf(formula("0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * "+
-		"x)))", "x"), floats)
+	geluTanhBodies = bodiesOf(
+		formula("0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))", "x"), floats)
 )
 
 func gelu(x float64) float64 { return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2)) }

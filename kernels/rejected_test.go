@@ -15,24 +15,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A kernel that stops supporting a dtype must not pass for one that PyTorch does not support
-// either. What pointwise ops refuse is therefore listed in a file; what is not listed there
-// has to be supported, in every layout and shape that is drawn.
+// A kernel that loses support for a dtype must not pass for one that PyTorch does not support. So the calls that
+// pointwise ops reject are listed in a file; all others must be supported, in every random layout and shape.
 
 const refusedFile = "pointwise_refused.json"
 
 var updateRefused = flag.Bool("update-refused", false, "rewrite testdata/"+refusedFile)
 
-// mixed reports whether the operands of a round have several dtypes. Whether those promote
-// depends on what is drawn.
+// mixed reports whether the operands of a round have several dtypes. Whether those can be promoted depends on the draw.
 func mixed(round int) bool { return round%3 == 2 }
 
-// rounds is the number of calls of each dtype.
+// rounds is the number of calls for each dtype.
 const rounds = 10
 
-// refusedCalls runs the op's examples on operands of every dtype. It returns what is
-// refused: a dtype, or one of the examples with that dtype. A refusal that comes and goes
-// with layouts or shapes is a mistake.
+// rejectedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
+// examples with that dtype. Rejection must not depend on layouts or shapes.
 func refusedCalls(t *testing.T, op *graph.Op) []string {
 	refused := []string{}
 	for i, d := range tensor.DTypes() {
@@ -55,7 +52,7 @@ func refusedCalls(t *testing.T, op *graph.Op) []string {
 		tried := 0
 		for k := range calls {
 			if supported[k] > 0 && supported[k] < calls[k] {
-				t.Errorf("%v, example %d: %d of %d calls are refused", d, k, calls[k]-supported[k], calls[k])
+				t.Errorf("%v, example %d: %d of %d calls are rejected", d, k, calls[k]-supported[k], calls[k])
 			}
 			if calls[k] > 0 {
 				tried++
@@ -87,7 +84,7 @@ func readRefused(t *testing.T) map[string][]string {
 	return list
 }
 
-// writeRefused writes the list, one op a line.
+// writeRefused writes the list, one op per line.
 func writeRefused(t *testing.T, list map[string][]string) {
 	text := []byte("{")
 	for _, name := range slices.Sorted(maps.Keys(list)) {

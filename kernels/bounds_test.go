@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// refusal fills the operands of an example: operand i, if it holds integers, with n, others
-// with zeros. It returns the error of the reference.
-func refusal(t *testing.T, o *graph.Op, ex graph.Example, i int, n int64) error {
+// rejection fills the operands of an example: operand i with n if it holds integers, others with zeros. It returns the
+// error of the reference.
+func rejection(t *testing.T, o *graph.Op, ex graph.Example, i int, n int64) error {
 	t.Helper()
 	c := exampleCallOf(t, o, ex)
 	in := make([]*tensor.Tensor, len(ex.In))
@@ -52,28 +52,27 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 	return c
 }
 
-// TestBelow asks every op that takes integers whether it refuses great ones: it must have
-// said so, and where the bound lies. The greatest index below the bound will do, and the
-// bound itself will not.
+// TestBelow checks the declared bounds of integer operands (Param.Below): an op that rejects large integers must
+// declare a bound, accept the greatest integer below it, and reject the bound itself.
 func TestBelow(t *testing.T) {
-	const great = 1000
-	said, refused := 0, 0
+	const large = 1000
+	bounds, rejected := 0, 0
 	for _, o := range kernels.All() {
 		for x, ex := range o.Examples {
 			for i, m := range ex.In {
-				// Pointwise ops calculate with integers.
+				// Pointwise ops compute with integers.
 				if o.Ref == nil || o.Pointwise != nil || i >= len(o.Params) || o.Params[i].Variadic {
 					continue
 				}
-				if !m.DType.IsIntegral(false) || refusal(t, o, ex, i, 0) != nil {
+				if !m.DType.IsIntegral(false) || rejection(t, o, ex, i, 0) != nil {
 					continue
 				}
 				below := o.Params[i].Below
-				err := refusal(t, o, ex, i, great)
+				err := rejection(t, o, ex, i, large)
 				if err != nil {
-					refused++
+					rejected++
 					if below == nil {
-						t.Errorf("%s, example %d: %s refuses %d, but has no bound: %v", o.Name, x, o.Params[i].Name, great, err)
+						t.Errorf("%s, example %d: %s rejects %d, but has no bound: %v", o.Name, x, o.Params[i].Name, large, err)
 					}
 				}
 				if below == nil {
@@ -83,18 +82,18 @@ func TestBelow(t *testing.T) {
 				if n < 0 {
 					continue
 				}
-				said++
-				if err := refusal(t, o, ex, i, int64(n-1)); err != nil {
-					t.Errorf("%s, example %d: %s refuses %d below %d: %v", o.Name, x, o.Params[i].Name, n-1, n, err)
+				bounds++
+				if err := rejection(t, o, ex, i, int64(n-1)); err != nil {
+					t.Errorf("%s, example %d: %s rejects %d below %d: %v", o.Name, x, o.Params[i].Name, n-1, n, err)
 				}
-				if err != nil && refusal(t, o, ex, i, int64(n)) == nil {
-					t.Errorf("%s, example %d: %s takes %d, which is not below itself", o.Name, x, o.Params[i].Name, n)
+				if err != nil && rejection(t, o, ex, i, int64(n)) == nil {
+					t.Errorf("%s, example %d: %s accepts its bound %d", o.Name, x, o.Params[i].Name, n)
 				}
 			}
 		}
 	}
-	if said < 20 || refused < 15 {
-		t.Errorf("%d bounds, %d refusals: the examples have lost their indices", said, refused)
+	if bounds < 20 || rejected < 15 {
+		t.Errorf("only %d bounds and %d rejections: the examples lack indices", bounds, rejected)
 	}
-	t.Logf("%d bounds, %d refusals", said, refused)
+	t.Logf("%d bounds, %d rejections", bounds, rejected)
 }
